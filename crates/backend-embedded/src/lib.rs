@@ -1,0 +1,1 @@
+//! The mail server built in: listeners, queue, maildrop.

@@ -1,0 +1,1 @@
+//! The port to a mail server, and the contract suite that every backend passes.

@@ -1,0 +1,1 @@
+//! The HTTP/JSON interface: routes, callers, errors, limits, the OpenAPI document.

@@ -1,0 +1,1 @@
+//! IMAP without sockets: one token reader, session logic, a file per state.

@@ -1,0 +1,2 @@
+//! The mailapi binary.
+fn main() {}

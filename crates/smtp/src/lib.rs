@@ -1,0 +1,1 @@
+//! SMTP without sockets: sessions in, replies out.

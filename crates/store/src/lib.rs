@@ -1,0 +1,1 @@
+//! The only SQL of accounts, tokens, sent mail and delivery events.
