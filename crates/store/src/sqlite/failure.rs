@@ -1,0 +1,64 @@
+//! SQLite's errors in the store's words.
+
+use rusqlite::{Error, ErrorCode, ffi};
+
+use crate::StoreError;
+
+impl From<Error> for StoreError {
+    /// Keeps the condition and drops every text that may repeat a bound value (a full-text query does so).
+    fn from(error: Error) -> Self {
+        match error {
+            Error::SqliteFailure(failure, message) => from_failure(failure, message.as_deref()),
+            Error::SqlInputError { error, msg, .. } => {
+                Self::unexpected(format!("{} ({msg})", ffi::code_to_str(error.extended_code)))
+            }
+            Error::QueryReturnedNoRows => Self::unexpected("a row is missing"),
+            Error::QueryReturnedMoreThanOneRow => Self::unexpected("there are several rows instead of one"),
+            Error::InvalidColumnType(_, name, kind) => Self::unexpected(format!("column {name} holds {kind}")),
+            Error::FromSqlConversionFailure(column, kind, _) => {
+                Self::unexpected(format!("column {column} cannot be read from {kind}"))
+            }
+            Error::IntegralValueOutOfRange(column, _) => {
+                Self::unexpected(format!("the number in column {column} is out of range"))
+            }
+            Error::InvalidColumnIndex(column) => Self::unexpected(format!("there is no column {column}")),
+            Error::InvalidColumnName(name) => Self::unexpected(format!("there is no column {name}")),
+            Error::InvalidParameterCount(given, wanted) => {
+                Self::unexpected(format!("{given} parameters instead of {wanted}"))
+            }
+            Error::MultipleStatement => Self::unexpected("several statements instead of one"),
+            Error::ExecuteReturnedResults => Self::unexpected("a statement returned rows"),
+            _ => Self::unexpected("the engine refused a statement or a value"),
+        }
+    }
+}
+
+fn from_failure(failure: ffi::Error, message: Option<&str>) -> StoreError {
+    let condition = ffi::code_to_str(failure.extended_code).to_owned();
+    match failure.code {
+        ErrorCode::ConstraintViolation => constraint(failure.extended_code, message),
+        ErrorCode::DatabaseBusy
+        | ErrorCode::DatabaseLocked
+        | ErrorCode::OutOfMemory
+        | ErrorCode::ReadOnly
+        | ErrorCode::SystemIoFailure
+        | ErrorCode::DiskFull
+        | ErrorCode::CannotOpen
+        | ErrorCode::PermissionDenied
+        | ErrorCode::FileLockingProtocolFailed
+        | ErrorCode::OperationInterrupted => StoreError::Unavailable(condition),
+        _ => StoreError::Unexpected(condition),
+    }
+}
+
+fn constraint(extended_code: i32, message: Option<&str>) -> StoreError {
+    // SQLite names columns and checks here, never values: "UNIQUE constraint failed: accounts.email".
+    let name = message.and_then(|text| text.split_once(": ")).map_or("unnamed", |(_, name)| name).to_owned();
+    match extended_code {
+        ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
+            StoreError::Conflict(name)
+        }
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => StoreError::Reference,
+        _ => StoreError::Unexpected(format!("a row breaks the rule {name}")),
+    }
+}

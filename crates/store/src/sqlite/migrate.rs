@@ -1,0 +1,75 @@
+//! Versions of the tables.
+
+use mailapi_model::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::Sqlite;
+use crate::StoreError;
+
+/// One step of a component's tables, from a file `NNNN_name.sql`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// Its place in the order: 1, 2, 3 …
+    pub version: u32,
+    /// The statements, applied in one transaction; they must not begin or commit one.
+    pub sql: &'static str,
+}
+
+/// The record of what was applied. `component` lets several crates keep their tables in one file.
+const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    component TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    applied_at BIGINT NOT NULL,
+    PRIMARY KEY (component, version)
+)";
+
+impl Sqlite {
+    /// Brings the tables of `component` up to date; answers how many migrations were applied. Several processes may
+    /// call this at once: each migration looks for its own record inside its transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::NewerSchema`] when the database is ahead of `migrations`, and then nothing is changed;
+    /// [`StoreError::Unexpected`] when a statement fails.
+    pub async fn migrate(
+        &self,
+        component: &str,
+        migrations: &'static [Migration],
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let mut applied = 0;
+        let known = migrations.last().map_or(0, |last| last.version);
+        let name = component.to_owned();
+        self.write(move |connection| {
+            connection.execute_batch(RECORD)?;
+            refuse_newer(connection, &name, known)
+        })
+        .await?;
+        for migration in migrations {
+            let name = component.to_owned();
+            applied += usize::from(self.write(move |connection| apply(connection, &name, migration, now)).await?);
+        }
+        Ok(applied)
+    }
+}
+
+fn refuse_newer(connection: &Connection, component: &str, known: u32) -> Result<(), StoreError> {
+    let sql = "SELECT MAX(version) FROM schema_migrations WHERE component = $1";
+    let found: Option<u32> = connection.query_row(sql, params![component], |row| row.get(0))?;
+    match found {
+        Some(found) if found > known => Err(StoreError::NewerSchema { component: component.to_owned(), found, known }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether it was still to be done.
+fn apply(connection: &Connection, component: &str, migration: &Migration, now: Timestamp) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM schema_migrations WHERE component = $1 AND version = $2";
+    let done = connection.query_row(sql, params![component, migration.version], |_| Ok(())).optional()?.is_some();
+    if done {
+        return Ok(false);
+    }
+    connection.execute_batch(migration.sql)?;
+    let sql = "INSERT INTO schema_migrations (component, version, applied_at) VALUES ($1, $2, $3)";
+    connection.execute(sql, params![component, migration.version, now.as_millis()])?;
+    Ok(true)
+}

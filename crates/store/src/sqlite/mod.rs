@@ -1,0 +1,128 @@
+//! The SQLite engine: one writer thread that groups jobs into commits, a pool of readers, migrations.
+//!
+//! SQLite lets one connection write at a time. A pool of writers would sleep in back-off; one thread that takes all
+//! waiting jobs into one transaction pays one `fsync` for all of them, and every answer still means "on disk".
+
+mod failure;
+mod migrate;
+mod open;
+mod readers;
+mod settings;
+mod writer;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+use crate::StoreError;
+pub use migrate::Migration;
+use readers::Readers;
+pub use settings::SqliteSettings;
+use writer::Writer;
+
+/// A handle on one SQLite database file; clones share it.
+///
+/// Several handles on one file, in one process or in several, are safe. When the last clone goes, the jobs that wait
+/// are still written and the write-ahead log is folded into the file.
+#[derive(Clone, Debug)]
+pub struct Sqlite(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    // Fields drop in this order: the readers' connections must be gone before the writer's last checkpoint.
+    readers: Readers,
+    writer: Writer,
+}
+
+impl Sqlite {
+    /// Opens the file, and creates it, readable by its owner alone, when it is missing.
+    ///
+    /// This blocks on the disk for some milliseconds: call it while starting up.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, is no SQLite database, or stays locked by another process.
+    pub fn open(path: &Path, settings: SqliteSettings) -> Result<Self, StoreError> {
+        let connection = open::writer(path, &settings)?;
+        let writer = Writer::start(connection, settings.clone())?;
+        Ok(Self(Arc::new(Inner { readers: Readers::new(path.to_owned(), settings), writer })))
+    }
+
+    /// Runs `job` on the writer, inside a savepoint of the current group, and answers after the commit is on disk.
+    ///
+    /// A job that answers `Err` or panics is rolled back alone. Jobs run one after the other in the order of their
+    /// calls, so keep them short and free of waiting. The job must leave transactions to the engine. Once the job is
+    /// queued it runs, also when the caller no longer waits.
+    ///
+    /// # Errors
+    /// What the job answers; [`StoreError::Unavailable`] when the commit failed (then nothing was kept) or the
+    /// database is closed; [`StoreError::Panicked`].
+    pub async fn write<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.0.writer.write(job).await
+    }
+
+    /// Runs a short `job` in a read transaction on the calling thread: for look-ups by key and single pages.
+    ///
+    /// Handing a look-up to another thread costs more than the look-up. What may take longer than about a
+    /// millisecond belongs into [`Sqlite::scan`].
+    ///
+    /// # Errors
+    /// What the job answers; [`StoreError::Unavailable`] when the database is closed; [`StoreError::Panicked`].
+    pub async fn read<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E>,
+        E: From<StoreError>,
+    {
+        self.0.readers.read(job).await
+    }
+
+    /// Runs a long `job` (a search, a big count) in a read transaction on a thread that may block. Long jobs have
+    /// connections of their own, so they never hold up [`Sqlite::read`].
+    ///
+    /// # Errors
+    /// As [`Sqlite::read`].
+    pub async fn scan<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (readers, permit) = self.0.readers.begin_scan().await?;
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            readers.run(job)
+        })
+        .await
+        .unwrap_or_else(|_| Err(StoreError::Panicked.into()))
+    }
+
+    /// Counts the changes that others (another process, another handle) made to the file since it was opened. It is
+    /// looked at before each group and every [`SqliteSettings::foreign_check`] when idle. Who caches rows waits on
+    /// this and drops what is cached.
+    #[must_use]
+    pub fn foreign_changes(&self) -> watch::Receiver<u64> {
+        self.0.writer.foreign_changes()
+    }
+
+    /// Writes what waits, folds the write-ahead log into the file and closes it. Later calls, on all clones, answer
+    /// [`StoreError::Unavailable`].
+    pub async fn close(&self) {
+        self.0.readers.close();
+        self.0.writer.close().await;
+    }
+}
+
+/// Calls `job` and turns a panic into an error. The caller must roll back whatever the job did.
+fn run_guarded<T, E: From<StoreError>>(
+    job: impl FnOnce(&Connection) -> Result<T, E>,
+    connection: &Connection,
+) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(|| job(connection))).unwrap_or_else(|_| Err(StoreError::Panicked.into()))
+}

@@ -1,0 +1,89 @@
+//! The read-only connections.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{SqliteSettings, open, run_guarded};
+use crate::StoreError;
+
+/// Connections for short and for long reads, opened when they are first needed.
+#[derive(Debug)]
+pub(super) struct Readers {
+    pool: Arc<Pool>,
+    short: Semaphore,
+    long: Arc<Semaphore>,
+}
+
+/// Idle connections; `None` once the database is closed.
+#[derive(Debug)]
+pub(super) struct Pool {
+    path: PathBuf,
+    settings: SqliteSettings,
+    idle: Mutex<Option<Vec<Connection>>>,
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf, settings: SqliteSettings) -> Self {
+        let short = Semaphore::new(settings.read_connections.max(1));
+        let long = Arc::new(Semaphore::new(settings.scan_connections.max(1)));
+        Self { pool: Arc::new(Pool { path, settings, idle: Mutex::new(Some(Vec::new())) }), short, long }
+    }
+
+    pub(super) async fn read<T, E: From<StoreError>>(
+        &self,
+        job: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let _permit = self.short.acquire().await.map_err(|_| StoreError::closed())?;
+        self.pool.run(job)
+    }
+
+    /// The right to run one long job, and what to run it on.
+    pub(super) async fn begin_scan(&self) -> Result<(Arc<Pool>, OwnedSemaphorePermit), StoreError> {
+        let permit = Arc::clone(&self.long).acquire_owned().await.map_err(|_| StoreError::closed())?;
+        Ok((Arc::clone(&self.pool), permit))
+    }
+
+    pub(super) fn close(&self) {
+        self.short.close();
+        self.long.close();
+        self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Pool {
+    /// Runs `job` in a read transaction, so that all its queries see one state of the database.
+    pub(super) fn run<T, E: From<StoreError>>(&self, job: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+        let connection = self.take()?;
+        execute(&connection, "BEGIN")?;
+        let answer = run_guarded(job, &connection);
+        // Nothing was written: this only ends the snapshot. A connection that cannot is not used again.
+        if execute(&connection, "ROLLBACK").is_ok() {
+            self.put_back(connection);
+        }
+        answer
+    }
+
+    fn take(&self) -> Result<Connection, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(Vec::pop);
+        match idle {
+            None => Err(StoreError::closed()),
+            Some(Some(connection)) => Ok(connection),
+            Some(None) => open::reader(&self.path, &self.settings),
+        }
+    }
+
+    fn put_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connections) = idle.as_mut() {
+            connections.push(connection);
+        }
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), StoreError> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}

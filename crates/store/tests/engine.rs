@@ -1,0 +1,357 @@
+//! The SQLite engine by itself: what is refused or lost stays lost alone, what was answered stays.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+use mailapi_model::Timestamp;
+use mailapi_store::StoreError;
+use mailapi_store::sqlite::{Migration, Sqlite, SqliteSettings};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+const NOW: Timestamp = Timestamp::from_millis(1_763_633_730_123);
+const TABLES: &[Migration] = &[Migration {
+    version: 1,
+    sql: "CREATE TABLE parents (name TEXT PRIMARY KEY);
+          CREATE TABLE children (name TEXT PRIMARY KEY, parent TEXT NOT NULL REFERENCES parents (name));",
+}];
+
+struct File {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+impl File {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { path: folder.path().join("test.db"), _folder: folder }
+    }
+
+    fn open(&self) -> Sqlite {
+        Sqlite::open(&self.path, SqliteSettings::default()).unwrap()
+    }
+
+    async fn open_with_tables(&self) -> Sqlite {
+        let sqlite = self.open();
+        sqlite.migrate("test", TABLES, NOW).await.unwrap();
+        sqlite
+    }
+}
+
+fn add(connection: &Connection, name: &str) -> Result<(), StoreError> {
+    connection.execute("INSERT INTO parents (name) VALUES ($1)", [name])?;
+    Ok(())
+}
+
+async fn insert(sqlite: &Sqlite, name: impl Into<String>) -> Result<(), StoreError> {
+    let name = name.into();
+    sqlite.write(move |connection| add(connection, &name)).await
+}
+
+async fn names(sqlite: &Sqlite) -> Vec<String> {
+    let read = sqlite.read(|connection| {
+        let mut statement = connection.prepare_cached("SELECT name FROM parents ORDER BY name")?;
+        let names = statement.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+        Ok::<_, StoreError>(names)
+    });
+    read.await.unwrap()
+}
+
+/// Holds the writer inside one job, so that everything queued meanwhile falls into the same group.
+async fn hold(sqlite: &Sqlite) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), StoreError>>) {
+    let (release, held) = mpsc::channel::<()>();
+    let (entered, inside) = tokio::sync::oneshot::channel();
+    let sqlite = sqlite.clone();
+    let job = tokio::spawn(async move {
+        sqlite
+            .write(move |connection| {
+                let _ = entered.send(());
+                held.recv().unwrap();
+                add(connection, "first")
+            })
+            .await
+    });
+    inside.await.unwrap();
+    (release, job)
+}
+
+/// Queues `job` now, and answers when it is done.
+async fn queue<F>(sqlite: &Sqlite, job: F) -> tokio::task::JoinHandle<Result<(), StoreError>>
+where
+    F: FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
+{
+    let sqlite = sqlite.clone();
+    let (began, queued) = tokio::sync::oneshot::channel();
+    let task = tokio::spawn(async move {
+        let mut write = Box::pin(sqlite.write(job));
+        // One poll puts the job into the queue.
+        let first = std::future::poll_fn(|context| std::task::Poll::Ready(write.as_mut().poll(context))).await;
+        let _ = began.send(());
+        match first {
+            std::task::Poll::Ready(done) => done,
+            std::task::Poll::Pending => write.await,
+        }
+    });
+    queued.await.unwrap();
+    task
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_fails_or_panics_is_rolled_back_alone() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    let (release, first) = hold(&sqlite).await;
+    let refused = queue(&sqlite, |connection| {
+        add(connection, "refused")?;
+        Err(StoreError::Reference)
+    });
+    let refused = refused.await;
+    let panicked = queue(&sqlite, |connection| {
+        add(connection, "panicked").unwrap();
+        panic!("on purpose");
+    });
+    let panicked = panicked.await;
+    let twice = queue(&sqlite, |connection| add(connection, "first")).await;
+    let last = queue(&sqlite, |connection| add(connection, "last")).await;
+
+    release.send(()).unwrap();
+
+    assert_eq!(refused.await.unwrap(), Err(StoreError::Reference));
+    assert_eq!(panicked.await.unwrap(), Err(StoreError::Panicked));
+    assert_eq!(twice.await.unwrap(), Err(StoreError::Conflict("parents.name".to_owned())));
+    assert_eq!(first.await.unwrap(), Ok(()));
+    assert_eq!(last.await.unwrap(), Ok(()));
+    assert_eq!(names(&sqlite).await, ["first", "last"]);
+    insert(&sqlite, "after").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_fails_fails_the_whole_group_and_nothing_after_it() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    let (release, first) = hold(&sqlite).await;
+    let orphan = queue(&sqlite, |connection| {
+        connection.execute_batch("PRAGMA defer_foreign_keys = ON")?;
+        connection.execute("INSERT INTO children (name, parent) VALUES ('orphan', 'nobody')", [])?;
+        Ok(())
+    });
+    let orphan = orphan.await;
+    release.send(()).unwrap();
+
+    assert_eq!(first.await.unwrap(), Err(StoreError::Reference));
+    assert_eq!(orphan.await.unwrap(), Err(StoreError::Reference));
+    insert(&sqlite, "after").await.unwrap();
+    assert_eq!(names(&sqlite).await, ["after"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_ends_the_transaction_itself_is_not_answered_as_done() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    let broken = sqlite.write(|connection| {
+        add(connection, "lost")?;
+        connection.execute_batch("ROLLBACK").map_err(StoreError::from)
+    });
+    assert!(broken.await.unwrap_err().is_unavailable());
+    insert(&sqlite, "after").await.unwrap();
+    assert_eq!(names(&sqlite).await, ["after"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_cannot_write_and_sees_one_state() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    let written = sqlite.read(|connection| add(connection, "by reader")).await;
+    assert!(written.is_err());
+
+    let (looked, look) = tokio::sync::oneshot::channel();
+    let (go_on, wait) = mpsc::channel::<()>();
+    let count = |connection: &Connection| {
+        connection.query_row("SELECT COUNT(*) FROM parents", [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)
+    };
+    let scan = tokio::spawn({
+        let sqlite = sqlite.clone();
+        async move {
+            sqlite
+                .scan(move |connection| {
+                    let before = count(connection)?;
+                    looked.send(()).unwrap();
+                    wait.recv().unwrap();
+                    Ok::<_, StoreError>((before, count(connection)?))
+                })
+                .await
+        }
+    });
+    look.await.unwrap();
+    insert(&sqlite, "meanwhile").await.unwrap();
+    go_on.send(()).unwrap();
+    assert_eq!(scan.await.unwrap(), Ok((0, 0)));
+    assert_eq!(names(&sqlite).await, ["meanwhile"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_panics_leaves_the_pool_usable() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    for _ in 0..10 {
+        let read: Result<(), StoreError> = sqlite.read(|_| panic!("on purpose")).await;
+        assert_eq!(read, Err(StoreError::Panicked));
+        let scan: Result<(), StoreError> = sqlite.scan(|_| panic!("on purpose")).await;
+        assert_eq!(scan, Err(StoreError::Panicked));
+    }
+    assert!(names(&sqlite).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_do_not_repeat_values() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    insert(&sqlite, "a secret").await.unwrap();
+    let again = insert(&sqlite, "a secret").await.unwrap_err();
+    assert_eq!(again.to_string(), "the row exists already: parents.name");
+    let text = sqlite
+        .write(|connection| {
+            connection.execute_batch("CREATE VIRTUAL TABLE words USING fts5 (word)")?;
+            connection.execute("DELETE FROM words WHERE words MATCH $1", ["\"a secret"])?;
+            Ok::<_, StoreError>(())
+        })
+        .await;
+    assert!(!text.unwrap_err().to_string().contains("secret"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_handles_on_one_file_both_write_and_tell_each_other() {
+    let file = File::new();
+    let server = file.open_with_tables().await;
+    let command_line = file.open();
+    let mut seen_by_server = server.foreign_changes();
+    assert_eq!(*seen_by_server.borrow(), 0, "its own migrations are not foreign");
+
+    let mut tasks = Vec::new();
+    for n in 0..200 {
+        for (who, sqlite) in [("server", &server), ("cli", &command_line)] {
+            let sqlite = sqlite.clone();
+            tasks.push(tokio::spawn(async move { insert(&sqlite, format!("{who} {n}")).await }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(names(&server).await.len(), 400);
+
+    seen_by_server.borrow_and_update();
+    insert(&command_line, "one more").await.unwrap();
+    seen_by_server.changed().await.unwrap();
+    assert_eq!(names(&server).await.len(), 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_writes_are_not_foreign() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    for n in 0..10 {
+        insert(&sqlite, n.to_string()).await.unwrap();
+        names(&sqlite).await;
+    }
+    assert_eq!(*sqlite.foreign_changes().borrow(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_a_newer_program_is_refused_and_left_alone() {
+    const NEWER: &[Migration] = &[TABLES[0], Migration { version: 2, sql: "CREATE TABLE newer (id INTEGER)" }];
+    let file = File::new();
+    file.open().migrate("test", NEWER, NOW).await.unwrap();
+
+    let sqlite = file.open();
+    let refused = sqlite.migrate("test", TABLES, NOW).await.unwrap_err();
+    assert_eq!(refused, StoreError::NewerSchema { component: "test".to_owned(), found: 2, known: 1 });
+    assert!(refused.to_string().contains("use a newer program"));
+    assert_eq!(sqlite.migrate("another", &[], NOW).await, Ok(0), "components do not know of each other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_is_applied_whole_or_not_at_all() {
+    const BROKEN: &[Migration] =
+        &[TABLES[0], Migration { version: 2, sql: "CREATE TABLE half (id INTEGER); nonsense" }];
+    const MENDED: &[Migration] = &[TABLES[0], Migration { version: 2, sql: "CREATE TABLE half (id INTEGER)" }];
+    let file = File::new();
+    let sqlite = file.open();
+    assert!(sqlite.migrate("test", BROKEN, NOW).await.is_err());
+    assert_eq!(sqlite.migrate("test", MENDED, NOW).await, Ok(1));
+    assert_eq!(sqlite.migrate("test", MENDED, NOW).await, Ok(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_start_together_migrate_once() {
+    let file = File::new();
+    let path = file.path.clone();
+    let starts = (0..4).map(|_| {
+        let path = path.clone();
+        tokio::spawn(async move {
+            let opened = tokio::task::spawn_blocking(move || Sqlite::open(&path, SqliteSettings::default()));
+            opened.await.unwrap().unwrap().migrate("test", TABLES, NOW).await.unwrap()
+        })
+    });
+    let mut applied = 0;
+    for start in starts.collect::<Vec<_>>() {
+        applied += start.await.unwrap();
+    }
+    assert_eq!(applied, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_writes_what_waits_and_refuses_what_follows() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    let (release, first) = hold(&sqlite).await;
+    let waiting = queue(&sqlite, |connection| add(connection, "waiting")).await;
+    let closing = tokio::spawn({
+        let sqlite = sqlite.clone();
+        async move { sqlite.close().await }
+    });
+    release.send(()).unwrap();
+    closing.await.unwrap();
+
+    assert_eq!(first.await.unwrap(), Ok(()));
+    assert_eq!(waiting.await.unwrap(), Ok(()));
+    assert!(insert(&sqlite, "late").await.unwrap_err().is_unavailable());
+    assert!(sqlite.read(|_| Ok::<_, StoreError>(())).await.unwrap_err().is_unavailable());
+    sqlite.close().await;
+    let log = file.path.with_extension("db-wal");
+    assert!(!log.exists(), "the write-ahead log is folded in");
+    assert_eq!(names(&file.open()).await, ["first", "waiting"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_last_handle_writes_what_waits() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    let (release, first) = hold(&sqlite).await;
+    let waiting = queue(&sqlite, |connection| add(connection, "waiting")).await;
+    first.abort();
+    waiting.abort();
+    release.send(()).unwrap();
+    let _ = (first.await, waiting.await);
+    tokio::task::spawn_blocking(move || drop(sqlite)).await.unwrap();
+    assert_eq!(names(&file.open()).await, ["first", "waiting"]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_files_belong_to_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let file = File::new();
+    let _sqlite = file.open_with_tables().await;
+    for name in ["test.db", "test.db-wal", "test.db-shm"] {
+        let metadata = std::fs::metadata(file.path.with_file_name(name)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused() {
+    let file = File::new();
+    std::fs::write(&file.path, "this is not a database, however long one looks at it".repeat(100)).unwrap();
+    assert!(Sqlite::open(&file.path, SqliteSettings::default()).is_err());
+    assert!(Sqlite::open(&file.path.join("below a file"), SqliteSettings::default()).unwrap_err().is_unavailable());
+}
