@@ -1,1 +1,44 @@
-//! What the words mean: addresses, drafts, grants, statuses. No IO, no async, no serde.
+//! What the words of mailapi mean: addresses, drafts, grants, statuses, records.
+//!
+//! Nothing here does IO, knows of async, or serializes. A value of one of these types is valid: what comes from
+//! outside is parsed once, at the edge, and everything behind the edge may rely on it.
+
+mod account;
+mod address;
+mod clock;
+mod delivery;
+mod domain;
+mod draft;
+mod envelope;
+mod folder;
+mod grants;
+mod ids;
+mod page;
+mod permission;
+mod quota;
+mod secret;
+mod sent;
+mod status;
+mod token;
+mod violation;
+
+pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
+pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
+pub use clock::{Clock, Entropy, Timestamp};
+pub use delivery::{DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, Outcome, QueueId, Reply};
+pub use domain::{DkimAlgorithm, DkimKey, Domain, NewDomain};
+pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHeader, DraftLimits, RecipientKind};
+pub use envelope::{Envelope, ReversePath};
+pub use folder::{FolderName, FolderNameError};
+pub use grants::{
+    Admin, Denied, Grants, Identity, ManageDomain, ManageUsers, OwnTokens, ReadMailbox, SendAs, ViewStats,
+};
+pub use ids::{MessageId, RequestId, TokenId};
+pub use page::{Listed, Page};
+pub use permission::{Permission, PermissionId, PermissionRecord};
+pub use quota::Quota;
+pub use secret::Secret;
+pub use sent::{SentMessage, SentRecipient};
+pub use status::{MessageStatus, RecipientStatus, overall};
+pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};
+pub use violation::{Violation, Violations};

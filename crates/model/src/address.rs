@@ -1,0 +1,378 @@
+//! Domains and addresses: the one place that says what is valid and what is equal.
+//!
+//! The grammar is RFC 5321 section 4.1.2 with the extension of RFC 6531 section 3.3 for local parts outside ASCII.
+//! Both are compared case-insensitively; domains are kept as A-labels (RFC 5890 section 2.3.2.1). Address literals
+//! (`user@[192.0.2.1]`) are not accepted: no domain of ours has that form.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+
+use idna::AsciiDenyList;
+use idna::uts46::{DnsLength, Hyphens, Uts46};
+
+/// Why a text is no address or no domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// There is no `@`, or nothing before it.
+    #[error("must be an email address, such as user@example.org")]
+    NotAnAddress,
+    /// The part before the `@` breaks the grammar or is longer than 64 octets.
+    #[error("the part before the @ is not valid")]
+    LocalPart,
+    /// The domain breaks the rules of host names or is longer than 253 octets.
+    #[error("must be a domain name, such as example.org")]
+    Domain,
+    /// A display name holds a control character.
+    #[error("a name must not hold control characters")]
+    Name,
+}
+
+/// A mail domain. Equal when the A-labels are equal, however it was written.
+#[derive(Clone)]
+pub struct DomainName {
+    ascii: String,
+    given: Option<Box<str>>,
+}
+
+impl DomainName {
+    /// The A-label form in lower case: what is stored, compared and put on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.ascii
+    }
+
+    /// The internationalised form in which it was given; the A-labels when it was given so.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        self.given.as_deref().unwrap_or(&self.ascii)
+    }
+
+    /// The form to keep beside the A-labels, when there is one.
+    #[must_use]
+    pub fn given(&self) -> Option<&str> {
+        self.given.as_deref()
+    }
+
+    /// The same domain, shown as it had been given.
+    #[must_use]
+    pub fn with_given(mut self, given: Option<String>) -> Self {
+        self.given = given.map(String::into_boxed_str);
+        self
+    }
+}
+
+impl FromStr for DomainName {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let ascii = Uts46::new()
+            .to_ascii(text.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Verify)
+            .map_err(|_| AddressError::Domain)?
+            .into_owned();
+        let all_digits = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
+        if ascii.rsplit('.').next().is_some_and(all_digits) {
+            // A last label of digits alone is an IPv4 address, never a domain (RFC 3696 section 2).
+            return Err(AddressError::Domain);
+        }
+        let given = (!text.is_ascii()).then(|| text.to_lowercase().into_boxed_str());
+        Ok(Self { ascii, given })
+    }
+}
+
+/// `local@domain`. Kept in lower case, the domain as A-labels.
+#[derive(Clone)]
+pub struct EmailAddress {
+    canonical: String,
+    at: usize,
+    given: Option<Box<str>>,
+}
+
+impl EmailAddress {
+    const MAX_LOCAL: usize = 64;
+    const MAX_LENGTH: usize = 254;
+
+    /// What is stored, compared and put on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.canonical
+    }
+
+    /// The part before the `@`, quoted when it has to be.
+    #[must_use]
+    pub fn local(&self) -> &str {
+        &self.canonical[..self.at]
+    }
+
+    /// The A-labels behind the `@`.
+    #[must_use]
+    pub fn domain_str(&self) -> &str {
+        &self.canonical[self.at + 1..]
+    }
+
+    /// The domain as a value of its own.
+    #[must_use]
+    pub fn domain(&self) -> DomainName {
+        let given = self.given.as_deref().and_then(|g| g.rsplit_once('@')).map(|(_, domain)| domain.into());
+        DomainName { ascii: self.domain_str().to_owned(), given }
+    }
+
+    /// The internationalised form in which it was given; the canonical form when it was given so.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        self.given.as_deref().unwrap_or(&self.canonical)
+    }
+
+    /// The form to keep beside the canonical one, when there is one.
+    #[must_use]
+    pub fn given(&self) -> Option<&str> {
+        self.given.as_deref()
+    }
+
+    /// The same address, shown as it had been given.
+    #[must_use]
+    pub fn with_given(mut self, given: Option<String>) -> Self {
+        self.given = given.map(String::into_boxed_str);
+        self
+    }
+
+    /// Whether it can only travel with SMTPUTF8 (RFC 6531): a domain never needs that, a local part may.
+    #[must_use]
+    pub fn needs_smtputf8(&self) -> bool {
+        !self.canonical.is_ascii()
+    }
+}
+
+impl FromStr for EmailAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotAnAddress)?;
+        if local.is_empty() || domain.is_empty() {
+            return Err(AddressError::NotAnAddress);
+        }
+        let local = canonical_local(local).ok_or(AddressError::LocalPart)?;
+        let domain: DomainName = domain.parse()?;
+        let canonical = format!("{local}@{}", domain.ascii);
+        if canonical.len() > Self::MAX_LENGTH {
+            return Err(AddressError::Domain);
+        }
+        let given = domain.given.map(|given| format!("{local}@{given}").into_boxed_str());
+        Ok(Self { canonical, at: local.len(), given })
+    }
+}
+
+/// The local part in lower case, without quotes that it does not need; `None` when it is not valid.
+fn canonical_local(text: &str) -> Option<String> {
+    let local = match text.strip_prefix('"') {
+        Some(rest) => requote(&unquote(rest.strip_suffix('"')?)?),
+        None if is_dot_string(text) => text.to_owned(),
+        None => return None,
+    };
+    let local = local.to_lowercase();
+    (local.len() <= EmailAddress::MAX_LOCAL).then_some(local)
+}
+
+/// The content of a Quoted-string of RFC 5321 section 4.1.2.
+fn unquote(quoted: &str) -> Option<String> {
+    let mut content = String::with_capacity(quoted.len());
+    let mut chars = quoted.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => content.push(chars.next().filter(|c| (' '..='~').contains(c))?),
+            '"' => return None,
+            c if c.is_control() => return None,
+            c => content.push(c),
+        }
+    }
+    (!content.is_empty()).then_some(content)
+}
+
+fn requote(content: &str) -> String {
+    if is_dot_string(content) {
+        return content.to_owned();
+    }
+    format!("\"{}\"", content.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn is_dot_string(text: &str) -> bool {
+    let atext = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || is_utf8_text(c);
+    text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(atext))
+}
+
+/// UTF8-non-ascii of RFC 6531 section 3.3, less what no reader could see: controls, spaces, and the marks that
+/// change the direction of the text around them.
+fn is_utf8_text(c: char) -> bool {
+    let directional =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !c.is_ascii() && !c.is_control() && !c.is_whitespace() && !directional
+}
+
+macro_rules! compare_by_canonical_form {
+    ($type:ty, $canonical:ident) => {
+        impl PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                self.$canonical == other.$canonical
+            }
+        }
+        impl Eq for $type {}
+        impl Hash for $type {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.$canonical.hash(state);
+            }
+        }
+        impl PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+        impl Ord for $type {
+            fn cmp(&self, other: &Self) -> Ordering {
+                self.$canonical.cmp(&other.$canonical)
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.$canonical)
+            }
+        }
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.$canonical)
+            }
+        }
+    };
+}
+
+compare_by_canonical_form!(DomainName, ascii);
+compare_by_canonical_form!(EmailAddress, canonical);
+
+/// An address with an optional display name: `ann@example.org` or `Ann Lee <ann@example.org>` (RFC 5322 section 3.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedAddress {
+    /// The display name, without quotes; never empty, never with control characters.
+    pub name: Option<String>,
+    /// The address.
+    pub address: EmailAddress,
+}
+
+impl FromStr for NamedAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim_matches(' ');
+        let Some(bracketed) = text.strip_suffix('>') else {
+            return Ok(Self { name: None, address: text.parse()? });
+        };
+        let (name, address) = bracketed.rsplit_once('<').ok_or(AddressError::NotAnAddress)?;
+        let name = display_name(name.trim_matches(' '))?;
+        Ok(Self { name, address: address.parse()? })
+    }
+}
+
+fn display_name(text: &str) -> Result<Option<String>, AddressError> {
+    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let name = match inner {
+        Some(quoted) => unquote(quoted).ok_or(AddressError::Name)?,
+        None => text.to_owned(),
+    };
+    if name.chars().any(char::is_control) {
+        return Err(AddressError::Name);
+    }
+    Ok(Some(name).filter(|name| !name.trim().is_empty()))
+}
+
+impl From<EmailAddress> for NamedAddress {
+    fn from(address: EmailAddress) -> Self {
+        Self { name: None, address }
+    }
+}
+
+impl fmt::Display for NamedAddress {
+    /// `Name <address>`, for people to read; MIME composition encodes names in its own way.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} <{}>", self.address.shown()),
+            None => f.write_str(self.address.shown()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        let long = format!("{}@example.org", "a".repeat(65));
+        for text in [
+            "",
+            "@",
+            "ann",
+            "ann@",
+            "@example.org",
+            "a b@example.org",
+            "ann@exa mple.org",
+            "ann@-x.org",
+            "ann@x..org",
+            "ann@[192.0.2.1]",
+            "ann@192.0.2.1",
+            ".ann@x.org",
+            "ann.@x.org",
+            "a..b@x.org",
+            "ann@x.org.",
+            "ann\r\n@x.org",
+            "\"a\"b\"@x.org",
+            "ann@x_y.org",
+            "a\u{202e}b@x.org",
+            "<ann@x.org>",
+            "ann@x.org,bob@x.org",
+            &long,
+        ] {
+            assert!(text.parse::<EmailAddress>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn case_and_needless_quotes_make_no_difference() {
+        let one: EmailAddress = "\"Ann.Lee\"@EXAMPLE.org".parse().unwrap();
+        assert_eq!(one, "ann.lee@example.org".parse().unwrap());
+        assert_eq!((one.local(), one.domain_str()), ("ann.lee", "example.org"));
+        let spaced: EmailAddress = "\"ann lee\"@example.org".parse().unwrap();
+        assert_eq!(spaced.as_str(), "\"ann lee\"@example.org");
+    }
+
+    #[test]
+    fn international_domains_are_kept_as_a_labels_and_shown_as_given() {
+        let address: EmailAddress = "Ann@Bücher.example".parse().unwrap();
+        assert_eq!(address.as_str(), "ann@xn--bcher-kva.example");
+        assert_eq!(address.shown(), "ann@bücher.example");
+        assert_eq!(address.domain().shown(), "bücher.example");
+        assert!(!address.needs_smtputf8());
+        assert!("jürgen@example.org".parse::<EmailAddress>().unwrap().needs_smtputf8());
+    }
+
+    #[test]
+    fn a_display_name_is_taken_off() {
+        let named: NamedAddress = "\"Lee, Ann\" <ann@example.org>".parse().unwrap();
+        assert_eq!(named.name.as_deref(), Some("Lee, Ann"));
+        assert_eq!(named.to_string(), "Lee, Ann <ann@example.org>");
+        assert!("Ann\nBcc: x@y.org <ann@example.org>".parse::<NamedAddress>().is_err());
+        assert_eq!("<ann@example.org>".parse::<NamedAddress>().unwrap().name, None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_panic_and_the_canonical_form_is_stable(text in "\\PC{0,40}|[a-z.\"\\\\@ ]{0,20}@[a-zA-Z.ü-]{1,20}") {
+            if let Ok(address) = text.parse::<EmailAddress>() {
+                let again: EmailAddress = address.as_str().parse().unwrap();
+                prop_assert_eq!(again.as_str(), address.as_str());
+                prop_assert!(!address.as_str().chars().any(|c| c.is_control()));
+            }
+            let _ = text.parse::<NamedAddress>();
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! A message to be sent, checked as a whole before anything else happens to it.
+
+use std::collections::HashSet;
+
+use crate::{DomainName, EmailAddress, NamedAddress, Violations};
+
+/// In which list of a request a recipient stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecipientKind {
+    /// In `to`.
+    To,
+    /// In `cc`.
+    Cc,
+    /// In `bcc`: never shown in the message.
+    Bcc,
+}
+
+impl RecipientKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::To, Self::Cc, Self::Bcc];
+
+    /// The name on the wire and in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::To => "to",
+            Self::Cc => "cc",
+            Self::Bcc => "bcc",
+        }
+    }
+}
+
+/// A send request as it came, nothing of it checked.
+#[derive(Debug, Clone, Default)]
+pub struct DraftFields {
+    /// `user@host` or `Name <user@host>`.
+    pub from: String,
+    /// Recipients; at least one.
+    pub to: Vec<String>,
+    /// More recipients.
+    pub cc: Vec<String>,
+    /// Recipients that the others do not see.
+    pub bcc: Vec<String>,
+    /// Absent means empty.
+    pub subject: Option<String>,
+    /// The body as plain text.
+    pub text: Option<String>,
+    /// The body as HTML.
+    pub html: Option<String>,
+    /// Where answers go.
+    pub reply_to: Option<String>,
+    /// Custom headers.
+    pub headers: Vec<(String, String)>,
+    /// Files.
+    pub attachments: Vec<AttachmentFields>,
+}
+
+/// A file of a send request as it came.
+#[derive(Debug, Clone, Default)]
+pub struct AttachmentFields {
+    /// Its name.
+    pub filename: String,
+    /// Its octets; none when they could not be decoded.
+    pub content: Option<Vec<u8>>,
+    /// Its media type; absent means `application/octet-stream`.
+    pub content_type: Option<String>,
+    /// Makes it inline: what a `cid:` link in the HTML names.
+    pub content_id: Option<String>,
+}
+
+/// How much one send request may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftLimits {
+    /// The most recipients in to, cc and bcc together.
+    pub max_recipients: usize,
+    /// The most custom headers.
+    pub max_headers: usize,
+    /// The most octets of one header's value, the subject included.
+    pub max_header_octets: usize,
+    /// The most attachments.
+    pub max_attachments: usize,
+}
+
+impl Default for DraftLimits {
+    fn default() -> Self {
+        Self { max_recipients: 1000, max_headers: 100, max_header_octets: 16 * 1024, max_attachments: 250 }
+    }
+}
+
+/// A message to be sent. It can be composed and sent as it is: no line break can get into its headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    from: NamedAddress,
+    to: Vec<NamedAddress>,
+    cc: Vec<NamedAddress>,
+    bcc: Vec<NamedAddress>,
+    subject: String,
+    text: Option<String>,
+    html: Option<String>,
+    reply_to: Option<NamedAddress>,
+    headers: Vec<DraftHeader>,
+    attachments: Vec<DraftAttachment>,
+}
+
+/// A custom header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DraftHeader {
+    /// Its name; no structural one.
+    pub name: String,
+    /// Its value, to be encoded where it is not ASCII.
+    pub value: String,
+}
+
+/// A file to be sent along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DraftAttachment {
+    /// Its name.
+    pub filename: String,
+    /// Its media type, `type/subtype` with parameters if any.
+    pub content_type: String,
+    /// Its octets.
+    pub content: Vec<u8>,
+    /// Its Content-ID without angle brackets, when it is inline.
+    pub content_id: Option<String>,
+}
+
+impl Draft {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Every rule that it breaks, by the member's own name.
+    pub fn parse(fields: DraftFields, limits: &DraftLimits) -> Result<Self, Violations> {
+        let mut violations = Violations::none();
+        let from = violations.check("from", fields.from.parse::<NamedAddress>());
+        let reply_to = fields.reply_to.as_deref().map(|text| violations.check("reply_to", text.parse()));
+        let [to, cc, bcc] = [("to", &fields.to), ("cc", &fields.cc), ("bcc", &fields.bcc)]
+            .map(|(name, list)| addresses(name, list, &mut violations));
+        check_recipients(&fields, limits, &mut violations);
+        let subject = fields.subject.unwrap_or_default();
+        check_header_text("subject", &subject, limits, &mut violations);
+        if fields.text.is_none() && fields.html.is_none() {
+            violations.add("body", "must have text, html, or both");
+        }
+        let headers = headers(fields.headers, limits, &mut violations);
+        let attachments = attachments(fields.attachments, limits, &mut violations);
+        let from = violations.or(from)?;
+        let (text, html) = (fields.text, fields.html);
+        Ok(Self { from, to, cc, bcc, subject, text, html, reply_to: reply_to.flatten(), headers, attachments })
+    }
+
+    /// The author.
+    #[must_use]
+    pub const fn from(&self) -> &NamedAddress {
+        &self.from
+    }
+
+    /// The domain that sends.
+    #[must_use]
+    pub fn sender_domain(&self) -> DomainName {
+        self.from.address.domain()
+    }
+
+    /// The To recipients as they were listed.
+    #[must_use]
+    pub fn to(&self) -> &[NamedAddress] {
+        &self.to
+    }
+
+    /// The Cc recipients as they were listed.
+    #[must_use]
+    pub fn cc(&self) -> &[NamedAddress] {
+        &self.cc
+    }
+
+    /// The subject; may be empty.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// The body as plain text.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// The body as HTML.
+    #[must_use]
+    pub fn html(&self) -> Option<&str> {
+        self.html.as_deref()
+    }
+
+    /// Where answers go.
+    #[must_use]
+    pub const fn reply_to(&self) -> Option<&NamedAddress> {
+        self.reply_to.as_ref()
+    }
+
+    /// Custom headers.
+    #[must_use]
+    pub fn headers(&self) -> &[DraftHeader] {
+        &self.headers
+    }
+
+    /// Files.
+    #[must_use]
+    pub fn attachments(&self) -> &[DraftAttachment] {
+        &self.attachments
+    }
+
+    /// How often a recipient was listed, the same one each time.
+    #[must_use]
+    pub fn recipient_count(&self) -> usize {
+        self.to.len() + self.cc.len() + self.bcc.len()
+    }
+
+    /// Each recipient once, in the order and the kind of its first listing.
+    #[must_use]
+    pub fn recipients(&self) -> Vec<(EmailAddress, RecipientKind)> {
+        let lists = [(&self.to, RecipientKind::To), (&self.cc, RecipientKind::Cc), (&self.bcc, RecipientKind::Bcc)];
+        let listed = lists.into_iter().flat_map(|(list, kind)| list.iter().map(move |named| (&named.address, kind)));
+        let mut seen = HashSet::new();
+        listed.filter(|(address, _)| seen.insert(*address)).map(|(address, kind)| (address.clone(), kind)).collect()
+    }
+}
+
+fn addresses(list: &str, texts: &[String], violations: &mut Violations) -> Vec<NamedAddress> {
+    let parse = |(n, text): (usize, &String)| violations.check(&format!("{list}[{n}]"), text.parse());
+    texts.iter().enumerate().filter_map(parse).collect()
+}
+
+fn check_recipients(fields: &DraftFields, limits: &DraftLimits, violations: &mut Violations) {
+    if fields.to.is_empty() {
+        violations.add("to", "must name at least one recipient");
+    }
+    if fields.to.len() + fields.cc.len() + fields.bcc.len() > limits.max_recipients {
+        violations.add("to", format!("to, cc and bcc together must name at most {} recipients", limits.max_recipients));
+    }
+}
+
+fn check_header_text(field: &str, value: &str, limits: &DraftLimits, violations: &mut Violations) {
+    if value.chars().any(char::is_control) {
+        violations.add(field, "must not hold control characters");
+    } else if value.len() > limits.max_header_octets {
+        violations.add(field, format!("must have at most {} octets", limits.max_header_octets));
+    }
+}
+
+fn headers(fields: Vec<(String, String)>, limits: &DraftLimits, violations: &mut Violations) -> Vec<DraftHeader> {
+    if fields.len() > limits.max_headers {
+        violations.add("headers", format!("must have at most {} members", limits.max_headers));
+    }
+    for (name, value) in &fields {
+        let field = format!("headers.{}", name.escape_debug());
+        match header_rule(name) {
+            Ok(()) => check_header_text(&field, value, limits, violations),
+            Err(rule) => violations.add(field, rule),
+        }
+    }
+    fields.into_iter().map(|(name, value)| DraftHeader { name, value }).collect()
+}
+
+/// A field name of RFC 5322 section 2.2 that has no member of its own and does not make the message's structure.
+fn header_rule(name: &str) -> Result<(), &'static str> {
+    const MAX_NAME: usize = 76;
+    const STRUCTURAL: [&str; 11] = [
+        "From",
+        "To",
+        "Cc",
+        "Bcc",
+        "Date",
+        "Message-ID",
+        "MIME-Version",
+        "DKIM-Signature",
+        "Received",
+        "Return-Path",
+        "Sender",
+    ];
+    let is = |other: &&str| name.eq_ignore_ascii_case(other);
+    if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
+        return Err("is no header name");
+    }
+    if STRUCTURAL.iter().any(is)
+        || name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"))
+    {
+        return Err("is set by mailapi and cannot be overridden");
+    }
+    if is(&"Subject") || is(&"Reply-To") {
+        return Err("has a member of its own in the request");
+    }
+    Ok(())
+}
+
+fn attachments(
+    fields: Vec<AttachmentFields>,
+    limits: &DraftLimits,
+    violations: &mut Violations,
+) -> Vec<DraftAttachment> {
+    if fields.len() > limits.max_attachments {
+        violations.add("attachments", format!("must have at most {} entries", limits.max_attachments));
+    }
+    let parse = |(n, fields)| attachment(&format!("attachments[{n}]"), fields, limits, violations);
+    fields.into_iter().enumerate().filter_map(parse).collect()
+}
+
+fn attachment(
+    at: &str,
+    fields: AttachmentFields,
+    limits: &DraftLimits,
+    violations: &mut Violations,
+) -> Option<DraftAttachment> {
+    if fields.filename.is_empty() {
+        violations.add(format!("{at}.filename"), "must not be empty");
+    }
+    check_header_text(&format!("{at}.filename"), &fields.filename, limits, violations);
+    let content_type = fields.content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+    if !is_media_type(&content_type) {
+        violations.add(format!("{at}.content_type"), "must be a media type of one part, such as text/plain");
+    }
+    let content_id = fields.content_id.map(|id| id.trim_start_matches('<').trim_end_matches('>').to_owned());
+    if content_id.as_deref().is_some_and(|id| !is_content_id(id)) {
+        violations.add(format!("{at}.content_id"), "must be of printable ASCII characters without spaces and <>");
+    }
+    if fields.content.is_none() {
+        violations.add(format!("{at}.content"), "must be base64");
+    }
+    Some(DraftAttachment { filename: fields.filename, content_type, content: fields.content?, content_id })
+}
+
+/// `type/subtype` of tokens (RFC 2045 section 5.1) with parameters whose text cannot leave the header. A multipart
+/// has parts of its own and cannot be a file's type.
+fn is_media_type(text: &str) -> bool {
+    let token =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b));
+    let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let Some((kind, subtype)) = essence.trim_end().split_once('/') else { return false };
+    let printable = parameters.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
+    token(kind) && token(subtype) && printable && !kind.eq_ignore_ascii_case("multipart")
+}
+
+fn is_content_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|b| b.is_ascii_graphic() && !b"<>\"()\\".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields() -> DraftFields {
+        DraftFields {
+            from: "Ann <ann@example.org>".into(),
+            to: vec!["bob@example.org".into()],
+            text: Some("Hello".into()),
+            ..DraftFields::default()
+        }
+    }
+
+    fn refused(change: impl FnOnce(&mut DraftFields)) -> String {
+        let mut fields = fields();
+        change(&mut fields);
+        Draft::parse(fields, &DraftLimits::default()).unwrap_err().all()[0].field.clone()
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert_eq!(refused(|f| f.from.clear()), "from");
+        assert_eq!(refused(|f| f.to.clear()), "to");
+        assert_eq!(refused(|f| f.text = None), "body");
+        assert_eq!(refused(|f| f.bcc.push("nobody".into())), "bcc[0]");
+    }
+
+    #[test]
+    fn no_field_can_inject_a_header() {
+        assert_eq!(refused(|f| f.from = "Ann\r\nBcc: x@y.org <ann@example.org>".into()), "from");
+        assert_eq!(refused(|f| f.to.push("a@b.org\r\nBcc: c@d.org".into())), "to[1]");
+        assert_eq!(refused(|f| f.subject = Some("Hi\nBcc: x@y.org".into())), "subject");
+        assert_eq!(refused(|f| f.reply_to = Some("\r\n@x.org".into())), "reply_to");
+        assert_eq!(refused(|f| f.headers.push(("X-A".into(), "1\r\nBcc: x@y.org".into()))), "headers.X-A");
+        assert_eq!(refused(|f| f.headers.push(("X-A\r\nBcc".into(), "x@y.org".into()))), "headers.X-A\\r\\nBcc");
+        let file = |change: fn(&mut AttachmentFields)| {
+            let mut file =
+                AttachmentFields { filename: "a".into(), content: Some(vec![]), ..AttachmentFields::default() };
+            change(&mut file);
+            refused(|f| f.attachments.push(file))
+        };
+        assert_eq!(file(|a| a.filename = "a\"\r\nX: y".into()), "attachments[0].filename");
+        assert_eq!(file(|a| a.content_type = Some("text/plain;\r\nX: y".into())), "attachments[0].content_type");
+        assert_eq!(file(|a| a.content_id = Some("a>\r\nX: y".into())), "attachments[0].content_id");
+        assert_eq!(file(|a| a.content_type = Some("multipart/mixed".into())), "attachments[0].content_type");
+        assert_eq!(file(|a| a.content = None), "attachments[0].content");
+    }
+
+    #[test]
+    fn structural_headers_cannot_be_overridden_in_any_case() {
+        for name in
+            ["from", "TO", "Content-Type", "content-x", "Dkim-Signature", "Return-Path", "Subject", "", "a:b", "ä"]
+        {
+            assert!(refused(|f| f.headers.push((name.into(), "x".into()))).starts_with("headers."), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_recipient_listed_twice_is_one_recipient_and_two_listings() {
+        let mut fields = fields();
+        fields.cc = vec!["Bob <BOB@example.org>".into(), "eve@example.org".into()];
+        let draft = Draft::parse(fields, &DraftLimits::default()).unwrap();
+        assert_eq!(draft.recipient_count(), 3);
+        let expected = [("bob@example.org", RecipientKind::To), ("eve@example.org", RecipientKind::Cc)];
+        assert_eq!(draft.recipients(), expected.map(|(address, kind)| (address.parse().unwrap(), kind)));
+    }
+}

@@ -1,0 +1,65 @@
+//! Names of folders.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The name of a folder, decoded, with `/` between its levels. `INBOX` in any case is `INBOX` (RFC 3501 section 5.1).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FolderName(String);
+
+/// A text that cannot be a folder's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a folder name of 1 to 255 octets without control characters and without empty levels")]
+pub struct FolderNameError;
+
+impl FolderName {
+    /// The most octets of a name.
+    pub const MAX_OCTETS: usize = 255;
+
+    /// The folder into which mail is delivered.
+    #[must_use]
+    pub fn inbox() -> Self {
+        Self("INBOX".to_owned())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for FolderName {
+    type Err = FolderNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let fits = !text.is_empty() && text.len() <= Self::MAX_OCTETS;
+        if !fits || text.chars().any(char::is_control) || text.split('/').any(str::is_empty) {
+            return Err(FolderNameError);
+        }
+        let (first, rest) = text.split_once('/').map_or((text, None), |(first, rest)| (first, Some(rest)));
+        let first = if first.eq_ignore_ascii_case("INBOX") { "INBOX" } else { first };
+        Ok(Self(rest.map_or_else(|| first.to_owned(), |rest| format!("{first}/{rest}"))))
+    }
+}
+
+impl fmt::Display for FolderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_names_are_refused_and_inbox_has_one_spelling() {
+        for text in ["", "/", "a//b", "/a", "a/", "a\0b", "a\r\nb", &"x".repeat(256)] {
+            assert!(text.parse::<FolderName>().is_err(), "{text:?}");
+        }
+        assert_eq!("inBox".parse::<FolderName>().unwrap(), FolderName::inbox());
+        assert_eq!("inbox/Inbox".parse::<FolderName>().unwrap().as_str(), "INBOX/Inbox");
+        assert_eq!("Projects/2026".parse::<FolderName>().unwrap().as_str(), "Projects/2026");
+    }
+}

@@ -1,0 +1,228 @@
+//! Who may do what: the only place that decides it.
+//!
+//! An operation that needs a right takes a value of the right's own type, and the only way to such a value is the
+//! question to [`Grants`] that makes it. So a route that forgets to ask does not compile.
+
+use crate::{DomainName, EmailAddress, Permission};
+
+/// Whom a caller is known as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// An admin's API token, bound to no mailbox.
+    AdminToken,
+    /// The owner of this mailbox.
+    Mailbox(EmailAddress),
+}
+
+/// Everything that one caller may do. HTTP callers and SMTP and IMAP log-ins carry the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grants {
+    identity: Identity,
+    is_admin: bool,
+    delegated: Vec<(Permission, DomainName)>,
+}
+
+/// The answer to a caller that lacks a right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the token does not allow this")]
+pub struct Denied;
+
+macro_rules! authority {
+    ($(#[$doc:meta])* $name:ident($what:ident: $type:ty)) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name($type);
+
+        impl $name {
+            /// What the right is for.
+            #[must_use]
+            pub const fn $what(&self) -> &$type {
+                &self.0
+            }
+        }
+    };
+}
+
+authority!(
+    /// The right to send mail from this address.
+    SendAs(address: EmailAddress)
+);
+authority!(
+    /// The right to read this mailbox.
+    ReadMailbox(address: EmailAddress)
+);
+authority!(
+    /// The right to manage the mailboxes of this domain, admins' own excepted.
+    ManageUsers(domain: DomainName)
+);
+authority!(
+    /// The right to see and change this domain.
+    ManageDomain(domain: DomainName)
+);
+authority!(
+    /// The right to see delivery statistics of this domain.
+    ViewStats(domain: DomainName)
+);
+authority!(
+    /// The right to list, create and revoke the tokens of this mailbox.
+    OwnTokens(address: EmailAddress)
+);
+
+/// The right to everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admin(());
+
+impl Grants {
+    /// Those of an admin's API token: everything.
+    #[must_use]
+    pub const fn admin_token() -> Self {
+        Self { identity: Identity::AdminToken, is_admin: true, delegated: Vec::new() }
+    }
+
+    /// Those of a mailbox: its own mail, and what has been delegated to it. An admin's mailbox may do everything.
+    #[must_use]
+    pub fn of_mailbox(address: EmailAddress, is_admin: bool, delegated: Vec<(Permission, DomainName)>) -> Self {
+        Self { identity: Identity::Mailbox(address), is_admin, delegated }
+    }
+
+    /// Whom the caller is known as.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The caller's own mailbox; an admin's API token has none.
+    #[must_use]
+    pub const fn mailbox(&self) -> Option<&EmailAddress> {
+        match &self.identity {
+            Identity::AdminToken => None,
+            Identity::Mailbox(address) => Some(address),
+        }
+    }
+
+    /// What has been delegated, in no particular order.
+    #[must_use]
+    pub fn delegated(&self) -> &[(Permission, DomainName)] {
+        &self.delegated
+    }
+
+    /// The domains in which `permission` was delegated to the caller; an admin needs none.
+    pub fn domains_with(&self, permission: Permission) -> impl Iterator<Item = &DomainName> {
+        self.delegated.iter().filter(move |(held, _)| *held == permission).map(|(_, domain)| domain)
+    }
+
+    /// Everything.
+    ///
+    /// # Errors
+    /// [`Denied`] to all but admins.
+    pub fn admin(&self) -> Result<Admin, Denied> {
+        self.is_admin.then_some(Admin(())).ok_or(Denied)
+    }
+
+    /// Sending from `address`: one's own, or with `send_mail` any address of the domain.
+    ///
+    /// # Errors
+    /// [`Denied`] otherwise.
+    pub fn may_send_as(&self, address: &EmailAddress) -> Result<SendAs, Denied> {
+        self.owns_or_holds(address, Permission::SendMail).map(|()| SendAs(address.clone()))
+    }
+
+    /// Reading the mail of `address`: one's own, or with `view_mailbox` every mailbox of the domain.
+    ///
+    /// # Errors
+    /// [`Denied`] otherwise.
+    pub fn may_read(&self, address: &EmailAddress) -> Result<ReadMailbox, Denied> {
+        self.owns_or_holds(address, Permission::ViewMailbox).map(|()| ReadMailbox(address.clone()))
+    }
+
+    /// Managing the mailboxes of `domain`.
+    ///
+    /// # Errors
+    /// [`Denied`] without `manage_users` there.
+    pub fn may_manage_users(&self, domain: &DomainName) -> Result<ManageUsers, Denied> {
+        self.holds(Permission::ManageUsers, domain).map(|()| ManageUsers(domain.clone()))
+    }
+
+    /// Seeing and changing `domain`.
+    ///
+    /// # Errors
+    /// [`Denied`] without `manage_domains` there.
+    pub fn may_manage_domain(&self, domain: &DomainName) -> Result<ManageDomain, Denied> {
+        self.holds(Permission::ManageDomains, domain).map(|()| ManageDomain(domain.clone()))
+    }
+
+    /// Seeing the statistics of `domain`.
+    ///
+    /// # Errors
+    /// [`Denied`] without `view_stats` there.
+    pub fn may_view_stats(&self, domain: &DomainName) -> Result<ViewStats, Denied> {
+        self.holds(Permission::ViewStats, domain).map(|()| ViewStats(domain.clone()))
+    }
+
+    /// Managing the tokens of `address`: one's own only. No permission delegates this.
+    ///
+    /// # Errors
+    /// [`Denied`] otherwise.
+    pub fn may_manage_tokens_of(&self, address: &EmailAddress) -> Result<OwnTokens, Denied> {
+        let allowed = self.is_admin || self.mailbox() == Some(address);
+        allowed.then(|| OwnTokens(address.clone())).ok_or(Denied)
+    }
+
+    fn owns_or_holds(&self, address: &EmailAddress, permission: Permission) -> Result<(), Denied> {
+        if self.mailbox() == Some(address) { Ok(()) } else { self.holds(permission, &address.domain()) }
+    }
+
+    fn holds(&self, permission: Permission, domain: &DomainName) -> Result<(), Denied> {
+        let held = self.is_admin || self.domains_with(permission).any(|held| held == domain);
+        held.then_some(()).ok_or(Denied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> EmailAddress {
+        text.parse().unwrap()
+    }
+
+    fn ann_with(permission: Permission) -> Grants {
+        Grants::of_mailbox(address("ann@a.example"), false, vec![(permission, "b.example".parse().unwrap())])
+    }
+
+    #[test]
+    fn a_permission_reaches_no_further_than_its_domain_and_its_verb() {
+        for permission in Permission::ALL {
+            let ann = ann_with(permission);
+            let (bob, eve) = (address("bob@b.example"), address("eve@c.example"));
+            assert_eq!(ann.may_send_as(&bob).is_ok(), permission == Permission::SendMail);
+            assert_eq!(ann.may_read(&bob).is_ok(), permission == Permission::ViewMailbox);
+            assert_eq!(ann.may_manage_users(&bob.domain()).is_ok(), permission == Permission::ManageUsers);
+            assert_eq!(ann.may_manage_domain(&bob.domain()).is_ok(), permission == Permission::ManageDomains);
+            assert_eq!(ann.may_view_stats(&bob.domain()).is_ok(), permission == Permission::ViewStats);
+            assert!(ann.may_manage_tokens_of(&bob).is_err());
+            assert!(ann.admin().is_err());
+            assert!(ann.may_send_as(&eve).is_err() && ann.may_read(&eve).is_err());
+            assert!(ann.may_manage_users(&eve.domain()).is_err() && ann.may_view_stats(&eve.domain()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_mailbox_owns_itself_and_not_its_domain() {
+        let ann = Grants::of_mailbox(address("ann@a.example"), false, Vec::new());
+        let neighbour = address("bob@a.example");
+        assert!(ann.may_send_as(&address("ANN@a.example")).is_ok() && ann.may_read(&address("ann@a.example")).is_ok());
+        assert!(ann.may_send_as(&neighbour).is_err() && ann.may_read(&neighbour).is_err());
+        assert!(ann.may_manage_users(&neighbour.domain()).is_err());
+        assert!(ann.may_manage_tokens_of(&address("ann@a.example")).is_ok());
+    }
+
+    #[test]
+    fn an_admin_may_do_everything() {
+        for admin in [Grants::admin_token(), Grants::of_mailbox(address("root@a.example"), true, Vec::new())] {
+            let bob = address("bob@b.example");
+            assert!(admin.admin().is_ok() && admin.may_send_as(&bob).is_ok() && admin.may_read(&bob).is_ok());
+            assert!(admin.may_manage_users(&bob.domain()).is_ok() && admin.may_manage_tokens_of(&bob).is_ok());
+        }
+    }
+}

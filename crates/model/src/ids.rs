@@ -1,0 +1,119 @@
+//! Identifiers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Entropy, clock::Timestamp};
+
+/// The identifier that mailapi gives a message on send: a random UUID (RFC 9562 section 5.4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(uuid::Uuid);
+
+impl MessageId {
+    /// A new one.
+    pub fn random(entropy: &dyn Entropy) -> Self {
+        let mut bytes = [0; 16];
+        entropy.fill(&mut bytes);
+        Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
+    }
+
+    /// The identifier inside a Message-ID header that mailapi wrote: `<uuid@sender domain>`, with or without the
+    /// angle brackets. `None` for every other header.
+    #[must_use]
+    pub fn from_header(header: &str) -> Option<Self> {
+        let bare = header.trim();
+        let bare = bare.strip_prefix('<').and_then(|inner| inner.strip_suffix('>')).unwrap_or(bare);
+        bare.split_once('@')?.0.parse().ok()
+    }
+}
+
+impl FromStr for MessageId {
+    type Err = uuid::Error;
+
+    /// Only the hyphenated form: other spellings of the same UUID are not the identifier that was given out.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let id: uuid::fmt::Hyphenated = text.parse()?;
+        Ok(Self(id.into_uuid()))
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.as_hyphenated(), f)
+    }
+}
+
+impl fmt::Debug for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The number of a token, as paths name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenId(pub i64);
+
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The name of one request in answers and logs: the caller's own when it is sane, ours otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// Longest identifier that is taken over from a caller.
+    pub const MAX_LENGTH: usize = 128;
+
+    /// The caller's own, when it has 1 to 128 characters out of letters, digits and `-_.:`.
+    #[must_use]
+    pub fn from_caller(text: &str) -> Option<Self> {
+        let sane = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+        let fits = !text.is_empty() && text.len() <= Self::MAX_LENGTH && text.chars().all(sane);
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// One of ours: a UUID that sorts by time (RFC 9562 section 5.7).
+    pub fn random(now: Timestamp, entropy: &dyn Entropy) -> Self {
+        let mut bytes = [0; 10];
+        entropy.fill(&mut bytes);
+        let millis = u64::try_from(now.as_millis()).unwrap_or(0);
+        Self(uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid().to_string())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_message_id_headers_are_recognised() {
+        for header in [
+            "",
+            "<>",
+            "<abc@example.org>",
+            "<{67e55044-10b1-426f-9247-bb680e5fe0c8}@x>",
+            "67e55044-10b1-426f-9247-bb680e5fe0c8",
+        ] {
+            assert_eq!(MessageId::from_header(header), None, "{header}");
+        }
+        let id: MessageId = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
+        assert_eq!(MessageId::from_header(&format!(" <{id}@example.org> ")), Some(id));
+    }
+
+    #[test]
+    fn an_insane_request_id_is_not_taken_over() {
+        assert_eq!(RequestId::from_caller(""), None);
+        assert_eq!(RequestId::from_caller("a\nb"), None);
+        assert_eq!(RequestId::from_caller(&"a".repeat(129)), None);
+        assert!(RequestId::from_caller("job-17.3:a_b").is_some());
+    }
+}

@@ -1,0 +1,156 @@
+//! What became of a message: the states and the only rule by which they change.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::delivery::{Evidence, Outcome};
+
+macro_rules! named_states {
+    ($(#[$doc:meta])* $name:ident, $error:ident, $expected:literal { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The name on the wire and in the database.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        /// A name that is no such state.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+        #[error($expected)]
+        pub struct $error;
+
+        impl FromStr for $name {
+            type Err = $error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|state| state.as_str() == text).ok_or($error)
+            }
+        }
+    };
+}
+
+named_states! {
+    /// The state of a whole message.
+    MessageStatus, UnknownMessageStatus, "must be one of pending, submitted, sent, partial, bounced, failed" {
+        /// Stored, not yet handed to the mail server.
+        Pending = "pending",
+        /// In the mail server's hands, for at least one recipient still on its way.
+        Submitted = "submitted",
+        /// Delivered to all recipients.
+        Sent = "sent",
+        /// Delivered to some, not to the others.
+        Partial = "partial",
+        /// Delivered to none.
+        Bounced = "bounced",
+        /// Not taken by the mail server.
+        Failed = "failed",
+    }
+}
+
+named_states! {
+    /// The state of a message for one recipient.
+    RecipientStatus, UnknownRecipientStatus, "must be one of pending, submitted, deferred, sent, bounced, failed" {
+        /// Stored, not yet handed to the mail server.
+        Pending = "pending",
+        /// In the mail server's hands.
+        Submitted = "submitted",
+        /// Tried at least once; the mail server will try again.
+        Deferred = "deferred",
+        /// Delivered to the mailbox, or taken over by the next mail server.
+        Sent = "sent",
+        /// Given back as undeliverable.
+        Bounced = "bounced",
+        /// The mail server did not take the message.
+        Failed = "failed",
+    }
+}
+
+impl RecipientStatus {
+    /// The state after an event. What is final stays, with one exception: a bounce that comes back as a mail after
+    /// the next server had taken the message over turns `sent` into `bounced`.
+    #[must_use]
+    pub const fn after(self, outcome: Outcome, evidence: Evidence) -> Self {
+        match (self, outcome, evidence) {
+            (Self::Bounced | Self::Failed, _, _) => self,
+            (Self::Sent, Outcome::Bounced | Outcome::Expired, Evidence::ReturnedMail) => Self::Bounced,
+            (Self::Sent, _, _) => Self::Sent,
+            (_, Outcome::Sent, _) => Self::Sent,
+            (_, Outcome::Deferred, _) => Self::Deferred,
+            (_, Outcome::Bounced | Outcome::Expired, _) => Self::Bounced,
+        }
+    }
+
+    /// Whether the mail server may still do something for this recipient.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::Submitted | Self::Deferred)
+    }
+}
+
+/// The state of a message whose recipients are in `states`.
+#[must_use]
+pub fn overall(states: &[RecipientStatus]) -> MessageStatus {
+    let all = |wanted: RecipientStatus| states.iter().all(|state| *state == wanted);
+    if all(RecipientStatus::Pending) {
+        MessageStatus::Pending
+    } else if states.iter().any(|state| state.is_open()) {
+        MessageStatus::Submitted
+    } else if all(RecipientStatus::Sent) {
+        MessageStatus::Sent
+    } else if all(RecipientStatus::Failed) {
+        MessageStatus::Failed
+    } else if states.contains(&RecipientStatus::Sent) {
+        MessageStatus::Partial
+    } else {
+        MessageStatus::Bounced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RecipientStatus::{Bounced, Deferred, Failed, Pending, Sent, Submitted};
+    use super::*;
+
+    #[test]
+    fn nothing_leads_back_from_a_final_state_but_a_returned_mail() {
+        for outcome in [Outcome::Sent, Outcome::Deferred, Outcome::Bounced, Outcome::Expired] {
+            assert_eq!(Sent.after(outcome, Evidence::MailServer), Sent);
+            for evidence in [Evidence::MailServer, Evidence::ReturnedMail] {
+                assert_eq!(Bounced.after(outcome, evidence), Bounced);
+                assert_eq!(Failed.after(outcome, evidence), Failed);
+            }
+        }
+        assert_eq!(Sent.after(Outcome::Bounced, Evidence::ReturnedMail), Bounced);
+        assert_eq!(Sent.after(Outcome::Deferred, Evidence::ReturnedMail), Sent);
+    }
+
+    #[test]
+    fn the_whole_follows_from_its_recipients() {
+        for (states, whole) in [
+            (&[Pending, Pending][..], MessageStatus::Pending),
+            (&[Sent, Pending], MessageStatus::Submitted),
+            (&[Submitted, Bounced], MessageStatus::Submitted),
+            (&[Sent, Deferred], MessageStatus::Submitted),
+            (&[Sent, Sent], MessageStatus::Sent),
+            (&[Sent, Bounced], MessageStatus::Partial),
+            (&[Bounced, Bounced], MessageStatus::Bounced),
+            (&[Failed, Failed], MessageStatus::Failed),
+        ] {
+            assert_eq!(overall(states), whole, "{states:?}");
+        }
+    }
+}

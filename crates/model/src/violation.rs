@@ -1,0 +1,80 @@
+//! What is wrong with a request, field by field.
+
+use std::fmt;
+
+/// One broken rule: the member's name as the client wrote it (`to[2]`, `body`, `limit`) and what it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Path of the member, in the request's own terms.
+    pub field: String,
+    /// A sentence that says what is expected; it never repeats a secret.
+    pub message: String,
+}
+
+/// All rules that one request breaks, in the order in which they were found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, thiserror::Error)]
+pub struct Violations(Vec<Violation>);
+
+impl Violations {
+    /// None yet.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Just this one.
+    pub fn of(field: impl Into<String>, message: impl Into<String>) -> Self {
+        let mut violations = Self::none();
+        violations.add(field, message);
+        violations
+    }
+
+    /// Notes one more.
+    pub fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Violation { field: field.into(), message: message.into() });
+    }
+
+    /// Notes the error of `result` under `field`, and gives its value otherwise.
+    pub fn check<T, E: fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.add(field, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Whether no rule was broken.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Every broken rule.
+    #[must_use]
+    pub fn all(&self) -> &[Violation] {
+        &self.0
+    }
+
+    /// `Ok` with the value when nothing was broken.
+    ///
+    /// # Errors
+    /// The violations themselves when there is one, or when `value` is missing for a reason noted here.
+    pub fn or<T>(self, value: Option<T>) -> Result<T, Self> {
+        match value {
+            Some(value) if self.is_empty() => Ok(value),
+            _ => Err(self),
+        }
+    }
+}
+
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, violation) in self.0.iter().enumerate() {
+            let separator = if n == 0 { "" } else { "; " };
+            write!(f, "{separator}{}: {}", violation.field, violation.message)?;
+        }
+        Ok(())
+    }
+}
