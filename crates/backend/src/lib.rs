@@ -1,1 +1,36 @@
-//! The port to a mail server, and the contract suite that every backend passes.
+//! The port to a mail server: what mailapi asks of one, small enough to read at once.
+//!
+//! A backend hands mail over ([`Submission`]), reads mailboxes ([`Mailboxes`]), reports what became of messages
+//! ([`DeliveryFeed`]) and knows who has a mailbox ([`Provisioning`]). It knows no caller and no rights: whoever calls
+//! has already asked. In the other direction a backend with listeners of its own asks the product who may log in
+//! ([`LogIn`]).
+
+mod delivery_feed;
+mod log_in;
+mod mailboxes;
+mod provisioning;
+mod submission;
+
+use std::sync::Arc;
+
+pub use delivery_feed::{DeliveryFeed, FeedBatch, FeedError};
+pub use log_in::{LogIn, LogInError};
+pub use mailboxes::{
+    AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
+    MessageSummary, OpenedAttachment, OpenedMessage, Purged, SearchHit, SearchQuery, SearchText, SearchTextError,
+};
+pub use provisioning::{Provisioning, ProvisioningError};
+pub use submission::{Accepted, Refusal, Submission, SubmitError};
+
+/// One mail server, behind its four faces.
+#[derive(Clone)]
+pub struct Backend {
+    /// Takes mail over.
+    pub submission: Arc<dyn Submission>,
+    /// Reads mailboxes.
+    pub mailboxes: Arc<dyn Mailboxes>,
+    /// Reports deliveries.
+    pub delivery_feed: Arc<dyn DeliveryFeed>,
+    /// Knows who has a mailbox.
+    pub provisioning: Arc<dyn Provisioning>,
+}

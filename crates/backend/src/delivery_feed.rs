@@ -1,0 +1,45 @@
+//! What became of messages: facts in the order in which the mail server tells them.
+
+use async_trait::async_trait;
+use mailapi_model::{DeliveryEvent, FeedCursor};
+
+/// The mail server's reports, read from where the reader left off.
+#[async_trait]
+pub trait DeliveryFeed: Send + Sync {
+    /// The name under which the reader keeps its place.
+    fn name(&self) -> &str;
+
+    /// At most `max` events after `cursor`, in order. The reader stores them together with the new cursor, so that
+    /// none is lost or counted twice whenever it stops. An empty cursor is the beginning.
+    ///
+    /// # Errors
+    /// [`FeedError`] when the source cannot be read; nothing is lost by that.
+    async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError>;
+
+    /// The reader has safely stored everything up to `cursor`: the source may forget it.
+    ///
+    /// # Errors
+    /// [`FeedError`] when that could not be noted; asking again later is enough.
+    async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError>;
+
+    /// Returns when there may be something new. May return too often, never too seldom.
+    async fn changed(&self);
+}
+
+/// A piece of the feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedBatch {
+    /// The events, oldest first.
+    pub events: Vec<DeliveryEvent>,
+    /// Where to go on.
+    pub cursor: FeedCursor,
+    /// How many records of the source were looked at, those without an event included.
+    pub lines_read: u64,
+    /// Whether there may be more at once.
+    pub more: bool,
+}
+
+/// Why the feed could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the delivery feed cannot be read: {0}")]
+pub struct FeedError(pub String);

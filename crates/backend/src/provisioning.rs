@@ -1,0 +1,26 @@
+//! Telling the mail server who has a mailbox.
+
+use async_trait::async_trait;
+use mailapi_model::{DomainName, EmailAddress};
+
+/// Keeps the mail server's view of domains and mailboxes equal to the accounts. Everything here may be repeated; a
+/// mail server that reads the account database itself has nothing to do.
+#[async_trait]
+pub trait Provisioning: Send + Sync {
+    /// Mail for the domain is to be delivered here.
+    async fn put_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError>;
+
+    /// Mail for the domain is no longer to be delivered here.
+    async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError>;
+
+    /// The mailbox exists and may hold this many octets.
+    async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError>;
+
+    /// The mailbox and all its mail are gone.
+    async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError>;
+}
+
+/// The mail server could not be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the mail server could not be told: {0}")]
+pub struct ProvisioningError(pub String);

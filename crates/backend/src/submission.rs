@@ -1,0 +1,89 @@
+//! Handing a message over.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use mailapi_model::{EmailAddress, Envelope, MessageId, QueueId, Reply};
+
+/// Takes messages over for delivery.
+#[async_trait]
+pub trait Submission: Send + Sync {
+    /// Hands `message` (complete, with CRLF line ends) over for the envelope's recipients.
+    ///
+    /// `Ok` means that the message survives a crash of anything from here on: nobody needs a queue in front of this.
+    /// One refused recipient never harms the others.
+    ///
+    /// # Errors
+    /// [`SubmitError`] says whether the mail server has the message: it has not, but for
+    /// [`SubmitError::OutcomeUnknown`].
+    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError>;
+
+    /// Whether the message was taken over at an earlier time; asked after a crash, or after an unknown outcome.
+    ///
+    /// # Errors
+    /// [`SubmitError::Unavailable`] when the mail server cannot tell at the moment.
+    async fn find(&self, message_id: MessageId) -> Result<Option<QueueId>, SubmitError>;
+
+    /// Whether mail could be handed over now; asked by the health check.
+    ///
+    /// # Errors
+    /// Why not, in a few words.
+    async fn check(&self) -> Result<(), String>;
+}
+
+/// The mail server has the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its name of it.
+    pub queue_id: QueueId,
+    /// The recipients that it did not take, each with its reply. The others are on their way.
+    pub refused: Vec<Refusal>,
+}
+
+/// One recipient that the mail server did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Who.
+    pub recipient: EmailAddress,
+    /// What the mail server said.
+    pub reply: Reply,
+}
+
+/// Why a message was not taken over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The mail server refused the message as a whole.
+    #[error("the mail server refused the message: {0}")]
+    Refused(Reply),
+    /// The mail server refused every recipient.
+    #[error("the mail server refused every recipient")]
+    NoRecipients(Vec<Refusal>),
+    /// The mail server cannot be reached or cannot work at the moment.
+    #[error("the mail server is not available: {0}")]
+    Unavailable(String),
+    /// The connection ended after the message and before the reply: the mail server may have it or not.
+    #[error("the connection ended before the mail server answered")]
+    OutcomeUnknown,
+}
+
+impl SubmitError {
+    /// Whether another try may help.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Refused(reply) => reply.is_transient(),
+            Self::NoRecipients(refused) => refused.iter().any(|refusal| refusal.reply.is_transient()),
+            Self::Unavailable(_) => true,
+            Self::OutcomeUnknown => false,
+        }
+    }
+
+    /// What the mail server said, when it said something; of several the first.
+    #[must_use]
+    pub fn reply(&self) -> Option<&Reply> {
+        match self {
+            Self::Refused(reply) => Some(reply),
+            Self::NoRecipients(refused) => refused.first().map(|refusal| &refusal.reply),
+            Self::Unavailable(_) | Self::OutcomeUnknown => None,
+        }
+    }
+}
