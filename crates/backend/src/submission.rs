@@ -17,11 +17,12 @@ pub trait Submission: Send + Sync {
     /// [`SubmitError::OutcomeUnknown`].
     async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError>;
 
-    /// Whether the message was taken over at an earlier time; asked after a crash, or after an unknown outcome.
+    /// What [`Submission::submit`] answered for this message at an earlier time, when it was taken over; asked after
+    /// a crash, or after an unknown outcome.
     ///
     /// # Errors
     /// [`SubmitError::Unavailable`] when the mail server cannot tell at the moment.
-    async fn find(&self, message_id: MessageId) -> Result<Option<QueueId>, SubmitError>;
+    async fn find(&self, message_id: MessageId) -> Result<Option<Accepted>, SubmitError>;
 
     /// Whether mail could be handed over now; asked by the health check.
     ///
