@@ -1,0 +1,54 @@
+//! The client's side: bring a connection up, then run transactions over it, no sockets.
+//!
+//! [`Client`] lives as long as the connection. It is asked with [`Client::step`] until [`ClientStep::Ready`];
+//! then [`Client::transaction`] sends one message after another. A [`Transaction`] is asked with
+//! [`Transaction::step`] until [`TransactionStep::Done`], and [`Transaction::finish`] gives the [`Outcome`] with a
+//! verdict for each recipient. After that [`Client::is_ready`] tells whether the connection can be kept.
+//!
+//! With PIPELINING, MAIL, all RCPT and DATA leave in one write, and the final dot always leaves with the end of
+//! the message: a message of moderate size costs two writes. The host should switch Nagle's algorithm off
+//! (TCP_NODELAY).
+//!
+//! Time-outs are the host's (RFC 5321 section 4.5.3.2): when one passes, or a read or write fails, it calls
+//! [`Transaction::abandon`], which knows whether the message may have been taken. After a failed write it is
+//! worth reading once more, since a server that closes early often says why.
+//!
+//! ```
+//! use mailapi_smtp::{Envelope, client::{Client, ClientConfig, ClientStep, End, TransactionStep, queue_id_in}};
+//!
+//! let mut client = Client::new(ClientConfig::new("mail.example"));
+//! client.push(b"220 mx.remote.example ESMTP\r\n");
+//! assert_eq!(client.step(), Ok(ClientStep::Write(b"EHLO mail.example\r\n".to_vec())));
+//! client.push(b"250-mx.remote.example\r\n250 PIPELINING\r\n");
+//! assert_eq!(client.step(), Ok(ClientStep::Ready));
+//!
+//! let envelope = Envelope::new("ann@mail.example", ["bob@remote.example", "nobody@remote.example"]);
+//! let mut transaction = client.transaction(&envelope, b"Subject: hello\r\n\r\n.\r\n");
+//! assert!(matches!(transaction.step(), TransactionStep::Write(commands) if commands.ends_with(b"DATA\r\n")));
+//! transaction.push(b"250 Ok\r\n250 Ok\r\n550 5.1.1 Unknown\r\n354 Go ahead\r\n");
+//! let body = b"Subject: hello\r\n\r\n..\r\n.\r\n".to_vec();
+//! assert_eq!(transaction.step(), TransactionStep::Write(body));
+//! transaction.push(b"250 2.0.0 Ok: queued as 4Zyx7Q2bBzz3Q\r\n");
+//! assert_eq!(transaction.step(), TransactionStep::Done);
+//! let outcome = transaction.finish();
+//! assert_eq!(outcome.rcpt_replies[1].as_ref().map(|reply| reply.code), Some(550));
+//! assert!(matches!(&outcome.end, End::Accepted(reply) if queue_id_in(reply) == Some("4Zyx7Q2bBzz3Q")));
+//! assert!(client.is_ready());
+//! ```
+
+mod body;
+mod capabilities;
+mod commands;
+mod config;
+mod connection;
+mod outcome;
+mod queue_id;
+mod reply_reader;
+mod transaction;
+
+pub use capabilities::Capabilities;
+pub use config::{ClientConfig, TlsPolicy};
+pub use connection::{Client, ClientStep};
+pub use outcome::{End, Failure, Outcome, Stage, Verdict};
+pub use queue_id::queue_id_in;
+pub use transaction::{Transaction, TransactionStep};

@@ -1,0 +1,139 @@
+//! Replies out of the bytes that a server sends (RFC 5321 section 4.2.1), with caps on what it may send.
+
+use crate::reply::{EnhancedCode, Reply};
+
+/// Unread bytes and the lines of a reply that is not complete.
+#[derive(Debug)]
+pub(super) struct ReplyReader {
+    bytes: Vec<u8>,
+    partial: Option<Reply>,
+    lines: usize,
+    max_line_bytes: usize,
+    max_lines: usize,
+}
+
+impl ReplyReader {
+    pub(super) fn new(max_line_bytes: usize, max_lines: usize) -> Self {
+        Self { bytes: Vec::new(), partial: None, lines: 0, max_line_bytes, max_lines }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Whether everything was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.partial.is_none()
+    }
+
+    /// The next complete reply. An error names what is wrong with it; nothing can be read after one.
+    pub(super) fn next(&mut self) -> Result<Option<Reply>, &'static str> {
+        while let Some(end) = self.bytes.iter().position(|&byte| byte == b'\n') {
+            if end >= self.max_line_bytes {
+                return Err("a reply line is too long");
+            }
+            let line: Vec<u8> = self.bytes.drain(..=end).collect();
+            if let Some(reply) = self.line(&line)? {
+                return Ok(Some(reply));
+            }
+        }
+        if self.bytes.len() >= self.max_line_bytes {
+            return Err("a reply line is too long");
+        }
+        Ok(None)
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<Option<Reply>, &'static str> {
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim_end_matches(['\r', '\n']);
+        let (code, rest) = line.split_at_checked(3).ok_or("a reply has no code")?;
+        let code = reply_code(code).ok_or("a reply has no code")?;
+        let (last, text) = match rest.as_bytes().first() {
+            None => (true, ""),
+            Some(b' ') => (true, &rest[1..]),
+            Some(b'-') => (false, &rest[1..]),
+            Some(_) => return Err("a reply code is not followed by a space"),
+        };
+        self.append(code, text)?;
+        Ok(if last { self.partial.take() } else { None })
+    }
+
+    fn append(&mut self, code: u16, text: &str) -> Result<(), &'static str> {
+        let (enhanced, text) = split_enhanced(code, text);
+        match &mut self.partial {
+            None => {
+                self.lines = 1;
+                self.partial = Some(Reply { code, enhanced, text: text.to_owned() });
+            }
+            Some(reply) if reply.code != code => {
+                return Err("the lines of a reply carry different codes");
+            }
+            Some(reply) => {
+                self.lines += 1;
+                reply.text.push('\n');
+                reply.text.push_str(text);
+            }
+        }
+        if self.lines > self.max_lines {
+            return Err("a reply has too many lines");
+        }
+        Ok(())
+    }
+}
+
+fn reply_code(text: &str) -> Option<u16> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let code: u16 = digits.then(|| text.parse().ok())??;
+    (200..600).contains(&code).then_some(code)
+}
+
+/// Takes an enhanced code off the text when its class is that of the reply code (RFC 2034 section 4).
+fn split_enhanced(code: u16, text: &str) -> (Option<EnhancedCode>, &str) {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    match EnhancedCode::parse(word) {
+        Some(enhanced) if u16::from(enhanced.class) == code / 100 => (Some(enhanced), rest),
+        _ => (None, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Option<Reply>, &'static str> {
+        let mut reader = ReplyReader::new(40, 3);
+        reader.push(bytes);
+        reader.next()
+    }
+
+    #[test]
+    fn what_is_no_reply_is_refused() {
+        let long = [b'2'; 40];
+        for wrong in [
+            "\r\n",
+            "25\r\n",
+            "099 x\r\n",
+            "600 x\r\n",
+            "2x0 x\r\n",
+            "250x\r\n",
+            "250\tx\r\n",
+            "250-a\r\n251 b\r\n",
+            "250-1\r\n250-2\r\n250-3\r\n250 4\r\n",
+            "2é\r\n",
+        ] {
+            assert!(read(wrong.as_bytes()).is_err(), "{wrong:?}");
+        }
+        assert!(read(&long).is_err());
+    }
+
+    #[test]
+    fn a_reply_is_read_when_its_last_line_is_complete() {
+        assert_eq!(read(b"250-a\r\n250-b\r\n"), Ok(None));
+        assert_eq!(read(b"250 a\r"), Ok(None));
+        assert_eq!(read(b"354\r\n"), Ok(Some(Reply::plain(354, ""))));
+        let reply = Reply::new(550, (5, 1, 1), "a\nb");
+        assert_eq!(read(b"550-5.1.1 a\r\n550 5.1.1 b\n"), Ok(Some(reply)));
+        let other_class = Reply::plain(450, "5.1.1 a");
+        assert_eq!(read(b"450 5.1.1 a\r\n"), Ok(Some(other_class)));
+    }
+}

@@ -1,0 +1,373 @@
+//! One message over a connection that is ready.
+
+use std::collections::VecDeque;
+
+use super::body::BodyWriter;
+use super::commands;
+use super::connection::{Client, State};
+use super::outcome::{End, Failure, Outcome, Stage};
+use crate::envelope::{BodyType, Envelope};
+use crate::reply::Reply;
+
+/// What the host has to do to carry the transaction on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransactionStep {
+    /// Write these bytes.
+    Write(Vec<u8>),
+    /// Read from the server, [`Transaction::push`] it.
+    Read,
+    /// Call [`Transaction::finish`].
+    Done,
+}
+
+/// A running transaction. Dropped before its end it leaves a connection that is not ready any more.
+#[derive(Debug)]
+pub struct Transaction<'a> {
+    client: &'a mut Client,
+    envelope: &'a Envelope,
+    body: BodyWriter<'a>,
+    smtputf8: bool,
+    /// What is sent next, as far as the replies so far allow it.
+    next: Next,
+    /// What was sent and not answered, oldest first.
+    awaiting: VecDeque<Sent>,
+    mail: MailState,
+    rcpt_replies: Vec<Option<Reply>>,
+    data: DataState,
+    end: Option<End>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Rset,
+    Mail,
+    Rcpt(usize),
+    Data,
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Rset,
+    Mail,
+    Rcpt(usize),
+    Data,
+    Message,
+    /// A dot without a message, since DATA got 354 although there was no recipient.
+    LoneDot,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum MailState {
+    Unanswered,
+    Accepted,
+    Refused(Reply),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum DataState {
+    Unanswered,
+    Refused(Reply),
+    /// 354 came, the message is being handed out.
+    Sending,
+    /// 354 came without a recipient, the dot is to be handed out.
+    LoneDot,
+    /// The piece with the final dot was handed out: from here on the server may have the message.
+    Sent,
+}
+
+impl<'a> Transaction<'a> {
+    pub(super) fn begin(client: &'a mut Client, envelope: &'a Envelope, message: &'a [u8]) -> Self {
+        let smtputf8 = needs_smtputf8(envelope, message);
+        let next = if client.needs_reset { Next::Rset } else { Next::Mail };
+        let mut transaction = Self {
+            envelope,
+            body: BodyWriter::new(message),
+            smtputf8,
+            next,
+            awaiting: VecDeque::new(),
+            mail: MailState::Unanswered,
+            rcpt_replies: vec![None; envelope.recipients.len()],
+            data: DataState::Unanswered,
+            end: None,
+            client,
+        };
+        match transaction.client.step() {
+            Ok(_) if transaction.client.state == State::Ready => {
+                transaction.refuse_what_cannot_be_said();
+                if transaction.end.is_none() {
+                    transaction.client.state = State::Busy;
+                }
+            }
+            Ok(_) => transaction.end = Some(End::Failed(Failure::Protocol("not ready"))),
+            Err(failure) => transaction.end = Some(End::Failed(failure)),
+        }
+        transaction
+    }
+
+    /// Takes what was read from the server, in pieces of any size.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.client.reader.push(bytes);
+    }
+
+    /// Tells what comes next.
+    pub fn step(&mut self) -> TransactionStep {
+        while self.end.is_none() {
+            match self.client.reader.next() {
+                Ok(None) => break,
+                Ok(Some(reply)) => self.on_reply(reply),
+                Err(what) => self.fail(Failure::Protocol(what)),
+            }
+        }
+        if self.end.is_some() {
+            return TransactionStep::Done;
+        }
+        if let Some(bytes) = self.output() {
+            return TransactionStep::Write(bytes);
+        }
+        if self.awaiting.is_empty() {
+            self.conclude();
+            return TransactionStep::Done;
+        }
+        TransactionStep::Read
+    }
+
+    /// Gives the connection up, for a time-out or an error of the network that `reason` describes.
+    pub fn abandon(mut self, reason: impl Into<String>) -> Outcome {
+        if self.end.is_none() {
+            self.fail(Failure::Lost(reason.into()));
+        }
+        self.finish()
+    }
+
+    /// The result. Before [`TransactionStep::Done`] it is the same as [`Transaction::abandon`].
+    pub fn finish(mut self) -> Outcome {
+        if self.end.is_none() {
+            self.fail(Failure::Lost("it was given up".to_owned()));
+        }
+        let lost = || End::Failed(Failure::Lost(String::new()));
+        Outcome { rcpt_replies: std::mem::take(&mut self.rcpt_replies), end: self.end.take().unwrap_or_else(lost) }
+    }
+
+    /// What would be wrong to send is refused here, in the words that a server would use.
+    fn refuse_what_cannot_be_said(&mut self) {
+        if self.smtputf8 && !self.client.capabilities.smtputf8 {
+            let text = "The next server does not offer SMTPUTF8, which the message needs";
+            return self.refuse_mail(Reply::new(550, (5, 6, 7), text));
+        }
+        let sender = &self.envelope.mail.reverse_path;
+        if !sender.is_empty() && !commands::is_address(sender) {
+            let text = "The sender is not a mail address";
+            return self.refuse_mail(Reply::new(553, (5, 1, 7), text));
+        }
+        for (recipient, reply) in self.envelope.recipients.iter().zip(&mut self.rcpt_replies) {
+            let address = &recipient.forward_path;
+            if address.is_empty() || !commands::is_address(address) {
+                let text = "The recipient is not a mail address";
+                *reply = Some(Reply::new(553, (5, 1, 3), text));
+            }
+        }
+        if self.rcpt_replies.iter().all(Option::is_some) {
+            self.end = Some(End::NoRecipients);
+        }
+    }
+
+    fn refuse_mail(&mut self, reply: Reply) {
+        self.end = Some(End::Refused { stage: Stage::Mail, reply });
+    }
+
+    /// What can be written now: a piece of the message, or as many commands as may wait for replies.
+    fn output(&mut self) -> Option<Vec<u8>> {
+        match self.data {
+            DataState::Sending => {
+                let (piece, last) = self.body.next_piece(self.client.config.write_bytes);
+                if last {
+                    self.data = DataState::Sent;
+                }
+                return Some(piece);
+            }
+            DataState::LoneDot => {
+                self.data = DataState::Unanswered;
+                self.awaiting.push_back(Sent::LoneDot);
+                return Some(b".\r\n".to_vec());
+            }
+            _ => {}
+        }
+        let in_flight = match self.client.capabilities.pipelining {
+            true => self.client.config.max_commands_in_flight.max(1),
+            false => 1,
+        };
+        let mut out = Vec::new();
+        while self.awaiting.len() < in_flight && self.command(&mut out) {}
+        (!out.is_empty()).then_some(out)
+    }
+
+    /// Appends the next command, when there is one that makes sense.
+    fn command(&mut self, out: &mut Vec<u8>) -> bool {
+        if matches!(self.mail, MailState::Refused(_)) {
+            self.next = Next::Nothing;
+        }
+        match self.next {
+            Next::Rset => {
+                out.extend_from_slice(b"RSET\r\n");
+                self.awaiting.push_back(Sent::Rset);
+                self.next = Next::Mail;
+            }
+            Next::Mail => {
+                out.extend_from_slice(self.mail_line().as_bytes());
+                self.awaiting.push_back(Sent::Mail);
+                self.client.needs_reset = true;
+                self.next = self.rcpt_from(0);
+            }
+            Next::Rcpt(index) => {
+                let recipient = &self.envelope.recipients[index];
+                let line = commands::rcpt(recipient, self.smtputf8, self.client.capabilities);
+                out.extend_from_slice(line.as_bytes());
+                self.awaiting.push_back(Sent::Rcpt(index));
+                self.next = self.rcpt_from(index + 1);
+            }
+            Next::Data if self.may_have_recipient() => {
+                out.extend_from_slice(b"DATA\r\n");
+                self.awaiting.push_back(Sent::Data);
+                self.next = Next::Nothing;
+            }
+            Next::Data | Next::Nothing => return false,
+        }
+        true
+    }
+
+    fn mail_line(&self) -> String {
+        let eight_bit = !self.body.message().is_ascii();
+        let body = match eight_bit {
+            true => BodyType::EightBitMime,
+            false => BodyType::SevenBit,
+        };
+        let size = self.body.message().len();
+        let offered = self.client.capabilities;
+        commands::mail(&self.envelope.mail, size, body, self.smtputf8, offered)
+    }
+
+    /// The next recipient that was not refused before anything was sent.
+    fn rcpt_from(&self, index: usize) -> Next {
+        let rest = self.rcpt_replies.iter().skip(index);
+        match rest.enumerate().find(|(_, reply)| reply.is_none()) {
+            Some((offset, _)) => Next::Rcpt(index + offset),
+            None => Next::Data,
+        }
+    }
+
+    fn has_recipient(&self) -> bool {
+        let mut replies = self.rcpt_replies.iter().flatten();
+        self.mail == MailState::Accepted && replies.any(Reply::is_positive)
+    }
+
+    fn may_have_recipient(&self) -> bool {
+        let waiting = |sent: &Sent| matches!(sent, Sent::Rcpt(_));
+        self.has_recipient() || self.awaiting.iter().any(waiting)
+    }
+
+    fn on_reply(&mut self, reply: Reply) {
+        let Some(sent) = self.awaiting.pop_front() else {
+            return self.on_unasked(reply);
+        };
+        if reply.code == 421 && !matches!(sent, Sent::Message) {
+            return self.on_closing(sent, reply);
+        }
+        if reply.code / 100 == 3 && sent != Sent::Data {
+            return self.fail(Failure::Protocol("a reply asks for more where nothing follows"));
+        }
+        match sent {
+            Sent::Rset if reply.is_positive() => self.client.needs_reset = false,
+            Sent::Rset => self.fail(Failure::Refused { stage: Stage::Rset, reply }),
+            Sent::Mail if reply.is_positive() => self.mail = MailState::Accepted,
+            Sent::Mail => self.mail = MailState::Refused(reply),
+            // With MAIL refused, "send MAIL first" says nothing about the recipient.
+            Sent::Rcpt(index) if !matches!(self.mail, MailState::Refused(_)) => {
+                self.rcpt_replies[index] = Some(reply);
+            }
+            Sent::Rcpt(_) => {}
+            Sent::Data => self.on_data_reply(reply),
+            Sent::Message => self.on_message_reply(reply),
+            Sent::LoneDot => {}
+        }
+    }
+
+    fn on_unasked(&mut self, reply: Reply) {
+        self.fail(match reply.code {
+            421 => Failure::Closing(reply),
+            _ => Failure::Protocol("a reply came that nothing had asked for"),
+        });
+    }
+
+    /// The reply belongs to the recipient it answers; for the others it ends the connection.
+    fn on_closing(&mut self, sent: Sent, reply: Reply) {
+        if let Sent::Rcpt(index) = sent {
+            self.rcpt_replies[index] = Some(reply.clone());
+        }
+        self.fail(Failure::Closing(reply));
+    }
+
+    fn on_data_reply(&mut self, reply: Reply) {
+        if reply.code == 354 {
+            if self.has_recipient() {
+                self.data = DataState::Sending;
+                self.awaiting.push_back(Sent::Message);
+            } else {
+                self.data = DataState::LoneDot;
+            }
+        } else if reply.code / 100 > 3 {
+            self.data = DataState::Refused(reply);
+        } else {
+            self.fail(Failure::Protocol("DATA was answered without 354"));
+        }
+    }
+
+    fn on_message_reply(&mut self, reply: Reply) {
+        let complete = self.data == DataState::Sent;
+        if reply.is_positive() && !complete {
+            return self.fail(Failure::Protocol("a message was taken before its end"));
+        }
+        self.client.needs_reset = false;
+        if complete && reply.code != 421 {
+            self.client.state = State::Ready;
+        } else {
+            // After a refusal in the middle of the message the server still waits for its end.
+            self.client.close(Failure::Closing(reply.clone()));
+        }
+        self.end = Some(match reply.is_positive() {
+            true => End::Accepted(reply),
+            false => End::Refused { stage: Stage::Message, reply },
+        });
+    }
+
+    /// Ends a transaction in which everything was answered and no message was sent.
+    fn conclude(&mut self) {
+        self.client.state = State::Ready;
+        let mail = std::mem::replace(&mut self.mail, MailState::Unanswered);
+        let data = std::mem::replace(&mut self.data, DataState::Unanswered);
+        self.end = Some(match (mail, data) {
+            (MailState::Refused(reply), _) => End::Refused { stage: Stage::Mail, reply },
+            (_, DataState::Refused(reply)) if self.rcpt_accepted() => End::Refused { stage: Stage::Data, reply },
+            _ => End::NoRecipients,
+        });
+    }
+
+    fn rcpt_accepted(&self) -> bool {
+        self.rcpt_replies.iter().flatten().any(Reply::is_positive)
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.client.close(failure.clone());
+        self.end = Some(match self.data {
+            DataState::Sent => End::OutcomeUnknown(failure),
+            _ => End::Failed(failure),
+        });
+    }
+}
+
+/// SMTPUTF8 is needed when an address is international, or when the sender announced international headers
+/// and there are some (RFC 6531 section 3.2). Announced alone it is no reason to refuse a plain message.
+fn needs_smtputf8(envelope: &Envelope, message: &[u8]) -> bool {
+    let header = message.windows(4).position(|window| window == b"\r\n\r\n").map_or(message, |end| &message[..end]);
+    envelope.has_international_address() || (envelope.mail.smtputf8 && !header.is_ascii())
+}

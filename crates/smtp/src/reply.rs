@@ -1,0 +1,152 @@
+//! Replies: a code, an enhanced status code, text (RFC 5321 section 4.2, RFC 3463).
+//!
+//! One type serves both directions: what our server says and what another server told us.
+
+use std::fmt;
+
+/// An enhanced mail system status code, `class.subject.detail` (RFC 3463 section 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EnhancedCode {
+    /// 2 for success, 4 for a transient and 5 for a permanent failure.
+    pub class: u8,
+    /// What the code is about, 0 to 999: 1 is addressing, 7 is policy.
+    pub subject: u16,
+    /// The precise condition within the subject, 0 to 999.
+    pub detail: u16,
+}
+
+impl EnhancedCode {
+    /// Reads `digit.digits.digits`, each number at most three digits long.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let class = match parts.next()? {
+            "2" => 2,
+            "4" => 4,
+            "5" => 5,
+            _ => return None,
+        };
+        let subject = three_digits(parts.next()?)?;
+        let detail = three_digits(parts.next()?)?;
+        parts.next().is_none().then_some(Self { class, subject, detail })
+    }
+}
+
+fn three_digits(text: &str) -> Option<u16> {
+    let short = (1..=3).contains(&text.len());
+    (short && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+impl From<(u8, u16, u16)> for EnhancedCode {
+    fn from((class, subject, detail): (u8, u16, u16)) -> Self {
+        Self { class, subject, detail }
+    }
+}
+
+impl fmt::Display for EnhancedCode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}.{}", self.class, self.subject, self.detail)
+    }
+}
+
+/// One SMTP reply. `Display` shows it on one line, as it is recorded for a recipient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The three-digit reply code, 200 to 599.
+    pub code: u16,
+    /// The enhanced code; the greeting, `EHLO`, `HELO`, `334` and `354` carry none (RFC 2034 section 4).
+    pub enhanced: Option<EnhancedCode>,
+    /// The text without code and enhanced code; `\n` separates the lines of a multi-line reply.
+    pub text: String,
+}
+
+impl Reply {
+    /// A reply with an enhanced status code.
+    pub fn new(code: u16, enhanced: (u8, u16, u16), text: impl Into<String>) -> Self {
+        Self { code, enhanced: Some(enhanced.into()), text: text.into() }
+    }
+
+    /// A reply of the kinds that carry no enhanced status code.
+    pub fn plain(code: u16, text: impl Into<String>) -> Self {
+        Self { code, enhanced: None, text: text.into() }
+    }
+
+    /// Whether the command did what was asked (2xx).
+    pub fn is_positive(&self) -> bool {
+        self.code / 100 == 2
+    }
+
+    /// Whether the same command may succeed later (4xx).
+    pub fn is_transient(&self) -> bool {
+        self.code / 100 == 4
+    }
+
+    /// Whether repeating the command is useless (5xx).
+    pub fn is_permanent(&self) -> bool {
+        self.code / 100 == 5
+    }
+
+    /// Appends the reply as it goes over the wire, each line ending in CRLF.
+    ///
+    /// Control characters in the text become spaces, so that no text can forge a further reply.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        let mut lines = self.text.split('\n').peekable();
+        while let Some(line) = lines.next() {
+            let separator = if lines.peek().is_some() { '-' } else { ' ' };
+            out.extend_from_slice(format!("{:03}{separator}", self.code).as_bytes());
+            if let Some(enhanced) = self.enhanced {
+                out.extend_from_slice(format!("{enhanced} ").as_bytes());
+            }
+            out.extend(line.bytes().map(|byte| match byte {
+                0..=31 | 127 => b' ',
+                _ => byte,
+            }));
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// The reply as it goes over the wire.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.text.len() + 32);
+        self.encode_into(&mut out);
+        out
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.code)?;
+        if let Some(enhanced) = self.enhanced {
+            write!(formatter, " {enhanced}")?;
+        }
+        for line in self.text.split('\n').filter(|line| !line.is_empty()) {
+            write!(formatter, " {line}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_forge_a_second_reply() {
+        let reply = Reply::new(550, (5, 1, 1), "no\r250 2.0.0 yes\u{0}");
+        assert_eq!(reply.encode(), b"550 5.1.1 no 250 2.0.0 yes \r\n");
+    }
+
+    #[test]
+    fn every_line_of_a_multi_line_reply_carries_both_codes() {
+        let reply = Reply::new(550, (5, 7, 1), "first\nsecond");
+        assert_eq!(reply.encode(), b"550-5.7.1 first\r\n550 5.7.1 second\r\n");
+        assert_eq!(reply.to_string(), "550 5.7.1 first second");
+    }
+
+    #[test]
+    fn an_enhanced_code_has_three_short_numbers() {
+        assert_eq!(EnhancedCode::parse("5.1.10"), Some((5, 1, 10).into()));
+        for wrong in ["", "5", "5.1", "3.1.1", "5.1.1000", "5.1.1.1", "5..1", "5.+1.1"] {
+            assert_eq!(EnhancedCode::parse(wrong), None, "{wrong}");
+        }
+    }
+}

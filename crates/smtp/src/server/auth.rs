@@ -1,0 +1,110 @@
+//! AUTH PLAIN and AUTH LOGIN (RFC 4954, RFC 4616) up to the credentials; whether they are right, the host says.
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use crate::reply::Reply;
+use crate::secret::{Credentials, Password};
+
+/// Some clients leave the padding out; nothing is ambiguous without it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mechanism {
+    Plain,
+    Login,
+}
+
+/// What the exchange waits for. It holds no password, so it may be shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Exchange {
+    PlainResponse,
+    LoginUsername,
+    LoginPassword { username: String },
+}
+
+/// What a line of the exchange leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Send this challenge and wait for the next line.
+    Challenge(Reply, Exchange),
+    /// Everything is there.
+    Complete(Credentials),
+    /// The exchange is over without credentials.
+    Failed(Reply),
+}
+
+impl Exchange {
+    /// Begins an exchange. `initial` is the response in the AUTH command itself, where `=` stands for an
+    /// empty one (RFC 4954 section 4).
+    pub(super) fn begin(mechanism: Mechanism, initial: Option<&str>) -> Progress {
+        let exchange = match mechanism {
+            Mechanism::Plain => Self::PlainResponse,
+            Mechanism::Login => Self::LoginUsername,
+        };
+        match initial {
+            None => Progress::Challenge(exchange.challenge(), exchange),
+            Some("=") => exchange.respond(""),
+            Some(response) => exchange.respond(response),
+        }
+    }
+
+    fn challenge(&self) -> Reply {
+        Reply::plain(
+            334,
+            match self {
+                Self::PlainResponse => String::new(),
+                Self::LoginUsername => BASE64.encode("Username:"),
+                Self::LoginPassword { .. } => BASE64.encode("Password:"),
+            },
+        )
+    }
+
+    /// Goes on with the client's answer to the last challenge.
+    pub(super) fn respond(self, line: &str) -> Progress {
+        if line == "*" {
+            return Progress::Failed(Reply::new(501, (5, 7, 0), "Authentication cancelled"));
+        }
+        let Some(response) = decode(line) else {
+            return Progress::Failed(Reply::new(501, (5, 5, 2), "The response is not base64 text"));
+        };
+        match self {
+            Self::PlainResponse => plain(&response),
+            Self::LoginUsername => {
+                let next = Self::LoginPassword { username: response };
+                Progress::Challenge(next.challenge(), next)
+            }
+            Self::LoginPassword { username } => {
+                Progress::Complete(Credentials { username, password: Password::new(response) })
+            }
+        }
+    }
+}
+
+fn decode(line: &str) -> Option<String> {
+    String::from_utf8(BASE64.decode(line).ok()?).ok()
+}
+
+/// `[authorization identity] NUL authentication identity NUL password` (RFC 4616 section 2).
+fn plain(response: &str) -> Progress {
+    let mut parts = response.split('\0');
+    let (Some(authorization), Some(username), Some(password), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Progress::Failed(Reply::new(501, (5, 5, 2), "Malformed PLAIN response"));
+    };
+    // Acting as somebody else is a matter of grants, not of the log-in.
+    if !authorization.is_empty() && authorization != username {
+        return Progress::Failed(bad_credentials());
+    }
+    Progress::Complete(Credentials { username: username.to_owned(), password: Password::new(password) })
+}
+
+/// The answer to a wrong password, which is the same for an unknown user (RFC 4954 section 6).
+pub(super) fn bad_credentials() -> Reply {
+    Reply::new(535, (5, 7, 8), "Authentication credentials invalid")
+}

@@ -1,0 +1,440 @@
+//! The state of one session and what each command does to it.
+
+use std::fmt;
+
+use super::auth::{Exchange, Progress};
+use super::command::{self, Command};
+use super::config::{Config, Role};
+use super::data::{DataReader, Received};
+use super::input::{BadLine, Input};
+use super::{Answer, Message, Question, Step, parameters};
+use crate::envelope::{Envelope, RcptTo};
+use crate::reply::Reply;
+use crate::secret::Password;
+
+/// One connection of a client, from the greeting on.
+pub struct Session {
+    config: Config,
+    input: Input,
+    phase: Phase,
+    /// The question that the host has not answered yet.
+    open: Option<Open>,
+    /// The reply to the question that was answered last.
+    answered: Option<Reply>,
+    client: Option<Client>,
+    tls: bool,
+    authenticated: bool,
+    transaction: Option<Envelope>,
+    errors: u32,
+}
+
+enum Phase {
+    Command,
+    Auth(Exchange),
+    Data(DataReader),
+    /// 220 was given, the host is to do the handshake.
+    StartTls,
+    Closed,
+}
+
+/// What an accepting answer leads to.
+enum Open {
+    Mail(Envelope),
+    Rcpt(RcptTo),
+    Authenticate,
+    Message,
+}
+
+/// What the client said in EHLO or HELO.
+struct Client {
+    name: String,
+    extended: bool,
+}
+
+impl Session {
+    /// A session of a connection that was just accepted.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            input: Input::default(),
+            phase: Phase::Command,
+            open: None,
+            answered: None,
+            client: None,
+            tls: false,
+            authenticated: false,
+            transaction: None,
+            errors: 0,
+        }
+    }
+
+    /// What is written before anything is read.
+    pub fn greeting(&self) -> Reply {
+        Reply::plain(220, format!("{} ESMTP", self.config.hostname))
+    }
+
+    /// Takes what was read from the client, in pieces of any size. The host reads only after
+    /// [`Step::NeedMore`], so that no more than one read's worth of commands waits here.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if !matches!(self.phase, Phase::Closed | Phase::StartTls) {
+            self.input.push(bytes);
+        }
+    }
+
+    /// Tells what comes next.
+    pub fn step(&mut self) -> Step {
+        if self.open.is_some() {
+            self.answer(Answer::Refuse(local_error()));
+        }
+        if let Some(reply) = self.answered.take() {
+            return Step::Reply(reply);
+        }
+        match &self.phase {
+            Phase::Command => self.command_step(),
+            Phase::Auth(_) => self.auth_step(),
+            Phase::Data(_) => self.data_step(),
+            Phase::StartTls => Step::StartTls,
+            Phase::Closed => Step::Close,
+        }
+    }
+
+    /// Answers the question of the last step. The next step is the reply to the client. Without an open
+    /// question nothing happens. A refusal with 421 ends the session (RFC 5321 section 3.8).
+    pub fn answer(&mut self, answer: Answer) {
+        let Some(open) = self.open.take() else {
+            return;
+        };
+        let reply = match answer {
+            Answer::Accept => self.accept(open, "Ok".to_owned()),
+            Answer::Queued(id) => self.accept(open, format!("Ok: queued as {id}")),
+            Answer::Refuse(reply) if matches!(open, Open::Authenticate) => self.bad(reply),
+            Answer::Refuse(reply) => reply,
+        };
+        if reply.code == 421 {
+            self.close();
+        }
+        self.answered = Some(reply);
+    }
+
+    /// Tells that the handshake asked for by [`Step::StartTls`], or the one before the greeting where TLS is
+    /// implicit, is done. The session begins anew: nothing said in the clear counts (RFC 3207 section 4.2).
+    pub fn tls_established(&mut self) {
+        self.tls = true;
+        self.input.clear();
+        self.phase = Phase::Command;
+        self.client = None;
+        self.authenticated = false;
+        self.transaction = None;
+    }
+
+    /// Whether the connection is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    fn accept(&mut self, open: Open, text: String) -> Reply {
+        match open {
+            Open::Mail(envelope) => {
+                self.transaction = Some(envelope);
+                Reply::new(250, (2, 1, 0), text)
+            }
+            Open::Rcpt(recipient) => {
+                if let Some(envelope) = &mut self.transaction {
+                    envelope.recipients.push(recipient);
+                }
+                Reply::new(250, (2, 1, 5), text)
+            }
+            Open::Authenticate => {
+                self.authenticated = true;
+                Reply::new(235, (2, 7, 0), "Authentication succeeded")
+            }
+            Open::Message => {
+                self.errors = 0;
+                Reply::new(250, (2, 0, 0), text)
+            }
+        }
+    }
+
+    fn ask(&mut self, open: Open, question: Question) -> Step {
+        self.open = Some(open);
+        Step::Ask(question)
+    }
+
+    /// Counts a bad command. One too many ends the session.
+    fn bad(&mut self, reply: Reply) -> Reply {
+        self.errors += 1;
+        if self.errors <= self.config.max_errors {
+            return reply;
+        }
+        self.close();
+        Reply::new(421, (4, 7, 0), "Too many errors")
+    }
+
+    fn close(&mut self) {
+        self.input.clear();
+        self.phase = Phase::Closed;
+    }
+
+    fn command_step(&mut self) -> Step {
+        let (command_limit, auth_limit) = (self.config.max_line_bytes, self.config.max_auth_line_bytes);
+        let line = self.input.line(|start| match start.get(..5) {
+            Some(verb) if verb.eq_ignore_ascii_case(b"AUTH ") => auth_limit,
+            _ => command_limit,
+        });
+        let Some(line) = line else {
+            return Step::NeedMore;
+        };
+        let line = match line {
+            Ok(line) => line,
+            Err(bad) => return Step::Reply(self.bad(bad_line(bad))),
+        };
+        command::parse(&line)
+            .and_then(|command| self.execute(command))
+            .unwrap_or_else(|reply| Step::Reply(self.bad(reply)))
+    }
+
+    /// Carries a command out. An error is a bad command; a refusal that is not the client's fault is a
+    /// step like any other.
+    fn execute(&mut self, command: Command<'_>) -> Result<Step, Reply> {
+        let reply = match command {
+            Command::Hello { name, extended } => self.hello(name, extended),
+            Command::Mail(argument) => return self.mail(argument),
+            Command::Rcpt(argument) => return self.rcpt(argument),
+            Command::Data => return self.data(),
+            Command::Auth { mechanism, initial } => {
+                self.may_authenticate()?;
+                return Ok(self.exchange(Exchange::begin(mechanism, initial.as_ref().map(Password::expose))));
+            }
+            Command::StartTls => self.start_tls()?,
+            Command::Rset => {
+                self.transaction = None;
+                Reply::new(250, (2, 0, 0), "Ok")
+            }
+            Command::Noop => Reply::new(250, (2, 0, 0), "Ok"),
+            // Whether a mailbox exists is nobody's business (RFC 5321 section 7.3).
+            Command::Vrfy => Reply::new(252, (2, 1, 5), "Send some mail, I will do my best"),
+            Command::Help => Reply::new(214, (2, 0, 0), "See RFC 5321"),
+            Command::Quit => {
+                self.close();
+                Reply::new(221, (2, 0, 0), "Bye")
+            }
+        };
+        Ok(Step::Reply(reply))
+    }
+
+    fn hello(&mut self, name: String, extended: bool) -> Reply {
+        self.transaction = None;
+        self.client = Some(Client { name, extended });
+        let mut lines = vec![self.config.hostname.clone()];
+        if extended {
+            lines.extend(self.extensions());
+        }
+        Reply::plain(250, lines.join("\n"))
+    }
+
+    fn extensions(&self) -> Vec<String> {
+        let mut keywords = vec![
+            "PIPELINING".to_owned(),
+            format!("SIZE {}", self.config.max_message_bytes),
+            "8BITMIME".to_owned(),
+            "SMTPUTF8".to_owned(),
+            "DSN".to_owned(),
+        ];
+        if self.config.tls_available && !self.tls {
+            keywords.push("STARTTLS".to_owned());
+        }
+        if self.auth_offered() {
+            keywords.push("AUTH PLAIN LOGIN".to_owned());
+        }
+        keywords.push("ENHANCEDSTATUSCODES".to_owned());
+        keywords
+    }
+
+    fn auth_offered(&self) -> bool {
+        match self.config.role {
+            Role::Inbound => false,
+            Role::Submission { auth_without_tls } => auth_without_tls || self.tls,
+        }
+    }
+
+    fn start_tls(&mut self) -> Result<Reply, Reply> {
+        if self.tls {
+            return Err(out_of_order("TLS is already active"));
+        }
+        if !self.config.tls_available {
+            return Err(Reply::new(502, (5, 5, 1), "STARTTLS is not offered"));
+        }
+        // What stands behind STARTTLS in the same packet may be injected; it must not be taken for something
+        // that came encrypted (CVE-2011-0411).
+        self.input.clear();
+        self.phase = Phase::StartTls;
+        Ok(Reply::new(220, (2, 0, 0), "Ready to start TLS"))
+    }
+
+    fn may_authenticate(&self) -> Result<(), Reply> {
+        if self.config.role == Role::Inbound {
+            return Err(Reply::new(502, (5, 5, 1), "AUTH is not offered"));
+        }
+        if !self.client.as_ref().is_some_and(|client| client.extended) {
+            return Err(out_of_order("Send EHLO first"));
+        }
+        if !self.auth_offered() {
+            return Err(Reply::new(538, (5, 7, 11), "Encryption is required for AUTH"));
+        }
+        if self.authenticated {
+            return Err(out_of_order("Already authenticated"));
+        }
+        if self.transaction.is_some() {
+            return Err(out_of_order("No AUTH during a mail transaction"));
+        }
+        Ok(())
+    }
+
+    fn auth_step(&mut self) -> Step {
+        let limit = self.config.max_auth_line_bytes;
+        let Some(line) = self.input.line(|_| limit) else {
+            return Step::NeedMore;
+        };
+        let Phase::Auth(exchange) = std::mem::replace(&mut self.phase, Phase::Command) else {
+            return Step::Reply(local_error());
+        };
+        match line {
+            Ok(line) => self.exchange(exchange.respond(&line)),
+            Err(bad) => Step::Reply(self.bad(bad_line(bad))),
+        }
+    }
+
+    fn exchange(&mut self, progress: Progress) -> Step {
+        match progress {
+            Progress::Challenge(challenge, exchange) => {
+                self.phase = Phase::Auth(exchange);
+                Step::Reply(challenge)
+            }
+            Progress::Complete(credentials) => self.ask(Open::Authenticate, Question::Authenticate(credentials)),
+            Progress::Failed(reply) => Step::Reply(self.bad(reply)),
+        }
+    }
+
+    fn mail(&mut self, argument: &str) -> Result<Step, Reply> {
+        if self.client.is_none() {
+            return Err(out_of_order("Send EHLO or HELO first"));
+        }
+        if self.transaction.is_some() {
+            return Err(out_of_order("A mail transaction is open"));
+        }
+        if self.config.role != Role::Inbound && !self.authenticated {
+            return Err(Reply::new(530, (5, 7, 0), "Authentication required"));
+        }
+        let mail = parameters::mail(argument, self.auth_offered())?;
+        let limit = u64::try_from(self.config.max_message_bytes).unwrap_or(u64::MAX);
+        if mail.size.is_some_and(|size| size > limit) {
+            return Ok(Step::Reply(too_long()));
+        }
+        let envelope = Envelope { mail: mail.clone(), recipients: Vec::new() };
+        Ok(self.ask(Open::Mail(envelope), Question::Mail(mail)))
+    }
+
+    fn rcpt(&mut self, argument: &str) -> Result<Step, Reply> {
+        let Some(envelope) = &self.transaction else {
+            return Err(out_of_order("Send MAIL first"));
+        };
+        let recipient = parameters::rcpt(argument, envelope.mail.smtputf8)?;
+        if envelope.recipients.len() >= self.config.max_recipients {
+            let reply = Reply::new(452, (4, 5, 3), "Too many recipients for one message");
+            return Ok(Step::Reply(reply));
+        }
+        Ok(self.ask(Open::Rcpt(recipient.clone()), Question::Rcpt(recipient)))
+    }
+
+    fn data(&mut self) -> Result<Step, Reply> {
+        let Some(envelope) = &self.transaction else {
+            return Err(out_of_order("Send MAIL first"));
+        };
+        if envelope.recipients.is_empty() {
+            // A pipelining client that had every recipient refused comes here through no fault of its own.
+            let reply = Reply::new(554, (5, 5, 1), "No valid recipients");
+            return Ok(Step::Reply(reply));
+        }
+        self.phase = Phase::Data(DataReader::new(self.config.max_message_bytes));
+        let text = "Send the message, end it with <CRLF>.<CRLF>";
+        Ok(Step::Reply(Reply::plain(354, text)))
+    }
+
+    fn data_step(&mut self) -> Step {
+        let Phase::Data(reader) = &mut self.phase else {
+            return Step::Reply(local_error());
+        };
+        let (used, ended) = reader.read(self.input.unread());
+        self.input.consume(used);
+        if !ended {
+            return Step::NeedMore;
+        }
+        let Phase::Data(reader) = std::mem::replace(&mut self.phase, Phase::Command) else {
+            return Step::Reply(local_error());
+        };
+        let envelope = self.transaction.take().unwrap_or_default();
+        match reader.finish() {
+            Received::Message(data) => {
+                let protocol = self.protocol(envelope.mail.smtputf8);
+                let client_name = self.client.as_ref().map(|client| client.name.clone());
+                let message = Message { envelope, data, client_name: client_name.unwrap_or_default(), protocol };
+                self.ask(Open::Message, Question::Message(message))
+            }
+            Received::BareLineEnd => Step::Reply(self.bad(Reply::new(
+                550,
+                (5, 6, 0),
+                "Bare <CR> or <LF> received; lines must end in <CR><LF>",
+            ))),
+            Received::TooLong => Step::Reply(too_long()),
+        }
+    }
+
+    /// RFC 3848; RFC 6531 section 4.3 for the names with UTF8.
+    fn protocol(&self, smtputf8: bool) -> &'static str {
+        let extended = self.client.as_ref().is_some_and(|client| client.extended);
+        match (extended, smtputf8, self.tls, self.authenticated) {
+            (_, true, false, false) => "UTF8SMTP",
+            (_, true, true, false) => "UTF8SMTPS",
+            (_, true, false, true) => "UTF8SMTPA",
+            (_, true, true, true) => "UTF8SMTPSA",
+            (true, false, false, false) => "ESMTP",
+            (true, false, true, false) => "ESMTPS",
+            (true, false, false, true) => "ESMTPA",
+            (true, false, true, true) => "ESMTPSA",
+            (false, false, _, _) => "SMTP",
+        }
+    }
+}
+
+/// Neither passwords nor mail: the unread input and the message so far stay out.
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Session")
+            .field("tls", &self.tls)
+            .field("authenticated", &self.authenticated)
+            .field("errors", &self.errors)
+            .finish_non_exhaustive()
+    }
+}
+
+fn out_of_order(text: &str) -> Reply {
+    Reply::new(503, (5, 5, 1), text)
+}
+
+fn too_long() -> Reply {
+    Reply::new(552, (5, 3, 4), "The message is longer than the limit")
+}
+
+fn local_error() -> Reply {
+    Reply::new(451, (4, 3, 0), "Local error, try again later")
+}
+
+fn bad_line(bad: BadLine) -> Reply {
+    let text = match bad {
+        BadLine::TooLong => "Line too long",
+        BadLine::BareLineEnd => "Bare <CR> or <LF> received; lines must end in <CR><LF>",
+        BadLine::NotText => "The line is not text",
+    };
+    Reply::new(500, (5, 5, 2), text)
+}

@@ -1,0 +1,63 @@
+//! The `xtext` encoding of DSN parameters (RFC 3461 section 4).
+
+use std::fmt::Write;
+
+/// Encodes everything but printable ASCII without `+` and `=` as `+` and two upper-case hex digits.
+pub(crate) fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'+' | b'=' | 0..=b' ' | 127.. => {
+                write!(out, "+{byte:02X}").expect("writing into a String cannot fail");
+            }
+            _ => out.push(char::from(byte)),
+        }
+    }
+    out
+}
+
+/// Decodes `xtext`. `None` when it is malformed, or holds anything but printable ASCII once decoded:
+/// line ends hidden in an ENVID would otherwise reach the headers of a notification.
+pub(crate) fn decode(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let decoded = match byte {
+            b'+' => hex(rest.next()?)? << 4 | hex(rest.next()?)?,
+            b'!'..=b'<' | b'>'..=b'~' => byte,
+            _ => return None,
+        };
+        if !matches!(decoded, b' '..=b'~') {
+            return None;
+        }
+        out.push(char::from(decoded));
+    }
+    Some(out)
+}
+
+/// Only upper-case hex digits are allowed.
+fn hex(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_line_ends_and_broken_escapes_are_refused() {
+        for wrong in ["a+0D+0Ab", "+", "+4", "+zz", "+2b", "a=b", "a b", "ä", "+80"] {
+            assert_eq!(decode(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        assert_eq!(encode("a+b=c d"), "a+2Bb+3Dc+20d");
+        assert_eq!(decode("a+2Bb+3Dc+20d").as_deref(), Some("a+b=c d"));
+    }
+}
