@@ -1,0 +1,201 @@
+//! Message flags (RFC 3501 section 2.3.2).
+
+use std::fmt;
+
+/// A flag defined by the standard. `\Recent` is missing on purpose: it is never set (RFC 9051
+/// dropped it) and clients cannot store it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SystemFlag {
+    /// `\Answered`
+    Answered,
+    /// `\Flagged`
+    Flagged,
+    /// `\Deleted`: the next EXPUNGE removes the message.
+    Deleted,
+    /// `\Seen`
+    Seen,
+    /// `\Draft`
+    Draft,
+}
+
+impl SystemFlag {
+    /// Every system flag.
+    pub const ALL: [Self; 5] = [Self::Answered, Self::Flagged, Self::Deleted, Self::Seen, Self::Draft];
+
+    /// The flag as written, with its backslash.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "\\Answered",
+            Self::Flagged => "\\Flagged",
+            Self::Deleted => "\\Deleted",
+            Self::Seen => "\\Seen",
+            Self::Draft => "\\Draft",
+        }
+    }
+}
+
+/// A keyword: an atom without a backslash, compared without regard to case.
+#[derive(Debug, Clone, Eq)]
+pub struct Keyword(String);
+
+impl Keyword {
+    /// Checks that the word is an atom.
+    pub fn new(word: &str) -> Option<Self> {
+        let valid = !word.is_empty() && word.bytes().all(crate::token::is_atom_char);
+        valid.then(|| Self(word.to_owned()))
+    }
+
+    /// The keyword as it was first written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn folded(&self) -> impl Iterator<Item = u8> {
+        self.0.bytes().map(|byte| byte.to_ascii_lowercase())
+    }
+}
+
+impl PartialEq for Keyword {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
+impl PartialOrd for Keyword {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Keyword {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.folded().cmp(other.folded())
+    }
+}
+
+/// The flags of one message, without an order. Small without keywords.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flags {
+    system: u8,
+    keywords: Vec<Keyword>,
+}
+
+impl Flags {
+    /// No flags.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads flags as written (`\Seen`, `$Junk`), such as a store keeps them. Words that are no
+    /// flags, and `\Recent`, are left out.
+    pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut flags = Self::new();
+        for word in words {
+            flags.insert_word(word);
+        }
+        flags
+    }
+
+    /// Adds one flag as written; false when it is no flag that can be stored.
+    pub(crate) fn insert_word(&mut self, word: &str) -> bool {
+        if let Some(flag) = SystemFlag::ALL.into_iter().find(|flag| flag.as_str().eq_ignore_ascii_case(word)) {
+            self.insert(flag);
+            return true;
+        }
+        match Keyword::new(word) {
+            Some(keyword) => {
+                self.insert_keyword(keyword);
+                true
+            }
+            None => word.eq_ignore_ascii_case("\\Recent"),
+        }
+    }
+
+    /// Adds a system flag.
+    pub fn insert(&mut self, flag: SystemFlag) {
+        self.system |= 1 << flag as u8;
+    }
+
+    /// Adds a keyword.
+    pub fn insert_keyword(&mut self, keyword: Keyword) {
+        if let Err(at) = self.keywords.binary_search(&keyword) {
+            self.keywords.insert(at, keyword);
+        }
+    }
+
+    /// True when the system flag is set.
+    pub fn contains(&self, flag: SystemFlag) -> bool {
+        self.system & (1 << flag as u8) != 0
+    }
+
+    /// True when the keyword is set.
+    pub fn contains_keyword(&self, keyword: &Keyword) -> bool {
+        self.keywords.binary_search(keyword).is_ok()
+    }
+
+    /// The keywords.
+    pub fn keywords(&self) -> &[Keyword] {
+        &self.keywords
+    }
+
+    /// True when nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.system == 0 && self.keywords.is_empty()
+    }
+
+    /// These flags and those.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut flags = self.clone();
+        flags.system |= other.system;
+        other.keywords.iter().for_each(|keyword| flags.insert_keyword(keyword.clone()));
+        flags
+    }
+
+    /// These flags without those.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let mut flags = self.clone();
+        flags.system &= !other.system;
+        flags.keywords.retain(|keyword| !other.contains_keyword(keyword));
+        flags
+    }
+
+    /// Every flag as written.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let system = SystemFlag::ALL.into_iter().filter(|&flag| self.contains(flag)).map(|flag| flag.as_str());
+        system.chain(self.keywords.iter().map(|keyword| keyword.as_str()))
+    }
+}
+
+impl FromIterator<SystemFlag> for Flags {
+    fn from_iter<I: IntoIterator<Item = SystemFlag>>(iter: I) -> Self {
+        let mut flags = Self::new();
+        iter.into_iter().for_each(|flag| flags.insert(flag));
+        flags
+    }
+}
+
+impl fmt::Display for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words().collect::<Vec<_>>().join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_no_flags_are_left_out() {
+        let flags = Flags::from_words(["\\Recent", "\\Bogus", "a b", "", "x\r\n", "\\seen", "$Junk", "$junk"]);
+        assert_eq!(flags.to_string(), "\\Seen $Junk");
+    }
+
+    #[test]
+    fn sets_add_and_subtract() {
+        let both = Flags::from_words(["\\Seen", "\\Deleted", "a"]);
+        assert_eq!(both.without(&Flags::from_words(["\\deleted", "A"])), Flags::from_words(["\\Seen"]));
+        assert_eq!(Flags::from_words(["\\Seen"]).with(&Flags::from_words(["\\Deleted", "a"])), both);
+    }
+}

@@ -1,0 +1,191 @@
+//! Mailbox names and the patterns of LIST.
+
+use std::fmt;
+
+use crate::utf7;
+
+/// The hierarchy delimiter of every mailbox.
+pub const DELIMITER: char = '/';
+
+const INBOX: &str = "INBOX";
+
+/// The name is not one that a mailbox can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("invalid mailbox name")]
+pub struct InvalidMailboxName;
+
+/// A mailbox's name as Unicode text, levels separated by [`DELIMITER`].
+///
+/// Never empty; no empty level, no control character, no wildcard (`%`, `*`). A first level of
+/// `inbox` in any case of letters is written `INBOX` (RFC 3501 section 5.1).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MailboxName(String);
+
+impl MailboxName {
+    /// Checks a name given as text. `max_bytes` is [`crate::token::Limits::max_mailbox_name`].
+    pub fn new(name: &str, max_bytes: usize) -> Result<Self, InvalidMailboxName> {
+        let invalid = |c: char| c.is_control() || matches!(c, '%' | '*');
+        if name.len() > max_bytes || name.contains(invalid) || name.split(DELIMITER).any(str::is_empty) {
+            return Err(InvalidMailboxName);
+        }
+        Ok(Self(canonical(name)))
+    }
+
+    /// Checks a name in its wire form, modified UTF-7.
+    pub fn from_wire(wire: &[u8], max_bytes: usize) -> Result<Self, InvalidMailboxName> {
+        utf7::decode(wire).ok_or(InvalidMailboxName).and_then(|name| Self::new(&name, max_bytes))
+    }
+
+    /// The user's inbox.
+    pub fn inbox() -> Self {
+        Self(INBOX.to_owned())
+    }
+
+    /// True for the user's inbox.
+    pub fn is_inbox(&self) -> bool {
+        self.0 == INBOX
+    }
+
+    /// The name as Unicode text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The wire form, modified UTF-7.
+    pub fn to_wire(&self) -> String {
+        utf7::encode(&self.0)
+    }
+
+    /// The names above this one, nearest first.
+    pub fn parents(&self) -> impl Iterator<Item = MailboxName> {
+        self.0.rmatch_indices(DELIMITER).map(|(at, _)| Self(self.0[..at].to_owned()))
+    }
+}
+
+impl fmt::Display for MailboxName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn canonical(name: &str) -> String {
+    let first = name.split(DELIMITER).next().unwrap_or_default();
+    if first.eq_ignore_ascii_case(INBOX) { format!("{INBOX}{}", &name[first.len()..]) } else { name.to_owned() }
+}
+
+/// A pattern of LIST or LSUB with its reference put before it: `*` stands for any text, `%` for
+/// any text without the delimiter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxPattern(Vec<char>);
+
+impl MailboxPattern {
+    /// Reads the wire form. None when it is no modified UTF-7: then it matches nothing.
+    pub fn from_wire(wire: &[u8]) -> Option<Self> {
+        let pattern = canonical(&utf7::decode(wire)?);
+        let mut chars: Vec<char> = Vec::with_capacity(pattern.len());
+        for c in pattern.chars() {
+            match (chars.last(), c) {
+                (Some('*'), '*' | '%') | (Some('%'), '%') => {}
+                (Some('%'), '*') => {
+                    chars.pop();
+                    chars.push(c);
+                }
+                _ => chars.push(c),
+            }
+        }
+        Some(Self(chars))
+    }
+
+    /// True when the whole name matches. Takes (pattern × name) steps, whatever the wildcards.
+    pub fn matches(&self, name: &MailboxName) -> bool {
+        let fold = name.is_inbox();
+        // reach[i]: the first i pattern characters can match the name read so far.
+        let mut reach = self.closure(|i| i == 0);
+        for c in name.as_str().chars() {
+            let step = |i: usize| {
+                let stays = i < self.0.len() && reach[i] && wildcard(self.0[i], c);
+                let moves = i > 0 && reach[i - 1] && same(self.0[i - 1], c, fold);
+                stays || moves
+            };
+            reach = self.closure(step);
+        }
+        reach[self.0.len()]
+    }
+
+    /// Fills the reachable positions and steps over wildcards that match nothing.
+    fn closure(&self, step: impl Fn(usize) -> bool) -> Vec<bool> {
+        let mut reach: Vec<bool> = (0..=self.0.len()).map(step).collect();
+        for (i, &c) in self.0.iter().enumerate() {
+            if reach[i] && matches!(c, '*' | '%') {
+                reach[i + 1] = true;
+            }
+        }
+        reach
+    }
+}
+
+fn wildcard(pattern: char, c: char) -> bool {
+    pattern == '*' || (pattern == '%' && c != DELIMITER)
+}
+
+fn same(pattern: char, c: char, fold: bool) -> bool {
+    if fold { pattern.eq_ignore_ascii_case(&c) } else { pattern == c }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn matches(pattern: &str, name: &str) -> bool {
+        MailboxPattern::from_wire(pattern.as_bytes()).unwrap().matches(&MailboxName::new(name, 255).unwrap())
+    }
+
+    #[test]
+    fn names_that_could_not_be_told_apart_or_break_lines_are_refused() {
+        for name in ["", "/", "a//b", "/a", "a/", "a\r\nb", "a\0", "a%", "*", "a\u{85}b", &"x".repeat(256)] {
+            assert_eq!(MailboxName::new(name, 255), Err(InvalidMailboxName), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn inbox_is_one_mailbox_in_any_case() {
+        assert!(MailboxName::from_wire(b"iNbOx", 255).unwrap().is_inbox());
+        assert_eq!(MailboxName::new("Inbox/Old", 255).unwrap().as_str(), "INBOX/Old");
+        assert!(matches("inb%", "INBOX"));
+        assert!(matches("inbox/%", "INBOX/Old"));
+        assert!(!matches("work", "Work"));
+    }
+
+    #[test]
+    fn percent_stops_at_the_delimiter() {
+        assert!(matches("*", "a/b/c"));
+        assert!(matches("%", "a") && !matches("%", "a/b"));
+        assert!(matches("a/%/c", "a/b/c") && !matches("a/%", "a/b/c"));
+        assert!(matches("a*c", "a/b/c") && !matches("a*d", "a/b/c"));
+        assert!(matches("%*%", "a/b") && matches("a/b*", "a/b"));
+    }
+
+    #[test]
+    fn parents_come_nearest_first() {
+        let name = MailboxName::new("a/b/c", 255).unwrap();
+        let parents: Vec<_> = name.parents().map(|parent| parent.to_string()).collect();
+        assert_eq!(parents, ["a/b", "a"]);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_patterns_never_panic(pattern in prop::collection::vec(any::<u8>(), 0..40), name in "[a-c/]{1,20}") {
+            if let (Some(pattern), Ok(name)) = (MailboxPattern::from_wire(&pattern), MailboxName::new(&name, 255)) {
+                pattern.matches(&name);
+            }
+        }
+
+        #[test]
+        fn a_name_matches_itself(name in "[a-z &\u{e9}]{1,9}(/[a-z]{1,3}){0,2}") {
+            let name = MailboxName::new(&name, 255).unwrap();
+            prop_assert!(MailboxPattern::from_wire(name.to_wire().as_bytes()).unwrap().matches(&name));
+            prop_assert_eq!(MailboxName::from_wire(name.to_wire().as_bytes(), 255).unwrap(), name);
+        }
+    }
+}

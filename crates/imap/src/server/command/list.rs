@@ -1,0 +1,186 @@
+//! LIST with its extensions, LSUB, and the items of STATUS.
+
+use super::CommandError;
+use crate::mailbox::MailboxPattern;
+use crate::token::{Cursor, Limits, SyntaxError};
+
+/// What LIST or LSUB asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListQuery {
+    /// LSUB: answered with `* LSUB` lines, subscribed names only.
+    pub lsub: bool,
+    /// `LIST "" ""`: only the hierarchy delimiter is wanted (RFC 3501 section 6.3.8).
+    pub delimiter_only: bool,
+    /// Names that match any of these.
+    pub patterns: Vec<MailboxPattern>,
+    /// Selection option SUBSCRIBED.
+    pub only_subscribed: bool,
+    /// Selection option SPECIAL-USE.
+    pub only_special_use: bool,
+    /// Selection option RECURSIVEMATCH: also parents of what is selected, with CHILDINFO.
+    pub recursive_match: bool,
+    /// Return option SUBSCRIBED.
+    pub return_subscribed: bool,
+    /// Return option STATUS (RFC 5819); empty without it.
+    pub return_status: Vec<StatusItem>,
+}
+
+/// What STATUS can tell of a mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusItem {
+    /// The number of messages.
+    Messages,
+    /// Always 0.
+    Recent,
+    /// The next UID.
+    UidNext,
+    /// The UIDVALIDITY.
+    UidValidity,
+    /// The number of messages without `\Seen`.
+    Unseen,
+    /// The sum of the messages' sizes (RFC 8438).
+    Size,
+    /// The largest message that APPEND takes (RFC 7889).
+    AppendLimit,
+}
+
+pub(super) fn status_items(cursor: &mut Cursor) -> Result<Vec<StatusItem>, SyntaxError> {
+    let items = cursor.list(|cursor| match cursor.keyword()?.as_str() {
+        "MESSAGES" => Ok(StatusItem::Messages),
+        "RECENT" => Ok(StatusItem::Recent),
+        "UIDNEXT" => Ok(StatusItem::UidNext),
+        "UIDVALIDITY" => Ok(StatusItem::UidValidity),
+        "UNSEEN" => Ok(StatusItem::Unseen),
+        "SIZE" => Ok(StatusItem::Size),
+        "APPENDLIMIT" => Ok(StatusItem::AppendLimit),
+        _ => Err(SyntaxError("unknown status item")),
+    })?;
+    if items.is_empty() { Err(SyntaxError("expected a status item")) } else { Ok(items) }
+}
+
+pub(super) fn lsub(cursor: &mut Cursor, limits: &Limits) -> Result<ListQuery, CommandError> {
+    let mut query = ListQuery { lsub: true, only_subscribed: true, ..ListQuery::default() };
+    let reference = cursor.astring()?;
+    cursor.space()?;
+    let pattern = cursor.list_pattern()?;
+    add_patterns(&mut query, &reference, &[pattern], limits)?;
+    Ok(query)
+}
+
+pub(super) fn list(cursor: &mut Cursor, limits: &Limits) -> Result<ListQuery, CommandError> {
+    let mut query = ListQuery::default();
+    let mut extended = false;
+    if cursor.peek() == Some(b'(') {
+        extended = true;
+        selection_options(cursor, &mut query)?;
+        cursor.space()?;
+    }
+    let reference = cursor.astring()?;
+    cursor.space()?;
+    let patterns = if cursor.peek() == Some(b'(') {
+        extended = true;
+        cursor.list(Cursor::list_pattern)?
+    } else {
+        vec![cursor.list_pattern()?]
+    };
+    if !cursor.at_end() {
+        cursor.space()?;
+        return_options(cursor, &mut query)?;
+        extended = true;
+    }
+    query.delimiter_only = !extended && patterns.iter().all(Vec::is_empty);
+    add_patterns(&mut query, &reference, &patterns, limits)?;
+    Ok(query)
+}
+
+fn selection_options(cursor: &mut Cursor, query: &mut ListQuery) -> Result<(), SyntaxError> {
+    cursor.list(|cursor| {
+        match cursor.keyword()?.as_str() {
+            "SUBSCRIBED" => query.only_subscribed = true,
+            "SPECIAL-USE" => query.only_special_use = true,
+            "RECURSIVEMATCH" => query.recursive_match = true,
+            // There are no remote mailboxes to add.
+            "REMOTE" => {}
+            _ => return Err(SyntaxError("unknown selection option")),
+        }
+        Ok(())
+    })?;
+    // RFC 5258 section 3.1: it must not stand alone.
+    if query.recursive_match && !query.only_subscribed && !query.only_special_use {
+        return Err(SyntaxError("RECURSIVEMATCH needs another selection option"));
+    }
+    // RFC 5258 section 3.1: selecting by subscription implies that it is returned.
+    query.return_subscribed |= query.only_subscribed;
+    Ok(())
+}
+
+fn return_options(cursor: &mut Cursor, query: &mut ListQuery) -> Result<(), SyntaxError> {
+    if !cursor.try_keyword("RETURN") {
+        return Err(SyntaxError("expected RETURN"));
+    }
+    cursor.space()?;
+    cursor.list(|cursor| {
+        match cursor.keyword()?.as_str() {
+            "SUBSCRIBED" => query.return_subscribed = true,
+            // Both are returned always.
+            "CHILDREN" | "SPECIAL-USE" => {}
+            "STATUS" => {
+                cursor.space()?;
+                query.return_status = status_items(cursor)?;
+            }
+            _ => return Err(SyntaxError("unknown return option")),
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn add_patterns(
+    query: &mut ListQuery,
+    reference: &[u8],
+    patterns: &[Vec<u8>],
+    limits: &Limits,
+) -> Result<(), CommandError> {
+    let too_long = |pattern: &Vec<u8>| reference.len() + pattern.len() > limits.max_pattern;
+    if patterns.len() > limits.max_list_patterns || patterns.iter().any(too_long) {
+        return Err(CommandError::Refused { code: "LIMIT", text: "Too many or too long patterns" });
+    }
+    let whole = patterns.iter().map(|pattern| [reference, pattern].concat());
+    query.patterns = whole.filter_map(|wire| MailboxPattern::from_wire(&wire)).collect();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::parse;
+    use super::super::{Command, CommandError};
+    use super::*;
+
+    fn query(line: &str) -> ListQuery {
+        let Ok(Command::List(query)) = parse(line) else { panic!("{line}") };
+        query
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for line in [
+            "a LIST \"\"", "a LIST (FOO) \"\" *", "a LIST (RECURSIVEMATCH) \"\" *", "a LIST \"\" * RETURN",
+            "a LIST \"\" * RETURN (FOO)", "a LIST \"\" * RETURN (STATUS)", "a LSUB \"\" (a b)",
+        ] {
+            assert!(matches!(parse(line), Err(CommandError::Syntax(_))), "{line}");
+        }
+        let long = format!("a LIST \"\" {}", "x".repeat(2000));
+        assert!(matches!(parse(&long), Err(CommandError::Refused { code: "LIMIT", .. })));
+    }
+
+    #[test]
+    fn every_form_of_list_is_read() {
+        assert!(query("a LIST \"\" \"\"").delimiter_only);
+        assert_eq!(query("a LIST a/ %").patterns, [MailboxPattern::from_wire(b"a/%").unwrap()]);
+        assert_eq!(query("a LIST \"\" (INBOX \"b*\")").patterns.len(), 2);
+        let extended = query("a LIST (SUBSCRIBED RECURSIVEMATCH) \"\" * RETURN (CHILDREN STATUS (MESSAGES SIZE))");
+        assert!(extended.only_subscribed && extended.recursive_match && extended.return_subscribed);
+        assert_eq!(extended.return_status, [StatusItem::Messages, StatusItem::Size]);
+        assert!(query("a LSUB \"\" *").only_subscribed);
+    }
+}

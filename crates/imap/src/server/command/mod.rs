@@ -1,0 +1,351 @@
+//! Commands as typed values: read once, from a frame.
+
+mod append;
+mod authentication;
+mod fetch;
+mod list;
+mod message_set;
+mod search;
+mod section;
+mod store;
+
+pub use append::AppendMessage;
+pub use fetch::{FetchItem, SectionItem, SectionLabel};
+pub use list::{ListQuery, StatusItem};
+pub use message_set::{MessageSet, UidRanges};
+pub use search::{DateTest, SearchCommand, SearchKey, SearchReturn, SearchSubject};
+pub use section::{Partial, Section, SectionText};
+pub use store::{FlagChange, StoreAction};
+
+use crate::mailbox::{InvalidMailboxName, MailboxName};
+use crate::secret::Password;
+use crate::token::{Cursor, Frame, Limits, SequenceSet, SyntaxError};
+
+/// A command, read and checked. Whether it is allowed now is the session's business.
+#[derive(Debug)]
+pub enum Command {
+    /// CAPABILITY
+    Capability,
+    /// NOOP
+    Noop,
+    /// LOGOUT
+    Logout,
+    /// ID (RFC 2971); what the client says of itself is not used.
+    Id,
+    /// ENABLE (RFC 5161); nothing offered here can be enabled.
+    Enable,
+    /// STARTTLS
+    StartTls,
+    /// LOGIN
+    Login {
+        /// The user name.
+        username: String,
+        /// The password.
+        password: Password,
+    },
+    /// AUTHENTICATE, with the initial response of RFC 4959 if there was one (still base64).
+    Authenticate {
+        /// The mechanism in upper case.
+        mechanism: String,
+        /// The initial response, base64, or `=` for an empty one.
+        initial_response: Option<String>,
+    },
+    /// SELECT and EXAMINE
+    Select {
+        /// Which mailbox.
+        mailbox: MailboxName,
+        /// True for EXAMINE.
+        read_only: bool,
+    },
+    /// CREATE
+    Create(MailboxName),
+    /// DELETE
+    Delete(MailboxName),
+    /// RENAME
+    Rename {
+        /// The old name.
+        from: MailboxName,
+        /// The new name.
+        to: MailboxName,
+    },
+    /// SUBSCRIBE and UNSUBSCRIBE
+    Subscribe {
+        /// Which mailbox.
+        mailbox: MailboxName,
+        /// False for UNSUBSCRIBE.
+        subscribed: bool,
+    },
+    /// LIST (RFC 3501, RFC 5258, RFC 5819, RFC 6154) and LSUB
+    List(ListQuery),
+    /// NAMESPACE (RFC 2342)
+    Namespace,
+    /// STATUS
+    Status {
+        /// Which mailbox.
+        mailbox: MailboxName,
+        /// What of it.
+        items: Vec<StatusItem>,
+    },
+    /// APPEND
+    Append {
+        /// Into which mailbox.
+        mailbox: MailboxName,
+        /// What.
+        message: AppendMessage,
+    },
+    /// GETQUOTA (RFC 9208) with the root's name
+    GetQuota(Vec<u8>),
+    /// GETQUOTAROOT (RFC 9208)
+    GetQuotaRoot(MailboxName),
+    /// IDLE (RFC 2177)
+    Idle,
+    /// CHECK
+    Check,
+    /// CLOSE and UNSELECT (RFC 3691)
+    Close {
+        /// True for CLOSE: messages with `\Deleted` go.
+        expunge: bool,
+    },
+    /// EXPUNGE, or UID EXPUNGE (RFC 4315) with its set
+    Expunge(Option<SequenceSet>),
+    /// SEARCH and UID SEARCH
+    Search(SearchCommand),
+    /// FETCH and UID FETCH
+    Fetch {
+        /// Of which messages.
+        messages: MessageSet,
+        /// What of them.
+        items: Vec<FetchItem>,
+    },
+    /// STORE and UID STORE
+    Store {
+        /// On which messages.
+        messages: MessageSet,
+        /// What.
+        action: StoreAction,
+    },
+    /// COPY, MOVE (RFC 6851) and their UID forms
+    Copy {
+        /// Which messages.
+        messages: MessageSet,
+        /// Where to.
+        mailbox: MailboxName,
+        /// True for MOVE.
+        remove: bool,
+    },
+}
+
+/// A command with the tag that its completion must carry.
+#[derive(Debug)]
+pub struct TaggedCommand {
+    /// The client's tag.
+    pub tag: String,
+    /// The command.
+    pub command: Command,
+}
+
+/// Why a command cannot be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// Not IMAP; answered with BAD.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// IMAP, but nothing that can be done; answered with NO.
+    #[error("{text}")]
+    Refused {
+        /// The response code (RFC 5530) without brackets.
+        code: &'static str,
+        /// The text for a person.
+        text: &'static str,
+    },
+}
+
+impl From<InvalidMailboxName> for CommandError {
+    fn from(_: InvalidMailboxName) -> Self {
+        Self::Refused { code: "CANNOT", text: "Invalid mailbox name" }
+    }
+}
+
+impl TaggedCommand {
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// The tag (when there is a readable one) and what is wrong.
+    pub fn parse(frame: Frame, limits: &Limits) -> Result<Self, (Option<String>, CommandError)> {
+        let tag = frame.tag();
+        let mut cursor = Cursor::new(frame, limits.max_depth);
+        match parse(&mut cursor, limits) {
+            Ok((tag, command)) => Ok(Self { tag, command }),
+            Err(error) => Err((tag, error)),
+        }
+    }
+}
+
+fn parse(cursor: &mut Cursor, limits: &Limits) -> Result<(String, Command), CommandError> {
+    let tag = cursor.tag()?;
+    cursor.space()?;
+    let verb = cursor.keyword()?;
+    let command = if verb == "UID" {
+        cursor.space()?;
+        let verb = cursor.keyword()?;
+        match verb.as_str() {
+            "EXPUNGE" => Command::Expunge(Some(after_space(cursor, Cursor::sequence_set)?)),
+            _ => on_messages(&verb, true, cursor, limits)?,
+        }
+    } else if let Some(command) = without_arguments(&verb) {
+        command
+    } else {
+        with_arguments(&verb, cursor, limits)?
+    };
+    cursor.end()?;
+    Ok((tag, command))
+}
+
+fn without_arguments(verb: &str) -> Option<Command> {
+    Some(match verb {
+        "CAPABILITY" => Command::Capability,
+        "NOOP" => Command::Noop,
+        "LOGOUT" => Command::Logout,
+        "STARTTLS" => Command::StartTls,
+        "NAMESPACE" => Command::Namespace,
+        "IDLE" => Command::Idle,
+        "CHECK" => Command::Check,
+        "CLOSE" => Command::Close { expunge: true },
+        "UNSELECT" => Command::Close { expunge: false },
+        "EXPUNGE" => Command::Expunge(None),
+        _ => return None,
+    })
+}
+
+fn with_arguments(verb: &str, cursor: &mut Cursor, limits: &Limits) -> Result<Command, CommandError> {
+    let mut named = || after_space(cursor, |cursor| mailbox(cursor, limits));
+    Ok(match verb {
+        "SELECT" => Command::Select { mailbox: named()?, read_only: false },
+        "EXAMINE" => Command::Select { mailbox: named()?, read_only: true },
+        "DELETE" => Command::Delete(named()?),
+        "SUBSCRIBE" => Command::Subscribe { mailbox: named()?, subscribed: true },
+        "UNSUBSCRIBE" => Command::Subscribe { mailbox: named()?, subscribed: false },
+        "GETQUOTAROOT" => Command::GetQuotaRoot(named()?),
+        "CREATE" => Command::Create(after_space(cursor, |cursor| new_mailbox(cursor, limits))?),
+        "RENAME" => {
+            let from = named()?;
+            Command::Rename { from, to: after_space(cursor, |cursor| new_mailbox(cursor, limits))? }
+        }
+        "STATUS" => {
+            let mailbox = named()?;
+            Command::Status { mailbox, items: after_space(cursor, list::status_items)? }
+        }
+        "APPEND" => {
+            let mailbox = named()?;
+            Command::Append { mailbox, message: after_space(cursor, append::message)? }
+        }
+        "GETQUOTA" => Command::GetQuota(after_space(cursor, Cursor::astring)?),
+        "LIST" => Command::List(after_space(cursor, |cursor| list::list(cursor, limits))?),
+        "LSUB" => Command::List(after_space(cursor, |cursor| list::lsub(cursor, limits))?),
+        "LOGIN" => authentication::login(cursor)?,
+        "AUTHENTICATE" => authentication::authenticate(cursor)?,
+        "ID" => authentication::id(cursor)?,
+        "ENABLE" => authentication::enable(cursor)?,
+        _ => on_messages(verb, false, cursor, limits)?,
+    })
+}
+
+fn on_messages(verb: &str, uid: bool, cursor: &mut Cursor, limits: &Limits) -> Result<Command, CommandError> {
+    if verb == "SEARCH" {
+        return Ok(Command::Search(search::command(cursor, uid)?));
+    }
+    if !matches!(verb, "FETCH" | "STORE" | "COPY" | "MOVE") {
+        return Err(SyntaxError("unknown command").into());
+    }
+    let set = after_space(cursor, Cursor::sequence_set)?;
+    let messages = MessageSet { uid, set };
+    cursor.space()?;
+    Ok(match verb {
+        "FETCH" => Command::Fetch { messages, items: fetch::items(cursor)? },
+        "STORE" => Command::Store { messages, action: store::action(cursor)? },
+        _ => Command::Copy { messages, mailbox: mailbox(cursor, limits)?, remove: verb == "MOVE" },
+    })
+}
+
+fn after_space<T, E: From<SyntaxError>>(
+    cursor: &mut Cursor,
+    read: impl FnOnce(&mut Cursor) -> Result<T, E>,
+) -> Result<T, CommandError>
+where
+    CommandError: From<E>,
+{
+    cursor.space()?;
+    Ok(read(cursor)?)
+}
+
+fn mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandError> {
+    Ok(MailboxName::from_wire(&cursor.astring()?, limits.max_mailbox_name)?)
+}
+
+/// A name to be created. One trailing delimiter only says that children are wanted
+/// (RFC 3501 section 6.3.3); every mailbox here can have them.
+fn new_mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandError> {
+    let wire = cursor.astring()?;
+    let wire = wire.strip_suffix(b"/").unwrap_or(&wire);
+    Ok(MailboxName::from_wire(wire, limits.max_mailbox_name)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Part;
+    use proptest::prelude::*;
+
+    pub(super) fn parse(line: &str) -> Result<Command, CommandError> {
+        let frame = Frame::new(vec![Part::Text(line.as_bytes().to_vec())]);
+        TaggedCommand::parse(frame, &Limits::default()).map(|tagged| tagged.command).map_err(|(_, error)| error)
+    }
+
+    #[test]
+    fn broken_commands_are_refused() {
+        for line in [
+            "", "a", "a ", "+ NOOP", "a NOOP x", "a XYZZY", "a SELECT", "a SELECT ", "a LOGIN joe", "a UID NOOP",
+            "a UID", "a FETCH 1", "a FETCH 0 FLAGS", "a FETCH 1 ()", "a STORE 1 FLAGS (\\Bogus)", "a COPY 1",
+            "a STATUS x ()", "a APPEND x", "a ENABLE", "a  NOOP", "a RENAME x",
+        ] {
+            assert!(matches!(parse(line), Err(CommandError::Syntax(_))), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn names_no_mailbox_can_have_are_refused() {
+        for line in ["a CREATE \"\"", "a CREATE a//b", "a SELECT \"a*\"", "a DELETE &AOk", "a CREATE a//"] {
+            assert!(matches!(parse(line), Err(CommandError::Refused { code: "CANNOT", .. })), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_trailing_delimiter_only_asks_for_children() {
+        assert!(matches!(parse("a CREATE a/b/"), Ok(Command::Create(name)) if name.as_str() == "a/b"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_lines_never_panic(
+            verb in prop::sample::select(vec!["LIST", "LSUB", "FETCH", "UID SEARCH", "STORE", "APPEND", "STATUS", "LOGIN", "ID", "X"]),
+            rest in "[ -~\\x00-\\xff]{0,80}",
+            octets in any::<Option<Vec<u8>>>(),
+        ) {
+            let mut parts = vec![Part::Text(format!("a {verb} {rest}").into_bytes())];
+            if let Some(octets) = octets {
+                parts.extend([Part::Literal(octets), Part::Text(rest.into_bytes())]);
+            }
+            let _ = TaggedCommand::parse(Frame::new(parts), &Limits::default());
+        }
+
+        #[test]
+        fn words_of_the_grammar_never_panic(words in prop::collection::vec(
+            prop::sample::select(vec![
+                "a", "FETCH", "UID", "SEARCH", "1:*", "(", ")", "BODY[", "]", "HEADER.FIELDS", "<0.1>", "NOT", "OR",
+                "RETURN", "CHARSET", "UTF-8", "\"x\"", "STORE", "+FLAGS", "\\Seen", "LIST", "STATUS", " ", "1.2",
+            ]), 0..20)) {
+            let _ = parse(&format!("a {}", words.join(" ")));
+            let _ = parse(&format!("a {}", words.concat()));
+        }
+    }
+}

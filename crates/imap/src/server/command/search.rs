@@ -1,0 +1,387 @@
+//! SEARCH: the tree of keys, and whether a message matches it.
+
+use jiff::civil::Date;
+
+use super::CommandError;
+use super::message_set::{MessageSet, UidRanges};
+use crate::datetime::parse_date;
+use crate::flag::{Flags, Keyword, SystemFlag};
+use crate::token::{Cursor, SyntaxError};
+
+/// SEARCH as it was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchCommand {
+    /// True for UID SEARCH: the answer holds UIDs.
+    pub uid: bool,
+    /// `RETURN (...)` (RFC 4731); none for the plain answer.
+    pub results: Option<SearchReturn>,
+    /// What to look for.
+    pub key: SearchKey<MessageSet>,
+}
+
+/// The parts of an ESEARCH answer. `RETURN ()` means ALL.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SearchReturn {
+    /// The smallest number.
+    pub min: bool,
+    /// The largest number.
+    pub max: bool,
+    /// How many.
+    pub count: bool,
+    /// All of them, as a set.
+    pub all: bool,
+}
+
+/// A search criterion. `S` names messages: as written by the client, or as UIDs for the host.
+///
+/// Texts are compared without regard to case, as substrings, after decoding; that is the
+/// host's part ([`SearchSubject`]). RECENT, NEW and OLD are read as "nothing", "nothing" and "all".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchKey<S = UidRanges> {
+    /// Every message.
+    All,
+    /// Messages in a set.
+    Messages(S),
+    /// A system flag is set.
+    Flag(SystemFlag),
+    /// A keyword is set.
+    Keyword(Keyword),
+    /// By the internal date's day, in UTC.
+    Received(DateTest, Date),
+    /// By the day in the Date header, without regard to time and zone.
+    Sent(DateTest, Date),
+    /// More octets than this.
+    Larger(u32),
+    /// Fewer octets than this.
+    Smaller(u32),
+    /// A header field holds a text; the empty text asks whether the field exists.
+    Header {
+        /// The field's name.
+        name: String,
+        /// The text.
+        text: String,
+    },
+    /// The body holds a text.
+    Body(String),
+    /// Header or body hold a text.
+    Text(String),
+    /// The opposite.
+    Not(Box<Self>),
+    /// One or both.
+    Or(Box<Self>, Box<Self>),
+    /// All of them.
+    And(Vec<Self>),
+}
+
+/// How a day is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DateTest {
+    /// Earlier than the given day.
+    Before,
+    /// On it.
+    On,
+    /// On it or later.
+    Since,
+}
+
+impl DateTest {
+    /// Compares `day` with the `given` one.
+    pub fn holds(self, day: Date, given: Date) -> bool {
+        match self {
+            Self::Before => day < given,
+            Self::On => day == given,
+            Self::Since => day >= given,
+        }
+    }
+}
+
+/// A message as SEARCH sees it. The text methods may be slow: they are asked last.
+pub trait SearchSubject {
+    /// Its UID.
+    fn uid(&self) -> u32;
+    /// Its flags.
+    fn flags(&self) -> &Flags;
+    /// The day of its internal date, in UTC.
+    fn received(&self) -> Date;
+    /// The day in its Date header, as written there; none when there is no readable one.
+    fn sent(&self) -> Option<Date>;
+    /// Its size in octets.
+    fn size(&self) -> u64;
+    /// True when a field of this name exists and, decoded, holds `text` in any case of letters.
+    fn header_contains(&self, name: &str, text: &str) -> bool;
+    /// True when the decoded body holds `text` in any case of letters.
+    fn body_contains(&self, text: &str) -> bool;
+    /// True when the decoded header or body hold `text` in any case of letters.
+    fn text_contains(&self, text: &str) -> bool;
+}
+
+impl SearchKey {
+    /// Whether a message matches.
+    pub fn matches(&self, subject: &dyn SearchSubject) -> bool {
+        match self {
+            Self::All => true,
+            Self::Messages(uids) => uids.contains(subject.uid()),
+            Self::Flag(flag) => subject.flags().contains(*flag),
+            Self::Keyword(keyword) => subject.flags().contains_keyword(keyword),
+            Self::Received(test, given) => test.holds(subject.received(), *given),
+            Self::Sent(test, given) => subject.sent().is_some_and(|day| test.holds(day, *given)),
+            Self::Larger(size) => subject.size() > u64::from(*size),
+            Self::Smaller(size) => subject.size() < u64::from(*size),
+            Self::Header { name, text } => subject.header_contains(name, text),
+            Self::Body(text) => subject.body_contains(text),
+            Self::Text(text) => subject.text_contains(text),
+            Self::Not(key) => !key.matches(subject),
+            Self::Or(one, other) => one.matches(subject) || other.matches(subject),
+            Self::And(keys) => keys.iter().all(|key| key.matches(subject)),
+        }
+    }
+}
+
+impl<S> SearchKey<S> {
+    /// True when flags, dates, sizes and UIDs do not suffice to decide.
+    pub fn needs_text(&self) -> bool {
+        match self {
+            Self::Header { .. } | Self::Body(_) | Self::Text(_) => true,
+            Self::Not(key) => key.needs_text(),
+            Self::Or(one, other) => one.needs_text() || other.needs_text(),
+            Self::And(keys) => keys.iter().any(Self::needs_text),
+            _ => false,
+        }
+    }
+
+    /// The same tree with other names for the messages.
+    pub(crate) fn map_messages<T, E>(self, map: &impl Fn(S) -> Result<T, E>) -> Result<SearchKey<T>, E> {
+        Ok(match self {
+            Self::Messages(set) => SearchKey::Messages(map(set)?),
+            Self::Not(key) => SearchKey::Not(Box::new(key.map_messages(map)?)),
+            Self::Or(one, other) => {
+                SearchKey::Or(Box::new(one.map_messages(map)?), Box::new(other.map_messages(map)?))
+            }
+            Self::And(keys) => SearchKey::And(keys.into_iter().map(|key| key.map_messages(map)).collect::<Result<_, _>>()?),
+            Self::All => SearchKey::All,
+            Self::Flag(flag) => SearchKey::Flag(flag),
+            Self::Keyword(keyword) => SearchKey::Keyword(keyword),
+            Self::Received(test, day) => SearchKey::Received(test, day),
+            Self::Sent(test, day) => SearchKey::Sent(test, day),
+            Self::Larger(size) => SearchKey::Larger(size),
+            Self::Smaller(size) => SearchKey::Smaller(size),
+            Self::Header { name, text } => SearchKey::Header { name, text },
+            Self::Body(text) => SearchKey::Body(text),
+            Self::Text(text) => SearchKey::Text(text),
+        })
+    }
+
+    fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+
+    fn and(mut keys: Vec<Self>) -> Self {
+        // Slow keys last, so that they are asked of few messages only.
+        keys.sort_by_key(Self::needs_text);
+        if keys.len() == 1 { keys.remove(0) } else { Self::And(keys) }
+    }
+}
+
+type ParsedKey = SearchKey<MessageSet>;
+
+pub(super) fn command(cursor: &mut Cursor, uid: bool) -> Result<SearchCommand, CommandError> {
+    cursor.space()?;
+    let mut results = None;
+    if cursor.try_keyword("RETURN") {
+        cursor.space()?;
+        results = Some(search_return(cursor)?);
+        cursor.space()?;
+    }
+    if cursor.try_keyword("CHARSET") {
+        cursor.space()?;
+        charset(&cursor.astring()?)?;
+        cursor.space()?;
+    }
+    let mut keys = vec![key(cursor)?];
+    while !cursor.at_end() {
+        cursor.space()?;
+        keys.push(key(cursor)?);
+    }
+    Ok(SearchCommand { uid, results, key: SearchKey::and(keys) })
+}
+
+fn search_return(cursor: &mut Cursor) -> Result<SearchReturn, SyntaxError> {
+    let mut results = SearchReturn::default();
+    cursor.list(|cursor| {
+        match cursor.keyword()?.as_str() {
+            "MIN" => results.min = true,
+            "MAX" => results.max = true,
+            "COUNT" => results.count = true,
+            "ALL" => results.all = true,
+            _ => return Err(SyntaxError("unknown search result")),
+        }
+        Ok(())
+    })?;
+    if results == SearchReturn::default() {
+        results.all = true;
+    }
+    Ok(results)
+}
+
+fn charset(name: &[u8]) -> Result<(), CommandError> {
+    let known = [&b"UTF-8"[..], b"US-ASCII"].iter().any(|charset| name.eq_ignore_ascii_case(charset));
+    let refused = CommandError::Refused { code: "BADCHARSET (US-ASCII UTF-8)", text: "Unknown charset" };
+    if known { Ok(()) } else { Err(refused) }
+}
+
+fn key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
+    if cursor.peek() == Some(b'(') {
+        let keys = cursor.list(key)?;
+        return if keys.is_empty() { Err(SyntaxError("expected a search key").into()) } else { Ok(SearchKey::and(keys)) };
+    }
+    if cursor.at_sequence_set() {
+        return Ok(SearchKey::Messages(MessageSet { uid: false, set: cursor.sequence_set()? }));
+    }
+    let name = cursor.keyword()?;
+    if let Some(key) = without_argument(&name) {
+        return Ok(key);
+    }
+    cursor.space()?;
+    match name.as_str() {
+        "NOT" => Ok(cursor.descend(key)?.not()),
+        "OR" => cursor.descend(|cursor| {
+            let one = key(cursor)?;
+            cursor.space()?;
+            Ok(SearchKey::Or(Box::new(one), Box::new(key(cursor)?)))
+        }),
+        "UID" => Ok(SearchKey::Messages(MessageSet { uid: true, set: cursor.sequence_set()? })),
+        _ => with_argument(&name, cursor),
+    }
+}
+
+fn without_argument(name: &str) -> Option<ParsedKey> {
+    let positive = match name {
+        "ALL" | "OLD" => return Some(SearchKey::All),
+        "RECENT" | "NEW" => return Some(SearchKey::All.not()),
+        name => name.strip_prefix("UN").unwrap_or(name),
+    };
+    let flag = SystemFlag::ALL.into_iter().find(|flag| flag.as_str()[1..].eq_ignore_ascii_case(positive))?;
+    let key = SearchKey::Flag(flag);
+    Some(if positive.len() == name.len() { key } else { key.not() })
+}
+
+fn with_argument(name: &str, cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
+    Ok(match name {
+        "KEYWORD" => SearchKey::Keyword(keyword(cursor)?),
+        "UNKEYWORD" => SearchKey::Keyword(keyword(cursor)?).not(),
+        "BEFORE" => SearchKey::Received(DateTest::Before, date(cursor)?),
+        "ON" => SearchKey::Received(DateTest::On, date(cursor)?),
+        "SINCE" => SearchKey::Received(DateTest::Since, date(cursor)?),
+        "SENTBEFORE" => SearchKey::Sent(DateTest::Before, date(cursor)?),
+        "SENTON" => SearchKey::Sent(DateTest::On, date(cursor)?),
+        "SENTSINCE" => SearchKey::Sent(DateTest::Since, date(cursor)?),
+        "LARGER" => SearchKey::Larger(cursor.number()?),
+        "SMALLER" => SearchKey::Smaller(cursor.number()?),
+        "BODY" => SearchKey::Body(text(cursor)?),
+        "TEXT" => SearchKey::Text(text(cursor)?),
+        "HEADER" => {
+            let name = text(cursor)?;
+            cursor.space()?;
+            SearchKey::Header { name, text: text(cursor)? }
+        }
+        "BCC" | "CC" | "FROM" | "SUBJECT" | "TO" => SearchKey::Header { name: name.to_owned(), text: text(cursor)? },
+        _ => return Err(SyntaxError("unknown search key").into()),
+    })
+}
+
+fn keyword(cursor: &mut Cursor) -> Result<Keyword, SyntaxError> {
+    Keyword::new(&cursor.atom()?).ok_or(SyntaxError("expected a keyword"))
+}
+
+fn date(cursor: &mut Cursor) -> Result<Date, SyntaxError> {
+    parse_date(&cursor.astring_utf8()?).ok_or(SyntaxError("invalid date"))
+}
+
+fn text(cursor: &mut Cursor) -> Result<String, CommandError> {
+    // Some clients send UTF-8 without a CHARSET; anything else cannot be known.
+    String::from_utf8(cursor.astring()?).or_else(|_| charset(b"").map(|()| String::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Command;
+    use super::super::tests::parse;
+    use super::*;
+
+    fn search(keys: &str) -> SearchCommand {
+        let Ok(Command::Search(command)) = parse(&format!("a SEARCH {keys}")) else { panic!("{keys}") };
+        command
+    }
+
+    struct Message(Flags);
+
+    impl SearchSubject for Message {
+        fn uid(&self) -> u32 {
+            7
+        }
+        fn flags(&self) -> &Flags {
+            &self.0
+        }
+        fn received(&self) -> Date {
+            Date::constant(2024, 2, 29)
+        }
+        fn sent(&self) -> Option<Date> {
+            None
+        }
+        fn size(&self) -> u64 {
+            100
+        }
+        fn header_contains(&self, name: &str, text: &str) -> bool {
+            name.eq_ignore_ascii_case("subject") && "hello".contains(text)
+        }
+        fn body_contains(&self, text: &str) -> bool {
+            "body".contains(text)
+        }
+        fn text_contains(&self, text: &str) -> bool {
+            self.header_contains("subject", text) || self.body_contains(text)
+        }
+    }
+
+    fn matches(keys: &str) -> bool {
+        let one_to_nine = |_| Ok::<_, ()>(UidRanges::new(vec![(1, 9)]));
+        search(keys).key.map_messages(&one_to_nine).unwrap().matches(&Message(Flags::from_words(["\\Seen", "a"])))
+    }
+
+    #[test]
+    fn broken_searches_are_refused() {
+        for keys in ["", "FOO", "NOT", "OR SEEN", "()", "(SEEN", "BEFORE 1-Foo-2020", "LARGER x", "UID", "RETURN (FOO) ALL", "RETURN () ", "KEYWORD (a)"] {
+            assert!(matches!(parse(&format!("a SEARCH {keys}")), Err(CommandError::Syntax(_))), "{keys}");
+        }
+        let deep = "NOT ".repeat(1000);
+        assert!(parse(&format!("a SEARCH {deep}SEEN")).is_err());
+        assert!(parse(&format!("a SEARCH {}SEEN", "OR SEEN ".repeat(1000))).is_err());
+        assert!(matches!(parse("a SEARCH CHARSET KOI8-R ALL"), Err(CommandError::Refused { .. })));
+    }
+
+    #[test]
+    fn results_default_to_all() {
+        assert_eq!(search("ALL").results, None);
+        assert!(search("RETURN () CHARSET utf-8 ALL").results.unwrap().all);
+        let results = search("RETURN (MIN COUNT) ALL").results.unwrap();
+        assert!(results.min && results.count && !results.all && !results.max);
+    }
+
+    #[test]
+    fn keys_match() {
+        for keys in [
+            "ALL", "OLD", "SEEN", "UNDELETED", "KEYWORD A", "UNKEYWORD b", "NOT DELETED", "ON 29-Feb-2024", "SINCE 1-Jan-2024",
+            "BEFORE \"1-Mar-2024\"", "LARGER 99 SMALLER 101", "SUBJECT ell", "HEADER subject \"\"", "BODY od", "TEXT hello",
+            "OR DELETED SEEN", "(SEEN UID 7)", "1:2", "UNDRAFT UNFLAGGED UNANSWERED",
+        ] {
+            assert!(matches(keys), "{keys}");
+        }
+        for keys in ["NEW", "RECENT", "UNSEEN", "DELETED", "NOT ALL", "SENTON 29-Feb-2024", "LARGER 100", "FROM x", "SEEN DELETED"] {
+            assert!(!matches(keys), "{keys}");
+        }
+    }
+
+    #[test]
+    fn slow_keys_are_asked_last() {
+        assert!(matches!(search("TEXT x SEEN").key, SearchKey::And(keys) if keys[1].needs_text()));
+    }
+}

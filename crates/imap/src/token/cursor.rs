@@ -1,0 +1,331 @@
+//! Reads the tokens of one frame.
+
+use super::frame::{Frame, Part};
+use super::sequence::SequenceSet;
+use super::{is_astring_char, is_atom_char, is_list_char};
+
+/// What was expected and not found. The text may be shown to the peer: it never repeats input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SyntaxError(pub &'static str);
+
+/// Any value: for data whose shape does not matter (unknown response items, ID parameters).
+#[derive(Clone, PartialEq, Eq)]
+pub enum Value {
+    /// `NIL`.
+    Nil,
+    /// An atom, numbers included.
+    Atom(String),
+    /// A quoted string or literal.
+    String(Vec<u8>),
+    /// A parenthesized list.
+    List(Vec<Value>),
+}
+
+/// A position in a frame. Each method either takes a whole token and moves behind it, or fails;
+/// after a failure the position is of no use, except where a method says `try`.
+pub struct Cursor {
+    frame: Frame,
+    part: usize,
+    offset: usize,
+    depth: usize,
+    max_depth: usize,
+}
+
+impl Cursor {
+    /// Stands before the first token. `max_depth` caps [`Self::descend`].
+    pub fn new(frame: Frame, max_depth: usize) -> Self {
+        Self { frame, part: 0, offset: 0, depth: 0, max_depth }
+    }
+
+    fn rest(&self) -> &[u8] {
+        match self.frame.parts.get(self.part) {
+            Some(Part::Text(text)) => &text[self.offset..],
+            _ => &[],
+        }
+    }
+
+    /// The next byte of text, unless a literal or the end comes first.
+    pub fn peek(&self) -> Option<u8> {
+        self.rest().first().copied()
+    }
+
+    fn at_literal(&self) -> bool {
+        self.rest().is_empty() && matches!(self.frame.parts.get(self.part + 1), Some(Part::Literal(_)))
+    }
+
+    /// True when nothing but spaces is left.
+    pub fn at_end(&self) -> bool {
+        self.rest().iter().all(|&byte| byte == b' ') && self.part + 1 >= self.frame.parts.len()
+    }
+
+    /// Fails when anything but spaces is left: some clients end a line with a space.
+    pub fn end(&self) -> Result<(), SyntaxError> {
+        if self.at_end() { Ok(()) } else { Err(SyntaxError("unexpected text at the end of the command")) }
+    }
+
+    /// Takes one byte if it is next.
+    pub fn try_byte(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.offset += usize::from(found);
+        found
+    }
+
+    /// Takes the given byte.
+    pub fn byte(&mut self, byte: u8, expected: &'static str) -> Result<(), SyntaxError> {
+        if self.try_byte(byte) { Ok(()) } else { Err(SyntaxError(expected)) }
+    }
+
+    /// Takes one space.
+    pub fn space(&mut self) -> Result<(), SyntaxError> {
+        self.byte(b' ', "expected a space")
+    }
+
+    fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> String {
+        let rest = self.rest();
+        let len = rest.iter().position(|&byte| !accept(byte)).unwrap_or(rest.len());
+        // Every caller's characters are ASCII.
+        let word = String::from_utf8_lossy(&rest[..len]).into_owned();
+        self.offset += len;
+        word
+    }
+
+    fn word(&mut self, accept: impl Fn(u8) -> bool, expected: &'static str) -> Result<String, SyntaxError> {
+        let word = self.take_while(accept);
+        if word.is_empty() { Err(SyntaxError(expected)) } else { Ok(word) }
+    }
+
+    /// A command's tag.
+    pub fn tag(&mut self) -> Result<String, SyntaxError> {
+        self.word(|byte| is_astring_char(byte) && byte != b'+', "expected a tag")
+    }
+
+    /// An atom.
+    pub fn atom(&mut self) -> Result<String, SyntaxError> {
+        self.word(is_atom_char, "expected an atom")
+    }
+
+    /// Letters, digits, dots and hyphens, in upper case: command names, FETCH items, search keys.
+    pub fn keyword(&mut self) -> Result<String, SyntaxError> {
+        let word = self.word(
+            |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'=' | b'+'),
+            "expected a keyword",
+        )?;
+        Ok(word.to_ascii_uppercase())
+    }
+
+    /// Takes `word` when exactly it is the next atom, in any case of letters; else stays.
+    pub fn try_keyword(&mut self, word: &str) -> bool {
+        let rest = self.rest();
+        let len = rest.iter().position(|&byte| !is_atom_char(byte)).unwrap_or(rest.len());
+        let found = rest[..len].eq_ignore_ascii_case(word.as_bytes());
+        self.offset += if found { len } else { 0 };
+        found
+    }
+
+    /// A flag: an atom, or a backslash and an atom.
+    pub fn flag(&mut self) -> Result<String, SyntaxError> {
+        let system = self.try_byte(b'\\');
+        let name = self.word(is_atom_char, "expected a flag")?;
+        Ok(if system { format!("\\{name}") } else { name })
+    }
+
+    /// A number below 2^32.
+    pub fn number(&mut self) -> Result<u32, SyntaxError> {
+        self.digits()?.parse().map_err(|_| SyntaxError("number too large"))
+    }
+
+    /// A number below 2^64.
+    pub fn number64(&mut self) -> Result<u64, SyntaxError> {
+        self.digits()?.parse().map_err(|_| SyntaxError("number too large"))
+    }
+
+    fn digits(&mut self) -> Result<String, SyntaxError> {
+        self.word(|byte| byte.is_ascii_digit(), "expected a number")
+    }
+
+    /// A sequence set such as `1:3,7,9:*`.
+    pub fn sequence_set(&mut self) -> Result<SequenceSet, SyntaxError> {
+        let word = self.take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b',' | b'*'));
+        word.parse()
+    }
+
+    /// True when a sequence set could begin here.
+    pub fn at_sequence_set(&self) -> bool {
+        self.peek().is_some_and(|byte| byte.is_ascii_digit() || byte == b'*')
+    }
+
+    /// The octets of a literal. They are moved, not copied.
+    pub fn literal(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        if !self.at_literal() {
+            return Err(SyntaxError("expected a literal"));
+        }
+        let octets = match &mut self.frame.parts[self.part + 1] {
+            Part::Literal(octets) => std::mem::take(octets),
+            Part::Text(_) => Vec::new(),
+        };
+        self.part += 2;
+        self.offset = 0;
+        Ok(octets)
+    }
+
+    fn quoted(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        self.byte(b'"', "expected a quoted string")?;
+        let mut value = Vec::new();
+        let mut bytes = self.rest().iter().enumerate();
+        while let Some((at, &byte)) = bytes.next() {
+            match byte {
+                b'"' => {
+                    self.offset += at + 1;
+                    return Ok(value);
+                }
+                b'\\' => match bytes.next() {
+                    Some((_, &escaped @ (b'"' | b'\\'))) => value.push(escaped),
+                    _ => return Err(SyntaxError("only quotes and backslashes may be escaped")),
+                },
+                b'\0' | b'\r' => return Err(SyntaxError("control character in a quoted string")),
+                other => value.push(other),
+            }
+        }
+        Err(SyntaxError("quoted string without an end"))
+    }
+
+    /// A quoted string or literal. Octets above 127 are let through (RFC 6855 clients send UTF-8);
+    /// NUL is not (RFC 3501 section 9, `CHAR8`).
+    pub fn string(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        let value = if self.at_literal() { self.literal()? } else { self.quoted()? };
+        if value.contains(&0) {
+            return Err(SyntaxError("NUL in a string"));
+        }
+        Ok(value)
+    }
+
+    /// An atom (with `]`), quoted string or literal.
+    pub fn astring(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        self.string_or(is_astring_char)
+    }
+
+    /// A LIST pattern: like [`Self::astring`], with the wildcards allowed in the bare form.
+    pub fn list_pattern(&mut self) -> Result<Vec<u8>, SyntaxError> {
+        self.string_or(is_list_char)
+    }
+
+    fn string_or(&mut self, accept: impl Fn(u8) -> bool) -> Result<Vec<u8>, SyntaxError> {
+        if self.peek() == Some(b'"') || self.at_literal() {
+            return self.string();
+        }
+        Ok(self.word(accept, "expected a string")?.into_bytes())
+    }
+
+    /// An astring that is UTF-8.
+    pub fn astring_utf8(&mut self) -> Result<String, SyntaxError> {
+        String::from_utf8(self.astring()?).map_err(|_| SyntaxError("string is not UTF-8"))
+    }
+
+    /// A string, or `NIL` for none.
+    pub fn nstring(&mut self) -> Result<Option<Vec<u8>>, SyntaxError> {
+        if self.try_keyword("NIL") { Ok(None) } else { self.string().map(Some) }
+    }
+
+    /// Runs `read` one level deeper; fails beyond the cap, so that recursion is bounded.
+    pub fn descend<T, E: From<SyntaxError>>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if self.depth >= self.max_depth {
+            return Err(SyntaxError("nested too deeply").into());
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// A parenthesized list, elements separated by one space, perhaps empty.
+    pub fn list<T, E: From<SyntaxError>>(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
+        self.byte(b'(', "expected a list")?;
+        self.descend(|cursor| {
+            let mut elements = Vec::new();
+            if cursor.try_byte(b')') {
+                return Ok(elements);
+            }
+            loop {
+                elements.push(element(cursor)?);
+                if cursor.try_byte(b')') {
+                    return Ok(elements);
+                }
+                cursor.space()?;
+            }
+        })
+    }
+
+    /// Any value.
+    pub fn value(&mut self) -> Result<Value, SyntaxError> {
+        match self.peek() {
+            Some(b'(') => self.list(Self::value).map(Value::List),
+            Some(b'"') | None => self.string().map(Value::String),
+            Some(_) if self.try_keyword("NIL") => Ok(Value::Nil),
+            Some(b'\\') => self.flag().map(Value::Atom),
+            Some(_) => self.atom().map(Value::Atom),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cursor(text: &str) -> Cursor {
+        Cursor::new(Frame::new(vec![Part::Text(text.as_bytes().to_vec())]), 4)
+    }
+
+    #[test]
+    fn broken_strings_are_refused() {
+        for text in ["\"open", "\"a\\n\"", "\"a\u{0}\"", "\"a\rb\"", "", "(", "~"] {
+            assert!(cursor(text).string().is_err(), "{text:?}");
+        }
+        let nul = Frame::new(vec![Part::Text(vec![]), Part::Literal(vec![0]), Part::Text(vec![])]);
+        assert!(Cursor::new(nul, 4).string().is_err());
+    }
+
+    #[test]
+    fn nesting_beyond_the_cap_is_refused() {
+        assert!(cursor("((((1))))").value().is_ok());
+        assert_eq!(cursor("(((((1)))))").value().err(), Some(SyntaxError("nested too deeply")));
+        assert!(cursor(&"(".repeat(10_000)).value().is_err());
+    }
+
+    #[test]
+    fn tokens_are_read_in_order() {
+        let mut cursor = cursor("a1 \"q\\\"\\\\\" NIL 4294967295 (x \\Seen) ");
+        assert_eq!(cursor.tag().unwrap(), "a1");
+        cursor.space().unwrap();
+        assert_eq!(cursor.astring().unwrap(), b"q\"\\");
+        cursor.space().unwrap();
+        assert_eq!(cursor.nstring().unwrap(), None);
+        cursor.space().unwrap();
+        assert_eq!(cursor.number().unwrap(), u32::MAX);
+        cursor.space().unwrap();
+        assert_eq!(cursor.list(Cursor::flag).unwrap(), ["x", "\\Seen"]);
+        assert_eq!(cursor.end(), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_never_panics(text in prop::collection::vec(any::<u8>(), 0..60), octets in any::<Option<Vec<u8>>>()) {
+            let mut parts = vec![Part::Text(text)];
+            if let Some(octets) = octets {
+                parts.extend([Part::Literal(octets), Part::Text(b"x".to_vec())]);
+            }
+            let frame = Frame::new(parts);
+            let _ = Cursor::new(frame.clone(), 4).value();
+            let _ = Cursor::new(frame.clone(), 4).astring();
+            let _ = Cursor::new(frame.clone(), 4).sequence_set();
+            let _ = Cursor::new(frame, 4).list(Cursor::flag);
+        }
+    }
+}

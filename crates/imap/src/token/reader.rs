@@ -1,0 +1,388 @@
+//! Cuts a byte stream into frames: where does a command end, and is a literal awaited?
+
+use super::frame::{Frame, Part};
+use super::limits::Limits;
+
+/// Which end of the connection reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Reads commands: literals without `+` wait for a continuation request.
+    Server,
+    /// Reads responses: literals follow at once, and the free text of a status response never
+    /// announces one.
+    Client,
+}
+
+/// What [`FrameReader::poll`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// Nothing complete; feed more bytes.
+    NeedMore,
+    /// The peer waits for `+ ...` before it sends a literal.
+    NeedContinuation,
+    /// A whole command or response.
+    Frame(Frame),
+    /// A literal was too large. The command is dropped and the stream stands at the next one.
+    Refused(Refusal),
+    /// A line, or the sum of refused literals, passed its cap; the connection cannot go on.
+    Overrun,
+}
+
+/// Why a command was dropped before it was complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The command's tag, when it had a readable one.
+    pub tag: Option<String>,
+    /// True when it was the message of an APPEND (answer `NO [TOOBIG]`, RFC 7889 section 3).
+    pub message: bool,
+}
+
+/// What [`FrameReader::poll_line`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LinePoll {
+    /// Nothing complete; feed more bytes.
+    NeedMore,
+    /// One line without its end.
+    Line(Vec<u8>),
+    /// The line passed its cap; the connection cannot go on.
+    Overrun,
+}
+
+enum State {
+    Text,
+    Literal { remaining: u64 },
+}
+
+struct Announced {
+    prefix: usize,
+    size: u64,
+    sync: bool,
+}
+
+/// Incremental reader. A line ends with CRLF; a bare LF is taken as well, as common servers do.
+pub struct FrameReader {
+    limits: Limits,
+    side: Side,
+    takes_messages: bool,
+    input: Vec<u8>,
+    start: usize,
+    scanned: usize,
+    frame: Frame,
+    state: State,
+    refused: Option<Refusal>,
+    discarded: u64,
+}
+
+impl FrameReader {
+    /// A reader for one end of a connection. It takes messages (large APPEND literals) only after
+    /// [`Self::accept_messages`].
+    pub fn new(side: Side, limits: Limits) -> Self {
+        Self {
+            limits,
+            side,
+            takes_messages: false,
+            input: Vec::new(),
+            start: 0,
+            scanned: 0,
+            frame: Frame::default(),
+            state: State::Text,
+            refused: None,
+            discarded: 0,
+        }
+    }
+
+    /// From now on APPEND may bring up to `max_message` bytes. Off at first, so that strangers
+    /// cannot make the server hold messages.
+    pub fn accept_messages(&mut self) {
+        self.takes_messages = true;
+    }
+
+    /// Adds bytes from the connection. Feed only when a poll said `NeedMore`: then the memory held
+    /// stays within the limits plus one read.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.input.drain(..self.start);
+        self.scanned -= self.start;
+        self.start = 0;
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// Throws away everything not yet read. After STARTTLS, plain-text bytes that were sent along
+    /// must not count as commands (RFC 9051 section 6.2.1).
+    pub fn clear(&mut self) {
+        self.input.clear();
+        (self.start, self.scanned) = (0, 0);
+        self.reset_frame();
+    }
+
+    /// Looks for the next whole frame.
+    pub fn poll(&mut self) -> Poll {
+        loop {
+            if let State::Literal { remaining } = self.state {
+                if !self.take_literal(remaining) {
+                    return Poll::NeedMore;
+                }
+                self.state = State::Text;
+            }
+            let line = match self.take_line() {
+                LinePoll::NeedMore => return Poll::NeedMore,
+                LinePoll::Overrun => return Poll::Overrun,
+                LinePoll::Line(line) => line,
+            };
+            if let Some(outcome) = self.end_of_line(line) {
+                return outcome;
+            }
+        }
+    }
+
+    /// Looks for the next line and does not look for literals in it: answers to a SASL challenge,
+    /// and `DONE`.
+    pub fn poll_line(&mut self) -> LinePoll {
+        self.take_line()
+    }
+
+    fn take_line(&mut self) -> LinePoll {
+        let room = self.limits.max_line.saturating_sub(self.frame.text_len());
+        let Some(at) = self.input[self.scanned..].iter().position(|&byte| byte == b'\n') else {
+            self.scanned = self.input.len();
+            return if self.scanned - self.start > room { LinePoll::Overrun } else { LinePoll::NeedMore };
+        };
+        let end = self.scanned + at;
+        let line = &self.input[self.start..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.len() > room {
+            return LinePoll::Overrun;
+        }
+        let line = line.to_vec();
+        self.start = end + 1;
+        self.scanned = self.start;
+        LinePoll::Line(line)
+    }
+
+    /// Moves what is there of a literal; true when it is complete.
+    fn take_literal(&mut self, remaining: u64) -> bool {
+        let there = self.input.len() - self.start;
+        let take = usize::try_from(remaining).unwrap_or(usize::MAX).min(there);
+        let octets = &self.input[self.start..self.start + take];
+        if self.refused.is_none()
+            && let Some(Part::Literal(literal)) = self.frame.parts.last_mut()
+        {
+            literal.extend_from_slice(octets);
+        }
+        self.start += take;
+        self.scanned = self.start;
+        let remaining = remaining - take as u64;
+        self.state = State::Literal { remaining };
+        remaining == 0
+    }
+
+    fn end_of_line(&mut self, mut line: Vec<u8>) -> Option<Poll> {
+        let announced = self.announced(&line);
+        if let Some(announced) = &announced {
+            line.truncate(announced.prefix);
+        }
+        if self.refused.is_none() {
+            self.frame.parts.push(Part::Text(line));
+        }
+        match announced {
+            None => Some(self.complete()),
+            Some(announced) => self.begin_literal(&announced),
+        }
+    }
+
+    fn complete(&mut self) -> Poll {
+        let refused = self.refused.take();
+        let frame = std::mem::take(&mut self.frame);
+        self.reset_frame();
+        refused.map_or(Poll::Frame(frame), Poll::Refused)
+    }
+
+    fn begin_literal(&mut self, announced: &Announced) -> Option<Poll> {
+        let waits = announced.sync && self.side == Side::Server;
+        if self.refused.is_none() && !self.fits(announced.size) {
+            self.refused = Some(Refusal { tag: self.frame.tag(), message: self.is_append() });
+        }
+        if self.refused.is_some() {
+            // A client that waits for the continuation request gives the command up on a tagged NO.
+            if waits {
+                return Some(self.complete());
+            }
+            self.discarded = self.discarded.saturating_add(announced.size);
+            if self.discarded > self.limits.max_discarded {
+                return Some(Poll::Overrun);
+            }
+        } else {
+            self.frame.parts.push(Part::Literal(Vec::new()));
+        }
+        self.state = State::Literal { remaining: announced.size };
+        waits.then_some(Poll::NeedContinuation)
+    }
+
+    fn fits(&self, size: u64) -> bool {
+        let held = self.frame.literal_len() as u64;
+        let (each, total) = if self.takes_messages && self.is_append() {
+            (self.limits.max_message, self.limits.max_message + self.limits.max_literal)
+        } else {
+            (self.limits.max_literal, self.limits.max_literal)
+        };
+        size <= each as u64 && held + size <= total as u64
+    }
+
+    fn is_append(&self) -> bool {
+        self.side == Side::Server && self.frame.verb().is_some_and(|verb| verb.eq_ignore_ascii_case(b"APPEND"))
+    }
+
+    fn announced(&self, line: &[u8]) -> Option<Announced> {
+        if self.side == Side::Client && self.frame.parts.is_empty() && is_status_response(line) {
+            return None;
+        }
+        announced_literal(line)
+    }
+
+    fn reset_frame(&mut self) {
+        self.frame = Frame::default();
+        self.state = State::Text;
+        self.refused = None;
+        self.discarded = 0;
+    }
+}
+
+fn is_status_response(line: &[u8]) -> bool {
+    let mut words = line.split(|&byte| byte == b' ');
+    let first = words.next().unwrap_or_default();
+    let second = words.next().unwrap_or_default();
+    first == b"+" || [&b"OK"[..], b"NO", b"BAD", b"BYE", b"PREAUTH"].iter().any(|word| second.eq_ignore_ascii_case(word))
+}
+
+/// Reads `{n}` or `{n+}` at the end of a line (RFC 3501 section 4.3, RFC 7888). A number too large
+/// for `u64` counts as the largest one: it is refused all the same.
+fn announced_literal(line: &[u8]) -> Option<Announced> {
+    let inner = line.strip_suffix(b"}")?;
+    let prefix = inner.iter().rposition(|&byte| byte == b'{')?;
+    let digits = &inner[prefix + 1..];
+    let (digits, sync) = digits.strip_suffix(b"+").map_or((digits, true), |digits| (digits, false));
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let size = digits.iter().fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    Some(Announced { prefix, size, sync })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn small() -> Limits {
+        Limits { max_line: 64, max_literal: 16, max_message: 32, max_discarded: 100, ..Limits::default() }
+    }
+
+    fn server() -> FrameReader {
+        FrameReader::new(Side::Server, small())
+    }
+
+    fn text(parts: &[&str]) -> Poll {
+        Poll::Frame(Frame::new(parts.iter().map(|part| Part::Text(part.as_bytes().to_vec())).collect()))
+    }
+
+    /// Everything the reader says about `input` when it comes in pieces of `size` bytes.
+    fn outcomes(input: &[u8], size: usize) -> Vec<Poll> {
+        let mut reader = server();
+        reader.accept_messages();
+        let mut all = Vec::new();
+        for chunk in input.chunks(size) {
+            reader.feed(chunk);
+            loop {
+                match reader.poll() {
+                    Poll::NeedMore => break,
+                    Poll::Overrun => {
+                        all.push(Poll::Overrun);
+                        return all;
+                    }
+                    other => all.push(other),
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_line_beyond_the_cap_ends_the_connection() {
+        let mut reader = server();
+        reader.feed(&[b'a'; 65]);
+        assert_eq!(reader.poll(), Poll::Overrun);
+    }
+
+    #[test]
+    fn a_large_literal_that_waits_is_refused_at_once() {
+        let mut reader = server();
+        reader.accept_messages();
+        reader.feed(b"a1 APPEND x {33}\r\na2 NOOP\r\n");
+        let refusal = Refusal { tag: Some("a1".into()), message: true };
+        assert_eq!(reader.poll(), Poll::Refused(refusal));
+        assert_eq!(reader.poll(), text(&["a2 NOOP"]));
+    }
+
+    #[test]
+    fn a_large_literal_that_does_not_wait_is_skipped() {
+        let mut reader = server();
+        reader.feed(b"a1 APPEND x {20+}\r\n01234567\r\n9012345678 {2+}\r\nab\r\na2 NOOP\r\n");
+        let refusal = Refusal { tag: Some("a1".into()), message: true };
+        assert_eq!(reader.poll(), Poll::Refused(refusal));
+        assert_eq!(reader.poll(), text(&["a2 NOOP"]));
+    }
+
+    #[test]
+    fn too_much_to_skip_ends_the_connection() {
+        let mut reader = server();
+        reader.feed(b"a1 APPEND x {99999999999999999999999999+}\r\n");
+        assert_eq!(reader.poll(), Poll::Overrun);
+    }
+
+    #[test]
+    fn strangers_cannot_bring_messages() {
+        let mut reader = server();
+        reader.feed(b"a1 APPEND x {20}\r\n");
+        assert!(matches!(reader.poll(), Poll::Refused(_)));
+    }
+
+    #[test]
+    fn literals_become_parts() {
+        let mut reader = server();
+        reader.feed(b"a1 LOGIN {3}\r\n");
+        assert_eq!(reader.poll(), Poll::NeedContinuation);
+        assert_eq!(reader.poll(), Poll::NeedMore);
+        reader.feed(b"joe {2+}\r\n\r\n\r\n");
+        let expected = Frame::new(vec![
+            Part::Text(b"a1 LOGIN ".to_vec()),
+            Part::Literal(b"joe".to_vec()),
+            Part::Text(b" ".to_vec()),
+            Part::Literal(b"\r\n".to_vec()),
+            Part::Text(Vec::new()),
+        ]);
+        assert_eq!(reader.poll(), Poll::Frame(expected));
+    }
+
+    #[test]
+    fn a_status_text_announces_no_literal_to_a_client() {
+        let mut reader = FrameReader::new(Side::Client, small());
+        reader.feed(b"* OK see {5}\r\n* 1 FETCH {2}\r\nab)\r\n");
+        assert_eq!(reader.poll(), text(&["* OK see {5}"]));
+        assert!(matches!(reader.poll(), Poll::Frame(frame) if frame.parts().len() == 3));
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(
+            lines in prop::collection::vec("[ -~]{0,20}(\\{[0-9]{1,2}\\+?\\})?\r?\n", 0..8),
+            size in 1usize..40,
+        ) {
+            let input = lines.concat();
+            prop_assert_eq!(outcomes(input.as_bytes(), size), outcomes(input.as_bytes(), input.len().max(1)));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..300), size in 1usize..40) {
+            outcomes(&input, size);
+        }
+    }
+}
