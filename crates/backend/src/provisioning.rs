@@ -18,6 +18,22 @@ pub trait Provisioning: Send + Sync {
 
     /// The mailbox and all its mail are gone.
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError>;
+
+    /// All domains that the mail server was told of, in alphabetical order, so that what a crash left out can be
+    /// told again; `None` where the mail server reads the account database itself.
+    async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {
+        Ok(None)
+    }
+
+    /// At most `limit` mailboxes behind `after` in alphabetical order; `None` as for [`Provisioning::domains`].
+    async fn mailboxes_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<EmailAddress>>, ProvisioningError> {
+        let _ = (after, limit);
+        Ok(None)
+    }
 }
 
 /// The mail server could not be told.

@@ -1,1 +1,106 @@
-//! What each operation does: one file an operation.
+//! What each operation of mailapi does. One file an operation, in the folders of the contract's eight areas.
+//!
+//! Nothing here knows HTTP, a command line, or which mail server or database is behind it. Callers come as a
+//! [`Caller`], whose grants every operation asks first; outcomes and errors are types that each outer layer puts into
+//! its own words.
+
+pub mod auth;
+pub mod domains;
+pub mod health;
+pub mod mail;
+pub mod mailbox;
+pub mod tokens;
+pub mod users;
+
+mod cache;
+mod caller;
+mod error;
+mod recovery;
+mod settings;
+
+use std::sync::Arc;
+
+use mailapi_backend::Backend;
+use mailapi_model::{Clock, Entropy};
+use mailapi_store::Store;
+use tokio::sync::Semaphore;
+
+pub use caller::Caller;
+pub use error::Unavailable;
+pub use recovery::Recovered;
+pub use settings::Settings;
+
+use crate::auth::{CallerCache, FailedLogIns, LastUsed};
+use crate::cache::Epoch;
+use crate::domains::SendingDomains;
+use crate::health::LastChecks;
+use crate::recovery::InFlight;
+
+/// All operations. Cheap to clone; every clone is the same service.
+#[derive(Clone)]
+pub struct Service(Arc<Parts>);
+
+/// What the operations work with.
+struct Parts {
+    store: Store,
+    backend: Backend,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    settings: Settings,
+    epoch: Epoch,
+    callers: CallerCache,
+    sending_domains: SendingDomains,
+    last_used: LastUsed,
+    failed_log_ins: FailedLogIns,
+    in_flight: InFlight,
+    last_checks: LastChecks,
+    /// Password hashes are slow on purpose: only so many are computed at once, on threads of their own.
+    hashing: Semaphore,
+}
+
+impl Service {
+    /// Puts the parts together; starts nothing.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        backend: Backend,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        settings: Settings,
+    ) -> Self {
+        let epoch = Epoch::new(store.foreign_changes());
+        Self(Arc::new(Parts {
+            callers: CallerCache::new(settings.cached_callers),
+            sending_domains: SendingDomains::new(settings.cached_domains),
+            last_used: LastUsed::default(),
+            failed_log_ins: FailedLogIns::default(),
+            in_flight: InFlight::default(),
+            last_checks: LastChecks::default(),
+            hashing: Semaphore::new(settings.concurrent_hashes.max(1)),
+            store,
+            backend,
+            clock,
+            entropy,
+            settings,
+            epoch,
+        }))
+    }
+
+    /// How it was set up.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// The clock that everything here goes by.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.clock
+    }
+
+    /// The source of randomness that everything here draws from.
+    #[must_use]
+    pub fn entropy(&self) -> &Arc<dyn Entropy> {
+        &self.0.entropy
+    }
+}

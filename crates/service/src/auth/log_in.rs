@@ -1,0 +1,137 @@
+//! From an address and a password to the owner's grants, with the lock-out that all doors share.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mailapi_backend::{LogIn, LogInError};
+use mailapi_model::{Credentials, EmailAddress, Grants, SecretText, Timestamp};
+
+use crate::{Service, Unavailable};
+
+#[async_trait]
+impl LogIn for Service {
+    async fn log_in(&self, user: &str, password: &SecretText) -> Result<Grants, LogInError> {
+        let credentials = self.check_credentials(user, password).await?;
+        let unavailable = |error: Unavailable| {
+            tracing::error!(%error, "a log-in could not be completed");
+            LogInError::Unavailable
+        };
+        let touched = self.0.store.accounts().touch_login(&credentials.email, self.0.clock.now()).await;
+        touched.map_err(|error| unavailable(error.into()))?;
+        self.grants_of(&credentials.email).await.map_err(unavailable)
+    }
+}
+
+impl Service {
+    /// Whose address and password these are. Unknown addresses lock like known ones, and cost as much time.
+    pub(crate) async fn check_credentials(&self, user: &str, password: &SecretText) -> Result<Credentials, LogInError> {
+        let key = user.to_lowercase();
+        if self.0.failed_log_ins.locked_for(&key, self.0.clock.now()).is_some() {
+            return Err(LogInError::Locked);
+        }
+        let found = self.matching_account(user, password).await.map_err(|error| {
+            tracing::error!(%error, "credentials could not be checked");
+            LogInError::Unavailable
+        })?;
+        match found {
+            Some(credentials) => {
+                self.0.failed_log_ins.forget(&key);
+                Ok(credentials)
+            }
+            None => {
+                self.0.failed_log_ins.note(key, self.0.clock.now(), &self.0.settings);
+                Err(LogInError::Refused)
+            }
+        }
+    }
+
+    async fn matching_account(&self, user: &str, password: &SecretText) -> Result<Option<Credentials>, Unavailable> {
+        let stored = match user.parse::<EmailAddress>() {
+            Ok(address) => self.0.store.accounts().credentials(&address).await?,
+            Err(_) => None,
+        };
+        let Some(credentials) = stored else {
+            self.verify_against_nothing(password.clone()).await?;
+            return Ok(None);
+        };
+        let matches = self.verify(password.clone(), credentials.password_hash.clone()).await?;
+        Ok(Some(credentials).filter(|credentials| matches && credentials.active))
+    }
+}
+
+/// Failed log-ins by address, in memory: a restart forgives.
+#[derive(Default)]
+pub(crate) struct FailedLogIns(Mutex<HashMap<String, Failures>>);
+
+struct Failures {
+    /// When each failure happened, oldest first; never more than the allowed number.
+    at: Vec<Timestamp>,
+    locked_until: Option<Timestamp>,
+}
+
+impl FailedLogIns {
+    /// How long the address is still locked.
+    pub(crate) fn locked_for(&self, key: &str, now: Timestamp) -> Option<Duration> {
+        let failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = failures.get(key)?.locked_until?;
+        (until > now).then(|| until.since(now))
+    }
+
+    fn note(&self, key: String, now: Timestamp, settings: &crate::Settings) {
+        let (attempts, window) = (settings.login_attempts.max(1) as usize, settings.login_lockout);
+        let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.len() >= settings.login_addresses && !addresses.contains_key(&key) {
+            addresses.retain(|_, failures| failures.matter(now, window));
+        }
+        let failures = addresses.entry(key).or_insert(Failures { at: Vec::new(), locked_until: None });
+        failures.at.retain(|at| now.since(*at) < window);
+        failures.at.push(now);
+        if failures.at.len() >= attempts {
+            failures.locked_until = Some(now.plus(window));
+            failures.at.clear();
+        }
+    }
+
+    fn forget(&self, key: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+impl Failures {
+    fn matter(&self, now: Timestamp, window: Duration) -> bool {
+        self.locked_until.is_some_and(|until| until > now) || self.at.iter().any(|at| now.since(*at) < window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn five_failures_lock_for_fifteen_minutes_and_four_do_not() {
+        let (failures, settings) = (FailedLogIns::default(), crate::Settings::default());
+        let start = Timestamp::from_seconds(1_000_000);
+        for n in 0..4 {
+            failures.note("ann@example.org".into(), start.plus(n * MINUTE), &settings);
+        }
+        assert_eq!(failures.locked_for("ann@example.org", start.plus(4 * MINUTE)), None);
+        failures.note("ann@example.org".into(), start.plus(4 * MINUTE), &settings);
+        assert_eq!(failures.locked_for("ann@example.org", start.plus(5 * MINUTE)), Some(14 * MINUTE));
+        assert_eq!(failures.locked_for("bob@example.org", start.plus(5 * MINUTE)), None);
+        assert_eq!(failures.locked_for("ann@example.org", start.plus(19 * MINUTE)), None);
+    }
+
+    #[test]
+    fn failures_that_lie_far_apart_do_not_add_up() {
+        let (failures, settings) = (FailedLogIns::default(), crate::Settings::default());
+        let start = Timestamp::from_seconds(1_000_000);
+        for n in 0..20 {
+            failures.note("ann@example.org".into(), start.plus(4 * n * MINUTE), &settings);
+            assert_eq!(failures.locked_for("ann@example.org", start.plus(4 * n * MINUTE)), None);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What is remembered between requests, and when it is forgotten.
+
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use moka::sync::Cache;
+use tokio::sync::watch;
+
+/// Counts changes of accounts, tokens, permissions and domains, our own and those of other processes. What was read
+/// in an earlier epoch is not used any more, so a revoked token is dead when the answer to its revocation leaves.
+pub(crate) struct Epoch {
+    own: AtomicU64,
+    foreign: watch::Receiver<u64>,
+}
+
+/// One moment between two changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EpochMark(u64, u64);
+
+impl Epoch {
+    pub(crate) const fn new(foreign: watch::Receiver<u64>) -> Self {
+        Self { own: AtomicU64::new(0), foreign }
+    }
+
+    /// The present epoch. Take it *before* reading what is to be remembered.
+    pub(crate) fn mark(&self) -> EpochMark {
+        EpochMark(self.own.load(Ordering::Acquire), *self.foreign.borrow())
+    }
+
+    /// Something was changed and the change is stored.
+    pub(crate) fn end(&self) {
+        self.own.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Remembers values of the present epoch.
+pub(crate) struct EpochCache<K, V>(Cache<K, (EpochMark, V)>);
+
+impl<K, V> EpochCache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    pub(crate) fn new(capacity: u64) -> Self {
+        Self(Cache::new(capacity))
+    }
+
+    /// The value, when it was read in the present epoch.
+    pub(crate) fn get(&self, key: &K, now: EpochMark) -> Option<V> {
+        self.0.get(key).filter(|(mark, _)| *mark == now).map(|(_, value)| value)
+    }
+
+    /// Remembers a value that was read after `mark` was taken.
+    pub(crate) fn put(&self, key: K, mark: EpochMark, value: V) {
+        self.0.insert(key, (mark, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_read_before_a_change_is_not_used_after_it() {
+        let (foreign, watched) = watch::channel(0);
+        let (epoch, cache) = (Epoch::new(watched), EpochCache::new(10));
+        let before = epoch.mark();
+        epoch.end();
+        cache.put("token", before, "read before the revocation, remembered after it");
+        assert_eq!(cache.get(&"token", epoch.mark()), None);
+
+        cache.put("token", epoch.mark(), "fresh");
+        assert_eq!(cache.get(&"token", epoch.mark()), Some("fresh"));
+        foreign.send_modify(|changes| *changes += 1);
+        assert_eq!(cache.get(&"token", epoch.mark()), None, "another process has changed something");
+    }
+}

@@ -1,0 +1,36 @@
+//! Mail domains.
+
+mod create;
+mod delete;
+mod get;
+mod list;
+mod sending;
+
+use mailapi_model::Denied;
+
+use crate::Unavailable;
+use crate::error::store_errors_are_unavailable;
+
+pub(crate) use sending::{SendingDomain, SendingDomains};
+
+/// Why nothing was done with a domain.
+#[derive(Debug, thiserror::Error)]
+pub enum DomainError {
+    /// The caller may not.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// There is none of that name.
+    #[error("the domain does not exist")]
+    NotFound,
+    /// There is one of that name already.
+    #[error("the domain exists already")]
+    Exists,
+    /// It still has mailboxes.
+    #[error("the domain still has mailboxes")]
+    NotEmpty,
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(DomainError);

@@ -1,0 +1,52 @@
+//! The domains that mail may be sent from, each with what signs its mail.
+
+use std::sync::Arc;
+
+use mailapi_model::DomainName;
+
+use crate::cache::EpochCache;
+use crate::mail::Signer;
+use crate::{Service, Unavailable};
+
+/// Sending domains by name; `None` is one that may not send.
+pub(crate) type SendingDomains = EpochCache<DomainName, Option<Arc<SendingDomain>>>;
+
+/// An active domain.
+pub(crate) struct SendingDomain {
+    signer: Option<Signer>,
+}
+
+impl SendingDomain {
+    /// `message` with its DKIM signature in front; as it is when the domain has no key.
+    pub(crate) fn sign(&self, message: Vec<u8>) -> Result<Vec<u8>, Unavailable> {
+        let Some(signer) = &self.signer else { return Ok(message) };
+        let header = signer.header_for(&message).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
+        let mut signed = header.into_bytes();
+        signed.extend_from_slice(&message);
+        Ok(signed)
+    }
+}
+
+impl Service {
+    /// The domain, when it is one of ours and active.
+    pub(crate) async fn sending_domain(&self, name: &DomainName) -> Result<Option<Arc<SendingDomain>>, Unavailable> {
+        let mark = self.0.epoch.mark();
+        if let Some(known) = self.0.sending_domains.get(name, mark) {
+            return Ok(known);
+        }
+        let found = self.read_sending_domain(name).await?;
+        self.0.sending_domains.put(name.clone(), mark, found.clone());
+        Ok(found)
+    }
+
+    async fn read_sending_domain(&self, name: &DomainName) -> Result<Option<Arc<SendingDomain>>, Unavailable> {
+        let active = self.0.store.domains().get(name).await?.is_some_and(|domain| domain.active);
+        if !active {
+            return Ok(None);
+        }
+        let key = self.0.store.dkim_keys().current(name).await?;
+        let signer = key.map(|key| Signer::new(name, &key)).transpose();
+        let signer = signer.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
+        Ok(Some(Arc::new(SendingDomain { signer })))
+    }
+}

@@ -1,0 +1,46 @@
+//! What can go wrong in every operation.
+
+use mailapi_backend::{FeedError, ProvisioningError};
+use mailapi_store::StoreError;
+
+/// Something that the operation needs cannot be had at the moment, or broke. Nothing of it is for the caller's eyes.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// The account database cannot be reached: trying again later will help.
+    #[error("the database is not available: {0}")]
+    Database(StoreError),
+    /// Something unforeseen.
+    #[error("{0}")]
+    Unforeseen(String),
+}
+
+impl From<StoreError> for Unavailable {
+    fn from(error: StoreError) -> Self {
+        if error.is_unavailable() { Self::Database(error) } else { Self::Unforeseen(error.to_string()) }
+    }
+}
+
+impl From<ProvisioningError> for Unavailable {
+    fn from(error: ProvisioningError) -> Self {
+        Self::Unforeseen(error.to_string())
+    }
+}
+
+impl From<FeedError> for Unavailable {
+    fn from(error: FeedError) -> Self {
+        Self::Unforeseen(error.to_string())
+    }
+}
+
+/// Lets `?` turn a store's error into an operation's own error through [`Unavailable`].
+macro_rules! store_errors_are_unavailable {
+    ($($error:ty),+ $(,)?) => {
+        $(impl From<mailapi_store::StoreError> for $error {
+            fn from(error: mailapi_store::StoreError) -> Self {
+                Self::Unavailable(error.into())
+            }
+        })+
+    };
+}
+
+pub(crate) use store_errors_are_unavailable;

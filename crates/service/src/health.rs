@@ -1,0 +1,71 @@
+//! `GET /health`: whether everything that mailapi needs answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_model::Timestamp;
+use tokio::sync::Mutex;
+
+use crate::Service;
+
+/// What the parts said when they were last asked; a part that answers says `Ok`.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// The account database.
+    pub database: Check,
+    /// Handing mail over.
+    pub smtp: Check,
+    /// Reading mailboxes.
+    pub imap: Check,
+}
+
+/// One part's answer; an error is a short word for everybody's eyes.
+pub type Check = Result<(), &'static str>;
+
+impl Health {
+    /// Whether all of them answer.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.database.is_ok() && self.smtp.is_ok() && self.imap.is_ok()
+    }
+}
+
+/// The newest result, given again for a while so that asking is cheap.
+#[derive(Default)]
+pub(crate) struct LastChecks(Mutex<Option<(Timestamp, Arc<Health>)>>);
+
+impl Service {
+    /// Asks every part, or gives the newest result again when it is fresh. Never fails: not to answer is an answer.
+    pub async fn health(&self) -> Arc<Health> {
+        let mut last = self.0.last_checks.0.lock().await;
+        let now = self.0.clock.now();
+        if let Some((at, health)) = last.as_ref()
+            && now.since(*at) < self.0.settings.health_cache
+        {
+            return health.clone();
+        }
+        let limit = self.0.settings.health_timeout;
+        let (database, smtp, imap) = tokio::join!(
+            answered("database", limit, async { self.0.store.ping().await.map_err(|error| error.to_string()) }),
+            answered("smtp", limit, self.0.backend.submission.check()),
+            answered("imap", limit, self.0.backend.mailboxes.check()),
+        );
+        let health = Arc::new(Health { database, smtp, imap });
+        *last = Some((now, health.clone()));
+        health
+    }
+}
+
+async fn answered(part: &str, limit: Duration, question: impl Future<Output = Result<(), String>>) -> Check {
+    match tokio::time::timeout(limit, question).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => {
+            tracing::warn!(part, error, "health check failed");
+            Err("unavailable")
+        }
+        Err(_) => {
+            tracing::warn!(part, "health check took too long");
+            Err("timeout")
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! From a draft to the octets of a message (RFC 5322, RFC 2045 to 2049). Pure: the same draft, identifier and time
+//! give the same octets.
+
+use mail_builder::MessageBuilder;
+use mail_builder::headers::address::Address;
+use mail_builder::headers::content_type::ContentType;
+use mail_builder::headers::date::Date;
+use mail_builder::headers::message_id::MessageId as MessageIdHeader;
+use mail_builder::headers::text::Text;
+use mail_builder::mime::{BodyPart, MimePart};
+use mailapi_model::{Draft, DraftAttachment, MessageId, NamedAddress, Timestamp};
+
+/// The draft cannot become a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the message could not be composed")]
+pub struct ComposeError;
+
+/// The message of `draft`, with CRLF line ends. Bcc recipients are not in it.
+///
+/// # Errors
+/// [`ComposeError`] when the builder fails to write to memory, which it has no reason to.
+pub fn compose(draft: &Draft, id: MessageId, now: Timestamp) -> Result<Vec<u8>, ComposeError> {
+    let mut message =
+        MessageBuilder::new().date(Date::new(now.as_seconds())).from(address(draft.from())).to(addresses(draft.to()));
+    if !draft.cc().is_empty() {
+        message = message.cc(addresses(draft.cc()));
+    }
+    if let Some(reply_to) = draft.reply_to() {
+        message = message.reply_to(address(reply_to));
+    }
+    message = message
+        .subject(Text::new(draft.subject()))
+        .message_id(MessageIdHeader::new(format!("{id}@{}", draft.sender_domain())));
+    for header in draft.headers() {
+        message = message.header(header.name.as_str(), Text::new(header.value.as_str()));
+    }
+    let boundaries = Boundaries(id);
+    message.body(with_files(draft, &boundaries)).write_to_vec().map_err(|_| ComposeError)
+}
+
+fn address(named: &NamedAddress) -> Address<'_> {
+    Address::new_address(named.name.as_deref(), named.address.as_str())
+}
+
+fn addresses(list: &[NamedAddress]) -> Address<'_> {
+    Address::new_list(list.iter().map(address).collect())
+}
+
+/// Boundaries that follow from the identifier, so that a message can be composed again. They cannot occur in the
+/// parts: a quoted-printable line never holds `=_` and base64 no `_`.
+struct Boundaries(MessageId);
+
+impl Boundaries {
+    fn multipart<'x>(&self, kind: &'static str, parts: Vec<MimePart<'x>>) -> MimePart<'x> {
+        let boundary = format!("=_{kind}_{}", self.0);
+        MimePart::new(ContentType::new(format!("multipart/{kind}")).attribute("boundary", boundary), parts)
+    }
+}
+
+/// Body and files: `mixed(related(alternative(text, html), inline…), attached…)`, with the levels that are needed.
+fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
+    let (inline, attached): (Vec<_>, Vec<_>) = draft.attachments().iter().partition(|file| file.content_id.is_some());
+    let mut parts = vec![alternatives(draft, boundaries)];
+    if !inline.is_empty() {
+        parts.extend(inline.into_iter().map(file));
+        parts = vec![boundaries.multipart("related", parts)];
+    }
+    parts.extend(attached.into_iter().map(file));
+    only_or(parts, |parts| boundaries.multipart("mixed", parts))
+}
+
+fn alternatives<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
+    let text = draft.text().map(|text| MimePart::new("text/plain", text));
+    let html = draft.html().map(|html| MimePart::new("text/html", html));
+    only_or(text.into_iter().chain(html).collect(), |parts| boundaries.multipart("alternative", parts))
+}
+
+fn only_or<'x>(mut parts: Vec<MimePart<'x>>, wrap: impl FnOnce(Vec<MimePart<'x>>) -> MimePart<'x>) -> MimePart<'x> {
+    match parts.pop() {
+        Some(only) if parts.is_empty() => only,
+        last => {
+            parts.extend(last);
+            wrap(parts)
+        }
+    }
+}
+
+fn file(file: &DraftAttachment) -> MimePart<'_> {
+    let contents = BodyPart::Binary(file.content.as_slice().into());
+    let part = MimePart::new(content_type(&file.content_type), contents);
+    let disposition = if file.content_id.is_some() { "inline" } else { "attachment" };
+    let disposition = ContentType::new(disposition).attribute("filename", file.filename.as_str());
+    let part = part.header("Content-Disposition", disposition);
+    match &file.content_id {
+        Some(id) => part.cid(id.as_str()),
+        None => part,
+    }
+}
+
+/// The type with its parameters as they were given; one that is no `name=value` is left out.
+fn content_type(text: &str) -> ContentType<'_> {
+    let mut parts = text.split(';').map(str::trim);
+    let essence = ContentType::new(parts.next().unwrap_or_default());
+    parts.filter_map(|parameter| parameter.split_once('=')).fold(essence, |content_type, (name, value)| {
+        content_type.attribute(name.trim(), value.trim().trim_matches('"'))
+    })
+}

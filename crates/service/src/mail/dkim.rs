@@ -1,0 +1,131 @@
+//! DKIM keys and signatures (RFC 6376). The crates behind it stay inside this file.
+
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::KeyPair;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use mail_auth::common::crypto::{Ed25519Key, RsaKey, Sha256};
+use mail_auth::common::headers::HeaderWriter;
+use mail_auth::dkim::{DkimSigner, Done};
+use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Secret, Timestamp};
+
+/// A key could not be made or used. The text says nothing of the key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("DKIM: {0}")]
+pub struct DkimError(String);
+
+impl DkimError {
+    fn because(what: &str, why: impl std::fmt::Display) -> Self {
+        Self(format!("{what}: {why}"))
+    }
+}
+
+/// What is signed when it is there: the headers that RFC 6376 section 5.4.1 recommends.
+const SIGNED_HEADERS: [&str; 14] = [
+    "From",
+    "To",
+    "Cc",
+    "Subject",
+    "Date",
+    "Message-ID",
+    "Reply-To",
+    "In-Reply-To",
+    "References",
+    "MIME-Version",
+    "Content-Type",
+    "Content-Transfer-Encoding",
+    "List-Unsubscribe",
+    "List-Unsubscribe-Post",
+];
+
+/// A new key under `selector`. RSA takes about a tenth of a second of computing.
+///
+/// # Errors
+/// [`DkimError`] when the system gives no randomness.
+pub fn generate_key(algorithm: DkimAlgorithm, selector: String, now: Timestamp) -> Result<DkimKey, DkimError> {
+    let (private_key, public_key) = match algorithm {
+        DkimAlgorithm::Rsa2048 => {
+            let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(|e| DkimError::because("key", e))?;
+            let private = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'_>>::as_der(&pair);
+            let private = private.map_err(|e| DkimError::because("key", e))?.as_ref().to_vec();
+            let public = AsDer::<PublicKeyX509Der<'_>>::as_der(pair.public_key());
+            (private, STANDARD.encode(public.map_err(|e| DkimError::because("key", e))?.as_ref()))
+        }
+        DkimAlgorithm::Ed25519 => {
+            let private = Ed25519Key::generate_pkcs8().map_err(|e| DkimError::because("key", e))?;
+            let pair = Ed25519Key::from_pkcs8_der(&private).map_err(|e| DkimError::because("key", e))?;
+            (private, STANDARD.encode(pair.public_key()))
+        }
+    };
+    Ok(DkimKey { selector, algorithm, private_key: Secret::new(private_key), public_key, created_at: now })
+}
+
+/// Signs the mail of one domain.
+pub struct Signer(Algorithm);
+
+enum Algorithm {
+    Rsa(Box<DkimSigner<RsaKey<Sha256>, Done>>),
+    Ed25519(Box<DkimSigner<Ed25519Key, Done>>),
+}
+
+impl Signer {
+    /// A signer with the domain's key.
+    ///
+    /// # Errors
+    /// [`DkimError`] when the stored key cannot be read.
+    pub fn new(domain: &DomainName, key: &DkimKey) -> Result<Self, DkimError> {
+        let unreadable = |error: mail_auth::Error| DkimError::because("stored key", error);
+        let der = key.private_key.expose();
+        Ok(Self(match key.algorithm {
+            DkimAlgorithm::Rsa2048 => {
+                let key_der = rustls_pki_types::PrivatePkcs8KeyDer::from(der.as_slice());
+                let rsa = RsaKey::<Sha256>::from_key_der(key_der.into()).map_err(unreadable)?;
+                Algorithm::Rsa(Box::new(
+                    DkimSigner::from_key(rsa).domain(domain.as_str()).selector(&key.selector).headers(SIGNED_HEADERS),
+                ))
+            }
+            DkimAlgorithm::Ed25519 => {
+                let ed25519 = Ed25519Key::from_pkcs8_der(der).map_err(unreadable)?;
+                Algorithm::Ed25519(Box::new(
+                    DkimSigner::from_key(ed25519)
+                        .domain(domain.as_str())
+                        .selector(&key.selector)
+                        .headers(SIGNED_HEADERS),
+                ))
+            }
+        }))
+    }
+
+    /// The DKIM-Signature header of `message`, with its line end, to be put in front of it.
+    ///
+    /// # Errors
+    /// [`DkimError`] when the key does not sign.
+    pub fn header_for(&self, message: &[u8]) -> Result<String, DkimError> {
+        let signature = match &self.0 {
+            Algorithm::Rsa(signer) => signer.sign(message),
+            Algorithm::Ed25519(signer) => signer.sign(message),
+        };
+        signature.map(|signature| signature.to_header()).map_err(|error| DkimError::because("signature", error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_signed_with_either_kind_of_key_and_no_key_shows_itself() {
+        let domain: DomainName = "example.org".parse().unwrap();
+        let message = b"From: ann@example.org\r\nTo: bob@example.net\r\nSubject: Hi\r\n\r\nHello\r\n";
+        for algorithm in [DkimAlgorithm::Rsa2048, DkimAlgorithm::Ed25519] {
+            let key = generate_key(algorithm, "m1".into(), Timestamp::from_seconds(0)).unwrap();
+            assert!(format!("{key:?}").contains("private_key: Secret(…)"));
+            let header = Signer::new(&domain, &key).unwrap().header_for(message).unwrap();
+            assert!(header.starts_with("DKIM-Signature: ") && header.ends_with("\r\n"), "{header}");
+            for tag in [format!("a={}", algorithm.as_str()), "d=example.org".into(), "s=m1".into()] {
+                assert!(header.contains(&tag), "{header}");
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! `POST /mail/send`: store as pending, hand over, store as submitted, answer.
+//!
+//! The order is what keeps the two promises. The message is stored before it is handed over, so nothing is sent
+//! without trace. It is handed over before `submitted` is stored, so nothing is called submitted that is not. A crash
+//! in between leaves it `pending`, and [`Service::recover_once`] asks the mail server which of the two it is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mailapi_backend::{Accepted, SubmitError};
+use mailapi_model::{Denied, Draft, EmailAddress, Envelope, MessageId, QueueId, Reply, SendAs, Timestamp};
+use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoredAnswer};
+
+use super::compose::compose;
+use crate::domains::SendingDomain;
+use crate::error::store_errors_are_unavailable;
+use crate::{Caller, Service, Unavailable};
+
+/// Messages larger than this are composed and signed on a thread for long work.
+const LONG_WORK_OCTETS: usize = 256 * 1024;
+
+/// What a caller asks to be sent.
+#[derive(Debug, Clone)]
+pub struct SendRequest {
+    /// The message.
+    pub draft: Draft,
+    /// Makes a repetition of the request harmless.
+    pub idempotency: Option<IdempotencyKey>,
+}
+
+/// A caller's name for one request, and a hash of the request's body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    key: String,
+    body_hash: [u8; 32],
+}
+
+/// A text that is no idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must have 1 to 255 printable ASCII characters")]
+pub struct IdempotencyKeyError;
+
+impl IdempotencyKey {
+    /// The most characters of a key.
+    pub const MAX_CHARACTERS: usize = 255;
+
+    /// The key of a request with this body.
+    ///
+    /// # Errors
+    /// [`IdempotencyKeyError`] when it is empty, too long, or not printable ASCII.
+    pub fn new(key: &str, body: &[u8]) -> Result<Self, IdempotencyKeyError> {
+        use sha2::{Digest, Sha256};
+
+        let fits = (1..=Self::MAX_CHARACTERS).contains(&key.len());
+        if !fits || !key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+            return Err(IdempotencyKeyError);
+        }
+        Ok(Self { key: key.to_owned(), body_hash: Sha256::digest(body).into() })
+    }
+}
+
+/// The mail server has the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    /// Our identifier.
+    pub message_id: MessageId,
+    /// The mail server's.
+    pub queue_id: QueueId,
+    /// How often the request listed a recipient.
+    pub recipient_count: u64,
+}
+
+/// Why nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The caller may not send as the draft's author.
+    #[error("the token may not send as this address")]
+    SenderNotAuthorized,
+    /// The author's domain is not one of ours, or not active.
+    #[error("the sender's domain is not allowed to send")]
+    DomainNotAllowed,
+    /// The composed message is too large.
+    #[error("the message has more than {limit} octets")]
+    TooLarge {
+        /// The most octets of a message.
+        limit: usize,
+    },
+    /// The same idempotency key came with another body.
+    #[error("the idempotency key was used for another request")]
+    IdempotencyConflict,
+    /// The first request with this idempotency key has not been answered yet.
+    #[error("the first request with this idempotency key is still being worked on")]
+    IdempotencyInFlight,
+    /// The mail server did not take the message. It is recorded as failed.
+    #[error("the message could not be sent: {reason}")]
+    Failed {
+        /// Our identifier, under which the failure is recorded.
+        message_id: MessageId,
+        /// What the mail server said.
+        reason: String,
+    },
+    /// The connection to the mail server ended at the worst moment: the message stays open until it is known.
+    #[error("the mail server has not confirmed the message; its status will tell")]
+    OutcomeUnknown {
+        /// Our identifier, under which the outcome will be recorded.
+        message_id: MessageId,
+    },
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(SendError);
+
+impl From<Denied> for SendError {
+    fn from(_: Denied) -> Self {
+        Self::SenderNotAuthorized
+    }
+}
+
+impl Service {
+    /// Sends a message. Once it has begun it goes on to its end, whether the caller waits for the answer or not.
+    ///
+    /// # Errors
+    /// See [`SendError`]; with any of them nothing was handed over, but for [`SendError::OutcomeUnknown`].
+    pub async fn send(&self, caller: &Caller, request: SendRequest) -> Result<Submitted, SendError> {
+        let sender = caller.grants.may_send_as(&request.draft.from().address)?;
+        let domain = self.sending_domain(&sender.address().domain()).await?.ok_or(SendError::DomainNotAllowed)?;
+        let service = self.clone();
+        let caller = caller.clone();
+        let work = tokio::spawn(async move { service.send_from(sender, domain, caller, request).await });
+        work.await.map_err(|error| SendError::Unavailable(Unavailable::Unforeseen(error.to_string())))?
+    }
+
+    async fn send_from(
+        &self,
+        sender: SendAs,
+        domain: Arc<SendingDomain>,
+        caller: Caller,
+        request: SendRequest,
+    ) -> Result<Submitted, SendError> {
+        let now = self.0.clock.now();
+        let id = MessageId::random(self.0.entropy.as_ref());
+        let _in_flight = self.0.in_flight.enter(id);
+        let new = self.new_sent(id, &sender, &caller, &request, now);
+        let envelope = Envelope {
+            message_id: id,
+            sender: Some(sender.address().clone()),
+            recipients: new.recipients.iter().map(|(address, _)| address.clone()).collect(),
+        };
+        let recipient_count = new.recipient_count as u64;
+        let message = self.composed_and_signed(request.draft, domain, id, now).await?;
+        match self.0.store.sent().begin(&new).await? {
+            Begun::New => {}
+            Begun::Repeat(answer) => return answer_again(answer),
+            Begun::InFlight(_) => return Err(SendError::IdempotencyInFlight),
+            Begun::Conflict => return Err(SendError::IdempotencyConflict),
+        }
+        match self.0.backend.submission.submit(envelope, message).await {
+            Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
+            Err(error) => Err(self.note_not_submitted(id, error).await?),
+        }
+    }
+
+    fn new_sent(
+        &self,
+        id: MessageId,
+        sender: &SendAs,
+        caller: &Caller,
+        request: &SendRequest,
+        now: Timestamp,
+    ) -> NewSent {
+        let draft = &request.draft;
+        let token_id = caller.token.as_ref().map(|token| token.id);
+        let idempotency = token_id.zip(request.idempotency.as_ref()).map(|(token_id, named)| Idempotency {
+            token_id,
+            key: named.key.clone(),
+            body_hash: named.body_hash.to_vec(),
+            expires_at: now.plus(self.0.settings.idempotency_lifetime),
+        });
+        NewSent {
+            message_id: id,
+            token_id,
+            mailbox: caller.grants.mailbox().cloned(),
+            from: sender.address().clone(),
+            to: draft.to().iter().map(|named| named.address.clone()).collect(),
+            subject: draft.subject().to_owned(),
+            recipients: draft.recipients(),
+            recipient_count: draft.recipient_count(),
+            created_at: now,
+            idempotency,
+        }
+    }
+
+    async fn composed_and_signed(
+        &self,
+        draft: Draft,
+        domain: Arc<SendingDomain>,
+        id: MessageId,
+        now: Timestamp,
+    ) -> Result<Bytes, SendError> {
+        let limit = self.0.settings.max_message_bytes;
+        let files: usize = draft.attachments().iter().map(|file| file.content.len()).sum();
+        let octets = files + draft.text().map_or(0, str::len) + draft.html().map_or(0, str::len);
+        if octets > limit {
+            return Err(SendError::TooLarge { limit });
+        }
+        let work = move || -> Result<Vec<u8>, Unavailable> {
+            let message = compose(&draft, id, now).map_err(|e| Unavailable::Unforeseen(e.to_string()))?;
+            domain.sign(message)
+        };
+        let message = if octets > LONG_WORK_OCTETS {
+            let done = tokio::task::spawn_blocking(work).await;
+            done.map_err(|error| Unavailable::Unforeseen(error.to_string()))??
+        } else {
+            work()?
+        };
+        if message.len() > limit { Err(SendError::TooLarge { limit }) } else { Ok(message.into()) }
+    }
+
+    /// The mail server has the message, so the answer is 202 even when that cannot be written down just now: the
+    /// message then stays pending until [`Service::recover_once`] finds it at the mail server.
+    async fn note_submitted(&self, id: MessageId, accepted: Accepted, recipient_count: u64) -> Submitted {
+        let Accepted { queue_id, refused } = accepted;
+        let refused: Vec<(EmailAddress, Reply)> = refused.into_iter().map(|r| (r.recipient, r.reply)).collect();
+        let now = self.0.clock.now();
+        if let Err(error) = self.0.store.sent().submitted(id, &queue_id, now, &refused).await {
+            tracing::error!(message_id = %id, %queue_id, %error, "submitted, but that could not be stored yet");
+        }
+        Submitted { message_id: id, queue_id, recipient_count }
+    }
+
+    async fn note_not_submitted(&self, id: MessageId, error: SubmitError) -> Result<SendError, Unavailable> {
+        if error == SubmitError::OutcomeUnknown {
+            tracing::warn!(message_id = %id, "the mail server did not confirm the message; it stays pending");
+            return Ok(SendError::OutcomeUnknown { message_id: id });
+        }
+        let reason = error.reply().map_or_else(|| error.to_string(), ToString::to_string);
+        let (reply, refused) = match error {
+            SubmitError::Refused(reply) => (Some(reply), Vec::new()),
+            SubmitError::NoRecipients(refused) => (None, refused.into_iter().map(|r| (r.recipient, r.reply)).collect()),
+            SubmitError::Unavailable(_) | SubmitError::OutcomeUnknown => (None, Vec::new()),
+        };
+        let failure = Failure { reason: &reason, reply: reply.as_ref(), refused: &refused };
+        self.0.store.sent().failed(id, self.0.clock.now(), failure).await?;
+        tracing::warn!(message_id = %id, reason, "the mail server did not take a message");
+        Ok(SendError::Failed { message_id: id, reason })
+    }
+}
+
+/// What the first request with the same idempotency key was answered.
+fn answer_again(answer: StoredAnswer) -> Result<Submitted, SendError> {
+    match answer {
+        StoredAnswer::Submitted { message_id, queue_id, recipient_count } => {
+            Ok(Submitted { message_id, queue_id, recipient_count })
+        }
+        StoredAnswer::Failed { message_id, reason } => Err(SendError::Failed { message_id, reason }),
+    }
+}

@@ -1,0 +1,159 @@
+//! What a crash left behind, put right: messages whose handing-over was interrupted, and domains and mailboxes that
+//! the mail server was not told of.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use mailapi_backend::SubmitError;
+use mailapi_model::{EmailAddress, MessageId, Reply};
+use mailapi_store::{Failure, PendingMessage};
+
+use crate::{Service, Unavailable};
+
+/// How many rows are looked at in one step.
+const STEP: usize = 500;
+
+/// Messages that this process is handing over at the moment: they are pending and need no recovery.
+#[derive(Default)]
+pub(crate) struct InFlight(Mutex<HashSet<MessageId>>);
+
+/// Ends with the handing-over, however that ends.
+pub(crate) struct Passage<'a>(&'a InFlight, MessageId);
+
+impl InFlight {
+    pub(crate) fn enter(&self, id: MessageId) -> Passage<'_> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        Passage(self, id)
+    }
+
+    fn contains(&self, id: MessageId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+}
+
+impl Drop for Passage<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+    }
+}
+
+/// What a recovery found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recovered {
+    /// Messages that the mail server has: they are submitted now.
+    pub submitted: usize,
+    /// Messages that the mail server never got: they are failed now.
+    pub failed: usize,
+    /// Messages of which the mail server can tell nothing at the moment: they stay pending.
+    pub open: usize,
+}
+
+impl Service {
+    /// Asks the mail server about messages that have been pending for at least `age`, and that this process is not
+    /// handing over just now. At start-up `age` is zero: whatever is pending then was left by a crash.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the account database is.
+    pub async fn recover_once(&self, age: Duration) -> Result<Recovered, Unavailable> {
+        let mut recovered = Recovered::default();
+        let before = self.0.clock.now().minus(age);
+        let pending = self.0.store.sent().pending(STEP).await?;
+        let left =
+            |message: &PendingMessage| message.created_at <= before && !self.0.in_flight.contains(message.message_id);
+        for message in pending.into_iter().filter(left) {
+            self.recover(message.message_id, &mut recovered).await?;
+        }
+        if recovered != Recovered::default() {
+            let Recovered { submitted, failed, open } = recovered;
+            tracing::warn!(submitted, failed, open, "messages were pending since before a stop");
+        }
+        Ok(recovered)
+    }
+
+    async fn recover(&self, id: MessageId, recovered: &mut Recovered) -> Result<(), Unavailable> {
+        let (sent, now) = (self.0.store.sent(), self.0.clock.now());
+        match self.0.backend.submission.find(id).await {
+            Ok(Some(accepted)) => {
+                let refused: Vec<(EmailAddress, Reply)> =
+                    accepted.refused.into_iter().map(|refusal| (refusal.recipient, refusal.reply)).collect();
+                sent.submitted(id, &accepted.queue_id, now, &refused).await?;
+                recovered.submitted += 1;
+            }
+            Ok(None) => {
+                let reason = "mailapi stopped before the mail server had the message";
+                sent.failed(id, now, Failure { reason, reply: None, refused: &[] }).await?;
+                recovered.failed += 1;
+            }
+            Err(SubmitError::Refused(_) | SubmitError::NoRecipients(_))
+            | Err(SubmitError::Unavailable(_) | SubmitError::OutcomeUnknown) => recovered.open += 1,
+        }
+        Ok(())
+    }
+
+    /// Tells the mail server of every domain and mailbox that it does not know yet. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`Unavailable`]; asking again later is enough.
+    pub async fn reconcile(&self) -> Result<usize, Unavailable> {
+        Ok(self.reconcile_domains().await? + self.reconcile_mailboxes().await?)
+    }
+
+    async fn reconcile_domains(&self) -> Result<usize, Unavailable> {
+        let provisioning = &self.0.backend.provisioning;
+        let Some(known) = provisioning.domains().await? else { return Ok(0) };
+        let known: HashSet<_> = known.into_iter().collect();
+        let mut told = 0;
+        for domain in self.0.store.domains().all_names().await? {
+            if !known.contains(&domain) {
+                provisioning.put_domain(&domain).await?;
+                told += 1;
+            }
+        }
+        Ok(told)
+    }
+
+    /// Walks through both lists in step: they are in the same order.
+    async fn reconcile_mailboxes(&self) -> Result<usize, Unavailable> {
+        let provisioning = &self.0.backend.provisioning;
+        let (mut told, mut after): (usize, Option<EmailAddress>) = (0, None);
+        loop {
+            let accounts = self.0.store.accounts().all_addresses(after.as_ref(), STEP).await?;
+            let Some(last) = accounts.last().cloned() else { return Ok(told) };
+            let Some(known) = self.mailboxes_up_to(after.as_ref(), &last).await? else { return Ok(told) };
+            for missing in accounts.iter().filter(|account| !known.contains(account)) {
+                let quota = self.0.store.accounts().get(missing).await?.and_then(|account| account.quota_bytes);
+                provisioning.put_mailbox(missing, quota).await?;
+                told += 1;
+            }
+            after = Some(last);
+        }
+    }
+
+    async fn mailboxes_up_to(
+        &self,
+        after: Option<&EmailAddress>,
+        last: &EmailAddress,
+    ) -> Result<Option<HashSet<EmailAddress>>, Unavailable> {
+        let (mut known, mut after) = (HashSet::new(), after.cloned());
+        loop {
+            let page = self.0.backend.provisioning.mailboxes_after(after.as_ref(), STEP).await?;
+            let Some(page) = page else { return Ok(None) };
+            let end = page.last().cloned();
+            known.extend(page);
+            match end {
+                Some(end) if end.cmp(last) == Ordering::Less => after = Some(end),
+                _ => return Ok(Some(known)),
+            }
+        }
+    }
+
+    /// Forgets what need not be kept any longer. Returns how many requests were forgotten.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the account database is.
+    pub async fn tidy_once(&self) -> Result<u64, Unavailable> {
+        Ok(self.0.store.sent().forget_requests(self.0.clock.now()).await?)
+    }
+}

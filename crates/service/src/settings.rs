@@ -1,0 +1,70 @@
+//! What an operator decides about the operations.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use mailapi_model::{DraftLimits, EmailAddress};
+
+/// How the operations behave.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Mailboxes whose owners are admins.
+    pub admins: HashSet<EmailAddress>,
+    /// A session ends when it was not used for this long.
+    pub session_inactivity: Duration,
+    /// A session ends this long after the log-in, used or not.
+    pub session_lifetime: Duration,
+    /// This many failed log-ins within [`Settings::login_lockout`] lock an address.
+    pub login_attempts: u32,
+    /// How long a locked address stays locked.
+    pub login_lockout: Duration,
+    /// The most addresses whose failed log-ins are remembered at once.
+    pub login_addresses: usize,
+    /// Rounds of SHA-512-crypt for new passwords, 1,000 to 999,999,999.
+    pub password_rounds: u32,
+    /// The most password hashes that are computed at once.
+    pub concurrent_hashes: usize,
+    /// What a send request may hold.
+    pub draft: DraftLimits,
+    /// The most octets of a message on the wire.
+    pub max_message_bytes: usize,
+    /// How long an `Idempotency-Key` is remembered.
+    pub idempotency_lifetime: Duration,
+    /// A message that is still `pending` after this long is looked up at the mail server.
+    pub pending_grace: Duration,
+    /// The most delivery events that are read and stored in one step.
+    pub feed_batch: usize,
+    /// How many callers are remembered between requests.
+    pub cached_callers: u64,
+    /// How many sending domains are remembered between requests.
+    pub cached_domains: u64,
+    /// A health check's result is given again for this long.
+    pub health_cache: Duration,
+    /// A health check that takes longer than this has failed.
+    pub health_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        const MINUTE: Duration = Duration::from_secs(60);
+        Self {
+            admins: HashSet::new(),
+            session_inactivity: 10 * MINUTE,
+            session_lifetime: 8 * 60 * MINUTE,
+            login_attempts: 5,
+            login_lockout: 15 * MINUTE,
+            login_addresses: 100_000,
+            password_rounds: 5000,
+            concurrent_hashes: 2,
+            draft: DraftLimits::default(),
+            max_message_bytes: 25 * 1024 * 1024,
+            idempotency_lifetime: 24 * 60 * MINUTE,
+            pending_grace: MINUTE,
+            feed_batch: 1000,
+            cached_callers: 10_000,
+            cached_domains: 10_000,
+            health_cache: Duration::from_secs(3),
+            health_timeout: Duration::from_secs(2),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `POST /tokens`.
+
+use mailapi_model::{EmailAddress, NewToken, Timestamp, TokenKind, TokenRecord, TokenValue, Violations};
+
+use super::TokenError;
+use crate::{Caller, Service};
+
+/// A new API token.
+#[derive(Debug, Clone)]
+pub struct CreateToken {
+    /// What its owner calls it.
+    pub name: String,
+    /// Whose it is to be.
+    pub kind: TokenKind,
+    /// The mailbox of a user token; a mailbox's own caller may leave it out.
+    pub email: Option<EmailAddress>,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl CreateToken {
+    /// The most characters of a name.
+    pub const MAX_NAME: usize = 200;
+
+    fn check(&self, now: Timestamp) -> Result<(), Violations> {
+        let mut violations = Violations::none();
+        let length = self.name.trim().chars().count();
+        if length == 0 || length > Self::MAX_NAME || self.name.chars().any(char::is_control) {
+            violations.add("name", format!("must have 1 to {} characters, none of them control", Self::MAX_NAME));
+        }
+        if self.kind == TokenKind::Admin && self.email.is_some() {
+            violations.add("email", "must not be given for an admin token");
+        }
+        if self.expires_at.is_some_and(|end| end <= now) {
+            violations.add("expires_at", "must lie in the future");
+        }
+        violations.or(Some(()))
+    }
+}
+
+impl Service {
+    /// A new token. Its value is in the answer and nowhere else, ever.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub async fn create_token(
+        &self,
+        caller: &Caller,
+        new: CreateToken,
+    ) -> Result<(TokenRecord, TokenValue), TokenError> {
+        let email = new.email.clone().or_else(|| caller.grants.mailbox().cloned());
+        let email = match (new.kind, email) {
+            (TokenKind::Admin, _) => caller.grants.admin().map(|_| None)?,
+            (TokenKind::User, Some(email)) => Some(caller.grants.may_manage_tokens_of(&email)?.address().clone()),
+            (TokenKind::User, None) => return Err(Violations::of("email", "is required for a user token").into()),
+        };
+        let now = self.0.clock.now();
+        new.check(now)?;
+        if let Some(email) = &email
+            && self.0.store.accounts().get(email).await?.is_none()
+        {
+            return Err(TokenError::UserNotFound);
+        }
+        let value = TokenValue::random_api(self.0.entropy.as_ref());
+        let token = NewToken {
+            hash: value.hash(),
+            prefix: value.prefix(),
+            kind: new.kind,
+            email,
+            name: new.name,
+            is_session: false,
+            created_at: now,
+            expires_at: new.expires_at,
+        };
+        let id = self.0.store.tokens().insert(&token).await?;
+        let record = self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)?;
+        tracing::info!(token = %id, kind = record.kind.as_str(), by = caller.name(), "token created");
+        Ok((record, value))
+    }
+}

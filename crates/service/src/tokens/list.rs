@@ -1,0 +1,18 @@
+//! `GET /tokens`.
+
+use mailapi_model::{Listed, Page, TokenRecord};
+use mailapi_store::TokenFilter;
+
+use super::TokenError;
+use crate::{Caller, Service};
+
+impl Service {
+    /// Tokens, newest first: an admin sees all, others those of their own mailbox.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub async fn list_tokens(&self, caller: &Caller, page: Page) -> Result<Listed<TokenRecord>, TokenError> {
+        let email = if caller.grants.admin().is_ok() { None } else { caller.grants.mailbox().cloned() };
+        Ok(self.0.store.tokens().list(&TokenFilter { email }, page).await?)
+    }
+}

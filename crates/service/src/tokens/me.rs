@@ -1,0 +1,16 @@
+//! `GET /tokens/me`.
+
+use mailapi_model::TokenRecord;
+
+use super::TokenError;
+use crate::{Caller, Service};
+
+impl Service {
+    /// The token that the caller shows.
+    ///
+    /// # Errors
+    /// [`TokenError::NotFound`] for the operator at the command line, who shows none.
+    pub fn current_token(&self, caller: &Caller) -> Result<TokenRecord, TokenError> {
+        caller.token.clone().ok_or(TokenError::NotFound)
+    }
+}

@@ -1,0 +1,52 @@
+//! `POST /users`.
+
+use mailapi_model::{EmailAddress, NewAccount, SecretText};
+use mailapi_store::StoreError;
+
+use super::{User, UserError};
+use crate::{Caller, Service, Unavailable};
+
+/// A new account.
+#[derive(Debug, Clone)]
+pub struct CreateUser {
+    /// Its address.
+    pub email: EmailAddress,
+    /// Its password, already found good enough.
+    pub password: SecretText,
+    /// What its owner is called.
+    pub name: String,
+    /// How many octets of mail it may hold.
+    pub quota_bytes: Option<u64>,
+}
+
+impl Service {
+    /// A new account with an empty mailbox.
+    ///
+    /// The account database comes first: a crash between it and the mail server is mended by [`Service::reconcile`].
+    ///
+    /// # Errors
+    /// See [`UserError`].
+    pub async fn create_user(&self, caller: &Caller, new: CreateUser) -> Result<User, UserError> {
+        self.may_manage(caller, &new.email)?;
+        let CreateUser { email, password, name, quota_bytes } = new;
+        if self.0.store.domains().get(&email.domain()).await?.is_none() {
+            return Err(UserError::DomainNotFound);
+        }
+        if self.0.store.accounts().get(&email).await?.is_some() {
+            return Err(UserError::Exists);
+        }
+        let password_hash = self.hash(password).await?;
+        let created_at = self.0.clock.now();
+        let account = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
+        self.0.store.accounts().insert(&account).await.map_err(|error| match error {
+            error if error.is_conflict() => UserError::Exists,
+            StoreError::Reference => UserError::DomainNotFound,
+            error => error.into(),
+        })?;
+        self.0.epoch.end();
+        self.0.backend.provisioning.put_mailbox(&email, quota_bytes).await.map_err(Unavailable::from)?;
+        tracing::info!(mailbox = %email, by = caller.name(), "user created");
+        let account = self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)?;
+        self.with_quota(account).await
+    }
+}

@@ -1,0 +1,27 @@
+//! `DELETE /users/{email}`.
+
+use mailapi_model::EmailAddress;
+
+use super::UserError;
+use crate::{Caller, Service, Unavailable};
+
+impl Service {
+    /// Removes an account with its tokens, permissions and mail.
+    ///
+    /// The mail server is told first: a crash in between leaves an account without a mailbox, and a repeated call
+    /// finishes the work. The other way round mail of a deleted account could stay behind unseen.
+    ///
+    /// # Errors
+    /// See [`UserError`].
+    pub async fn delete_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
+        self.may_manage(caller, email)?;
+        if self.0.store.accounts().get(email).await?.is_none() {
+            return Err(UserError::NotFound);
+        }
+        self.0.backend.provisioning.remove_mailbox(email).await.map_err(Unavailable::from)?;
+        self.0.store.accounts().delete(email).await?;
+        self.0.epoch.end();
+        tracing::info!(mailbox = %email, by = caller.name(), "user deleted");
+        Ok(())
+    }
+}

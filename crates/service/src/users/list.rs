@@ -1,0 +1,55 @@
+//! `GET /users`.
+
+use mailapi_model::{Denied, DomainName, Listed, Page, Permission};
+use mailapi_store::AccountFilter;
+
+use super::{User, UserError};
+use crate::{Caller, Service};
+
+/// Which accounts a caller asks for; what is `None` does not narrow.
+#[derive(Debug, Clone, Default)]
+pub struct UserQuery {
+    /// Of this domain.
+    pub domain: Option<DomainName>,
+    /// Enabled or disabled ones.
+    pub active: Option<bool>,
+    /// With this text in the address or the name.
+    pub q: Option<String>,
+}
+
+impl Service {
+    /// Accounts, newest first: an admin sees all, others those they may manage, less the admins' own.
+    ///
+    /// # Errors
+    /// See [`UserError`].
+    pub async fn list_users(&self, caller: &Caller, query: UserQuery, page: Page) -> Result<Listed<User>, UserError> {
+        let filter = AccountFilter {
+            domains: self.visible_domains(caller, query.domain)?,
+            active: query.active,
+            q: query.q,
+            hide: if caller.grants.admin().is_ok() {
+                Vec::new()
+            } else {
+                self.0.settings.admins.iter().cloned().collect()
+            },
+        };
+        let Listed { total, items } = self.0.store.accounts().list(&filter, page).await?;
+        let mut users = Vec::with_capacity(items.len());
+        for account in items {
+            users.push(self.with_quota(account).await?);
+        }
+        Ok(Listed { total, items: users })
+    }
+
+    /// The domains to look into; `None` means all. A caller that manages none may not list at all.
+    fn visible_domains(&self, caller: &Caller, asked: Option<DomainName>) -> Result<Option<Vec<DomainName>>, Denied> {
+        if let Some(domain) = asked {
+            return caller.grants.may_manage_users(&domain).map(|right| Some(vec![right.domain().clone()]));
+        }
+        if caller.grants.admin().is_ok() {
+            return Ok(None);
+        }
+        let managed: Vec<DomainName> = caller.grants.domains_with(Permission::ManageUsers).cloned().collect();
+        if managed.is_empty() { Err(Denied) } else { Ok(Some(managed)) }
+    }
+}

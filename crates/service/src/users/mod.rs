@@ -1,0 +1,75 @@
+//! Accounts and their mailboxes.
+
+mod create;
+mod delete;
+mod get;
+mod list;
+mod me;
+mod set_password;
+
+use mailapi_model::{Account, Denied, EmailAddress, ManageUsers, Quota, Violations};
+
+use crate::error::store_errors_are_unavailable;
+use crate::{Caller, Service, Unavailable};
+
+pub use create::CreateUser;
+pub use list::UserQuery;
+
+/// An account with what the mail server knows of its mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The account.
+    pub account: Account,
+    /// Whether it is on the configured list of admins.
+    pub is_admin: bool,
+    /// What its mailbox holds.
+    pub quota: Quota,
+}
+
+/// Why nothing was done with an account.
+#[derive(Debug, thiserror::Error)]
+pub enum UserError {
+    /// The caller may not.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// There is none of that address.
+    #[error("the user does not exist")]
+    NotFound,
+    /// There is one of that address already.
+    #[error("the user exists already")]
+    Exists,
+    /// There is no such domain.
+    #[error("the domain does not exist")]
+    DomainNotFound,
+    /// The request breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] Violations),
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(UserError);
+
+impl Service {
+    /// The right to manage this account. To delegated callers admins' accounts are out of reach, whether they exist
+    /// or not.
+    fn may_manage(&self, caller: &Caller, email: &EmailAddress) -> Result<ManageUsers, Denied> {
+        let right = caller.grants.may_manage_users(&email.domain())?;
+        if self.0.settings.admins.contains(email) {
+            caller.grants.admin()?;
+        }
+        Ok(right)
+    }
+
+    async fn with_quota(&self, account: Account) -> Result<User, UserError> {
+        let is_admin = self.0.settings.admins.contains(&account.email);
+        let quota = match self.0.backend.mailboxes.quota(&account.email).await {
+            Ok(quota) => quota,
+            // The account is there and its mailbox is not (yet): it holds nothing.
+            Err(mailapi_backend::MailboxError::NoSuchMailbox) => Quota::default(),
+            Err(error) => return Err(Unavailable::Unforeseen(error.to_string()).into()),
+        };
+        Ok(User { account, is_admin, quota })
+    }
+}
