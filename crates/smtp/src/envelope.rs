@@ -42,9 +42,10 @@ pub struct MailFrom {
     pub reverse_path: String,
     /// How long the client says the message is, in bytes (SIZE, RFC 1870). Our client computes its own.
     pub size: Option<u64>,
-    /// What the body may contain (RFC 6152).
+    /// What the client says the body may contain (RFC 6152). Our client looks at the message itself.
     pub body: BodyType,
-    /// Whether addresses or headers may hold UTF-8 (RFC 6531).
+    /// Whether addresses or headers may hold UTF-8 (RFC 6531). Our client announces it only for a message that
+    /// needs it.
     pub smtputf8: bool,
     /// How much of the message a failure notification returns (RFC 3461 section 4.3).
     pub ret: Option<Ret>,

@@ -4,7 +4,6 @@
 ///
 /// A bare CR or LF leaves as CRLF: nobody shall smuggle a message through us into a server that takes such
 /// line ends for real ones. A missing CRLF at the end is added (RFC 5321 section 4.1.1.4).
-#[derive(Debug)]
 pub(super) struct BodyWriter<'a> {
     message: &'a [u8],
     written: usize,

@@ -1,5 +1,7 @@
 //! A connection from its greeting until it is ready for transactions.
 
+use std::fmt;
+
 use super::capabilities::Capabilities;
 use super::commands;
 use super::config::{ClientConfig, TlsPolicy};
@@ -10,7 +12,7 @@ use crate::envelope::Envelope;
 use crate::reply::Reply;
 
 /// What the host has to do to bring the connection up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum ClientStep {
     /// Write these bytes.
     Write(Vec<u8>),
@@ -20,6 +22,18 @@ pub enum ClientStep {
     StartTls,
     /// A transaction can begin.
     Ready,
+}
+
+/// The bytes stay out: they may hold a password.
+impl fmt::Debug for ClientStep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(bytes) => write!(formatter, "Write({} bytes)", bytes.len()),
+            Self::Read => formatter.write_str("Read"),
+            Self::StartTls => formatter.write_str("StartTls"),
+            Self::Ready => formatter.write_str("Ready"),
+        }
+    }
 }
 
 /// One connection to a server.
@@ -43,6 +57,8 @@ pub(super) enum State {
     StartTls,
     /// The host does the handshake.
     Handshake,
+    /// The handshake is done, EHLO comes again.
+    Encrypted,
     Auth,
     Ready,
     /// A transaction runs, or was dropped in the middle.
@@ -73,6 +89,7 @@ impl Client {
     /// same error comes again. A transaction that was dropped before its end leaves it so, too.
     pub fn step(&mut self) -> Result<ClientStep, Failure> {
         match &self.state {
+            State::Encrypted => return Ok(self.send_ehlo()),
             State::Ready => return Ok(ClientStep::Ready),
             State::Handshake => return Ok(ClientStep::StartTls),
             State::Closed(failure) => return Err(failure.clone()),
@@ -88,10 +105,12 @@ impl Client {
     }
 
     /// Tells that the handshake asked for by [`ClientStep::StartTls`], or the one before the greeting, is done.
-    /// After STARTTLS the session begins anew with EHLO (RFC 3207 section 4.2), which is the next step.
-    pub fn tls_established(&mut self) -> Option<ClientStep> {
+    /// After STARTTLS the session begins anew with EHLO (RFC 3207 section 4.2).
+    pub fn tls_established(&mut self) {
         self.tls = true;
-        (self.state == State::Handshake).then(|| self.send_ehlo())
+        if self.state == State::Handshake {
+            self.state = State::Encrypted;
+        }
     }
 
     /// Begins a transaction. The message is sent as it is, apart from dot-stuffing and line ends: a bare CR

@@ -1,6 +1,7 @@
 //! One message over a connection that is ready.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use super::body::BodyWriter;
 use super::commands;
@@ -10,7 +11,7 @@ use crate::envelope::{BodyType, Envelope};
 use crate::reply::Reply;
 
 /// What the host has to do to carry the transaction on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum TransactionStep {
     /// Write these bytes.
     Write(Vec<u8>),
@@ -20,8 +21,18 @@ pub enum TransactionStep {
     Done,
 }
 
+/// The bytes stay out: they are somebody's mail.
+impl fmt::Debug for TransactionStep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(bytes) => write!(formatter, "Write({} bytes)", bytes.len()),
+            Self::Read => formatter.write_str("Read"),
+            Self::Done => formatter.write_str("Done"),
+        }
+    }
+}
+
 /// A running transaction. Dropped before its end it leaves a connection that is not ready any more.
-#[derive(Debug)]
 pub struct Transaction<'a> {
     client: &'a mut Client,
     envelope: &'a Envelope,
@@ -173,7 +184,7 @@ impl<'a> Transaction<'a> {
     }
 
     fn refuse_mail(&mut self, reply: Reply) {
-        self.end = Some(End::Refused { stage: Stage::Mail, reply });
+        self.end = Some(refused(Stage::Mail, reply));
     }
 
     /// What can be written now: a piece of the message, or as many commands as may wait for replies.
@@ -280,7 +291,10 @@ impl<'a> Transaction<'a> {
             Sent::Rset if reply.is_positive() => self.client.needs_reset = false,
             Sent::Rset => self.fail(Failure::Refused { stage: Stage::Rset, reply }),
             Sent::Mail if reply.is_positive() => self.mail = MailState::Accepted,
-            Sent::Mail => self.mail = MailState::Refused(reply),
+            Sent::Mail => {
+                self.client.needs_reset = false;
+                self.mail = MailState::Refused(reply);
+            }
             // With MAIL refused, "send MAIL first" says nothing about the recipient.
             Sent::Rcpt(index) if !matches!(self.mail, MailState::Refused(_)) => {
                 self.rcpt_replies[index] = Some(reply);
@@ -336,7 +350,7 @@ impl<'a> Transaction<'a> {
         }
         self.end = Some(match reply.is_positive() {
             true => End::Accepted(reply),
-            false => End::Refused { stage: Stage::Message, reply },
+            false => refused(Stage::Message, reply),
         });
     }
 
@@ -346,8 +360,8 @@ impl<'a> Transaction<'a> {
         let mail = std::mem::replace(&mut self.mail, MailState::Unanswered);
         let data = std::mem::replace(&mut self.data, DataState::Unanswered);
         self.end = Some(match (mail, data) {
-            (MailState::Refused(reply), _) => End::Refused { stage: Stage::Mail, reply },
-            (_, DataState::Refused(reply)) if self.rcpt_accepted() => End::Refused { stage: Stage::Data, reply },
+            (MailState::Refused(reply), _) => refused(Stage::Mail, reply),
+            (_, DataState::Refused(reply)) if self.rcpt_accepted() => refused(Stage::Data, reply),
             _ => End::NoRecipients,
         });
     }
@@ -358,11 +372,18 @@ impl<'a> Transaction<'a> {
 
     fn fail(&mut self, failure: Failure) {
         self.client.close(failure.clone());
-        self.end = Some(match self.data {
-            DataState::Sent => End::OutcomeUnknown(failure),
+        let mail = std::mem::replace(&mut self.mail, MailState::Unanswered);
+        self.end = Some(match (&self.data, mail) {
+            (DataState::Sent, _) => End::OutcomeUnknown(failure),
+            // What the server thinks of the sender counts more than how it left.
+            (_, MailState::Refused(reply)) => refused(Stage::Mail, reply),
             _ => End::Failed(failure),
         });
     }
+}
+
+fn refused(stage: Stage, reply: Reply) -> End {
+    End::Refused { stage, reply }
 }
 
 /// SMTPUTF8 is needed when an address is international, or when the sender announced international headers

@@ -25,6 +25,8 @@ pub struct Session {
     tls: bool,
     authenticated: bool,
     transaction: Option<Envelope>,
+    /// The last MAIL was refused, so that RCPT and DATA sent along with it are no fault of their own.
+    mail_refused: bool,
     errors: u32,
 }
 
@@ -64,6 +66,7 @@ impl Session {
             tls: false,
             authenticated: false,
             transaction: None,
+            mail_refused: false,
             errors: 0,
         }
     }
@@ -136,6 +139,7 @@ impl Session {
         match open {
             Open::Mail(envelope) => {
                 self.transaction = Some(envelope);
+                self.mail_refused = false;
                 Reply::new(250, (2, 1, 0), text)
             }
             Open::Rcpt(recipient) => {
@@ -316,6 +320,7 @@ impl Session {
     }
 
     fn mail(&mut self, argument: &str) -> Result<Step, Reply> {
+        self.mail_refused = true;
         if self.client.is_none() {
             return Err(out_of_order("Send EHLO or HELO first"));
         }
@@ -336,7 +341,7 @@ impl Session {
 
     fn rcpt(&mut self, argument: &str) -> Result<Step, Reply> {
         let Some(envelope) = &self.transaction else {
-            return Err(out_of_order("Send MAIL first"));
+            return self.without_mail();
         };
         let recipient = parameters::rcpt(argument, envelope.mail.smtputf8)?;
         if envelope.recipients.len() >= self.config.max_recipients {
@@ -346,9 +351,18 @@ impl Session {
         Ok(self.ask(Open::Rcpt(recipient.clone()), Question::Rcpt(recipient)))
     }
 
+    /// Behind a refused MAIL, a pipelining client has sent all its RCPT already: they do not count.
+    fn without_mail(&self) -> Result<Step, Reply> {
+        let reply = out_of_order("Send MAIL first");
+        match self.mail_refused {
+            true => Ok(Step::Reply(reply)),
+            false => Err(reply),
+        }
+    }
+
     fn data(&mut self) -> Result<Step, Reply> {
         let Some(envelope) = &self.transaction else {
-            return Err(out_of_order("Send MAIL first"));
+            return self.without_mail();
         };
         if envelope.recipients.is_empty() {
             // A pipelining client that had every recipient refused comes here through no fault of its own.
