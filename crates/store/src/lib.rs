@@ -1,6 +1,29 @@
-//! The only SQL of accounts, tokens, sent mail and delivery events.
+//! The only SQL of accounts, domains, keys, tokens, permissions, sent mail and delivery events.
+//!
+//! Each area is one file whose statements run on every engine. [`sqlite`] is the engine of the embedded default; the
+//! embedded maildrop keeps its tables in the same file by the same engine.
 
+mod accounts;
+mod db;
+mod delivery_log;
+mod dkim_keys;
+mod domains;
 mod error;
+mod permissions;
+mod sent;
 pub mod sqlite;
+mod statuses;
+mod store;
+mod tokens;
 
+pub use accounts::{AccountFilter, Accounts};
+pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter};
+pub use dkim_keys::DkimKeys;
+pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
+pub use permissions::{NewGrant, PermissionFilter, Permissions};
+pub use sent::{
+    Begun, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord, StoredAnswer,
+};
+pub use store::Store;
+pub use tokens::{TokenChange, TokenFilter, Tokens};

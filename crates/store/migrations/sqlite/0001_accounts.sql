@@ -1,0 +1,84 @@
+-- Domains, accounts, and what they may do.
+--
+-- Times are milliseconds since 1970-01-01 UTC. Names and addresses are kept in their canonical form (lower case,
+-- A-labels); a column `*_given` beside it holds the international form in which it was given, when there is one.
+
+CREATE TABLE domains (
+    name TEXT NOT NULL PRIMARY KEY,
+    name_given TEXT,
+    active BOOLEAN NOT NULL,
+    description TEXT,
+    -- As it was shown; nobody looks a domain up by it.
+    creator_email TEXT,
+    created_at BIGINT NOT NULL,
+    verified_at BIGINT
+) WITHOUT ROWID;
+CREATE INDEX domains_by_time ON domains (created_at, name);
+CREATE INDEX domains_pending ON domains (created_at, name) WHERE NOT active;
+
+CREATE TABLE dkim_keys (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    domain TEXT NOT NULL REFERENCES domains (name) ON DELETE CASCADE,
+    selector TEXT NOT NULL,
+    algorithm TEXT NOT NULL,
+    private_key BLOB NOT NULL,
+    public_key TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    -- Since when it signs; null until the world can find it in DNS. The newest of these is the current one.
+    signs_since BIGINT,
+    UNIQUE (domain, selector)
+);
+CREATE INDEX dkim_keys_signing ON dkim_keys (domain, signs_since);
+
+CREATE TABLE accounts (
+    email TEXT NOT NULL PRIMARY KEY,
+    email_given TEXT,
+    domain TEXT NOT NULL REFERENCES domains (name),
+    name TEXT NOT NULL,
+    -- The name in lower case, for searching: the engines' own folding differs beyond ASCII.
+    name_folded TEXT NOT NULL,
+    password_hash TEXT NOT NULL,
+    active BOOLEAN NOT NULL,
+    quota_bytes BIGINT,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    last_login_at BIGINT
+) WITHOUT ROWID;
+CREATE INDEX accounts_by_time ON accounts (created_at, email, active);
+CREATE INDEX accounts_by_domain ON accounts (domain, created_at, email, active);
+
+CREATE TABLE tokens (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    hash BLOB NOT NULL UNIQUE,
+    prefix TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    -- No reference: the tokens of a deleted account stay known, so that their holders are told "expired".
+    email TEXT,
+    email_given TEXT,
+    name TEXT NOT NULL,
+    is_active BOOLEAN NOT NULL,
+    is_session BOOLEAN NOT NULL,
+    -- True once its account was deleted: known by its hash, in no list, and nothing switches it on again.
+    is_removed BOOLEAN NOT NULL,
+    created_at BIGINT NOT NULL,
+    last_used_at BIGINT,
+    expires_at BIGINT
+);
+CREATE INDEX tokens_by_time ON tokens (created_at, id) WHERE NOT is_removed;
+CREATE INDEX tokens_by_email ON tokens (email, created_at, id) WHERE NOT is_removed;
+CREATE INDEX tokens_of_admins ON tokens (id) WHERE kind = 'admin' AND NOT is_removed;
+
+CREATE TABLE permissions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    email TEXT NOT NULL REFERENCES accounts (email) ON DELETE CASCADE,
+    email_given TEXT,
+    permission TEXT NOT NULL,
+    domain TEXT NOT NULL REFERENCES domains (name) ON DELETE CASCADE,
+    domain_given TEXT,
+    granted_by TEXT NOT NULL,
+    granted_at BIGINT NOT NULL,
+    UNIQUE (email, domain, permission)
+);
+CREATE INDEX permissions_by_time ON permissions (granted_at, id);
+CREATE INDEX permissions_by_email ON permissions (email, granted_at, id);
+CREATE INDEX permissions_by_domain ON permissions (domain, granted_at, id);

@@ -1,0 +1,200 @@
+//! Accounts.
+
+use mailapi_model::{Account, AccountChange, Credentials, DomainName, EmailAddress, Listed, NewAccount, Page};
+use mailapi_model::{SecretText, Timestamp};
+
+use crate::StoreError;
+use crate::db::{Db, Filter, List, Row, Stmt, Value, number};
+use crate::tokens::remove_tokens;
+
+/// The accounts.
+#[derive(Debug, Clone, Copy)]
+pub struct Accounts<'a>(pub(crate) &'a Db);
+
+/// Which accounts to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccountFilter {
+    /// Only those of these domains; none means all.
+    pub domains: Option<Vec<DomainName>>,
+    /// Only those that are active, or only those that are not.
+    pub active: Option<bool>,
+    /// Only those with this text in their address or name, in whatever case.
+    pub q: Option<String>,
+    /// Not these.
+    pub hide: Vec<EmailAddress>,
+}
+
+const COLUMNS: &str = "email, email_given, name, active, quota_bytes, created_at, updated_at, last_login_at";
+
+const ACCOUNTS: List = List { table: "accounts", key: "email", order: "created_at DESC, email DESC", columns: COLUMNS };
+
+impl Accounts<'_> {
+    /// Adds an account, active at once.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when there is such an account, [`StoreError::Reference`] without its domain.
+    pub async fn insert(&self, account: &NewAccount) -> Result<(), StoreError> {
+        self.0.execute(insert_account(account)).await.map(drop)
+    }
+
+    /// The account of this address.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn get(&self, email: &EmailAddress) -> Result<Option<Account>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM accounts WHERE email = $1");
+        self.0.first(Stmt::new(sql).bind(email)).await?.map(read_account).transpose()
+    }
+
+    /// A page of the accounts, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn list(&self, filter: &AccountFilter, page: Page) -> Result<Listed<Account>, StoreError> {
+        ACCOUNTS.page(self.0, conditions(filter), page, read_account).await
+    }
+
+    /// At most `limit` addresses behind `after`, in alphabetical order, to go through all accounts piece by piece.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn all_addresses(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Vec<EmailAddress>, StoreError> {
+        let statement = Stmt::new("SELECT email, email_given FROM accounts WHERE email > $1 ORDER BY email LIMIT $2")
+            .bind(after.map_or("", EmailAddress::as_str))
+            .bind(crate::db::count(limit));
+        self.0.query(statement).await?.into_iter().map(|mut row| row.address()).collect()
+    }
+
+    /// What a log-in at this address is checked against.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn credentials(&self, email: &EmailAddress) -> Result<Option<Credentials>, StoreError> {
+        let sql = "SELECT email, email_given, name, password_hash, active FROM accounts WHERE email = $1";
+        let row = self.0.first(Stmt::new(sql).bind(email)).await?;
+        row.map(read_credentials).transpose()
+    }
+
+    /// Changes an account; whether there is one.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn update(
+        &self,
+        email: &EmailAddress,
+        change: &AccountChange,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let statement = Stmt::new(
+            "UPDATE accounts SET name = COALESCE(CAST($2 AS TEXT), name), \
+             name_folded = COALESCE(CAST($3 AS TEXT), name_folded), \
+             quota_bytes = CASE WHEN $4 THEN CAST($5 AS BIGINT) ELSE quota_bytes END, updated_at = $6 \
+             WHERE email = $1",
+        )
+        .bind(email)
+        .bind(change.name.clone())
+        .bind(change.name.as_deref().map(fold))
+        .bind(change.quota_bytes.is_some())
+        .bind(change.quota_bytes.flatten().map(number))
+        .bind(now);
+        Ok(self.0.execute(statement).await?.touched > 0)
+    }
+
+    /// Puts a new hash in the place of the old one; whether there is such an account.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn set_password_hash(
+        &self,
+        email: &EmailAddress,
+        hash: &SecretText,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE accounts SET password_hash = $2, updated_at = $3 WHERE email = $1";
+        Ok(self.0.execute(Stmt::new(sql).bind(email).bind(hash).bind(now)).await?.touched > 0)
+    }
+
+    /// Enables or disables an account; whether there is one.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn set_active(&self, email: &EmailAddress, active: bool, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = "UPDATE accounts SET active = $2, updated_at = $3 WHERE email = $1";
+        Ok(self.0.execute(Stmt::new(sql).bind(email).bind(active).bind(now)).await?.touched > 0)
+    }
+
+    /// Notes a log-in with the password.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn touch_login(&self, email: &EmailAddress, at: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE accounts SET last_login_at = $2 WHERE email = $1";
+        self.0.execute(Stmt::new(sql).bind(email).bind(at)).await.map(drop)
+    }
+
+    /// Deletes an account with its permissions, and ends its tokens for good; whether there was one.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn delete(&self, email: &EmailAddress) -> Result<bool, StoreError> {
+        let tokens = remove_tokens("email = $1").bind(email);
+        // The permissions go with the account, by their reference to it.
+        let account = Stmt::new("DELETE FROM accounts WHERE email = $1").bind(email);
+        let effects = self.0.batch(vec![tokens, account]).await?;
+        Ok(effects.last().is_some_and(|effect| effect.touched > 0))
+    }
+}
+
+fn insert_account(account: &NewAccount) -> Stmt {
+    Stmt::new(
+        "INSERT INTO accounts (email, email_given, domain, name, name_folded, password_hash, active, quota_bytes, \
+         created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, $8, $8)",
+    )
+    .bind(&account.email)
+    .bind(account.email.given())
+    .bind(account.email.domain_str())
+    .bind(account.name.as_str())
+    .bind(fold(&account.name))
+    .bind(&account.password_hash)
+    .bind(account.quota_bytes.map(number))
+    .bind(account.created_at)
+}
+
+fn fold(text: &str) -> String {
+    text.to_lowercase()
+}
+
+fn conditions(filter: &AccountFilter) -> Filter {
+    let domains = filter.domains.as_ref().map(|names| names.iter().map(Value::from).collect());
+    Filter::all()
+        .one_of("domain", domains)
+        .when("active = ?", filter.active)
+        .when("(email LIKE ? ESCAPE '\\' OR name_folded LIKE ? ESCAPE '\\')", filter.q.as_deref().map(containing))
+        .none_of("email", filter.hide.iter().map(Value::from).collect())
+}
+
+/// A LIKE pattern for what holds `text`, none of whose characters is a wildcard.
+fn containing(text: &str) -> String {
+    let literal = fold(text).replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    format!("%{literal}%")
+}
+
+fn read_account(mut row: Row) -> Result<Account, StoreError> {
+    Ok(Account {
+        email: row.address()?,
+        name: row.text()?,
+        active: row.bool()?,
+        quota_bytes: row.int_or_null()?.and_then(|bytes| u64::try_from(bytes).ok()),
+        created_at: row.time()?,
+        updated_at: row.time()?,
+        last_login_at: row.time_or_null()?,
+    })
+}
+
+fn read_credentials(mut row: Row) -> Result<Credentials, StoreError> {
+    Ok(Credentials { email: row.address()?, name: row.text()?, password_hash: row.secret()?, active: row.bool()? })
+}

@@ -1,0 +1,104 @@
+//! One way to say SQL, whatever the engine.
+//!
+//! The rules that make one text run on SQLite and PostgreSQL: parameters are `$1`, `$2` … (bound by number, so their
+//! order and number of uses are free); `CAST(..)`; columns are TEXT, BIGINT, BOOLEAN or bytes; what is read and then
+//! changed is one guarded statement or one batch, never a dialogue.
+
+mod list;
+mod row;
+mod sqlite;
+mod value;
+
+use std::borrow::Cow;
+
+pub(crate) use list::{Filter, List};
+pub(crate) use row::{Row, exactly_one};
+pub(crate) use value::{Value, count, millis, number};
+
+use crate::StoreError;
+use crate::sqlite::Sqlite;
+
+/// The engine that holds the data.
+#[derive(Debug, Clone)]
+pub(crate) enum Db {
+    /// A file of this machine.
+    Sqlite(Sqlite),
+}
+
+/// One statement with its parameters.
+#[derive(Debug, Clone)]
+pub(crate) struct Stmt {
+    sql: Cow<'static, str>,
+    params: Vec<Value>,
+    demanded: Option<u64>,
+}
+
+impl Stmt {
+    pub(crate) fn new(sql: impl Into<Cow<'static, str>>) -> Self {
+        Self { sql: sql.into(), params: Vec::new(), demanded: None }
+    }
+
+    /// Gives the next parameter its value.
+    pub(crate) fn bind(mut self, value: impl Into<Value>) -> Self {
+        self.params.push(value.into());
+        self
+    }
+
+    pub(crate) fn bind_all(mut self, values: impl IntoIterator<Item = Value>) -> Self {
+        self.params.extend(values);
+        self
+    }
+
+    /// Makes the batch fail, and undo everything, unless this statement touches exactly so many rows.
+    pub(crate) fn demand(mut self, rows: u64) -> Self {
+        self.demanded = Some(rows);
+        self
+    }
+}
+
+/// What a statement of a batch did.
+#[derive(Debug)]
+pub(crate) struct Effect {
+    /// Rows inserted, updated, deleted or returned.
+    pub(crate) touched: u64,
+    /// What `RETURNING` gave.
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Db {
+    /// Runs the statements in one transaction, all or nothing, and answers when they are on disk.
+    pub(crate) async fn batch(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
+        match self {
+            Self::Sqlite(engine) => engine.write(move |connection| sqlite::batch(connection, &statements)).await,
+        }
+    }
+
+    /// One statement that writes.
+    pub(crate) async fn execute(&self, statement: Stmt) -> Result<Effect, StoreError> {
+        exactly_one(self.batch(vec![statement]).await?)
+    }
+
+    /// Runs short queries on one state of the database; the rows of each.
+    pub(crate) async fn read(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row>>, StoreError> {
+        match self {
+            Self::Sqlite(engine) => engine.read(|connection| sqlite::queries(connection, &statements)).await,
+        }
+    }
+
+    /// Runs queries that may take long on one state of the database; the rows of each.
+    pub(crate) async fn scan(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row>>, StoreError> {
+        match self {
+            Self::Sqlite(engine) => engine.scan(move |connection| sqlite::queries(connection, &statements)).await,
+        }
+    }
+
+    /// One short query.
+    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {
+        exactly_one(self.read(vec![statement]).await?)
+    }
+
+    /// The first row of one short query.
+    pub(crate) async fn first(&self, statement: Stmt) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(statement).await?.into_iter().next())
+    }
+}

@@ -1,0 +1,85 @@
+//! Statements on SQLite.
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, ToSql};
+
+use super::{Effect, Row, Stmt, Value, count};
+use crate::StoreError;
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Bool(value) => ValueRef::Integer(i64::from(*value)),
+            Self::Int(value) => ValueRef::Integer(*value),
+            Self::Text(value) => ValueRef::Text(value.as_bytes()),
+            Self::Blob(value) => ValueRef::Blob(value),
+        }))
+    }
+}
+
+/// Runs all statements; the caller's savepoint undoes them when one fails.
+pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Effect>, StoreError> {
+    let mut effects = Vec::with_capacity(statements.len());
+    for (position, statement) in statements.iter().enumerate() {
+        let effect = run(connection, statement)?;
+        if statement.demanded.is_some_and(|demanded| demanded != effect.touched) {
+            return Err(StoreError::Guard { statement: position, touched: effect.touched });
+        }
+        effects.push(effect);
+    }
+    Ok(effects)
+}
+
+/// Runs all queries; the rows of each.
+pub(super) fn queries(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Vec<Row>>, StoreError> {
+    statements.iter().map(|statement| fetch(&mut prepare(connection, statement)?)).collect()
+}
+
+fn run(connection: &Connection, statement: &Stmt) -> Result<Effect, StoreError> {
+    let mut prepared = prepare(connection, statement)?;
+    if prepared.column_count() == 0 {
+        let touched = u64::try_from(prepared.raw_execute()?).unwrap_or(u64::MAX);
+        return Ok(Effect { touched, rows: Vec::new() });
+    }
+    let rows = fetch(&mut prepared)?;
+    Ok(Effect { touched: u64::try_from(rows.len()).unwrap_or(u64::MAX), rows })
+}
+
+/// SQLite numbers `$7` by its first use, not by its digits, so each parameter is bound by its name.
+fn prepare<'a>(connection: &'a Connection, statement: &Stmt) -> Result<CachedStatement<'a>, StoreError> {
+    let mut prepared = connection.prepare_cached(&statement.sql)?;
+    for place in 1..=prepared.parameter_count() {
+        let number = prepared.parameter_name(place).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
+        let value = number.and_then(|number| statement.params.get(number.checked_sub(1)?));
+        let value = value.ok_or_else(|| {
+            StoreError::unexpected(format!("parameter {place} of {} has no value", count(statement.params.len())))
+        })?;
+        prepared.raw_bind_parameter(place, value)?;
+    }
+    Ok(prepared)
+}
+
+fn fetch(prepared: &mut CachedStatement<'_>) -> Result<Vec<Row>, StoreError> {
+    let width = prepared.column_count();
+    let mut answer = Vec::new();
+    let mut rows = prepared.raw_query();
+    while let Some(row) = rows.next()? {
+        let columns = (0..width).map(|column| row.get_ref(column).map_err(StoreError::from).and_then(read));
+        answer.push(Row::new(columns.collect::<Result<_, _>>()?));
+    }
+    Ok(answer)
+}
+
+fn read(value: ValueRef<'_>) -> Result<Value, StoreError> {
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Text(value) => {
+            let text = std::str::from_utf8(value).map_err(|_| StoreError::unexpected("a text is not UTF-8"))?;
+            Value::Text(text.to_owned())
+        }
+        ValueRef::Blob(value) => Value::Blob(value.to_owned()),
+        ValueRef::Real(_) => return Err(StoreError::unexpected("a column holds a fraction")),
+    })
+}

@@ -1,0 +1,175 @@
+//! What mail servers reported, and how far their feeds were read.
+//!
+//! An event is kept once, in the same transaction as the cursor behind it and the statuses that it changes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use mailapi_model::{
+    DeliveryEvent, DeliveryLogEntry, EmailAddress, Evidence, FeedCursor, Listed, MessageId, Outcome, Page, QueueId,
+    Timestamp,
+};
+
+use crate::StoreError;
+use crate::db::{Db, Effect, Filter, List, Row, Stmt, millis};
+use crate::statuses;
+
+/// The delivery log.
+#[derive(Debug, Clone, Copy)]
+pub struct DeliveryLog<'a>(pub(crate) &'a Db);
+
+/// What appending did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Appended {
+    /// How many events were added.
+    pub entries_added: u64,
+    /// Of how many messages at least one recipient changed.
+    pub messages_updated: u64,
+}
+
+/// Which entries to list; what is `None` does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeliveryLogFilter {
+    /// Only those of this message.
+    pub message_id: Option<MessageId>,
+    /// Only those under this name in the mail server's queue.
+    pub queue_id: Option<QueueId>,
+    /// Only those from this address.
+    pub sender: Option<EmailAddress>,
+    /// Only those to this address.
+    pub recipient: Option<EmailAddress>,
+    /// Only those that ended so.
+    pub status: Option<Outcome>,
+    /// Only those at this moment or later.
+    pub start: Option<Timestamp>,
+    /// Only those before this moment.
+    pub end: Option<Timestamp>,
+}
+
+const COLUMNS: &str = "id, at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay, \
+                       delay_millis";
+
+const ENTRIES: List = List { table: "delivery_events", key: "id", order: "at DESC, id DESC", columns: COLUMNS };
+
+impl DeliveryLog<'_> {
+    /// How far a feed was read; none when it never was.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn cursor(&self, feed: &str) -> Result<Option<FeedCursor>, StoreError> {
+        let statement = Stmt::new("SELECT cursor FROM delivery_cursors WHERE feed = $1").bind(feed);
+        let row = self.0.first(statement).await?;
+        row.map(|mut row| row.text().map(FeedCursor)).transpose()
+    }
+
+    /// Keeps what was read of `feed` between the cursors `from` and `to`, and moves the statuses of the messages
+    /// concerned: all or nothing. `from` is empty when the feed was never read.
+    ///
+    /// # Errors
+    /// A failed guard ([`StoreError::is_guard_failed`]) when the feed's cursor is no longer `from`: somebody else has
+    /// read on, and nothing was kept.
+    pub async fn append(
+        &self,
+        feed: &str,
+        events: &[DeliveryEvent],
+        from: &FeedCursor,
+        to: &FeedCursor,
+    ) -> Result<Appended, StoreError> {
+        let touched: BTreeSet<MessageId> = events.iter().filter_map(|event| event.message_id).collect();
+        let mut statements = vec![move_cursor(feed, from, to)];
+        statements.extend(touched.iter().map(|message_id| statuses::lock(*message_id)));
+        statements.extend(events.iter().map(insert_event));
+        let moves_begin = statements.len();
+        let moves = || events.iter().filter_map(|event| event.message_id.map(|message_id| (message_id, event)));
+        statements.extend(moves().map(|(message_id, event)| statuses::after_event(message_id, event)));
+        statements.extend(touched.iter().map(|message_id| statuses::recompute(*message_id)));
+
+        let effects = self.0.batch(statements).await?;
+        let moved = moves().map(|(message_id, _)| message_id).zip(effects.iter().skip(moves_begin));
+        let changed = |(message_id, effect): (MessageId, &Effect)| (effect.touched > 0).then_some(message_id);
+        let updated: BTreeSet<MessageId> = moved.filter_map(changed).collect();
+        Ok(Appended {
+            entries_added: u64::try_from(events.len()).unwrap_or(u64::MAX),
+            messages_updated: u64::try_from(updated.len()).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// A page of the entries, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn list(&self, filter: &DeliveryLogFilter, page: Page) -> Result<Listed<DeliveryLogEntry>, StoreError> {
+        ENTRIES.page(self.0, conditions(filter), page, read_entry).await
+    }
+
+    /// When the newest event happened.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn last_event_at(&self) -> Result<Option<Timestamp>, StoreError> {
+        let newest = self.0.first(Stmt::new("SELECT MAX(at) FROM delivery_events")).await?;
+        newest.map_or(Ok(None), |mut row| row.time_or_null())
+    }
+}
+
+/// Moves the cursor from one place to the next, and fails when it is at another. A feed without a cursor is at the
+/// empty one.
+fn move_cursor(feed: &str, from: &FeedCursor, to: &FeedCursor) -> Stmt {
+    Stmt::new(
+        "INSERT INTO delivery_cursors (feed, cursor) SELECT CAST($1 AS TEXT), CAST($3 AS TEXT) \
+         WHERE CAST($2 AS TEXT) = '' OR EXISTS (SELECT 1 FROM delivery_cursors WHERE feed = $1) \
+         ON CONFLICT (feed) DO UPDATE SET cursor = EXCLUDED.cursor WHERE delivery_cursors.cursor = $2",
+    )
+    .bind(feed)
+    .bind(from.0.as_str())
+    .bind(to.0.as_str())
+    .demand(1)
+}
+
+fn insert_event(event: &DeliveryEvent) -> Stmt {
+    Stmt::new(
+        "INSERT INTO delivery_events (at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, \
+         response, relay, delay_millis) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+    )
+    .bind(event.at)
+    .bind(event.message_id)
+    .bind(&event.queue_id)
+    .bind(event.sender.as_ref())
+    .bind(&event.recipient)
+    .bind(event.outcome)
+    .bind(event.evidence == Evidence::ReturnedMail)
+    .bind(event.dsn)
+    .bind(event.response.as_str())
+    .bind(event.relay.clone())
+    .bind(millis(event.delay))
+}
+
+fn conditions(filter: &DeliveryLogFilter) -> Filter {
+    Filter::all()
+        .when("message_id = ?", filter.message_id)
+        .when("queue_id = ?", filter.queue_id.as_ref())
+        .when("sender = ?", filter.sender.as_ref())
+        .when("recipient = ?", filter.recipient.as_ref())
+        .when("outcome = ?", filter.status)
+        .when("at >= ?", filter.start)
+        .when("at < ?", filter.end)
+}
+
+fn read_entry(mut row: Row) -> Result<DeliveryLogEntry, StoreError> {
+    Ok(DeliveryLogEntry {
+        id: row.int()?,
+        event: DeliveryEvent {
+            at: row.time()?,
+            message_id: row.parsed_or_null()?,
+            queue_id: QueueId(row.text()?),
+            sender: row.parsed_or_null()?,
+            recipient: row.parsed()?,
+            outcome: row.parsed()?,
+            evidence: if row.bool()? { Evidence::ReturnedMail } else { Evidence::MailServer },
+            dsn: row.parsed_or_null()?,
+            response: row.text()?,
+            relay: row.text_or_null()?,
+            delay: Duration::from_millis(row.unsigned()?),
+        },
+    })
+}

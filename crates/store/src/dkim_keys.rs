@@ -1,0 +1,94 @@
+//! DKIM keys.
+//!
+//! A domain's first key signs at once. A later one waits until the world can find it in DNS, so that no mail is
+//! signed with a key that nobody can look up.
+
+use mailapi_model::{DkimKey, DomainName, Secret, Timestamp};
+
+use crate::StoreError;
+use crate::db::{Db, Row, Stmt};
+
+/// The DKIM keys.
+#[derive(Debug, Clone, Copy)]
+pub struct DkimKeys<'a>(pub(crate) &'a Db);
+
+const BY_DOMAIN: &str = "SELECT selector, algorithm, private_key, public_key, created_at FROM dkim_keys \
+                         WHERE domain = $1";
+
+impl DkimKeys<'_> {
+    /// Adds a key. It signs at once when the domain has no other.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when the selector is taken, [`StoreError::Reference`] without such a domain.
+    pub async fn insert(&self, domain: &DomainName, key: &DkimKey) -> Result<(), StoreError> {
+        self.0.execute(insert_key(domain, key)).await.map(drop)
+    }
+
+    /// The key that signs.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn current(&self, domain: &DomainName) -> Result<Option<DkimKey>, StoreError> {
+        let sql = format!("{BY_DOMAIN} AND signs_since IS NOT NULL ORDER BY signs_since DESC, id DESC LIMIT 1");
+        self.first(Stmt::new(sql).bind(domain)).await
+    }
+
+    /// The key that was made last, which is the current one or waits to become it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn newest(&self, domain: &DomainName) -> Result<Option<DkimKey>, StoreError> {
+        let sql = format!("{BY_DOMAIN} ORDER BY id DESC LIMIT 1");
+        self.first(Stmt::new(sql).bind(domain)).await
+    }
+
+    /// Lets the key with this selector sign from now on; whether there is such a key.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn sign_with(&self, domain: &DomainName, selector: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = "UPDATE dkim_keys SET signs_since = $3 WHERE domain = $1 AND selector = $2";
+        Ok(self.0.execute(Stmt::new(sql).bind(domain).bind(selector).bind(now)).await?.touched > 0)
+    }
+
+    async fn first(&self, statement: Stmt) -> Result<Option<DkimKey>, StoreError> {
+        self.0.first(statement).await?.map(read_key).transpose()
+    }
+}
+
+/// Adds a key that signs at once when it is the domain's first.
+pub(crate) fn insert_key(domain: &DomainName, key: &DkimKey) -> Stmt {
+    let signs_since =
+        "CASE WHEN EXISTS (SELECT 1 FROM dkim_keys WHERE domain = $1) THEN NULL ELSE CAST($6 AS BIGINT) END";
+    bind_key(format!("INSERT INTO dkim_keys {INTO} SELECT {VALUES}, {signs_since}"), domain, key)
+}
+
+/// Adds a key that signs at once, or does nothing when the domain has one.
+pub(crate) fn insert_first_key(domain: &DomainName, key: &DkimKey) -> Stmt {
+    let first = "WHERE NOT EXISTS (SELECT 1 FROM dkim_keys WHERE domain = $1)";
+    bind_key(format!("INSERT INTO dkim_keys {INTO} SELECT {VALUES}, CAST($6 AS BIGINT) {first}"), domain, key)
+}
+
+const INTO: &str = "(domain, selector, algorithm, private_key, public_key, created_at, signs_since)";
+// Outside VALUES an engine cannot guess a parameter's type from its column.
+const VALUES: &str = "CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), $4, CAST($5 AS TEXT), CAST($6 AS BIGINT)";
+
+fn bind_key(sql: String, domain: &DomainName, key: &DkimKey) -> Stmt {
+    Stmt::new(sql)
+        .bind(domain)
+        .bind(key.selector.as_str())
+        .bind(key.algorithm)
+        .bind(&key.private_key)
+        .bind(key.public_key.as_str())
+        .bind(key.created_at)
+}
+
+fn read_key(mut row: Row) -> Result<DkimKey, StoreError> {
+    Ok(DkimKey {
+        selector: row.text()?,
+        algorithm: row.parsed()?,
+        private_key: Secret::new(row.bytes()?),
+        public_key: row.text()?,
+        created_at: row.time()?,
+    })
+}

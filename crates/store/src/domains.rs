@@ -1,0 +1,177 @@
+//! Mail domains.
+
+use mailapi_model::{DkimKey, Domain, DomainName, EmailAddress, Listed, NewDomain, Page, Timestamp};
+
+use crate::StoreError;
+use crate::db::{Db, Filter, List, Row, Stmt, Value};
+use crate::dkim_keys::{insert_first_key, insert_key};
+use crate::tokens::remove_tokens;
+
+/// The domains.
+#[derive(Debug, Clone, Copy)]
+pub struct Domains<'a>(pub(crate) &'a Db);
+
+/// Which domains to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DomainFilter {
+    /// Only these; none means all.
+    pub only: Option<Vec<DomainName>>,
+    /// Only those that are not active.
+    pub pending: bool,
+}
+
+/// What is to change of a domain; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DomainChange {
+    /// Whether mail may be sent from it.
+    pub active: Option<bool>,
+    /// A new description; the inner `None` takes it away.
+    pub description: Option<Option<String>>,
+}
+
+/// What a deletion did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DomainDeleted {
+    /// It is gone.
+    Gone,
+    /// It has accounts, and `force` was not asked for.
+    NotEmpty,
+    /// There was none.
+    Missing,
+}
+
+const COLUMNS: &str = "name, name_given, active, description, creator_email, created_at, \
+    (SELECT COUNT(*) FROM accounts WHERE accounts.domain = domains.name), \
+    (SELECT selector FROM dkim_keys WHERE dkim_keys.domain = domains.name AND signs_since IS NOT NULL \
+     ORDER BY signs_since DESC, dkim_keys.id DESC LIMIT 1), verified_at";
+
+const DOMAINS: List = List { table: "domains", key: "name", order: "created_at DESC, name DESC", columns: COLUMNS };
+
+impl Domains<'_> {
+    /// Adds a domain, with its first DKIM key when it has one already.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when there is such a domain.
+    pub async fn insert(&self, domain: &NewDomain, key: Option<&DkimKey>) -> Result<(), StoreError> {
+        let mut statements = vec![insert_domain(domain)];
+        statements.extend(key.map(|key| insert_key(&domain.name, key)));
+        self.0.batch(statements).await.map(drop)
+    }
+
+    /// The domain of this name.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn get(&self, name: &DomainName) -> Result<Option<Domain>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM domains WHERE name = $1");
+        self.0.first(Stmt::new(sql).bind(name)).await?.map(read_domain).transpose()
+    }
+
+    /// A page of the domains, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn list(&self, filter: &DomainFilter, page: Page) -> Result<Listed<Domain>, StoreError> {
+        DOMAINS.page(self.0, conditions(filter), page, read_domain).await
+    }
+
+    /// The names of all domains, in alphabetical order.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn all_names(&self) -> Result<Vec<DomainName>, StoreError> {
+        let rows = self.0.query(Stmt::new("SELECT name, name_given FROM domains ORDER BY name")).await?;
+        rows.into_iter().map(|mut row| row.domain()).collect()
+    }
+
+    /// Changes a domain; whether there is one.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn update(&self, name: &DomainName, change: &DomainChange) -> Result<bool, StoreError> {
+        let statement = Stmt::new(
+            "UPDATE domains SET active = COALESCE(CAST($2 AS BOOLEAN), active), \
+             description = CASE WHEN $3 THEN CAST($4 AS TEXT) ELSE description END WHERE name = $1",
+        )
+        .bind(name)
+        .bind(change.active)
+        .bind(change.description.is_some())
+        .bind(change.description.clone().flatten());
+        Ok(self.0.execute(statement).await?.touched > 0)
+    }
+
+    /// Makes a pending domain active and gives it `key`, unless it has one; whether there is such a domain.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn approve(&self, name: &DomainName, key: &DkimKey) -> Result<bool, StoreError> {
+        let activate = Stmt::new("UPDATE domains SET active = TRUE WHERE name = $1").bind(name).demand(1);
+        match self.0.batch(vec![activate, insert_first_key(name, key)]).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::Guard { statement: 0, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes when the DNS records were last found right, or that they are not; whether there is such a domain.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn set_verified(&self, name: &DomainName, at: Option<Timestamp>) -> Result<bool, StoreError> {
+        let statement = Stmt::new("UPDATE domains SET verified_at = $2 WHERE name = $1").bind(name).bind(at);
+        Ok(self.0.execute(statement).await?.touched > 0)
+    }
+
+    /// Deletes a domain with its keys and the permissions on it. With `force` its accounts go too, as
+    /// [`crate::Accounts::delete`] would delete each; without it a domain with accounts stays.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn delete(&self, name: &DomainName, force: bool) -> Result<DomainDeleted, StoreError> {
+        let mut statements = Vec::new();
+        if force {
+            statements.push(remove_tokens("email IN (SELECT email FROM accounts WHERE domain = $1)").bind(name));
+            statements.push(Stmt::new("DELETE FROM accounts WHERE domain = $1").bind(name));
+        }
+        statements.push(Stmt::new("DELETE FROM domains WHERE name = $1").bind(name).demand(1));
+        match self.0.batch(statements).await {
+            Ok(_) => Ok(DomainDeleted::Gone),
+            // The accounts' reference to their domain is the guard: no account can slip in meanwhile.
+            Err(StoreError::Reference) => Ok(DomainDeleted::NotEmpty),
+            Err(StoreError::Guard { .. }) => Ok(DomainDeleted::Missing),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn insert_domain(domain: &NewDomain) -> Stmt {
+    Stmt::new(
+        "INSERT INTO domains (name, name_given, active, description, creator_email, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(&domain.name)
+    .bind(domain.name.given())
+    .bind(domain.active)
+    .bind(domain.description.clone())
+    .bind(domain.creator_email.as_ref().map(EmailAddress::shown))
+    .bind(domain.created_at)
+}
+
+fn conditions(filter: &DomainFilter) -> Filter {
+    let names = filter.only.as_ref().map(|names| names.iter().map(Value::from).collect());
+    let conditions = Filter::all().one_of("name", names);
+    if filter.pending { conditions.only("NOT active") } else { conditions }
+}
+
+fn read_domain(mut row: Row) -> Result<Domain, StoreError> {
+    Ok(Domain {
+        name: row.domain()?,
+        active: row.bool()?,
+        description: row.text_or_null()?,
+        creator_email: row.parsed_or_null()?,
+        created_at: row.time()?,
+        user_count: row.unsigned()?,
+        dkim_selector: row.text_or_null()?,
+        verified_at: row.time_or_null()?,
+    })
+}

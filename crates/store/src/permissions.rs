@@ -1,0 +1,115 @@
+//! Delegated permissions.
+
+use mailapi_model::{DomainName, EmailAddress, Listed, Page, Permission, PermissionId, PermissionRecord, Timestamp};
+
+use crate::StoreError;
+use crate::db::{Db, Filter, List, Row, Stmt};
+
+/// The permissions.
+#[derive(Debug, Clone, Copy)]
+pub struct Permissions<'a>(pub(crate) &'a Db);
+
+/// Permissions to be given to one mailbox in one domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewGrant {
+    /// Who gets them.
+    pub email: EmailAddress,
+    /// Where they hold.
+    pub domain: DomainName,
+    /// What they allow.
+    pub permissions: Vec<Permission>,
+    /// Who gives them: an address, or the name of an admin token.
+    pub granted_by: String,
+    /// When.
+    pub granted_at: Timestamp,
+}
+
+/// Which permissions to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PermissionFilter {
+    /// Only those of this mailbox.
+    pub email: Option<EmailAddress>,
+    /// Only those in this domain.
+    pub domain: Option<DomainName>,
+}
+
+const COLUMNS: &str = "id, email, email_given, permission, domain, domain_given, granted_by, granted_at";
+
+const PERMISSIONS: List = List { table: "permissions", key: "id", order: "granted_at DESC, id DESC", columns: COLUMNS };
+
+impl Permissions<'_> {
+    /// Gives permissions, all or none; the records of those that were not held already, in the order of the grant.
+    ///
+    /// # Errors
+    /// [`StoreError::Reference`] without such an account or such a domain.
+    pub async fn grant(&self, grant: &NewGrant) -> Result<Vec<PermissionRecord>, StoreError> {
+        let statements = grant.permissions.iter().map(|permission| insert_permission(grant, *permission)).collect();
+        let effects = self.0.batch(statements).await?;
+        effects.into_iter().flat_map(|effect| effect.rows).map(read_permission).collect()
+    }
+
+    /// All permissions of a mailbox, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn of(&self, email: &EmailAddress) -> Result<Vec<PermissionRecord>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM permissions WHERE email = $1 ORDER BY granted_at DESC, id DESC");
+        self.0.query(Stmt::new(sql).bind(email)).await?.into_iter().map(read_permission).collect()
+    }
+
+    /// The permission of this number.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn get(&self, id: PermissionId) -> Result<Option<PermissionRecord>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM permissions WHERE id = $1");
+        self.0.first(Stmt::new(sql).bind(id.0)).await?.map(read_permission).transpose()
+    }
+
+    /// A page of the permissions, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn list(&self, filter: &PermissionFilter, page: Page) -> Result<Listed<PermissionRecord>, StoreError> {
+        PERMISSIONS.page(self.0, conditions(filter), page, read_permission).await
+    }
+
+    /// Takes a permission away; what it was, when there was one.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn revoke(&self, id: PermissionId) -> Result<Option<PermissionRecord>, StoreError> {
+        let sql = format!("DELETE FROM permissions WHERE id = $1 RETURNING {COLUMNS}");
+        let effect = self.0.execute(Stmt::new(sql).bind(id.0)).await?;
+        effect.rows.into_iter().next().map(read_permission).transpose()
+    }
+}
+
+fn insert_permission(grant: &NewGrant, permission: Permission) -> Stmt {
+    Stmt::new(format!(
+        "INSERT INTO permissions (email, email_given, permission, domain, domain_given, granted_by, granted_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (email, domain, permission) DO NOTHING RETURNING {COLUMNS}"
+    ))
+    .bind(&grant.email)
+    .bind(grant.email.given())
+    .bind(permission)
+    .bind(&grant.domain)
+    .bind(grant.domain.given())
+    .bind(grant.granted_by.as_str())
+    .bind(grant.granted_at)
+}
+
+fn conditions(filter: &PermissionFilter) -> Filter {
+    Filter::all().when("email = ?", filter.email.as_ref()).when("domain = ?", filter.domain.as_ref())
+}
+
+fn read_permission(mut row: Row) -> Result<PermissionRecord, StoreError> {
+    Ok(PermissionRecord {
+        id: PermissionId(row.int()?),
+        email: row.address()?,
+        permission: row.parsed()?,
+        domain: row.domain()?,
+        granted_by: row.text()?,
+        granted_at: row.time()?,
+    })
+}

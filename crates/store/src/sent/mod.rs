@@ -1,0 +1,144 @@
+//! Messages that were sent through the API.
+
+mod begin;
+mod read;
+
+use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp, TokenId};
+
+use crate::StoreError;
+use crate::db::{Db, Stmt, count};
+use crate::statuses::{self, WholeMessage};
+pub use begin::{Begun, StoredAnswer};
+pub use read::{PendingMessage, SentFilter, SentOwner, SentRecord};
+
+/// The sent messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent<'a>(pub(crate) &'a Db);
+
+/// A message that is about to be handed to the mail server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSent {
+    /// Its identifier.
+    pub message_id: MessageId,
+    /// The token that sends it.
+    pub token_id: Option<TokenId>,
+    /// The mailbox of that token.
+    pub mailbox: Option<EmailAddress>,
+    /// The address it is sent from.
+    pub from: EmailAddress,
+    /// The To recipients, to be listed.
+    pub to: Vec<EmailAddress>,
+    /// The subject, decoded.
+    pub subject: String,
+    /// Who gets it. Of an address that is there twice the first is kept.
+    pub recipients: Vec<(EmailAddress, RecipientKind)>,
+    /// How many recipients the request listed, repeated ones included.
+    pub recipient_count: usize,
+    /// When.
+    pub created_at: Timestamp,
+    /// How a repeated request is known.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// The caller's name of a request, by which a repeat of it is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// Whose name it is: two tokens may use the same one.
+    pub token_id: TokenId,
+    /// The `Idempotency-Key`.
+    pub key: String,
+    /// A hash of the request, to tell a repeat from another request under the same key.
+    pub body_hash: Vec<u8>,
+    /// Until when the answer is kept.
+    pub expires_at: Timestamp,
+}
+
+/// Why the mail server did not take a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure<'a> {
+    /// In words; this is what a repeat of the request is answered.
+    pub reason: &'a str,
+    /// What the mail server said about the message as a whole, when it said something.
+    pub reply: Option<&'a Reply>,
+    /// What it said about single recipients.
+    pub refused: &'a [(EmailAddress, Reply)],
+}
+
+impl Sent<'_> {
+    /// Stores a message as pending, with its recipients and the name of its request: all or nothing. When the request
+    /// was seen before nothing is stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when there is a message of this identifier.
+    pub async fn begin(&self, message: &NewSent) -> Result<Begun, StoreError> {
+        begin::begin(self.0, message).await
+    }
+
+    /// Notes that the mail server has taken the message for all but the `refused`. Delivery events that came earlier
+    /// are kept; a second call changes nothing.
+    ///
+    /// # Errors
+    /// A failed guard when there is no such message.
+    pub async fn submitted(
+        &self,
+        message_id: MessageId,
+        queue_id: &QueueId,
+        at: Timestamp,
+        refused: &[(EmailAddress, Reply)],
+    ) -> Result<(), StoreError> {
+        let note = Stmt::new(
+            "UPDATE sent_messages SET queue_id = COALESCE(queue_id, $2), submitted_at = COALESCE(submitted_at, $3) \
+             WHERE message_id = $1",
+        );
+        let mut statements = vec![note.bind(message_id).bind(queue_id).bind(at).demand(1)];
+        statements.extend(refusals(message_id, refused, at, WholeMessage::Taken));
+        statements.push(statuses::after_submission(message_id));
+        statements.push(statuses::recompute(message_id));
+        self.0.batch(statements).await.map(drop)
+    }
+
+    /// Notes that the mail server has not taken the message.
+    ///
+    /// # Errors
+    /// A failed guard when there is no such message, or when it was submitted.
+    pub async fn failed(&self, message_id: MessageId, at: Timestamp, failure: Failure<'_>) -> Result<(), StoreError> {
+        let note = Stmt::new(
+            "UPDATE sent_messages SET failure = $2, failed_at = $3 WHERE message_id = $1 AND submitted_at IS NULL",
+        );
+        let mut statements = vec![note.bind(message_id).bind(failure.reason).bind(at).demand(1)];
+        statements.extend(refusals(message_id, failure.refused, at, WholeMessage::Failed));
+        statements.push(statuses::after_failure(message_id, failure.reason, failure.reply, at));
+        statements.push(statuses::recompute(message_id));
+        self.0.batch(statements).await.map(drop)
+    }
+
+    /// At most `limit` messages of which nobody knows whether the mail server took them, oldest first: what a crash
+    /// left behind, and what is being handed over at this moment.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn pending(&self, limit: usize) -> Result<Vec<PendingMessage>, StoreError> {
+        let sql = "SELECT message_id, sender, sender_given, created_at FROM sent_messages \
+                   WHERE submitted_at IS NULL AND failed_at IS NULL ORDER BY id LIMIT $1";
+        let rows = self.0.query(Stmt::new(sql).bind(count(limit))).await?;
+        rows.into_iter().map(read::read_pending).collect()
+    }
+
+    /// Forgets the requests whose answers need not be kept at `now`; how many there were.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn forget_requests(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM idempotency WHERE expires_at <= $1";
+        Ok(self.0.execute(Stmt::new(sql).bind(now)).await?.touched)
+    }
+}
+
+fn refusals(
+    message_id: MessageId,
+    refused: &[(EmailAddress, Reply)],
+    at: Timestamp,
+    whole: WholeMessage,
+) -> impl Iterator<Item = Stmt> {
+    refused.iter().map(move |(recipient, reply)| statuses::after_refusal(message_id, recipient, reply, at, whole))
+}

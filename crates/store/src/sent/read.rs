@@ -1,0 +1,160 @@
+//! Looking at sent messages.
+
+use mailapi_model::{
+    EmailAddress, Listed, MessageId, MessageStatus, Page, QueueId, RecipientKind, SentMessage, SentRecipient,
+    Timestamp, TokenId,
+};
+
+use super::Sent;
+use crate::StoreError;
+use crate::db::{Filter, List, Row, Stmt};
+
+/// A sent message with all that is known of its recipients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentRecord {
+    /// The message.
+    pub message: SentMessage,
+    /// Its recipients, in the order of the request.
+    pub recipients: Vec<SentRecipient>,
+}
+
+/// A message of which nobody knows whether the mail server took it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingMessage {
+    /// Its identifier.
+    pub message_id: MessageId,
+    /// The address it was sent from.
+    pub from: EmailAddress,
+    /// When it was stored.
+    pub created_at: Timestamp,
+}
+
+/// Whose messages to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SentOwner {
+    /// Everybody's.
+    All,
+    /// What any token of this mailbox sent.
+    Mailbox(EmailAddress),
+    /// What this token sent.
+    Token(TokenId),
+}
+
+/// Which messages to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentFilter {
+    /// Whose.
+    pub owner: SentOwner,
+    /// Only those in this state.
+    pub status: Option<MessageStatus>,
+    /// Only those from this address.
+    pub from: Option<EmailAddress>,
+    /// Only those to this address, in whichever list.
+    pub recipient: Option<EmailAddress>,
+    /// Only those stored at this moment or later.
+    pub start: Option<Timestamp>,
+    /// Only those stored before this moment.
+    pub end: Option<Timestamp>,
+}
+
+impl SentFilter {
+    /// All messages of `owner`.
+    #[must_use]
+    pub const fn of(owner: SentOwner) -> Self {
+        Self { owner, status: None, from: None, recipient: None, start: None, end: None }
+    }
+}
+
+const COLUMNS: &str = "message_id, token_id, mailbox, mailbox_given, sender, sender_given, to_list, subject, status, \
+                       queue_id, created_at, submitted_at";
+
+const SENT: List = List { table: "sent_messages", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
+
+impl Sent<'_> {
+    /// The message of this identifier.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn get(&self, message_id: MessageId) -> Result<Option<SentRecord>, StoreError> {
+        let message = Stmt::new(format!("SELECT {COLUMNS} FROM sent_messages WHERE message_id = $1"));
+        let recipients = Stmt::new(
+            "SELECT email, email_given, kind, status, dsn, smtp_response, delivered_at, bounced_at, attempts, \
+             last_attempt_at FROM sent_recipients \
+             WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) ORDER BY position",
+        );
+        let statements = vec![message.bind(message_id), recipients.bind(message_id)];
+        let mut answers = self.0.read(statements).await?.into_iter();
+        let Some(message) = answers.next().unwrap_or_default().into_iter().next() else {
+            return Ok(None);
+        };
+        let recipients = answers.next().unwrap_or_default().into_iter().map(read_recipient);
+        Ok(Some(SentRecord { message: read_message(message)?, recipients: recipients.collect::<Result<_, _>>()? }))
+    }
+
+    /// A page of the messages, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn list(&self, filter: &SentFilter, page: Page) -> Result<Listed<SentMessage>, StoreError> {
+        SENT.page(self.0, conditions(filter), page, read_message).await
+    }
+}
+
+fn conditions(filter: &SentFilter) -> Filter {
+    let (mailbox, token) = match &filter.owner {
+        SentOwner::All => (None, None),
+        SentOwner::Mailbox(email) => (Some(email), None),
+        SentOwner::Token(id) => (None, Some(*id)),
+    };
+    Filter::all()
+        .when("mailbox = ?", mailbox)
+        .when("token_id = ?", token)
+        .when("status = ?", filter.status)
+        .when("sender = ?", filter.from.as_ref())
+        .when("id IN (SELECT sent_id FROM sent_recipients WHERE email = ?)", filter.recipient.as_ref())
+        .when("created_at >= ?", filter.start)
+        .when("created_at < ?", filter.end)
+}
+
+fn read_message(mut row: Row) -> Result<SentMessage, StoreError> {
+    Ok(SentMessage {
+        message_id: row.parsed()?,
+        token_id: row.int_or_null()?.map(TokenId),
+        mailbox: row.address_or_null()?,
+        from: row.address()?,
+        to: read_list(&row.text()?)?,
+        subject: row.text()?,
+        status: row.parsed()?,
+        queue_id: row.text_or_null()?.map(QueueId),
+        created_at: row.time()?,
+        submitted_at: row.time_or_null()?,
+    })
+}
+
+fn read_list(lines: &str) -> Result<Vec<EmailAddress>, StoreError> {
+    let addresses = lines.lines().map(str::parse).collect::<Result<_, _>>();
+    addresses.map_err(|_| StoreError::unexpected("a list of recipients holds something else"))
+}
+
+fn read_recipient(mut row: Row) -> Result<SentRecipient, StoreError> {
+    Ok(SentRecipient {
+        email: row.address()?,
+        kind: read_kind(&row.text()?)?,
+        status: row.parsed()?,
+        dsn: row.parsed_or_null()?,
+        smtp_response: row.text_or_null()?,
+        delivered_at: row.time_or_null()?,
+        bounced_at: row.time_or_null()?,
+        attempts: u32::try_from(row.unsigned()?).unwrap_or(u32::MAX),
+        last_attempt_at: row.time_or_null()?,
+    })
+}
+
+fn read_kind(name: &str) -> Result<RecipientKind, StoreError> {
+    let kind = RecipientKind::ALL.into_iter().find(|kind| kind.as_str() == name);
+    kind.ok_or_else(|| StoreError::unexpected("a recipient is of no known kind"))
+}
+
+pub(super) fn read_pending(mut row: Row) -> Result<PendingMessage, StoreError> {
+    Ok(PendingMessage { message_id: row.parsed()?, from: row.address()?, created_at: row.time()? })
+}

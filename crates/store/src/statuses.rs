@@ -1,0 +1,119 @@
+//! The rule of the statuses, as SQL.
+//!
+//! `mailapi_model` says what the rule is (`RecipientStatus::after`, `overall`); here it stands as guarded updates, so
+//! that an event and the end of a submission may arrive in either order, on different machines. A property test holds
+//! the two together.
+
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, Outcome, Reply, Timestamp};
+
+use crate::db::Stmt;
+
+/// The rows of one recipient of the message `$1`.
+const OF_RECIPIENT: &str = "sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) AND email = $2";
+
+const OPEN: &str = "status IN ('pending', 'submitted', 'deferred')";
+
+/// Takes the lock of the message's row, so that two writers compute the overall status one after the other. Where one
+/// connection writes at a time it changes nothing.
+pub(crate) fn lock(message_id: MessageId) -> Stmt {
+    Stmt::new("UPDATE sent_messages SET recipient_count = recipient_count WHERE message_id = $1").bind(message_id)
+}
+
+/// Moves one recipient by one event; touches no row when the event changes nothing.
+pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
+    let statement = match event.outcome {
+        Outcome::Sent => Stmt::new(format!(
+            "UPDATE sent_recipients SET status = 'sent', dsn = $3, smtp_response = NULL, delivered_at = $5, \
+             last_attempt_at = $5 WHERE {OF_RECIPIENT} AND {OPEN}"
+        )),
+        Outcome::Deferred => Stmt::new(format!(
+            "UPDATE sent_recipients SET status = 'deferred', dsn = $3, smtp_response = $4, attempts = attempts + 1, \
+             last_attempt_at = $5 WHERE {OF_RECIPIENT} AND {OPEN}"
+        )),
+        Outcome::Bounced | Outcome::Expired => Stmt::new(format!(
+            "UPDATE sent_recipients SET status = 'bounced', dsn = $3, smtp_response = $4, bounced_at = $5, \
+             last_attempt_at = $5 WHERE {OF_RECIPIENT} AND ({OPEN} OR ($6 AND status = 'sent'))"
+        )),
+    };
+    statement
+        .bind(message_id)
+        .bind(&event.recipient)
+        .bind(event.dsn)
+        .bind(event.response.as_str())
+        .bind(event.at)
+        .bind(event.evidence == Evidence::ReturnedMail)
+}
+
+/// Notes that the mail server took the message: whoever is still pending is on the way now.
+pub(crate) fn after_submission(message_id: MessageId) -> Stmt {
+    Stmt::new(
+        "UPDATE sent_recipients SET status = 'submitted' \
+         WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) AND status = 'pending'",
+    )
+    .bind(message_id)
+}
+
+/// Notes that the mail server did not take one recipient of a message that it took, or of one that it did not take
+/// (`whole` tells).
+pub(crate) fn after_refusal(
+    message_id: MessageId,
+    recipient: &EmailAddress,
+    reply: &Reply,
+    at: Timestamp,
+    whole: WholeMessage,
+) -> Stmt {
+    let status = match whole {
+        WholeMessage::Taken => "status = 'bounced', bounced_at = $5",
+        WholeMessage::Failed => "status = 'failed'",
+    };
+    Stmt::new(format!(
+        "UPDATE sent_recipients SET {status}, refused = TRUE, dsn = $3, smtp_response = $4, last_attempt_at = $5 \
+         WHERE {OF_RECIPIENT} AND {OPEN}"
+    ))
+    .bind(message_id)
+    .bind(recipient)
+    .bind(reply.enhanced)
+    .bind(reply.to_string())
+    .bind(at)
+}
+
+/// What became of the message around a refused recipient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WholeMessage {
+    /// The mail server took it for the others.
+    Taken,
+    /// The mail server did not take it.
+    Failed,
+}
+
+/// Notes that the mail server did not take the message: nobody who is still pending will get it.
+pub(crate) fn after_failure(message_id: MessageId, reason: &str, reply: Option<&Reply>, at: Timestamp) -> Stmt {
+    Stmt::new(
+        "UPDATE sent_recipients SET status = 'failed', refused = $2, dsn = $3, smtp_response = $4, \
+         last_attempt_at = $5 \
+         WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) AND status = 'pending'",
+    )
+    .bind(message_id)
+    .bind(reply.is_some())
+    .bind(reply.and_then(|reply| reply.enhanced))
+    .bind(reply.map_or_else(|| reason.to_owned(), Reply::to_string))
+    .bind(at)
+}
+
+/// Computes the message's overall status from its recipients; touches no row when it stays.
+pub(crate) fn recompute(message_id: MessageId) -> Stmt {
+    Stmt::new(
+        "UPDATE sent_messages SET status = whole.status FROM (\
+           SELECT sent_id, CASE \
+             WHEN COUNT(*) = SUM(CASE WHEN status = 'pending' THEN 1 ELSE 0 END) THEN 'pending' \
+             WHEN SUM(CASE WHEN status IN ('pending', 'submitted', 'deferred') THEN 1 ELSE 0 END) > 0 THEN 'submitted' \
+             WHEN COUNT(*) = SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) THEN 'sent' \
+             WHEN COUNT(*) = SUM(CASE WHEN status = 'failed' THEN 1 ELSE 0 END) THEN 'failed' \
+             WHEN SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) > 0 THEN 'partial' \
+             ELSE 'bounced' END AS status \
+           FROM sent_recipients WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) \
+           GROUP BY sent_id) AS whole \
+         WHERE sent_messages.id = whole.sent_id AND sent_messages.status <> whole.status",
+    )
+    .bind(message_id)
+}

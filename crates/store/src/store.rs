@@ -1,0 +1,106 @@
+//! The store as a whole.
+
+use mailapi_model::Timestamp;
+use tokio::sync::watch;
+
+use crate::db::{Db, Stmt};
+use crate::sqlite::{Migration, Sqlite};
+use crate::{Accounts, DeliveryLog, DkimKeys, Domains, Permissions, Sent, StoreError, Tokens};
+
+/// The store's tables on SQLite; a migration that was released never changes.
+const SQLITE_MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("../migrations/sqlite/0001_accounts.sql") },
+    Migration { version: 2, sql: include_str!("../migrations/sqlite/0002_mail.sql") },
+];
+
+/// Under this name the versions of the store's own tables are recorded.
+const COMPONENT: &str = "store";
+
+/// Accounts, domains, tokens, permissions, sent mail and delivery events. Clones share one database.
+#[derive(Debug, Clone)]
+pub struct Store {
+    db: Db,
+}
+
+impl Store {
+    /// A store in a SQLite file.
+    #[must_use]
+    pub const fn on_sqlite(engine: Sqlite) -> Self {
+        Self { db: Db::Sqlite(engine) }
+    }
+
+    /// Brings the tables up to date; answers how many migrations were applied.
+    ///
+    /// # Errors
+    /// [`StoreError::NewerSchema`] when a newer program has used this database.
+    pub async fn migrate(&self, now: Timestamp) -> Result<usize, StoreError> {
+        match &self.db {
+            Db::Sqlite(engine) => engine.migrate(COMPONENT, SQLITE_MIGRATIONS, now).await,
+        }
+    }
+
+    /// Asks the database something trivial, to see that it answers.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.db.query(Stmt::new("SELECT 1")).await.map(drop)
+    }
+
+    /// Counts the changes that other processes made; whoever caches rows drops them when it grows.
+    #[must_use]
+    pub fn foreign_changes(&self) -> watch::Receiver<u64> {
+        match &self.db {
+            Db::Sqlite(engine) => engine.foreign_changes(),
+        }
+    }
+
+    /// Writes what waits and closes the database, for all clones.
+    pub async fn close(&self) {
+        match &self.db {
+            Db::Sqlite(engine) => engine.close().await,
+        }
+    }
+
+    /// The domains.
+    #[must_use]
+    pub const fn domains(&self) -> Domains<'_> {
+        Domains(&self.db)
+    }
+
+    /// The DKIM keys.
+    #[must_use]
+    pub const fn dkim_keys(&self) -> DkimKeys<'_> {
+        DkimKeys(&self.db)
+    }
+
+    /// The accounts.
+    #[must_use]
+    pub const fn accounts(&self) -> Accounts<'_> {
+        Accounts(&self.db)
+    }
+
+    /// The tokens.
+    #[must_use]
+    pub const fn tokens(&self) -> Tokens<'_> {
+        Tokens(&self.db)
+    }
+
+    /// The permissions.
+    #[must_use]
+    pub const fn permissions(&self) -> Permissions<'_> {
+        Permissions(&self.db)
+    }
+
+    /// The sent messages.
+    #[must_use]
+    pub const fn sent(&self) -> Sent<'_> {
+        Sent(&self.db)
+    }
+
+    /// The delivery log.
+    #[must_use]
+    pub const fn delivery_log(&self) -> DeliveryLog<'_> {
+        DeliveryLog(&self.db)
+    }
+}

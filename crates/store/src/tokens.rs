@@ -1,0 +1,195 @@
+//! API tokens and session tokens.
+
+use mailapi_model::{EmailAddress, Listed, NewToken, Page, StoredToken, Timestamp, TokenHash, TokenId, TokenRecord};
+
+use crate::StoreError;
+use crate::db::{Db, Filter, List, Row, Stmt, exactly_one};
+
+/// The tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct Tokens<'a>(pub(crate) &'a Db);
+
+/// Which tokens to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenFilter {
+    /// Only those of this mailbox.
+    pub email: Option<EmailAddress>,
+}
+
+/// What is to change of a token; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenChange {
+    /// A new name.
+    pub name: Option<String>,
+    /// Whether it works.
+    pub is_active: Option<bool>,
+    /// A new end; the inner `None` lets it work until it is revoked.
+    pub expires_at: Option<Option<Timestamp>>,
+}
+
+const COLUMNS: &str = "id, prefix, kind, email, email_given, name, is_active, is_session, created_at, last_used_at, \
+                       expires_at";
+
+const TOKENS: List = List { table: "tokens", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
+
+/// An admin's API token that works at the time `$1`.
+const ADMIN_THAT_WORKS: &str = "kind = 'admin' AND NOT is_removed AND is_active AND NOT is_session \
+                                AND (expires_at IS NULL OR expires_at > $1)";
+
+impl Tokens<'_> {
+    /// Adds a token and gives it its number.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when there is a token of this value.
+    pub async fn insert(&self, token: &NewToken) -> Result<TokenId, StoreError> {
+        let effect = self.0.execute(insert_token(token)).await?;
+        Ok(TokenId(exactly_one(effect.rows)?.int()?))
+    }
+
+    /// The token whose value has this hash, also when it no longer works.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn by_hash(&self, hash: &TokenHash) -> Result<Option<StoredToken>, StoreError> {
+        let sql = "SELECT id, prefix, kind, tokens.email, tokens.email_given, tokens.name, is_active, is_session, \
+                   tokens.created_at, last_used_at, expires_at, \
+                   CASE WHEN tokens.email IS NULL THEN TRUE ELSE COALESCE(accounts.active, FALSE) END \
+                   FROM tokens LEFT JOIN accounts ON accounts.email = tokens.email WHERE hash = $1";
+        let row = self.0.first(Stmt::new(sql).bind(&hash.as_bytes()[..])).await?;
+        row.map(read_stored).transpose()
+    }
+
+    /// The token of this number.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn get(&self, id: TokenId) -> Result<Option<TokenRecord>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM tokens WHERE id = $1 AND NOT is_removed");
+        self.0.first(Stmt::new(sql).bind(id)).await?.map(|mut row| read_token(&mut row)).transpose()
+    }
+
+    /// A page of the tokens, newest first; those of deleted accounts are not among them.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn list(&self, filter: &TokenFilter, page: Page) -> Result<Listed<TokenRecord>, StoreError> {
+        TOKENS.page(self.0, conditions(filter), page, |mut row| read_token(&mut row)).await
+    }
+
+    /// Changes a token; whether there is one.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn update(&self, id: TokenId, change: &TokenChange) -> Result<bool, StoreError> {
+        let statement = Stmt::new(
+            "UPDATE tokens SET name = COALESCE(CAST($2 AS TEXT), name), \
+             is_active = COALESCE(CAST($3 AS BOOLEAN), is_active), \
+             expires_at = CASE WHEN $4 THEN CAST($5 AS BIGINT) ELSE expires_at END \
+             WHERE id = $1 AND NOT is_removed",
+        )
+        .bind(id)
+        .bind(change.name.clone())
+        .bind(change.is_active)
+        .bind(change.expires_at.is_some())
+        .bind(change.expires_at.flatten());
+        Ok(self.0.execute(statement).await?.touched > 0)
+    }
+
+    /// Switches a token off; whether it was on.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn revoke(&self, id: TokenId) -> Result<bool, StoreError> {
+        let sql = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_active";
+        Ok(self.0.execute(Stmt::new(sql).bind(id)).await?.touched > 0)
+    }
+
+    /// Switches a token off unless it is the last API token of an admin that works at `now`; whether it is off now
+    /// by this call.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn revoke_but_last_admin(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = format!(
+            "UPDATE tokens SET is_active = FALSE WHERE id = $2 AND is_active AND (NOT ({ADMIN_THAT_WORKS}) \
+             OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $2 AND {ADMIN_THAT_WORKS}))"
+        );
+        Ok(self.0.execute(Stmt::new(sql).bind(now).bind(id)).await?.touched > 0)
+    }
+
+    /// Ends every session of a mailbox; how many there were.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn end_sessions(&self, email: &EmailAddress) -> Result<u64, StoreError> {
+        let sql = "UPDATE tokens SET is_active = FALSE \
+                   WHERE email = $1 AND NOT is_removed AND is_session AND is_active";
+        Ok(self.0.execute(Stmt::new(sql).bind(email)).await?.touched)
+    }
+
+    /// Notes when tokens were last used. An earlier time never replaces a later one.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn touch_many(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
+        let sql = "UPDATE tokens SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+        // Always in the same order, so that two nodes never wait for each other.
+        let mut uses = uses.to_vec();
+        uses.sort_unstable();
+        self.0.batch(uses.into_iter().map(|(id, at)| Stmt::new(sql).bind(id).bind(at)).collect()).await.map(drop)
+    }
+
+    /// How many API tokens of admins work at `now`.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn count_active_admin(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let sql = format!("SELECT COUNT(*) FROM tokens WHERE {ADMIN_THAT_WORKS}");
+        exactly_one(self.0.query(Stmt::new(sql).bind(now)).await?)?.unsigned()
+    }
+}
+
+fn insert_token(token: &NewToken) -> Stmt {
+    Stmt::new(
+        "INSERT INTO tokens (hash, prefix, kind, email, email_given, name, is_active, is_session, is_removed, \
+         created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, FALSE, $8, $9) RETURNING id",
+    )
+    .bind(&token.hash.as_bytes()[..])
+    .bind(token.prefix.as_str())
+    .bind(token.kind)
+    .bind(token.email.as_ref())
+    .bind(token.email.as_ref().and_then(EmailAddress::given))
+    .bind(token.name.as_str())
+    .bind(token.is_session)
+    .bind(token.created_at)
+    .bind(token.expires_at)
+}
+
+/// Ends the tokens of accounts that are about to be deleted. Their hashes stay, so that the holder of one is told that
+/// it has ended, and an account that is later made under the same address does not revive them.
+pub(crate) fn remove_tokens(whose: &str) -> Stmt {
+    Stmt::new(format!("UPDATE tokens SET is_active = FALSE, is_removed = TRUE, name = '' WHERE {whose}"))
+}
+
+fn conditions(filter: &TokenFilter) -> Filter {
+    Filter::all().only("NOT is_removed").when("email = ?", filter.email.as_ref())
+}
+
+fn read_token(row: &mut Row) -> Result<TokenRecord, StoreError> {
+    Ok(TokenRecord {
+        id: TokenId(row.int()?),
+        prefix: row.text()?,
+        kind: row.parsed()?,
+        email: row.address_or_null()?,
+        name: row.text()?,
+        is_active: row.bool()?,
+        is_session: row.bool()?,
+        created_at: row.time()?,
+        last_used_at: row.time_or_null()?,
+        expires_at: row.time_or_null()?,
+    })
+}
+
+fn read_stored(mut row: Row) -> Result<StoredToken, StoreError> {
+    Ok(StoredToken { record: read_token(&mut row)?, owner_active: row.bool()? })
+}

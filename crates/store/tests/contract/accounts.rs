@@ -1,0 +1,150 @@
+use mailapi_model::{AccountChange, Permission, Secret, TokenKind};
+use mailapi_store::{AccountFilter, NewGrant, StoreError, TokenFilter};
+
+use crate::engines::{add_account, at, domain, email, new_account, on_every_engine, page};
+use crate::tokens::new_token;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_needs_its_domain_and_is_there_once() {
+    on_every_engine(async |store| {
+        let orphan = store.accounts().insert(&new_account("ann@example.org", 0)).await.unwrap_err();
+        assert_eq!(orphan, StoreError::Reference);
+        add_account(store, "ann@example.org", 0).await;
+        let twice = store.accounts().insert(&new_account("ANN@example.ORG", 1)).await.unwrap_err();
+        assert!(twice.is_conflict());
+        assert!(!format!("{twice:?} {twice}").contains("SHA512"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_follow_the_password_and_the_active_flag() {
+    on_every_engine(async |store| {
+        let ann = email("ann@example.org");
+        assert!(store.accounts().credentials(&ann).await.unwrap().is_none());
+        assert_eq!(store.accounts().set_active(&ann, false, at(1)).await, Ok(false));
+        let new_hash = Secret::new("{SHA512-CRYPT}$6$other".to_owned());
+        assert_eq!(store.accounts().set_password_hash(&ann, &new_hash, at(1)).await, Ok(false));
+
+        add_account(store, "ann@example.org", 0).await;
+        assert_eq!(store.accounts().set_password_hash(&ann, &new_hash, at(1)).await, Ok(true));
+        assert_eq!(store.accounts().set_active(&ann, false, at(2)).await, Ok(true));
+        store.accounts().touch_login(&ann, at(3)).await.unwrap();
+
+        let credentials = store.accounts().credentials(&ann).await.unwrap().unwrap();
+        assert_eq!(credentials.password_hash.expose(), "{SHA512-CRYPT}$6$other");
+        assert!(!credentials.active);
+        let account = store.accounts().get(&ann).await.unwrap().unwrap();
+        assert_eq!((account.updated_at, account.last_login_at), (at(2), Some(at(3))));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_changes_only_what_it_names() {
+    on_every_engine(async |store| {
+        let ann = email("ann@example.org");
+        add_account(store, "ann@example.org", 0).await;
+        let quota = AccountChange { name: None, quota_bytes: Some(Some(1 << 40)) };
+        assert_eq!(store.accounts().update(&email("no@example.org"), &quota, at(1)).await, Ok(false));
+        assert_eq!(store.accounts().update(&ann, &quota, at(1)).await, Ok(true));
+        let account = store.accounts().get(&ann).await.unwrap().unwrap();
+        assert_eq!((account.name.as_str(), account.quota_bytes), ("Name of ann", Some(1 << 40)));
+
+        let lifted = AccountChange { name: Some("Ann Lee".to_owned()), quota_bytes: Some(None) };
+        assert_eq!(store.accounts().update(&ann, &lifted, at(2)).await, Ok(true));
+        let account = store.accounts().get(&ann).await.unwrap().unwrap();
+        assert_eq!((account.name.as_str(), account.quota_bytes, account.updated_at), ("Ann Lee", None, at(2)));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_account_takes_its_permissions_along_and_ends_its_tokens_for_good() {
+    on_every_engine(async |store| {
+        let ann = email("ann@example.org");
+        add_account(store, "ann@example.org", 0).await;
+        add_account(store, "bob@example.org", 0).await;
+        let of_ann = new_token(1, TokenKind::User, Some("ann@example.org"));
+        let of_bob = new_token(2, TokenKind::User, Some("bob@example.org"));
+        store.tokens().insert(&of_ann).await.unwrap();
+        store.tokens().insert(&of_bob).await.unwrap();
+        let grant = NewGrant {
+            email: ann.clone(),
+            domain: domain("example.org"),
+            permissions: Permission::ALL.to_vec(),
+            granted_by: "root".to_owned(),
+            granted_at: at(1),
+        };
+        store.permissions().grant(&grant).await.unwrap();
+
+        assert_eq!(store.accounts().delete(&ann).await, Ok(true));
+        assert_eq!(store.accounts().delete(&ann).await, Ok(false));
+        assert_eq!(store.permissions().of(&ann).await, Ok(vec![]));
+        assert_eq!(store.tokens().list(&TokenFilter::default(), page(50, 0)).await.unwrap().total, 1);
+
+        // A new account of the same name inherits nothing.
+        add_account(store, "ann@example.org", 5).await;
+        let ended = store.tokens().by_hash(&of_ann.hash).await.unwrap().unwrap();
+        assert!(!ended.record.is_active, "still known, so that its holder learns that it has ended");
+        let revived = mailapi_store::TokenChange { is_active: Some(true), ..Default::default() };
+        assert_eq!(store.tokens().update(ended.record.id, &revived).await, Ok(false));
+        assert!(store.tokens().by_hash(&of_bob.hash).await.unwrap().unwrap().record.is_active);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_show_what_is_asked_for_and_hide_what_must_not_be_seen() {
+    on_every_engine(async |store| {
+        for (n, address) in
+            ["root@example.org", "ann@example.org", "bob@example.net", "ann_b@example.org"].iter().enumerate()
+        {
+            add_account(store, address, i64::try_from(n).unwrap()).await;
+        }
+        let renamed = AccountChange { name: Some("JÜRGEN 100%".to_owned()), quota_bytes: None };
+        store.accounts().update(&email("bob@example.net"), &renamed, at(9)).await.unwrap();
+        store.accounts().set_active(&email("ann@example.org"), false, at(9)).await.unwrap();
+
+        let shown = async |filter: AccountFilter| {
+            let listed = store.accounts().list(&filter, page(50, 0)).await.unwrap();
+            assert_eq!(listed.total, u64::try_from(listed.items.len()).unwrap());
+            listed.items.into_iter().map(|account| account.email.to_string()).collect::<Vec<_>>()
+        };
+        let all = AccountFilter::default;
+        let q = |text: &str| AccountFilter { q: Some(text.to_owned()), ..all() };
+        assert_eq!(shown(all()).await, ["ann_b@example.org", "bob@example.net", "ann@example.org", "root@example.org"]);
+        let hidden = AccountFilter {
+            domains: Some(vec![domain("example.org")]),
+            hide: vec![email("root@example.org")],
+            ..all()
+        };
+        assert_eq!(shown(hidden).await, ["ann_b@example.org", "ann@example.org"]);
+        assert_eq!(shown(AccountFilter { active: Some(false), ..all() }).await, ["ann@example.org"]);
+        assert_eq!(shown(AccountFilter { domains: Some(vec![]), ..all() }).await, [""; 0]);
+        assert_eq!(shown(q("jürg")).await, ["bob@example.net"]);
+        assert_eq!(shown(q("0%")).await, ["bob@example.net"]);
+        assert_eq!(shown(q("ANN_")).await, ["ann_b@example.org"], "the underscore is no wildcard");
+        assert_eq!(shown(q("\\")).await, [""; 0]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_addresses_are_reached_piece_by_piece() {
+    on_every_engine(async |store| {
+        for n in 0..7 {
+            add_account(store, &format!("user{n}@example.org"), 0).await;
+        }
+        let mut seen = Vec::new();
+        loop {
+            let piece = store.accounts().all_addresses(seen.last(), 3).await.unwrap();
+            if piece.is_empty() {
+                break;
+            }
+            seen.extend(piece);
+        }
+        assert_eq!(seen, (0..7).map(|n| email(&format!("user{n}@example.org"))).collect::<Vec<_>>());
+    })
+    .await;
+}

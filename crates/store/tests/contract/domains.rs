@@ -1,0 +1,144 @@
+use mailapi_store::{DomainChange, DomainDeleted, DomainFilter, NewGrant, StoreError};
+
+use crate::engines::{add_account, at, dkim_key, domain, email, new_domain, on_every_engine, page};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_is_there_once() {
+    on_every_engine(async |store| {
+        store.domains().insert(&new_domain("example.org", 0), Some(&dkim_key("m1"))).await.unwrap();
+        let again = store.domains().insert(&new_domain("EXAMPLE.org", 1), Some(&dkim_key("m2"))).await.unwrap_err();
+        assert!(again.is_conflict(), "{again}");
+        assert!(!format!("{again:?}").contains("private"));
+        let current = store.dkim_keys().current(&domain("example.org")).await.unwrap().unwrap();
+        assert_eq!(current.selector, "m1", "the refused one left no key behind");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_with_accounts_goes_only_by_force_and_takes_them_along() {
+    on_every_engine(async |store| {
+        add_account(store, "ann@example.org", 0).await;
+        add_account(store, "bob@example.net", 0).await;
+        let grant = NewGrant {
+            email: email("bob@example.net"),
+            domain: domain("example.org"),
+            permissions: vec![mailapi_model::Permission::ViewStats],
+            granted_by: "root".to_owned(),
+            granted_at: at(1),
+        };
+        store.permissions().grant(&grant).await.unwrap();
+        let name = domain("example.org");
+
+        assert_eq!(store.domains().delete(&domain("nowhere.org"), true).await, Ok(DomainDeleted::Missing));
+        assert_eq!(store.domains().delete(&name, false).await, Ok(DomainDeleted::NotEmpty));
+        assert!(store.accounts().get(&email("ann@example.org")).await.unwrap().is_some());
+
+        assert_eq!(store.domains().delete(&name, true).await, Ok(DomainDeleted::Gone));
+        assert_eq!(store.domains().get(&name).await, Ok(None));
+        assert_eq!(store.accounts().get(&email("ann@example.org")).await, Ok(None));
+        assert_eq!(store.permissions().of(&email("bob@example.net")).await, Ok(vec![]));
+        assert_eq!(store.domains().all_names().await, Ok(vec![domain("example.net")]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pending_domain_is_approved_and_signs_with_its_first_key() {
+    on_every_engine(async |store| {
+        let mut pending = new_domain("bücher.example", 0);
+        pending.active = false;
+        pending.creator_email = Some(email("ann@bücher.example"));
+        store.domains().insert(&pending, None).await.unwrap();
+        store.domains().insert(&new_domain("example.org", 1), None).await.unwrap();
+
+        let only_pending = DomainFilter { pending: true, ..DomainFilter::default() };
+        let listed = store.domains().list(&only_pending, page(50, 0)).await.unwrap();
+        assert_eq!((listed.total, listed.items[0].name.shown()), (1, "bücher.example"));
+        assert_eq!(listed.items[0].creator_email.as_ref().unwrap().shown(), "ann@bücher.example");
+        assert_eq!(listed.items[0].dkim_selector, None);
+
+        assert_eq!(store.domains().approve(&domain("nowhere.org"), &dkim_key("m1")).await, Ok(false));
+        assert_eq!(store.domains().approve(&pending.name, &dkim_key("m1")).await, Ok(true));
+        assert_eq!(store.domains().approve(&pending.name, &dkim_key("m2")).await, Ok(true));
+        let approved = store.domains().get(&pending.name).await.unwrap().unwrap();
+        assert!(approved.active);
+        assert_eq!(approved.dkim_selector.as_deref(), Some("m1"), "a second approval makes no second key");
+        assert_eq!(store.domains().list(&only_pending, page(50, 0)).await.unwrap().total, 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_key_waits_until_it_may_sign() {
+    on_every_engine(async |store| {
+        let name = domain("example.org");
+        let orphan = store.dkim_keys().insert(&name, &dkim_key("m1")).await.unwrap_err();
+        assert_eq!(orphan, StoreError::Reference);
+        store.domains().insert(&new_domain("example.org", 0), Some(&dkim_key("m1"))).await.unwrap();
+        store.dkim_keys().insert(&name, &dkim_key("m2")).await.unwrap();
+        assert!(store.dkim_keys().insert(&name, &dkim_key("m2")).await.unwrap_err().is_conflict());
+
+        let current = store.dkim_keys().current(&name).await.unwrap().unwrap();
+        let newest = store.dkim_keys().newest(&name).await.unwrap().unwrap();
+        assert_eq!((current.selector.as_str(), newest.selector.as_str()), ("m1", "m2"));
+        assert_eq!(current.private_key.expose(), b"private");
+
+        assert_eq!(store.dkim_keys().sign_with(&name, "m3", at(5)).await, Ok(false));
+        assert_eq!(store.dkim_keys().sign_with(&name, "m2", at(5)).await, Ok(true));
+        assert_eq!(store.dkim_keys().current(&name).await.unwrap().unwrap().selector, "m2");
+        assert_eq!(store.domains().get(&name).await.unwrap().unwrap().dkim_selector.as_deref(), Some("m2"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_changes_only_what_it_names() {
+    on_every_engine(async |store| {
+        let name = domain("example.org");
+        let mut new = new_domain("example.org", 0);
+        new.description = Some("ours".to_owned());
+        store.domains().insert(&new, None).await.unwrap();
+        assert_eq!(store.domains().update(&domain("nowhere.org"), &DomainChange::default()).await, Ok(false));
+
+        let off = DomainChange { active: Some(false), description: None };
+        assert_eq!(store.domains().update(&name, &off).await, Ok(true));
+        let changed = store.domains().get(&name).await.unwrap().unwrap();
+        assert_eq!((changed.active, changed.description.as_deref()), (false, Some("ours")));
+
+        let bare = DomainChange { active: None, description: Some(None) };
+        assert_eq!(store.domains().update(&name, &bare).await, Ok(true));
+        assert_eq!(store.domains().set_verified(&name, Some(at(7))).await, Ok(true));
+        let changed = store.domains().get(&name).await.unwrap().unwrap();
+        assert_eq!((changed.active, changed.description, changed.verified_at), (false, None, Some(at(7))));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_are_newest_first_and_never_overlap() {
+    on_every_engine(async |store| {
+        for n in 0..7 {
+            // All at the same moment: the name decides.
+            store.domains().insert(&new_domain(&format!("d{n}.example"), 0), None).await.unwrap();
+        }
+        add_account(store, "ann@d3.example", 0).await;
+        let mut seen = Vec::new();
+        for offset in [0, 3, 6, 9] {
+            let listed = store.domains().list(&DomainFilter::default(), page(3, offset)).await.unwrap();
+            assert_eq!(listed.total, 7);
+            seen.extend(listed.items.into_iter().map(|domain| (domain.name.to_string(), domain.user_count)));
+        }
+        let expected: Vec<_> = (0..7).rev().map(|n| (format!("d{n}.example"), u64::from(n == 3))).collect();
+        assert_eq!(seen, expected);
+
+        let only = |names: &[&str]| DomainFilter {
+            only: Some(names.iter().map(|name| domain(name)).collect()),
+            pending: false,
+        };
+        let some = store.domains().list(&only(&["d1.example", "d5.example", "x.example"]), page(50, 0)).await.unwrap();
+        assert_eq!(some.total, 2);
+        assert_eq!(store.domains().list(&only(&[]), page(50, 0)).await.unwrap().total, 0);
+    })
+    .await;
+}

@@ -1,0 +1,127 @@
+//! The engines, and the things that stories begin with.
+
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use mailapi_model::{
+    DkimAlgorithm, DkimKey, DomainName, EmailAddress, Entropy, MessageId, NewAccount, NewDomain, Page, Secret,
+    Timestamp,
+};
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_store::{Idempotency, NewSent, Store};
+use tempfile::TempDir;
+
+/// Runs a story on a fresh store of each engine.
+pub(crate) async fn on_every_engine(story: impl AsyncFn(&Store)) {
+    for engine in [Engine::sqlite()] {
+        engine.store.migrate(at(0)).await.unwrap();
+        story(&engine.store).await;
+        engine.store.close().await;
+    }
+}
+
+pub(crate) struct Engine {
+    pub(crate) store: Store,
+    _folder: TempDir,
+}
+
+impl Engine {
+    pub(crate) fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Sqlite::open(&folder.path().join("mailapi.db"), SqliteSettings::default()).unwrap();
+        Self { store: Store::on_sqlite(engine), _folder: folder }
+    }
+}
+
+/// The story's clock: so many seconds after its beginning.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_seconds(1_763_633_730 + seconds)
+}
+
+pub(crate) fn parse<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+pub(crate) fn email(text: &str) -> EmailAddress {
+    parse(text)
+}
+
+pub(crate) fn domain(text: &str) -> DomainName {
+    parse(text)
+}
+
+pub(crate) fn page(limit: u32, offset: u64) -> Page {
+    Page::new(limit, offset)
+}
+
+/// Fills with the digits of a number, so that each number has its own identifier.
+struct Numbered(u64);
+impl Entropy for Numbered {
+    fn fill(&self, buffer: &mut [u8]) {
+        for (byte, digit) in buffer.iter_mut().zip(self.0.to_be_bytes().iter().cycle()) {
+            *byte = *digit;
+        }
+    }
+}
+
+pub(crate) fn message_id(number: u64) -> MessageId {
+    MessageId::random(&Numbered(number))
+}
+
+pub(crate) fn new_domain(name: &str, created: i64) -> NewDomain {
+    NewDomain { name: domain(name), active: true, description: None, creator_email: None, created_at: at(created) }
+}
+
+pub(crate) fn dkim_key(selector: &str) -> DkimKey {
+    DkimKey {
+        selector: selector.to_owned(),
+        algorithm: DkimAlgorithm::Rsa2048,
+        private_key: Secret::new(b"private".to_vec()),
+        public_key: "MIIB".to_owned(),
+        created_at: at(0),
+    }
+}
+
+pub(crate) fn new_account(address: &str, created: i64) -> NewAccount {
+    NewAccount {
+        email: email(address),
+        name: format!("Name of {}", email(address).local()),
+        password_hash: Secret::new("{SHA512-CRYPT}$6$salt$hash".to_owned()),
+        quota_bytes: None,
+        created_at: at(created),
+    }
+}
+
+pub(crate) async fn add_account(store: &Store, address: &str, created: i64) {
+    let domain = email(address).domain();
+    if store.domains().get(&domain).await.unwrap().is_none() {
+        store.domains().insert(&new_domain(domain.as_str(), created), None).await.unwrap();
+    }
+    store.accounts().insert(&new_account(address, created)).await.unwrap();
+}
+
+/// A message from ann@example.org to these, named by its number.
+pub(crate) fn new_sent(number: u64, recipients: &[&str]) -> NewSent {
+    let to: Vec<EmailAddress> = recipients.iter().map(|address| email(address)).collect();
+    NewSent {
+        message_id: message_id(number),
+        token_id: None,
+        mailbox: Some(email("ann@example.org")),
+        from: email("ann@example.org"),
+        recipients: to.iter().map(|address| (address.clone(), mailapi_model::RecipientKind::To)).collect(),
+        recipient_count: to.len(),
+        to,
+        subject: format!("Message {number}"),
+        created_at: at(i64::try_from(number).unwrap()),
+        idempotency: None,
+    }
+}
+
+pub(crate) fn named_request(key: &str, body: &str) -> Idempotency {
+    Idempotency {
+        token_id: mailapi_model::TokenId(1),
+        key: key.to_owned(),
+        body_hash: body.as_bytes().to_vec(),
+        expires_at: at(86_400),
+    }
+}

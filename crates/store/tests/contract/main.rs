@@ -1,0 +1,10 @@
+//! What the store promises, told once and held on every engine.
+
+mod accounts;
+mod delivery_log;
+mod domains;
+mod engines;
+mod permissions;
+mod sent;
+mod statuses;
+mod tokens;

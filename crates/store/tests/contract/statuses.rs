@@ -1,0 +1,154 @@
+//! The rule of the statuses stands twice, in the model and as SQL: whatever happens in whatever order, both say the
+//! same.
+
+use mailapi_model::{
+    DeliveryEvent, EmailAddress, Evidence, FeedCursor, Outcome, QueueId, RecipientStatus, Reply, overall,
+};
+use mailapi_store::{SentRecord, Store};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::delivery_log::{cursor, event};
+use crate::engines::{Engine, at, email, message_id, new_sent};
+
+const RECIPIENTS: [&str; 3] = ["one@example.net", "two@example.net", "three@example.net"];
+const REFUSED: &str = "refused@example.net";
+
+/// What happens to one message.
+#[derive(Debug, Clone)]
+struct Story {
+    events: Vec<(usize, Outcome, Evidence)>,
+    /// How many events arrive before the end of the submission is stored; more than there are: never.
+    submitted_after: usize,
+    with_refusal: bool,
+    /// How many events are appended at once.
+    batch: usize,
+}
+
+fn stories() -> impl Strategy<Value = Story> {
+    let evidence = prop_oneof![3 => Just(Evidence::MailServer), 1 => Just(Evidence::ReturnedMail)];
+    let outcome = prop::sample::select(Outcome::ALL.to_vec());
+    let events = prop::collection::vec((0..RECIPIENTS.len(), outcome, evidence), 0..10);
+    (events, 0_usize..12, any::<bool>(), 1_usize..4).prop_map(|(events, submitted_after, with_refusal, batch)| Story {
+        events,
+        submitted_after,
+        with_refusal,
+        batch,
+    })
+}
+
+impl Story {
+    fn was_submitted(&self) -> bool {
+        self.submitted_after <= self.events.len()
+    }
+
+    /// What the model says of it.
+    fn told_by_the_model(&self) -> Vec<RecipientStatus> {
+        let mut states = vec![RecipientStatus::Pending; RECIPIENTS.len() + usize::from(self.with_refusal)];
+        for step in 0..=self.events.len() {
+            if step == self.submitted_after {
+                for state in states.iter_mut().filter(|state| **state == RecipientStatus::Pending) {
+                    *state = RecipientStatus::Submitted;
+                }
+                if self.with_refusal {
+                    states[RECIPIENTS.len()] = RecipientStatus::Bounced;
+                }
+            }
+            if let Some((who, outcome, evidence)) = self.events.get(step) {
+                states[*who] = states[*who].after(*outcome, *evidence);
+            }
+        }
+        states
+    }
+}
+
+/// Plays stories on one store, each with messages of its own.
+struct Player {
+    store: Store,
+    last_message: u64,
+    place: u64,
+}
+
+impl Player {
+    fn next_cursor(&mut self) -> (FeedCursor, FeedCursor) {
+        self.place += 1;
+        let from = if self.place == 1 { String::new() } else { (self.place - 1).to_string() };
+        (cursor(&from), cursor(&self.place.to_string()))
+    }
+
+    async fn begin(&mut self, story: &Story) -> u64 {
+        self.last_message += 1;
+        let mut recipients = RECIPIENTS.to_vec();
+        recipients.extend(story.with_refusal.then_some(REFUSED));
+        self.store.sent().begin(&new_sent(self.last_message, &recipients)).await.unwrap();
+        self.last_message
+    }
+
+    async fn submit(&self, number: u64, story: &Story) {
+        let reply = Reply { code: 550, enhanced: None, text: "no".to_owned() };
+        let refused: Vec<(EmailAddress, Reply)> =
+            story.with_refusal.then(|| (email(REFUSED), reply)).into_iter().collect();
+        self.store.sent().submitted(message_id(number), &QueueId("Q".to_owned()), at(1), &refused).await.unwrap();
+    }
+
+    async fn append(&mut self, number: u64, story: &Story, range: std::ops::Range<usize>) {
+        let events: Vec<DeliveryEvent> = range
+            .map(|step| {
+                let (who, outcome, evidence) = story.events[step];
+                let seconds = 10 + i64::try_from(step).unwrap();
+                DeliveryEvent { evidence, ..event(number, RECIPIENTS[who], outcome, seconds) }
+            })
+            .collect();
+        for batch in events.chunks(story.batch) {
+            let (from, to) = self.next_cursor();
+            self.store.delivery_log().append("feed", batch, &from, &to).await.unwrap();
+        }
+    }
+
+    /// As it happened.
+    async fn play(&mut self, story: &Story) -> SentRecord {
+        let number = self.begin(story).await;
+        let early = story.submitted_after.min(story.events.len());
+        self.append(number, story, 0..early).await;
+        if story.was_submitted() {
+            self.submit(number, story).await;
+        }
+        self.append(number, story, early..story.events.len()).await;
+        self.store.sent().get(message_id(number)).await.unwrap().unwrap()
+    }
+
+    /// As if the end of the submission had been stored before all events.
+    async fn play_submission_first(&mut self, story: &Story) -> SentRecord {
+        let number = self.begin(story).await;
+        self.submit(number, story).await;
+        self.append(number, story, 0..story.events.len()).await;
+        self.store.sent().get(message_id(number)).await.unwrap().unwrap()
+    }
+}
+
+#[test]
+fn the_store_and_the_model_tell_every_story_alike() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let engines = [Engine::sqlite()];
+    for engine in &engines {
+        runtime.block_on(engine.store.migrate(at(0))).unwrap();
+        let player = std::cell::RefCell::new(Player { store: engine.store.clone(), last_message: 0, place: 0 });
+        let mut runner = TestRunner::new(Config { cases: 256, failure_persistence: None, ..Config::default() });
+        let outcome = runner.run(&stories(), |story| {
+            let mut player = player.borrow_mut();
+            let record = runtime.block_on(player.play(&story));
+            let states: Vec<_> = record.recipients.iter().map(|recipient| recipient.status).collect();
+            prop_assert_eq!(&states, &story.told_by_the_model());
+            prop_assert_eq!(record.message.status, overall(&states));
+            if story.was_submitted() {
+                let first = runtime.block_on(player.play_submission_first(&story));
+                prop_assert_eq!(&record.recipients, &first.recipients);
+                prop_assert_eq!(record.message.status, first.message.status);
+                prop_assert_eq!(record.message.submitted_at, first.message.submitted_at);
+            }
+            Ok(())
+        });
+        outcome.unwrap();
+        runtime.block_on(engine.store.close());
+    }
+}

@@ -1,0 +1,136 @@
+use mailapi_model::{NewToken, TokenId, TokenKind, TokenValue};
+use mailapi_store::{TokenChange, TokenFilter};
+
+use crate::engines::{add_account, at, email, on_every_engine, page};
+
+pub(crate) fn new_token(number: u8, kind: TokenKind, mailbox: Option<&str>) -> NewToken {
+    let value = TokenValue::from_caller(&format!("mapi_{number}"));
+    NewToken {
+        hash: value.hash(),
+        prefix: value.prefix(),
+        kind,
+        email: mailbox.map(email),
+        name: format!("Token {number}"),
+        is_session: false,
+        created_at: at(i64::from(number)),
+        expires_at: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_value_is_unknown_and_a_known_one_is_there_once() {
+    on_every_engine(async |store| {
+        let token = new_token(1, TokenKind::Admin, None);
+        assert_eq!(store.tokens().by_hash(&token.hash).await, Ok(None));
+        let id = store.tokens().insert(&token).await.unwrap();
+        let found = store.tokens().by_hash(&token.hash).await.unwrap().unwrap();
+        assert_eq!((found.record.id, found.owner_active, found.record.last_used_at), (id, true, None));
+        assert_eq!(store.tokens().get(id).await, Ok(Some(found.record)));
+        assert!(store.tokens().insert(&token).await.unwrap_err().is_conflict());
+        assert_eq!(store.tokens().get(TokenId(id.0 + 1)).await, Ok(None));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_works_only_while_its_mailbox_does() {
+    on_every_engine(async |store| {
+        let token = new_token(1, TokenKind::User, Some("ann@example.org"));
+        store.tokens().insert(&token).await.unwrap();
+        let owner_active = async || store.tokens().by_hash(&token.hash).await.unwrap().unwrap().owner_active;
+        assert!(!owner_active().await, "there is no such mailbox");
+        add_account(store, "ann@example.org", 0).await;
+        assert!(owner_active().await);
+        store.accounts().set_active(&email("ann@example.org"), false, at(1)).await.unwrap();
+        assert!(!owner_active().await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_admin_token_that_works_can_be_kept() {
+    on_every_engine(async |store| {
+        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap();
+        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap();
+        let mut expired = new_token(3, TokenKind::Admin, None);
+        expired.expires_at = Some(at(5));
+        let expired = store.tokens().insert(&expired).await.unwrap();
+        let mut session = new_token(4, TokenKind::Admin, None);
+        session.is_session = true;
+        store.tokens().insert(&session).await.unwrap();
+        let user = store.tokens().insert(&new_token(5, TokenKind::User, Some("ann@example.org"))).await.unwrap();
+
+        assert_eq!(store.tokens().count_active_admin(at(4)).await, Ok(3));
+        assert_eq!(store.tokens().count_active_admin(at(5)).await, Ok(2));
+        assert_eq!(store.tokens().revoke_but_last_admin(one, at(9)).await, Ok(true));
+        assert_eq!(store.tokens().revoke_but_last_admin(one, at(9)).await, Ok(false));
+        assert_eq!(store.tokens().revoke_but_last_admin(two, at(9)).await, Ok(false));
+        assert_eq!(store.tokens().revoke_but_last_admin(user, at(9)).await, Ok(true));
+        assert_eq!(store.tokens().revoke_but_last_admin(expired, at(9)).await, Ok(true));
+        assert_eq!(store.tokens().revoke(two).await, Ok(true));
+        assert_eq!(store.tokens().count_active_admin(at(9)).await, Ok(0));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ending_the_sessions_leaves_api_tokens_and_other_mailboxes_alone() {
+    on_every_engine(async |store| {
+        let mut session = new_token(1, TokenKind::User, Some("ann@example.org"));
+        session.is_session = true;
+        let api = new_token(2, TokenKind::User, Some("ann@example.org"));
+        let mut other = new_token(3, TokenKind::User, Some("bob@example.org"));
+        other.is_session = true;
+        for token in [&session, &api, &other] {
+            store.tokens().insert(token).await.unwrap();
+        }
+        assert_eq!(store.tokens().end_sessions(&email("ann@example.org")).await, Ok(1));
+        assert_eq!(store.tokens().end_sessions(&email("ann@example.org")).await, Ok(0));
+        let active =
+            async |token: &NewToken| store.tokens().by_hash(&token.hash).await.unwrap().unwrap().record.is_active;
+        assert!(!active(&session).await);
+        assert!(active(&api).await);
+        assert!(active(&other).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_use_never_goes_back() {
+    on_every_engine(async |store| {
+        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap();
+        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap();
+        store.tokens().touch_many(&[(two, at(7)), (one, at(9)), (one, at(8)), (TokenId(99), at(1))]).await.unwrap();
+        store.tokens().touch_many(&[(one, at(3))]).await.unwrap();
+        store.tokens().touch_many(&[]).await.unwrap();
+        let last_used = async |id| store.tokens().get(id).await.unwrap().unwrap().last_used_at;
+        assert_eq!((last_used(one).await, last_used(two).await), (Some(at(9)), Some(at(7))));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_and_lists() {
+    on_every_engine(async |store| {
+        let first = store.tokens().insert(&new_token(1, TokenKind::User, Some("ann@example.org"))).await.unwrap();
+        store.tokens().insert(&new_token(2, TokenKind::User, Some("bob@example.org"))).await.unwrap();
+        store.tokens().insert(&new_token(3, TokenKind::Admin, None)).await.unwrap();
+
+        let change = TokenChange { name: Some("new".to_owned()), is_active: None, expires_at: Some(Some(at(50))) };
+        assert_eq!(store.tokens().update(TokenId(99), &change).await, Ok(false));
+        assert_eq!(store.tokens().update(first, &change).await, Ok(true));
+        let forever = TokenChange { is_active: Some(false), expires_at: Some(None), ..TokenChange::default() };
+        let changed = store.tokens().get(first).await.unwrap().unwrap();
+        assert_eq!((changed.name.as_str(), changed.is_active, changed.expires_at), ("new", true, Some(at(50))));
+        assert_eq!(store.tokens().update(first, &forever).await, Ok(true));
+        let changed = store.tokens().get(first).await.unwrap().unwrap();
+        assert_eq!((changed.name.as_str(), changed.is_active, changed.expires_at), ("new", false, None));
+
+        let all = store.tokens().list(&TokenFilter::default(), page(2, 0)).await.unwrap();
+        assert_eq!((all.total, all.items[0].name.as_str(), all.items.len()), (3, "Token 3", 2));
+        let of_ann = TokenFilter { email: Some(email("ann@example.org")) };
+        let listed = store.tokens().list(&of_ann, page(50, 0)).await.unwrap();
+        assert_eq!((listed.total, listed.items[0].id), (1, first));
+    })
+    .await;
+}
