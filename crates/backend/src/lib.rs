@@ -8,6 +8,7 @@
 mod delivery_feed;
 mod log_in;
 mod mailboxes;
+pub mod mime;
 mod provisioning;
 mod submission;
 

@@ -1,0 +1,51 @@
+//! Octets to characters.
+
+use encoding_rs::{Encoding, REPLACEMENT, WINDOWS_1252};
+use mail_parser::decoders::charsets::map::charset_decoder;
+
+/// The text that the octets mean in the charset of that name. Nothing is refused: a charset that is missing, unknown
+/// or US-ASCII means UTF-8 when the octets are UTF-8, and Windows-1252 when they are not.
+pub(super) fn decode(charset: Option<&str>, octets: &[u8]) -> String {
+    let label = charset.unwrap_or_default().trim();
+    if label.is_empty() || is_ascii(label) {
+        return guess(octets);
+    }
+    match Encoding::for_label(label.as_bytes()) {
+        Some(encoding) if encoding != REPLACEMENT => encoding.decode(octets).0.into_owned(),
+        // UTF-7 and the long names that the Web's table leaves out.
+        _ => charset_decoder(label.as_bytes()).map_or_else(|| guess(octets), |decode| decode(octets)),
+    }
+}
+
+/// Text of which nobody says the charset: raw octets in a header, above all.
+pub(super) fn guess(octets: &[u8]) -> String {
+    std::str::from_utf8(octets).map_or_else(|_| WINDOWS_1252.decode(octets).0.into_owned(), ToOwned::to_owned)
+}
+
+fn is_ascii(label: &str) -> bool {
+    ["us-ascii", "ascii", "ansi_x3.4-1968", "unknown-8bit", "x-unknown"]
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(label))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_and_missing_charsets_still_give_text() {
+        assert_eq!(decode(Some("no-such-charset"), "naïve".as_bytes()), "naïve");
+        assert_eq!(decode(Some("us-ascii"), b"na\xefve"), "naïve");
+        assert_eq!(decode(None, b"\xff\xfe\xfd"), "ÿþý");
+        assert_eq!(decode(Some("utf-8"), b"a\xffb"), "a\u{fffd}b");
+        assert_eq!(decode(Some("iso-2022-kr"), b"plain"), "plain");
+    }
+
+    #[test]
+    fn the_usual_charsets_are_known() {
+        assert_eq!(decode(Some("ISO-8859-15"), b"\xa4"), "€");
+        assert_eq!(decode(Some("shift_jis"), b"\x83n\x83\x8d\x81[").as_str(), "ハロー");
+        assert_eq!(decode(Some("utf-7"), b"+AOk-"), "é");
+        assert_eq!(decode(Some("UTF-16"), b"\xfe\xff\x00h\x00i"), "hi");
+    }
+}

@@ -1,0 +1,247 @@
+//! What a store keeps of a message, so that it is never taken apart again.
+
+use std::ops::Range;
+
+use mailapi_model::Timestamp;
+
+use super::fields::{self, Field};
+use super::limits::Limits;
+use super::structure::{self, Part};
+use super::transfer::{self, TransferDecoder, TransferEncoding};
+use super::{charset, filename};
+use crate::{AttachmentInfo, Correspondent, FullMessage, MessageSummary};
+
+/// A message taken apart: what a listing shows of it, and where its bodies and attachments stand.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Digest {
+    /// The Message-ID header in angle brackets; empty when there is none.
+    pub message_id: String,
+    /// The first author; both parts empty when there is none.
+    pub from: Correspondent,
+    /// To.
+    pub to: Vec<Correspondent>,
+    /// Cc.
+    pub cc: Vec<Correspondent>,
+    /// The subject, decoded, on one line.
+    pub subject: String,
+    /// The Date header; none when it is missing or unreadable.
+    pub date: Option<Timestamp>,
+    /// Octets of the header block, up to and including the empty line.
+    pub header_len: u64,
+    /// The first text/plain part that is no attachment.
+    pub text: Option<BodyPart>,
+    /// The first text/html part that is no attachment.
+    pub html: Option<BodyPart>,
+    /// Every other leaf, in the order of the message.
+    pub attachments: Vec<AttachmentPart>,
+}
+
+/// Where the content of a part stands in the message as it was received, and how it is written there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartSpan {
+    /// Its first octet, counted from the start of the message.
+    pub offset: u64,
+    /// How many octets it takes there, not decoded.
+    pub length: u64,
+    /// How it is written.
+    pub encoding: TransferEncoding,
+}
+
+impl PartSpan {
+    fn new(span: &Range<usize>, encoding: TransferEncoding) -> Self {
+        Self { offset: span.start as u64, length: span.len() as u64, encoding }
+    }
+
+    /// The part's octets in the message, not decoded. Empty when the span does not lie within the message.
+    #[must_use]
+    pub fn of<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
+        let end = self.offset.checked_add(self.length).and_then(|end| usize::try_from(end).ok());
+        let start = usize::try_from(self.offset).ok();
+        start.zip(end).and_then(|(start, end)| raw.get(start..end)).unwrap_or_default()
+    }
+
+    /// A decoder for the octets of this part.
+    #[must_use]
+    pub fn decoder(&self) -> TransferDecoder {
+        TransferDecoder::new(self.encoding)
+    }
+}
+
+/// A body of the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BodyPart {
+    /// Where it stands.
+    pub span: PartSpan,
+    /// The charset that it names.
+    pub charset: Option<String>,
+}
+
+impl BodyPart {
+    /// The text of the body, from its octets as they stand in the message ([`PartSpan::of`]). Line ends and
+    /// `format=flowed` (RFC 3676) are left as they were sent.
+    #[must_use]
+    pub fn decode(&self, encoded: &[u8]) -> String {
+        charset::decode(self.charset.as_deref(), &transfer::decode(self.span.encoding, encoded))
+    }
+}
+
+/// An attachment of the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachmentPart {
+    /// What is told of it; its size is exactly what a [`TransferDecoder`] gives.
+    pub info: AttachmentInfo,
+    /// Where it stands.
+    pub span: PartSpan,
+}
+
+impl Digest {
+    /// Takes a message apart with the default [`Limits`]. Every sequence of octets is a message.
+    #[must_use]
+    pub fn of(raw: &[u8]) -> Self {
+        Self::with_limits(raw, &Limits::default())
+    }
+
+    /// Takes a message apart.
+    #[must_use]
+    pub fn with_limits(raw: &[u8], limits: &Limits) -> Self {
+        let parts = structure::parts(raw, limits);
+        let header_len = parts.first().map_or(0, |message| message.body.start);
+        let mut digest = Self::of_header(&raw[..header_len], limits);
+        let leaves = || parts.iter().enumerate().filter(|(_, part)| !part.has_parts);
+        let first = |kind| leaves().find(|(at, part)| part.media_type == kind && may_be_body(*at, part));
+        let (text, html) = (first("text/plain"), first("text/html"));
+        digest.text = text.map(|(_, part)| body(part));
+        digest.html = html.map(|(_, part)| body(part));
+        let bodies = [text, html].map(|body| body.map(|(at, _)| at));
+        for (_, part) in leaves().filter(|(at, _)| !bodies.contains(&Some(*at))) {
+            digest.attachments.push(attachment(raw, part, digest.attachments.len(), limits));
+        }
+        digest
+    }
+
+    fn of_header(block: &[u8], limits: &Limits) -> Self {
+        let fields = fields::fields(block);
+        let first = |name: &str| value(&fields, name);
+        let people = |name| first(name).map(|value| fields::correspondents(value, limits.max_value_octets));
+        Self {
+            message_id: first("Message-ID")
+                .and_then(fields::identifier)
+                .map(|id| format!("<{id}>"))
+                .unwrap_or_default(),
+            from: people("From").unwrap_or_default().into_iter().next().unwrap_or_default(),
+            to: people("To").unwrap_or_default(),
+            cc: people("Cc").unwrap_or_default(),
+            subject: first("Subject").map(|value| subject(value, limits)).unwrap_or_default(),
+            date: first("Date").and_then(|value| fields::date(value, limits.max_parameter_octets)),
+            header_len: block.len() as u64,
+            ..Self::default()
+        }
+    }
+
+    /// What a listing shows. `arrived` stands in for a date that is missing.
+    #[must_use]
+    pub fn summary(&self, uid: u32, size: u64, flags: Vec<String>, arrived: Timestamp) -> MessageSummary {
+        MessageSummary {
+            uid,
+            message_id: self.message_id.clone(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            subject: self.subject.clone(),
+            date: self.date.unwrap_or(arrived),
+            size,
+            flags,
+            has_attachments: !self.attachments.is_empty(),
+        }
+    }
+
+    /// The whole message, from the octets of its header block (the first `header_len`) and of its bodies as they
+    /// stand in the message ([`PartSpan::of`]); a body that the digest does not name is not looked at.
+    #[must_use]
+    pub fn full_message(&self, summary: MessageSummary, header: &[u8], text: &[u8], html: &[u8]) -> FullMessage {
+        FullMessage {
+            summary,
+            cc: self.cc.clone(),
+            headers: headers(header),
+            text: self.text.as_ref().map(|body| body.decode(text)),
+            html: self.html.as_ref().map(|body| body.decode(html)),
+            attachments: self.attachments.iter().map(|attachment| attachment.info.clone()).collect(),
+        }
+    }
+}
+
+/// Name and decoded value of each header of a header block, in the order in which the names first occur. Values of
+/// one name, whatever its case, are joined by a line feed.
+#[must_use]
+pub fn headers(block: &[u8]) -> Vec<(String, String)> {
+    let max_octets = Limits::default().max_value_octets;
+    let mut headers: Vec<(String, String)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for field in fields::fields(block) {
+        let value = fields::decoded(field.value, max_octets);
+        let place = *places.entry(field.name.to_ascii_lowercase()).or_insert(headers.len());
+        match headers.get_mut(place) {
+            Some((_, joined)) => {
+                joined.push('\n');
+                joined.push_str(&value);
+            }
+            None => headers.push((field.name.to_owned(), value)),
+        }
+    }
+    headers
+}
+
+fn value<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
+    fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+}
+
+fn subject(value: &[u8], limits: &Limits) -> String {
+    fields::one_line(&fields::decoded(value, limits.max_value_octets))
+}
+
+/// Whether a text part is for reading in place. One with a file name is for keeping, unless it is all there is.
+fn may_be_body(index: usize, part: &Part) -> bool {
+    part.disposition.value != "attachment" && (index == 0 || given_name(part).is_none())
+}
+
+fn given_name(part: &Part) -> Option<&str> {
+    part.disposition.parameter("filename").or_else(|| part.content_type.parameter("name"))
+}
+
+fn body(part: &Part) -> BodyPart {
+    BodyPart {
+        span: PartSpan::new(&part.body, part.encoding),
+        charset: part.content_type.parameter("charset").map(ToOwned::to_owned),
+    }
+}
+
+fn attachment(raw: &[u8], part: &Part, index: usize, limits: &Limits) -> AttachmentPart {
+    let encoded = &raw[part.body.clone()];
+    let info = AttachmentInfo {
+        index: u32::try_from(index).unwrap_or(u32::MAX),
+        filename: attachment_name(encoded, part, index, limits),
+        content_type: part.media_type.clone(),
+        size: transfer::decoded_size(part.encoding, encoded),
+        content_id: part.content_id.clone(),
+    };
+    AttachmentPart { info, span: PartSpan::new(&part.body, part.encoding) }
+}
+
+/// The name that the sender gave; that of a forwarded message is its subject when the sender gave none.
+fn attachment_name(encoded: &[u8], part: &Part, index: usize, limits: &Limits) -> String {
+    let max = limits.max_filename_characters;
+    let given = given_name(part).and_then(|name| filename::harmless(name, max));
+    let is_message = matches!(part.media_type.as_str(), "message/rfc822" | "message/global");
+    if !is_message {
+        return given.unwrap_or_else(|| filename::made_up(index, &part.media_type));
+    }
+    let name = given.or_else(|| filename::harmless(&forwarded_subject(encoded, part.encoding, limits), max));
+    name.map_or_else(|| filename::made_up(index, &part.media_type), |name| filename::as_eml(&name, max))
+}
+
+fn forwarded_subject(encoded: &[u8], encoding: TransferEncoding, limits: &Limits) -> String {
+    let start = &encoded[..encoded.len().min(limits.max_forwarded_header_octets)];
+    let message = transfer::decode(encoding, start);
+    let end = message.windows(2).position(|pair| pair == b"\n\n").unwrap_or(message.len());
+    let end = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(end, |at| at.min(end));
+    value(&fields::fields(&message[..end]), "Subject").map(|value| subject(value, limits)).unwrap_or_default()
+}

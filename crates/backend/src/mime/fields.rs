@@ -1,0 +1,230 @@
+//! Header fields: where they stand in a message and what their values mean. The only place that knows mail-parser's
+//! field parsers; the structure of a message is read by [`super::structure`].
+
+use std::ops::Range;
+
+use mail_parser::parsers::MessageStream;
+use mail_parser::{Address, HeaderValue};
+use mailapi_model::Timestamp;
+
+use super::charset;
+use crate::Correspondent;
+
+/// One header field (RFC 5322 section 2.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field<'a> {
+    /// The name as it is written.
+    pub(super) name: &'a str,
+    /// The value as it is written, folding included.
+    pub(super) value: &'a [u8],
+}
+
+/// One line with its line end.
+pub(super) fn line(raw: &[u8], start: usize) -> Range<usize> {
+    let rest = &raw[start..];
+    start..rest.iter().position(|&octet| octet == b'\n').map_or(raw.len(), |at| start + at + 1)
+}
+
+/// A line without its line end.
+pub(super) fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The name before the colon, when the line is the first of a field.
+pub(super) fn field_name(line: &[u8]) -> Option<&str> {
+    let colon = line.iter().position(|&octet| octet == b':')?;
+    // White space between name and colon is obsolete, but is written (RFC 5322 section 4.5).
+    let name = line[..colon].trim_ascii_end();
+    let fits = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
+    std::str::from_utf8(name).ok().filter(|_| fits)
+}
+
+/// The fields of a header block, in order. Lines that belong to none are passed over.
+pub(super) fn fields(block: &[u8]) -> Vec<Field<'_>> {
+    let mut fields: Vec<Field<'_>> = Vec::new();
+    let (mut at, mut start, mut is_open) = (0, 0, false);
+    while at < block.len() {
+        let span = line(block, at);
+        let text = &block[span.clone()];
+        at = span.end;
+        if is_open && matches!(text.first(), Some(b' ' | b'\t')) {
+            if let Some(field) = fields.last_mut() {
+                field.value = without_line_end(&block[start..span.end]);
+            }
+            continue;
+        }
+        is_open = false;
+        if let Some(name) = field_name(text) {
+            let colon = text.iter().position(|&octet| octet == b':').unwrap_or_default();
+            start = span.start + colon + 1;
+            fields.push(Field { name, value: without_line_end(&block[start..span.end]) });
+            is_open = true;
+        }
+    }
+    fields
+}
+
+/// The value on one line, not decoded.
+fn unfolded(value: &[u8]) -> String {
+    charset::guess(value).replace(['\r', '\n'], "").trim().to_owned()
+}
+
+/// Without control characters and with one space where there was white space: fit for a list, a log, a file.
+pub(super) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
+}
+
+/// A value with its encoded words (RFC 2047) decoded.
+pub(super) fn decoded(value: &[u8], max_octets: usize) -> String {
+    let text = unfolded(value);
+    if !text.contains("=?") || text.len() > max_octets {
+        return text;
+    }
+    let terminated = format!("{text}\n");
+    let decoded = match MessageStream::new(terminated.as_bytes()).parse_unstructured() {
+        HeaderValue::Text(decoded) => decoded.into_owned(),
+        _ => text,
+    };
+    decoded.trim().to_owned()
+}
+
+/// As much of a value as is looked into, ready for a field parser.
+fn terminated(value: &[u8], max_octets: usize) -> String {
+    let mut text = unfolded(value);
+    text.truncate(text.floor_char_boundary(max_octets));
+    text.push('\n');
+    text
+}
+
+/// The people named in an address field (RFC 5322 section 3.4), groups opened.
+pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
+    let text = terminated(value, max_octets);
+    let HeaderValue::Address(addresses) = MessageStream::new(text.as_bytes()).parse_address() else {
+        return Vec::new();
+    };
+    let addresses = match addresses {
+        Address::List(list) => list,
+        Address::Group(groups) => groups.into_iter().flat_map(|group| group.addresses).collect(),
+    };
+    addresses
+        .into_iter()
+        .map(|address| Correspondent {
+            name: one_line(address.name.as_deref().unwrap_or_default()),
+            email: one_line(address.address.as_deref().unwrap_or_default()),
+        })
+        .collect()
+}
+
+/// The moment of a date field (RFC 5322 section 3.3); none when it is no date.
+pub(super) fn date(value: &[u8], max_octets: usize) -> Option<Timestamp> {
+    let text = terminated(value, max_octets);
+    match MessageStream::new(text.as_bytes()).parse_date() {
+        HeaderValue::DateTime(date) if date.is_valid() => Some(Timestamp::from_seconds(date.to_timestamp())),
+        _ => None,
+    }
+}
+
+/// A Message-ID or Content-ID without its angle brackets; none when there is nothing.
+pub(super) fn identifier(value: &[u8]) -> Option<String> {
+    let text = one_line(&unfolded(value));
+    let inner = text.split_once('<').map_or(text.as_str(), |(_, rest)| rest.split('>').next().unwrap_or_default());
+    Some(inner.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// A value with parameters (RFC 2045 section 5.1, RFC 2183), decoded as RFC 2231 and RFC 2047 say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Parameterized {
+    /// `text/plain`, or `attachment`; lower case.
+    pub(super) value: String,
+    parameters: Vec<(String, String)>,
+}
+
+impl Parameterized {
+    pub(super) fn read(value: &[u8], max_octets: usize) -> Option<Self> {
+        let text = terminated(value, max_octets);
+        let HeaderValue::ContentType(read) = MessageStream::new(text.as_bytes()).parse_content_type() else {
+            return None;
+        };
+        let value =
+            read.c_subtype.as_ref().map_or_else(|| read.c_type.to_string(), |sub| format!("{}/{sub}", read.c_type));
+        let parameters = read.attributes.unwrap_or_default();
+        Some(Self {
+            value: value.trim().to_ascii_lowercase(),
+            parameters: parameters.into_iter().map(|p| (p.name.into_owned(), p.value.into_owned())).collect(),
+        })
+    }
+
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MAX: usize = 1 << 16;
+
+    #[test]
+    fn lines_that_are_no_fields_are_passed_over() {
+        let block =
+            b"no field\r\n folded nothing\r\nA: 1\r\n\tand 2\r\n: nameless\r\nB : 3\r\n\xff: 8-bit name\r\nC:\r\n\r\n";
+        let found: Vec<_> = fields(block).into_iter().map(|field| (field.name, field.value)).collect();
+        assert_eq!(found, [("A", &b" 1\r\n\tand 2"[..]), ("B", b" 3"), ("C", b"")]);
+    }
+
+    #[test]
+    fn what_is_no_date_is_none() {
+        for text in ["", "yesterday", "Fri, 99 Nov 2026 10:00:00 +0000", "32 Foo 1"] {
+            assert_eq!(date(text.as_bytes(), MAX), None, "{text}");
+        }
+        assert_eq!(date(b" Fri, 20 Nov 2026 12:15:30 +0200", MAX).unwrap().to_string(), "2026-11-20T10:15:30.000Z");
+    }
+
+    #[test]
+    fn names_are_decoded_and_groups_opened() {
+        let people = correspondents(
+            b" =?utf-8?q?J=C3=BCrgen?= <j@x.org>,\r\n \"Lee, Ann\" <ann@x.org>, Team: bob@x.org;, broken",
+            MAX,
+        );
+        let shown: Vec<_> = people.iter().map(|p| (p.name.as_str(), p.email.as_str())).collect();
+        assert_eq!(shown, [("Jürgen", "j@x.org"), ("Lee, Ann", "ann@x.org"), ("", "bob@x.org"), ("broken", "")]);
+    }
+
+    #[test]
+    fn raw_octets_in_a_name_are_no_loss() {
+        assert_eq!(correspondents(b"J\xfcrgen <j@x.org>", MAX)[0].name, "Jürgen");
+        assert_eq!(decoded(b" na\xc3\xafve =?iso-8859-1?q?caf=E9?=", MAX), "naïve café");
+    }
+
+    #[test]
+    fn parameters_are_decoded() {
+        let read =
+            Parameterized::read(b" Attachment;\r\n filename*0*=utf-8''na%C3%AFve;\r\n filename*1=\" plan.pdf\"", MAX)
+                .unwrap();
+        assert_eq!((read.value.as_str(), read.parameter("filename")), ("attachment", Some("naïve plan.pdf")));
+        let read = Parameterized::read(b"TEXT/Plain; CHARSET=\"utf-8\"", MAX).unwrap();
+        assert_eq!((read.value.as_str(), read.parameter("charset")), ("text/plain", Some("utf-8")));
+    }
+
+    proptest! {
+        #[test]
+        fn no_field_makes_a_parser_panic(value in prop::collection::vec(any::<u8>(), 0..200), text in "[ -~\\r\\n\\t]{0,120}") {
+            for value in [&value[..], text.as_bytes()] {
+                let _ = (fields(value), decoded(value, MAX), correspondents(value, MAX), date(value, MAX));
+                let _ = (identifier(value), Parameterized::read(value, 50));
+                prop_assert!(!one_line(&charset::guess(value)).chars().any(char::is_control));
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! How far a hostile message is followed.
+
+/// Up to where a message is taken apart. What lies beyond is not lost: it stays inside the part in which the limit
+/// was met, and the message as it was received can always be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Multiparts inside one another; a deeper one is shown as the text that it is. 256.
+    pub max_depth: usize,
+    /// Parts of a message, multiparts included; the last of them keeps the rest of the message. 10,000.
+    pub max_parts: usize,
+    /// Octets of a header value in which addresses and encoded words are looked for. 256 KiB.
+    pub max_value_octets: usize,
+    /// Octets of a header value in which parameters are looked for. 8 KiB.
+    pub max_parameter_octets: usize,
+    /// Octets of a forwarded message in which its subject is looked for. 64 KiB.
+    pub max_forwarded_header_octets: usize,
+    /// Characters of an attachment's file name. 200.
+    pub max_filename_characters: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_depth: 256,
+            max_parts: 10_000,
+            max_value_octets: 256 * 1024,
+            max_parameter_octets: 8 * 1024,
+            max_forwarded_header_octets: 64 * 1024,
+            max_filename_characters: 200,
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Reading messages: which part is the body, which leaves are attachments, what a header says. Every backend reads
+//! through this module, so that a message looks the same wherever it lies.
+//!
+//! [`Digest::of`] takes a message apart once; a store keeps [`Digest::to_bytes`] beside the message and then lists,
+//! reads and downloads by it. [`SearchableText`] is what a search looks into. Nothing here refuses a message: whatever
+//! its sender did to it, there is a result, in time that grows with the size of the message and no faster.
+
+mod charset;
+mod digest;
+mod fields;
+mod filename;
+mod html;
+mod limits;
+mod search;
+mod stored;
+mod structure;
+mod transfer;
+
+pub use digest::{AttachmentPart, BodyPart, Digest, PartSpan, headers};
+pub use limits::Limits;
+pub use search::{SNIPPET_CHARACTERS, SearchableText, fold, matches, snippet};
+pub use stored::DigestError;
+pub use transfer::{TransferDecoder, TransferEncoding, decode};

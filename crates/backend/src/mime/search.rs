@@ -1,0 +1,216 @@
+//! What a search looks into, how it compares, and what it shows of what it found.
+
+use super::digest::Digest;
+use super::fields::one_line;
+use super::html;
+use crate::{Correspondent, FullMessage, SearchText};
+
+/// The most characters of an excerpt.
+pub const SNIPPET_CHARACTERS: usize = 200;
+
+/// How many of them may stand before the match.
+const CHARACTERS_BEFORE_MATCH: usize = 60;
+
+/// The decoded text of a message that a search looks into, each field on one line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SearchableText {
+    /// The subject.
+    pub subject: String,
+    /// `Name <address>` of the first author.
+    pub from: String,
+    /// The same of each To, separated by commas.
+    pub to: String,
+    /// The same of each Cc.
+    pub cc: String,
+    /// The text of the plain body and that of the HTML body, where there are both, one after the other.
+    pub body: String,
+}
+
+impl SearchableText {
+    /// The text of a message as it was received.
+    #[must_use]
+    pub fn of(raw: &[u8], digest: &Digest) -> Self {
+        let decoded = |body: Option<&super::BodyPart>| body.map(|body| body.decode(body.span.of(raw)));
+        let (text, html) = (decoded(digest.text.as_ref()), decoded(digest.html.as_ref()));
+        Self {
+            subject: digest.subject.clone(),
+            from: shown(std::slice::from_ref(&digest.from)),
+            to: shown(&digest.to),
+            cc: shown(&digest.cc),
+            body: body_text(text.as_deref(), html.as_deref()),
+        }
+    }
+
+    /// The text of a message that was opened.
+    #[must_use]
+    pub fn of_message(message: &FullMessage) -> Self {
+        Self {
+            subject: one_line(&message.summary.subject),
+            from: shown(std::slice::from_ref(&message.summary.from)),
+            to: shown(&message.summary.to),
+            cc: shown(&message.cc),
+            body: body_text(message.text.as_deref(), message.html.as_deref()),
+        }
+    }
+
+    /// All of it as one text, a line for each field and the body last: what an index keeps. A search text holds no
+    /// line end, so that no match runs from one field into the next.
+    #[must_use]
+    pub fn joined(&self) -> String {
+        [&self.subject, &self.from, &self.to, &self.cc, &self.body].map(String::as_str).join("\n")
+    }
+}
+
+fn shown(people: &[Correspondent]) -> String {
+    let one = |person: &Correspondent| match (person.name.as_str(), person.email.as_str()) {
+        ("", email) => email.to_owned(),
+        (name, "") => name.to_owned(),
+        (name, email) => format!("{name} <{email}>"),
+    };
+    people.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn body_text(text: Option<&str>, html: Option<&str>) -> String {
+    let text = text.map(one_line).unwrap_or_default();
+    let html = html.map(|html| one_line(&html::text_of(html))).unwrap_or_default();
+    match (text.is_empty(), html.is_empty() || html == text) {
+        (_, true) => text,
+        (true, false) => html,
+        (false, false) => format!("{text} {html}"),
+    }
+}
+
+/// The form in which texts are compared: each character's Unicode lower case, whatever stands around it (so a final
+/// sigma is a sigma), white space as one space, and without characters that are not seen. A line end stays.
+#[must_use]
+pub fn fold(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    let mut after_space = false;
+    for c in text.chars() {
+        fold_character(c, &mut after_space, |c| folded.push(c));
+    }
+    folded
+}
+
+fn fold_character(c: char, after_space: &mut bool, mut emit: impl FnMut(char)) {
+    match c {
+        // Soft hyphen, zero width space, byte order mark.
+        '\u{ad}' | '\u{200b}' | '\u{feff}' => return,
+        'ς' => emit('σ'),
+        '\n' => emit('\n'),
+        c if c.is_whitespace() => {
+            if !*after_space {
+                emit(' ');
+            }
+        }
+        c => c.to_lowercase().for_each(&mut emit),
+    }
+    *after_space = c != '\n' && c.is_whitespace();
+}
+
+/// Whether a message's [`SearchableText::joined`] text holds the search text.
+#[must_use]
+pub fn matches(joined: &str, query: &SearchText) -> bool {
+    fold(joined).contains(&fold(query.as_str()))
+}
+
+/// An excerpt of a [`SearchableText::joined`] text around the first match: in the body where the body matches, else in
+/// the first field that does, else the beginning of the body. At most [`SNIPPET_CHARACTERS`] characters on one line.
+#[must_use]
+pub fn snippet(joined: &str, query: &SearchText) -> String {
+    let wanted = fold(query.as_str());
+    let body = joined.rsplit('\n').next().unwrap_or_default();
+    let found = std::iter::once(body).chain(joined.split('\n')).find_map(|line| Some((line, find(line, &wanted)?)));
+    let (line, at) = found.unwrap_or((body, 0));
+    excerpt(line, at)
+}
+
+/// Where in `line` the folded text begins, in octets.
+fn find(line: &str, folded: &str) -> Option<usize> {
+    let target = fold(line).find(folded)?;
+    let (mut length, mut after_space) = (0, false);
+    for (at, c) in line.char_indices() {
+        fold_character(c, &mut after_space, |c| length += c.len_utf8());
+        if length > target {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// The characters around `at`, from the start of a word on, with an ellipsis where something is left out.
+fn excerpt(line: &str, at: usize) -> String {
+    let before = line[..at].char_indices().rev().take(CHARACTERS_BEFORE_MATCH).last().map_or(at, |(start, _)| start);
+    let word = line[before..at].find(' ').map_or(before, |space| before + space + 1);
+    let start = if before == 0 { 0 } else { word };
+    let mut excerpt = String::from(if start == 0 { "" } else { "…" });
+    let room = SNIPPET_CHARACTERS - excerpt.chars().count();
+    let rest = &line[start..];
+    match rest.char_indices().nth(room) {
+        None => excerpt.push_str(rest),
+        Some(_) => {
+            excerpt.extend(rest.chars().take(room - 1));
+            excerpt.push('…');
+        }
+    }
+    excerpt
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn query(text: &str) -> SearchText {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_match_does_not_run_from_one_field_into_the_next() {
+        let text = SearchableText { subject: "one".into(), from: "two".into(), ..SearchableText::default() }.joined();
+        assert!(!matches(&text, &query("one two")));
+        assert!(!matches(&text, &query("etw")));
+        assert!(matches(&text, &query("TWO")));
+    }
+
+    #[test]
+    fn case_white_space_and_unseen_characters_make_no_difference() {
+        for (text, wanted) in [
+            ("ΟΔΟΣ", "οδος"),
+            ("Οδός ΟΔΟΣ τέλος", "οδος τ"),
+            ("Straße", "STRAßE"),
+            ("İstanbul", "i\u{307}st"),
+            ("news\u{ad}paper", "newspaper"),
+            ("a \t b", "a  b"),
+        ] {
+            assert!(fold(text).contains(&fold(wanted)), "{text} {wanted}");
+        }
+    }
+
+    #[test]
+    fn the_excerpt_stands_around_the_match() {
+        let body = format!("{} needle {}", "hay ".repeat(100), "straw ".repeat(100));
+        let text = SearchableText { subject: "Needle".into(), body, ..SearchableText::default() }.joined();
+        let found = snippet(&text, &query("NEEDLE"));
+        assert!(found.starts_with("…hay ") && found.contains(" needle straw") && found.ends_with('…'), "{found}");
+        assert_eq!(found.chars().count(), SNIPPET_CHARACTERS);
+        let short = SearchableText { subject: "Lunch?".into(), body: "At noon".into(), ..SearchableText::default() };
+        assert_eq!(snippet(&short.joined(), &query("lunch")), "Lunch?");
+        assert_eq!(snippet(&short.joined(), &query("noon")), "At noon");
+        assert_eq!(snippet(&short.joined(), &query("absent")), "At noon");
+    }
+
+    proptest! {
+        #[test]
+        fn an_excerpt_of_a_text_holds_the_match(
+            before in "\\PC{0,300}", wanted in "[a-zA-ZäÖİς]{2,10}", after in "\\PC{0,300}",
+        ) {
+            let body = one_line(&format!("{before}{wanted}{after}"));
+            let found = snippet(&format!("\n\n\n\n{body}"), &query(&wanted));
+            prop_assert!(found.chars().count() <= SNIPPET_CHARACTERS);
+            prop_assert!(!found.contains('\n'));
+            prop_assert!(fold(&found).contains(&fold(&wanted)), "{}", found);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A digest as octets for one database column. Not a shape of the API: nobody but this file reads it.
+
+use mailapi_model::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::digest::{AttachmentPart, BodyPart, Digest, PartSpan};
+use super::transfer::TransferEncoding;
+use crate::{AttachmentInfo, Correspondent};
+
+/// The first octet. A digest of another version is made again from the message.
+const VERSION: u8 = 1;
+
+/// Octets that are no digest of this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("these octets are no message digest of version {VERSION}")]
+pub struct DigestError;
+
+type Person = (String, String);
+/// Offset, length and encoding.
+type Span = (u64, u64, u8);
+type Body = (Span, Option<String>);
+/// File name, media type, decoded size and Content-ID.
+type Attachment = (String, String, u64, Option<String>, Span);
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    message_id: String,
+    from: Person,
+    to: Vec<Person>,
+    cc: Vec<Person>,
+    subject: String,
+    date: Option<i64>,
+    header_len: u64,
+    text: Option<Body>,
+    html: Option<Body>,
+    attachments: Vec<Attachment>,
+}
+
+impl Digest {
+    /// The digest as octets.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        serde_json::to_writer(&mut bytes, &self.to_stored())
+            .expect("strings and numbers always serialize, and a vector takes every octet");
+        bytes
+    }
+
+    /// A digest from what [`Digest::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// [`DigestError`] for anything else, digests of other versions included.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DigestError> {
+        let (&version, rest) = bytes.split_first().ok_or(DigestError)?;
+        if version != VERSION {
+            return Err(DigestError);
+        }
+        Self::from_stored(serde_json::from_slice(rest).map_err(|_| DigestError)?)
+    }
+
+    fn to_stored(&self) -> Stored {
+        let people = |people: &[Correspondent]| people.iter().map(person).collect();
+        let body = |body: &BodyPart| (span(&body.span), body.charset.clone());
+        Stored {
+            message_id: self.message_id.clone(),
+            from: person(&self.from),
+            to: people(&self.to),
+            cc: people(&self.cc),
+            subject: self.subject.clone(),
+            date: self.date.map(Timestamp::as_millis),
+            header_len: self.header_len,
+            text: self.text.as_ref().map(body),
+            html: self.html.as_ref().map(body),
+            attachments: self.attachments.iter().map(attachment).collect(),
+        }
+    }
+
+    fn from_stored(stored: Stored) -> Result<Self, DigestError> {
+        let people = |people: Vec<Person>| people.into_iter().map(correspondent).collect();
+        let attachments = stored.attachments.into_iter().enumerate().map(read_attachment);
+        Ok(Self {
+            message_id: stored.message_id,
+            from: correspondent(stored.from),
+            to: people(stored.to),
+            cc: people(stored.cc),
+            subject: stored.subject,
+            date: stored.date.map(Timestamp::from_millis),
+            header_len: stored.header_len,
+            text: stored.text.map(read_body).transpose()?,
+            html: stored.html.map(read_body).transpose()?,
+            attachments: attachments.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn person(person: &Correspondent) -> Person {
+    (person.name.clone(), person.email.clone())
+}
+
+fn correspondent((name, email): Person) -> Correspondent {
+    Correspondent { name, email }
+}
+
+fn span(span: &PartSpan) -> Span {
+    let encoding = match span.encoding {
+        TransferEncoding::Identity => 0,
+        TransferEncoding::Base64 => 1,
+        TransferEncoding::QuotedPrintable => 2,
+    };
+    (span.offset, span.length, encoding)
+}
+
+fn read_span((offset, length, encoding): Span) -> Result<PartSpan, DigestError> {
+    let encoding = match encoding {
+        0 => TransferEncoding::Identity,
+        1 => TransferEncoding::Base64,
+        2 => TransferEncoding::QuotedPrintable,
+        _ => return Err(DigestError),
+    };
+    Ok(PartSpan { offset, length, encoding })
+}
+
+fn read_body((span, charset): Body) -> Result<BodyPart, DigestError> {
+    Ok(BodyPart { span: read_span(span)?, charset })
+}
+
+fn attachment(attachment: &AttachmentPart) -> Attachment {
+    let info = attachment.info.clone();
+    (info.filename, info.content_type, info.size, info.content_id, span(&attachment.span))
+}
+
+fn read_attachment((index, stored): (usize, Attachment)) -> Result<AttachmentPart, DigestError> {
+    let (filename, content_type, size, content_id, span) = stored;
+    let index = u32::try_from(index).map_err(|_| DigestError)?;
+    Ok(AttachmentPart {
+        info: AttachmentInfo { index, filename, content_type, size, content_id },
+        span: read_span(span)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn foreign_and_older_octets_are_refused() {
+        let good = Digest::of(b"Subject: hi\r\n\r\nhello").to_bytes();
+        assert!(Digest::from_bytes(&good).is_ok());
+        for bytes in [&b""[..], b"\x01", b"\x01{}", b"\x00", b"\x02{}", &good[1..], &good[..good.len() - 1]] {
+            assert_eq!(Digest::from_bytes(bytes), Err(DigestError));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_stored_is_read_again(raw in prop::collection::vec(any::<u8>(), 0..200), foreign in "\\x01\\PC{0,80}") {
+            let digest = Digest::of(&raw);
+            prop_assert_eq!(Digest::from_bytes(&digest.to_bytes()), Ok(digest));
+            let _ = Digest::from_bytes(foreign.as_bytes());
+            let _ = Digest::from_bytes(&raw);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Which parts a message has (RFC 2046 section 5.1), found in one pass over its lines.
+//!
+//! Own work, because it must stay linear and give the span of each part as it is written: mail-parser's scanner looks
+//! for each boundary up to the end of the message and decodes every attachment on its way.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::fields::{self, Parameterized, line, without_line_end};
+use super::limits::Limits;
+use super::transfer::TransferEncoding;
+
+/// A part of a message, in the order in which they begin; the first is the message itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Its header block, the empty line included.
+    pub(super) header: Range<usize>,
+    /// What follows, as it is written, without the line end that belongs to the next boundary.
+    pub(super) body: Range<usize>,
+    /// `type/subtype`, lower case; `text/plain` when it does not say.
+    pub(super) media_type: String,
+    /// The parameters of its type.
+    pub(super) content_type: Parameterized,
+    /// Its Content-Disposition.
+    pub(super) disposition: Parameterized,
+    /// Its Content-ID, without angle brackets.
+    pub(super) content_id: Option<String>,
+    /// How its body is written.
+    pub(super) encoding: TransferEncoding,
+    /// Whether it only holds other parts.
+    pub(super) has_parts: bool,
+}
+
+/// All parts of a message.
+pub(super) fn parts(raw: &[u8], limits: &Limits) -> Vec<Part> {
+    let mut scan = Scan { raw, limits, parts: Vec::new(), open: Vec::new(), by_boundary: HashMap::new(), leaf: None };
+    let mut at = scan.begin_part(0, "text/plain");
+    while at < raw.len() {
+        let span = line(raw, at);
+        at = match scan.delimiter(&raw[span.clone()]) {
+            Some(delimiter) => scan.cross(delimiter, span),
+            None => span.end,
+        };
+    }
+    scan.close_above(0, raw.len());
+    scan.parts
+}
+
+/// A multipart whose end has not been seen.
+struct Open {
+    part: usize,
+    /// None after its closing delimiter: what follows is its epilogue.
+    boundary: Option<Vec<u8>>,
+}
+
+/// A line that separates parts.
+struct Delimiter {
+    /// Which of the open multiparts it belongs to.
+    level: usize,
+    closes: bool,
+}
+
+struct Scan<'a> {
+    raw: &'a [u8],
+    limits: &'a Limits,
+    parts: Vec<Part>,
+    open: Vec<Open>,
+    /// The levels that have a boundary, innermost last: a look-up costs the same however deep the parts are nested.
+    by_boundary: HashMap<Vec<u8>, Vec<usize>>,
+    leaf: Option<usize>,
+}
+
+impl Scan<'_> {
+    fn delimiter(&self, line: &[u8]) -> Option<Delimiter> {
+        // White space after the boundary is padding of a gateway (RFC 2046 section 5.1.1).
+        let text = line.strip_prefix(b"--")?.trim_ascii_end();
+        let level_of = |boundary: &[u8]| self.by_boundary.get(boundary).and_then(|levels| levels.last()).copied();
+        match level_of(text) {
+            Some(level) => Some(Delimiter { level, closes: false }),
+            None => level_of(text.strip_suffix(b"--")?).map(|level| Delimiter { level, closes: true }),
+        }
+    }
+
+    /// Ends what the delimiter ends and begins the next part; where to read on.
+    fn cross(&mut self, delimiter: Delimiter, line: Range<usize>) -> usize {
+        let is_last = self.parts.len() >= self.limits.max_parts && !delimiter.closes;
+        if is_last {
+            return line.end;
+        }
+        let end = self.before_line_end(line.start);
+        self.close_above(delimiter.level + 1, end);
+        if delimiter.closes {
+            self.forget_boundary(delimiter.level);
+            return line.end;
+        }
+        let holder = &mut self.parts[self.open[delimiter.level].part];
+        holder.has_parts = true;
+        let default = if holder.media_type == "multipart/digest" { "message/rfc822" } else { "text/plain" };
+        self.begin_part(line.end, default)
+    }
+
+    /// The line end before a delimiter belongs to the delimiter.
+    fn before_line_end(&self, start: usize) -> usize {
+        without_line_end(&self.raw[..start]).len()
+    }
+
+    /// Ends the leaf and every multipart from this level on.
+    fn close_above(&mut self, level: usize, end: usize) {
+        if let Some(leaf) = self.leaf.take() {
+            self.end_part(leaf, end);
+        }
+        while self.open.len() > level {
+            self.forget_boundary(self.open.len() - 1);
+            if let Some(open) = self.open.pop() {
+                self.end_part(open.part, end);
+            }
+        }
+    }
+
+    fn end_part(&mut self, index: usize, end: usize) {
+        let part = &mut self.parts[index];
+        part.body.end = end.max(part.body.start);
+        if !part.has_parts && part.media_type.starts_with("multipart/") {
+            // A multipart without parts is shown as the text that it is.
+            "text/plain".clone_into(&mut part.media_type);
+        }
+    }
+
+    fn forget_boundary(&mut self, level: usize) {
+        let Some(boundary) = self.open[level].boundary.take() else { return };
+        if let Some(levels) = self.by_boundary.get_mut(&boundary) {
+            levels.pop();
+            if levels.is_empty() {
+                self.by_boundary.remove(&boundary);
+            }
+        }
+    }
+
+    /// Reads a part's header block; where its body begins.
+    fn begin_part(&mut self, start: usize, default_type: &str) -> usize {
+        let header = start..self.header_end(start);
+        let body = header.end;
+        let part = read_header(&self.raw[header.clone()], default_type, self.limits);
+        let part = Part { header, body: body..body, ..part };
+        let index = self.parts.len();
+        let boundary = part.content_type.parameter("boundary").map(|b| b.trim_end().as_bytes().to_vec());
+        match boundary.filter(|boundary| !boundary.is_empty()) {
+            Some(boundary) if part.media_type.starts_with("multipart/") && self.open.len() < self.limits.max_depth => {
+                self.by_boundary.entry(boundary.clone()).or_default().push(self.open.len());
+                self.open.push(Open { part: index, boundary: Some(boundary) });
+            }
+            _ => self.leaf = Some(index),
+        }
+        self.parts.push(part);
+        body
+    }
+
+    /// Where the header block that begins here ends, its empty line included: at once when the first line is no
+    /// header field, and at the latest at a delimiter.
+    fn header_end(&self, start: usize) -> usize {
+        let mut at = start;
+        while at < self.raw.len() {
+            let span = line(self.raw, at);
+            let text = &self.raw[span.clone()];
+            if without_line_end(text).is_empty() {
+                return span.end;
+            }
+            let is_first = at == start;
+            // The first line of an mbox entry is no field, but a header block follows it.
+            if is_first && fields::field_name(text).is_none() && !text.starts_with(b"From ") {
+                return at;
+            }
+            if self.delimiter(text).is_some() {
+                return at;
+            }
+            at = span.end;
+        }
+        at
+    }
+}
+
+fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
+    let fields = fields::fields(block);
+    let first = |name: &str| fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value);
+    let parameterized = |name| first(name).and_then(|value| Parameterized::read(value, limits.max_parameter_octets));
+    let content_type = parameterized("Content-Type");
+    let media_type = match &content_type {
+        Some(read) => media_type(&read.value).unwrap_or_else(|| "application/octet-stream".to_owned()),
+        None => default_type.to_owned(),
+    };
+    let encoding = first("Content-Transfer-Encoding").map(|value| fields::decoded(value, limits.max_value_octets));
+    Part {
+        header: 0..0,
+        body: 0..0,
+        media_type,
+        content_type: content_type.unwrap_or_default(),
+        disposition: parameterized("Content-Disposition").unwrap_or_default(),
+        content_id: first("Content-ID").and_then(fields::identifier),
+        encoding: encoding.as_deref().map(TransferEncoding::named).unwrap_or_default(),
+        has_parts: false,
+    }
+}
+
+/// `type/subtype` of two tokens (RFC 2045 section 5.1); a bare `text`, as early mail has it, is `text/plain`.
+fn media_type(value: &str) -> Option<String> {
+    if value == "text" {
+        return Some("text/plain".to_owned());
+    }
+    let is_token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&b))
+    };
+    let (kind, subtype) = value.split_once('/')?;
+    (is_token(kind) && is_token(subtype)).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shape(raw: &str) -> Vec<(String, &str)> {
+        let parts = parts(raw.as_bytes(), &Limits::default());
+        parts.into_iter().map(|part| (part.media_type, &raw[part.body])).collect()
+    }
+
+    fn named<'a>(shape: &'a [(String, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        shape.iter().map(|(kind, body)| (kind.as_str(), *body)).collect()
+    }
+
+    #[test]
+    fn a_multipart_that_cannot_be_taken_apart_is_its_text() {
+        for raw in [
+            "Content-Type: multipart/mixed\r\n\r\n--x\r\n\r\nhello\r\n--x--\r\n",
+            "Content-Type: multipart/mixed; boundary=\"\"\r\n\r\n--\r\n\r\nhello\r\n",
+            "Content-Type: multipart/mixed; boundary=y\r\n\r\n--x\r\n\r\nhello\r\n",
+            "Content-Type: multipart/mixed; boundary=x\r\n\r\nhello\r\n--x--\r\n",
+        ] {
+            let shape = shape(raw);
+            assert_eq!((shape.len(), shape[0].0.as_str()), (1, "text/plain"), "{raw}");
+            assert!(shape[0].1.contains("hello"));
+        }
+    }
+
+    #[test]
+    fn a_boundary_that_begins_like_another_is_not_taken_for_it() {
+        let raw = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: multipart/related; boundary=b2\r\n\r\n\
+                   --b2\r\n\r\none\r\n--b2--\r\n--b \t\r\n\r\ntwo\r\nsee --b\r\n--b--\r\nepilogue\r\n";
+        let shape = shape(raw);
+        let leaves: Vec<_> = named(&shape).into_iter().filter(|(kind, _)| *kind == "text/plain").collect();
+        assert_eq!(leaves, [("text/plain", "one"), ("text/plain", "two\r\nsee --b")]);
+    }
+
+    #[test]
+    fn missing_ends_and_missing_empty_lines_are_made_up_for() {
+        let raw =
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/html\n--b\njust text\n--b\n\nlast";
+        assert_eq!(named(&shape(raw))[1..], [("text/html", ""), ("text/plain", "just text"), ("text/plain", "last")]);
+    }
+
+    #[test]
+    fn an_outer_boundary_ends_inner_parts() {
+        let raw = "Content-Type: multipart/mixed; boundary=o\r\n\r\n--o\r\nContent-Type: multipart/mixed; boundary=i\r\n\r\n\
+                   --i\r\n\r\none\r\n--o\r\n\r\ntwo\r\n--i\r\nstill two\r\n--o--\r\n";
+        assert_eq!(named(&shape(raw))[2..], [("text/plain", "one"), ("text/plain", "two\r\n--i\r\nstill two")]);
+    }
+
+    #[test]
+    fn beyond_the_limits_nothing_is_lost() {
+        let raw = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n1\r\n--b\r\n\r\n2\r\n--b\r\n\r\n3\r\n--b--\r\n";
+        let few = parts(raw.as_bytes(), &Limits { max_parts: 3, ..Limits::default() });
+        assert_eq!(few.len(), 3);
+        assert_eq!(&raw[few[2].body.clone()], "2\r\n--b\r\n\r\n3");
+        let flat = parts(raw.as_bytes(), &Limits { max_depth: 0, ..Limits::default() });
+        assert_eq!((flat.len(), flat[0].media_type.as_str()), (1, "text/plain"));
+    }
+
+    #[test]
+    fn a_message_without_header_is_its_body() {
+        assert_eq!(named(&shape("hello\r\nTo: nobody\r\n\r\n")), [("text/plain", "hello\r\nTo: nobody\r\n\r\n")]);
+        assert_eq!(named(&shape("\r\nhello")), [("text/plain", "hello")]);
+        assert_eq!(named(&shape("")), [("text/plain", "")]);
+        assert_eq!(named(&shape("From a@b Sat Jan 3\nTo: x\n\nhello")), [("text/plain", "hello")]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_part_lies_within_the_message(
+            lines in prop::collection::vec(prop_oneof![
+                Just("Content-Type: multipart/mixed; boundary=a"), Just("Content-Type: multipart/digest; boundary=b"),
+                Just("--a"), Just("--b"), Just("--a--"), Just("--b--"), Just(""), Just("x"), Just("Content-Type: text/html"),
+            ], 0..40),
+            octets in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut raw = lines.join("\r\n").into_bytes();
+            raw.extend(octets);
+            for part in parts(&raw, &Limits { max_depth: 3, max_parts: 9, ..Limits::default() }) {
+                prop_assert!(part.header.start <= part.header.end && part.header.end == part.body.start);
+                prop_assert!(part.body.start <= part.body.end && part.body.end <= raw.len());
+            }
+        }
+    }
+}
