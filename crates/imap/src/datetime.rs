@@ -9,7 +9,15 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 /// `17-Jul-1996 02:44:25 +0000`, always in UTC, the day padded to two places with a space.
 pub(crate) fn format_date_time(at: Timestamp) -> String {
     let at = Offset::UTC.to_datetime(at);
-    format!("{:>2}-{}-{:04} {:02}:{:02}:{:02} +0000", at.day(), month_name(at.month()), at.year(), at.hour(), at.minute(), at.second())
+    format!(
+        "{:>2}-{}-{:04} {:02}:{:02}:{:02} +0000",
+        at.day(),
+        month_name(at.month()),
+        at.year(),
+        at.hour(),
+        at.minute(),
+        at.second()
+    )
 }
 
 fn month_name(month: i8) -> &'static str {
@@ -24,7 +32,7 @@ pub(crate) fn parse_date_time(text: &str) -> Option<Timestamp> {
         return None;
     }
     let date = parse_date(date)?;
-    let mut parts = time.split(':').map(|part| two_digits(part));
+    let mut parts = time.split(':').map(two_digits);
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
     if parts.next().is_some() {
         return None;
@@ -53,7 +61,8 @@ fn two_digits(text: &str) -> Option<i8> {
 pub(crate) fn parse_date(text: &str) -> Option<Date> {
     let mut parts = text.split('-');
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
-    let digits = |text: &str, max: usize| (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let digits =
+        |text: &str, max: usize| (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if parts.next().is_some() || !digits(day, 2) || !digits(year, 4) || year.len() != 4 {
         return None;
     }
@@ -68,10 +77,18 @@ mod tests {
 
     #[test]
     fn broken_dates_are_refused() {
-        for text in ["", "1-Feb", "31-Feb-1994", "0-Feb-1994", "1-Foo-1994", "1-Feb-94", "+1-Feb-1994", "1-Feb-1994-1"] {
+        for text in ["", "1-Feb", "31-Feb-1994", "0-Feb-1994", "1-Foo-1994", "1-Feb-94", "+1-Feb-1994", "1-Feb-1994-1"]
+        {
             assert_eq!(parse_date(text), None, "{text}");
         }
-        for text in ["", "1-Feb-1994", "1-Feb-1994 1:00:00 +0000", "1-Feb-1994 24:00:00 +0000", "1-Feb-1994 01:00:00 +000\u{e9}", "1-Feb-1994 01:00:00 0000"] {
+        for text in [
+            "",
+            "1-Feb-1994",
+            "1-Feb-1994 1:00:00 +0000",
+            "1-Feb-1994 24:00:00 +0000",
+            "1-Feb-1994 01:00:00 +000\u{e9}",
+            "1-Feb-1994 01:00:00 0000",
+        ] {
             assert_eq!(parse_date_time(text), None, "{text}");
         }
     }

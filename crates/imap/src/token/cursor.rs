@@ -228,10 +228,7 @@ impl Cursor {
     }
 
     /// Runs `read` one level deeper; fails beyond the cap, so that recursion is bounded.
-    pub fn descend<T, E: From<SyntaxError>>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, E>,
-    ) -> Result<T, E> {
+    pub fn descend<T, E: From<SyntaxError>>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         if self.depth >= self.max_depth {
             return Err(SyntaxError("nested too deeply").into());
         }

@@ -250,7 +250,8 @@ fn is_status_response(line: &[u8]) -> bool {
     let mut words = line.split(|&byte| byte == b' ');
     let first = words.next().unwrap_or_default();
     let second = words.next().unwrap_or_default();
-    first == b"+" || [&b"OK"[..], b"NO", b"BAD", b"BYE", b"PREAUTH"].iter().any(|word| second.eq_ignore_ascii_case(word))
+    first == b"+"
+        || [&b"OK"[..], b"NO", b"BAD", b"BYE", b"PREAUTH"].iter().any(|word| second.eq_ignore_ascii_case(word))
 }
 
 /// Reads `{n}` or `{n+}` at the end of a line (RFC 3501 section 4.3, RFC 7888). A number too large

@@ -35,15 +35,18 @@ impl SequenceSet {
         merge(ranges)
     }
 
-    /// A compact set of ascending numbers, such as `1:3,7`. Empty for no numbers, which is not a
-    /// valid set: callers leave the whole item out then.
-    pub fn compact(ascending: &[u32]) -> String {
-        let ranges = merge(ascending.iter().map(|&number| (number, number)).collect());
-        let ranges: Vec<String> = ranges
-            .into_iter()
-            .map(|(from, to)| if from == to { from.to_string() } else { format!("{from}:{to}") })
+    /// A set such as `1:3,7` that names the numbers in the given order: only neighbours that
+    /// count up are joined, since COPYUID pairs two sets by position (RFC 4315 section 3). Empty
+    /// for no numbers, which is not a valid set: callers leave the whole item out then.
+    pub fn compact(numbers: &[u32]) -> String {
+        let runs = numbers.chunk_by(|before, after| before.checked_add(1) == Some(*after));
+        let runs: Vec<String> = runs
+            .map(|run| match run {
+                [from, .., to] => format!("{from}:{to}"),
+                _ => run.iter().map(u32::to_string).collect(),
+            })
             .collect();
-        ranges.join(",")
+        runs.join(",")
     }
 }
 
@@ -120,6 +123,12 @@ mod tests {
     fn ranges_are_merged_and_may_run_backwards() {
         let set: SequenceSet = "9:*,3:1,2:5,7".parse().unwrap();
         assert_eq!(set.resolve(8), [(1, 5), (7, 9)]);
+    }
+
+    #[test]
+    fn the_order_of_numbers_is_kept() {
+        assert_eq!(SequenceSet::compact(&[9, 1, 2, 3, 7, 6]), "9,1:3,7,6");
+        assert_eq!(SequenceSet::compact(&[u32::MAX, 1]), "4294967295,1");
     }
 
     proptest! {

@@ -114,8 +114,16 @@ mod tests {
     #[test]
     fn broken_items_are_refused() {
         for line in [
-            "a FETCH 1 (FLAGS", "a FETCH 1 FOO", "a FETCH 1 BODY[", "a FETCH 1 BODY[]<0>", "a FETCH 1 BODY[]<0.0>",
-            "a FETCH 1 BODY.PEEK", "a FETCH 1 (ALL)", "a FETCH 1 (FLAGS UID) x", "a FETCH 1 RFC822[]", "a FETCH 1 BODY[1",
+            "a FETCH 1 (FLAGS",
+            "a FETCH 1 FOO",
+            "a FETCH 1 BODY[",
+            "a FETCH 1 BODY[]<0>",
+            "a FETCH 1 BODY[]<0.0>",
+            "a FETCH 1 BODY.PEEK",
+            "a FETCH 1 (ALL)",
+            "a FETCH 1 (FLAGS UID) x",
+            "a FETCH 1 RFC822[]",
+            "a FETCH 1 BODY[1",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -164,8 +164,13 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused() {
         for line in [
-            "a LIST \"\"", "a LIST (FOO) \"\" *", "a LIST (RECURSIVEMATCH) \"\" *", "a LIST \"\" * RETURN",
-            "a LIST \"\" * RETURN (FOO)", "a LIST \"\" * RETURN (STATUS)", "a LSUB \"\" (a b)",
+            "a LIST \"\"",
+            "a LIST (FOO) \"\" *",
+            "a LIST (RECURSIVEMATCH) \"\" *",
+            "a LIST \"\" * RETURN",
+            "a LIST \"\" * RETURN (FOO)",
+            "a LIST \"\" * RETURN (STATUS)",
+            "a LSUB \"\" (a b)",
         ] {
             assert!(matches!(parse(line), Err(CommandError::Syntax(_))), "{line}");
         }

@@ -304,9 +304,27 @@ mod tests {
     #[test]
     fn broken_commands_are_refused() {
         for line in [
-            "", "a", "a ", "+ NOOP", "a NOOP x", "a XYZZY", "a SELECT", "a SELECT ", "a LOGIN joe", "a UID NOOP",
-            "a UID", "a FETCH 1", "a FETCH 0 FLAGS", "a FETCH 1 ()", "a STORE 1 FLAGS (\\Bogus)", "a COPY 1",
-            "a STATUS x ()", "a APPEND x", "a ENABLE", "a  NOOP", "a RENAME x",
+            "",
+            "a",
+            "a ",
+            "+ NOOP",
+            "a NOOP x",
+            "a XYZZY",
+            "a SELECT",
+            "a SELECT ",
+            "a LOGIN joe",
+            "a UID NOOP",
+            "a UID",
+            "a FETCH 1",
+            "a FETCH 0 FLAGS",
+            "a FETCH 1 ()",
+            "a STORE 1 FLAGS (\\Bogus)",
+            "a COPY 1",
+            "a STATUS x ()",
+            "a APPEND x",
+            "a ENABLE",
+            "a  NOOP",
+            "a RENAME x",
         ] {
             assert!(matches!(parse(line), Err(CommandError::Syntax(_))), "{line:?}");
         }

@@ -154,10 +154,10 @@ impl<S> SearchKey<S> {
         Ok(match self {
             Self::Messages(set) => SearchKey::Messages(map(set)?),
             Self::Not(key) => SearchKey::Not(Box::new(key.map_messages(map)?)),
-            Self::Or(one, other) => {
-                SearchKey::Or(Box::new(one.map_messages(map)?), Box::new(other.map_messages(map)?))
+            Self::Or(one, other) => SearchKey::Or(Box::new(one.map_messages(map)?), Box::new(other.map_messages(map)?)),
+            Self::And(keys) => {
+                SearchKey::And(keys.into_iter().map(|key| key.map_messages(map)).collect::<Result<_, _>>()?)
             }
-            Self::And(keys) => SearchKey::And(keys.into_iter().map(|key| key.map_messages(map)).collect::<Result<_, _>>()?),
             Self::All => SearchKey::All,
             Self::Flag(flag) => SearchKey::Flag(flag),
             Self::Keyword(keyword) => SearchKey::Keyword(keyword),
@@ -232,7 +232,11 @@ fn charset(name: &[u8]) -> Result<(), CommandError> {
 fn key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
     if cursor.peek() == Some(b'(') {
         let keys = cursor.list(key)?;
-        return if keys.is_empty() { Err(SyntaxError("expected a search key").into()) } else { Ok(SearchKey::and(keys)) };
+        return if keys.is_empty() {
+            Err(SyntaxError("expected a search key").into())
+        } else {
+            Ok(SearchKey::and(keys))
+        };
     }
     if cursor.at_sequence_set() {
         return Ok(SearchKey::Messages(MessageSet { uid: false, set: cursor.sequence_set()? }));
@@ -349,7 +353,20 @@ mod tests {
 
     #[test]
     fn broken_searches_are_refused() {
-        for keys in ["", "FOO", "NOT", "OR SEEN", "()", "(SEEN", "BEFORE 1-Foo-2020", "LARGER x", "UID", "RETURN (FOO) ALL", "RETURN () ", "KEYWORD (a)"] {
+        for keys in [
+            "",
+            "FOO",
+            "NOT",
+            "OR SEEN",
+            "()",
+            "(SEEN",
+            "BEFORE 1-Foo-2020",
+            "LARGER x",
+            "UID",
+            "RETURN (FOO) ALL",
+            "RETURN () ",
+            "KEYWORD (a)",
+        ] {
             assert!(matches!(parse(&format!("a SEARCH {keys}")), Err(CommandError::Syntax(_))), "{keys}");
         }
         let deep = "NOT ".repeat(1000);
@@ -369,13 +386,39 @@ mod tests {
     #[test]
     fn keys_match() {
         for keys in [
-            "ALL", "OLD", "SEEN", "UNDELETED", "KEYWORD A", "UNKEYWORD b", "NOT DELETED", "ON 29-Feb-2024", "SINCE 1-Jan-2024",
-            "BEFORE \"1-Mar-2024\"", "LARGER 99 SMALLER 101", "SUBJECT ell", "HEADER subject \"\"", "BODY od", "TEXT hello",
-            "OR DELETED SEEN", "(SEEN UID 7)", "1:2", "UNDRAFT UNFLAGGED UNANSWERED",
+            "ALL",
+            "OLD",
+            "SEEN",
+            "UNDELETED",
+            "KEYWORD A",
+            "UNKEYWORD b",
+            "NOT DELETED",
+            "ON 29-Feb-2024",
+            "SINCE 1-Jan-2024",
+            "BEFORE \"1-Mar-2024\"",
+            "LARGER 99 SMALLER 101",
+            "SUBJECT ell",
+            "HEADER subject \"\"",
+            "BODY od",
+            "TEXT hello",
+            "OR DELETED SEEN",
+            "(SEEN UID 7)",
+            "1:2",
+            "UNDRAFT UNFLAGGED UNANSWERED",
         ] {
             assert!(matches(keys), "{keys}");
         }
-        for keys in ["NEW", "RECENT", "UNSEEN", "DELETED", "NOT ALL", "SENTON 29-Feb-2024", "LARGER 100", "FROM x", "SEEN DELETED"] {
+        for keys in [
+            "NEW",
+            "RECENT",
+            "UNSEEN",
+            "DELETED",
+            "NOT ALL",
+            "SENTON 29-Feb-2024",
+            "LARGER 100",
+            "FROM x",
+            "SEEN DELETED",
+        ] {
             assert!(!matches(keys), "{keys}");
         }
     }

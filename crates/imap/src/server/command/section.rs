@@ -144,14 +144,36 @@ mod tests {
 
     #[test]
     fn sections_that_do_not_exist_are_refused() {
-        for text in ["", "[", "[0]", "[1.]", "[.1]", "[MIME]", "[FOO]", "[HEADER.FIELDS]", "[HEADER.FIELDS ()]", "[1.HEADERX]", "[99999999999]", "[1..2]"] {
+        for text in [
+            "",
+            "[",
+            "[0]",
+            "[1.]",
+            "[.1]",
+            "[MIME]",
+            "[FOO]",
+            "[HEADER.FIELDS]",
+            "[HEADER.FIELDS ()]",
+            "[1.HEADERX]",
+            "[99999999999]",
+            "[1..2]",
+        ] {
             assert!(section(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_section_is_repeated_as_it_was_asked_for() {
-        for text in ["[]", "[1]", "[1.2.MIME]", "[HEADER]", "[TEXT]", "[3.TEXT]", "[HEADER.FIELDS (From To)]", "[1.HEADER.FIELDS.NOT (\"a b\")]"] {
+        for text in [
+            "[]",
+            "[1]",
+            "[1.2.MIME]",
+            "[HEADER]",
+            "[TEXT]",
+            "[3.TEXT]",
+            "[HEADER.FIELDS (From To)]",
+            "[1.HEADER.FIELDS.NOT (\"a b\")]",
+        ] {
             let mut writer = Writer::new();
             section(text).unwrap().write(&mut writer);
             assert_eq!(String::from_utf8(writer.take()).unwrap(), text);

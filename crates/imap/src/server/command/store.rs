@@ -82,7 +82,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_stored_is_refused() {
-        for line in ["a STORE 1 FLAGS", "a STORE 1 FLAGS (\\Bogus)", "a STORE 1 FLAGS (a", "a STORE 1 FOO (a)", "a STORE 1 ++FLAGS (a)"] {
+        for line in [
+            "a STORE 1 FLAGS",
+            "a STORE 1 FLAGS (\\Bogus)",
+            "a STORE 1 FLAGS (a",
+            "a STORE 1 FOO (a)",
+            "a STORE 1 ++FLAGS (a)",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }
@@ -90,7 +96,10 @@ mod tests {
     #[test]
     fn flags_come_with_and_without_parentheses() {
         let expected = FlagChange::Add(Flags::from_words(["\\Seen", "$Junk"]));
-        assert_eq!(action("a UID STORE 1:* +FLAGS.SILENT (\\Seen \\Recent $Junk)"), StoreAction { change: expected.clone(), silent: true });
+        assert_eq!(
+            action("a UID STORE 1:* +FLAGS.SILENT (\\Seen \\Recent $Junk)"),
+            StoreAction { change: expected.clone(), silent: true }
+        );
         assert_eq!(action("a STORE 1 +flags \\Seen $Junk"), StoreAction { change: expected, silent: false });
         assert_eq!(action("a STORE 1 FLAGS ()").change, FlagChange::Replace(Flags::new()));
     }

@@ -1,0 +1,125 @@
+//! FETCH responses.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use super::{body_structure, envelope};
+use crate::datetime::format_date_time;
+use crate::flag::Flags;
+use crate::server::command::{FetchItem, Partial, SectionItem, SectionLabel, SectionText};
+use crate::server::mime::{BodyStructure, Envelope, PartRange, header_fields};
+use crate::token::Writer;
+
+/// A message as FETCH sees it. Each method is asked at most once per item, so that a host may
+/// load what is needed when it is needed.
+pub trait MessageSource {
+    /// Its UID.
+    fn uid(&self) -> u32;
+    /// Its flags, as they are now: with `\Seen` if this very FETCH has set it.
+    fn flags(&self) -> &Flags;
+    /// When it was received.
+    fn internal_date(&self) -> Timestamp;
+    /// Its size in octets.
+    fn size(&self) -> u64;
+    /// Its envelope.
+    fn envelope(&self) -> Envelope;
+    /// Its structure.
+    fn body_structure(&self) -> BodyStructure;
+    /// Octets of it; none when there is no such part.
+    /// [`crate::server::mime::PartLayout::locate`] answers which.
+    fn section(&self, path: &[u32], range: PartRange) -> Option<Cow<'_, [u8]>>;
+}
+
+/// Writes `* n FETCH (...)` with its line end.
+pub(in crate::server) fn write(writer: &mut Writer, number: u32, items: &[FetchItem], message: &dyn MessageSource) {
+    writer.raw("* ").number(u64::from(number)).raw(" FETCH ");
+    writer.list(items, |writer, item| write_item(writer, item, message));
+    writer.crlf();
+}
+
+/// Writes `* n FETCH (UID u FLAGS (...))` with its line end.
+pub(in crate::server) fn write_flags(writer: &mut Writer, number: u32, uid: u32, flags: &Flags) {
+    writer.raw("* ").number(u64::from(number)).raw(" FETCH (UID ").number(u64::from(uid)).raw(" ");
+    flags_item(writer, flags);
+    writer.raw(")").crlf();
+}
+
+fn flags_item(writer: &mut Writer, flags: &Flags) {
+    writer.raw("FLAGS ").list(flags.words(), |writer, word| {
+        writer.raw(word);
+    });
+}
+
+fn write_item(writer: &mut Writer, item: &FetchItem, message: &dyn MessageSource) {
+    match item {
+        FetchItem::Flags => flags_item(writer, message.flags()),
+        FetchItem::Uid => {
+            writer.raw("UID ").number(u64::from(message.uid()));
+        }
+        FetchItem::InternalDate => {
+            writer.raw("INTERNALDATE ").string(format_date_time(message.internal_date()).as_bytes());
+        }
+        FetchItem::Size => {
+            writer.raw("RFC822.SIZE ").number(message.size());
+        }
+        FetchItem::Envelope => {
+            writer.raw("ENVELOPE ");
+            envelope::write(writer, &message.envelope());
+        }
+        FetchItem::Body => {
+            writer.raw("BODY ");
+            body_structure::write(writer, &message.body_structure(), false);
+        }
+        FetchItem::BodyStructure => {
+            writer.raw("BODYSTRUCTURE ");
+            body_structure::write(writer, &message.body_structure(), true);
+        }
+        FetchItem::Section(item) => section(writer, item, message),
+    }
+}
+
+fn section(writer: &mut Writer, item: &SectionItem, message: &dyn MessageSource) {
+    match item.label {
+        SectionLabel::Body => {
+            writer.raw("BODY");
+            item.section.write(writer);
+        }
+        SectionLabel::Rfc822 => {
+            writer.raw("RFC822");
+        }
+        SectionLabel::Rfc822Header => {
+            writer.raw("RFC822.HEADER");
+        }
+        SectionLabel::Rfc822Text => {
+            writer.raw("RFC822.TEXT");
+        }
+    }
+    if let Some(Partial { origin, .. }) = item.partial {
+        writer.raw("<").number(u64::from(origin)).raw(">");
+    }
+    writer.raw(" ");
+    match octets(item, message) {
+        None => {
+            writer.raw("NIL");
+        }
+        Some(octets) => {
+            let octets = item.partial.map_or(&*octets, |partial| partial.slice(&octets));
+            writer.literal(octets);
+        }
+    }
+}
+
+fn octets<'m>(item: &SectionItem, message: &'m dyn MessageSource) -> Option<Cow<'m, [u8]>> {
+    let path = &item.section.path;
+    match &item.section.text {
+        SectionText::All => message.section(path, PartRange::All),
+        SectionText::Header => message.section(path, PartRange::Header),
+        SectionText::Text => message.section(path, PartRange::Text),
+        SectionText::Mime => message.section(path, PartRange::Mime),
+        SectionText::HeaderFields { names, not } => {
+            let header = message.section(path, PartRange::Header)?;
+            Some(Cow::Owned(header_fields(&header, names, *not)))
+        }
+    }
+}

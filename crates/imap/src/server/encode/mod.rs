@@ -1,0 +1,27 @@
+//! Writers for responses, a file per family. Pure: data in, octets out.
+
+pub(super) mod body_structure;
+mod encoded_word;
+mod envelope;
+pub(super) mod fetch;
+pub(super) mod list;
+pub(super) mod quota;
+pub(super) mod search;
+pub(super) mod select;
+pub(super) mod status;
+
+use crate::token::Writer;
+
+/// A text that is not ASCII goes as encoded words; controls become spaces.
+fn header_text(writer: &mut Writer, text: &str) {
+    writer.string(encoded_word::encode(text).as_bytes());
+}
+
+fn header_ntext(writer: &mut Writer, text: Option<&str>) {
+    match text {
+        Some(text) => header_text(writer, text),
+        None => {
+            writer.raw("NIL");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! SEARCH and ESEARCH responses.
+
+use crate::server::command::SearchReturn;
+use crate::token::{SequenceSet, Writer};
+
+/// Writes `* SEARCH ...`.
+pub(in crate::server) fn write_plain(writer: &mut Writer, numbers: &[u32]) {
+    writer.raw("* SEARCH");
+    for &number in numbers {
+        writer.raw(" ").number(u64::from(number));
+    }
+    writer.crlf();
+}
+
+/// Writes `* ESEARCH (TAG "...") ...` (RFC 4731). `numbers` ascend. Without a match, only COUNT
+/// is written.
+pub(in crate::server) fn write_extended(
+    writer: &mut Writer,
+    tag: &str,
+    uid: bool,
+    wanted: SearchReturn,
+    numbers: &[u32],
+) {
+    writer.raw("* ESEARCH (TAG ").string(tag.as_bytes()).raw(")").raw(if uid { " UID" } else { "" });
+    if let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) {
+        if wanted.min {
+            writer.raw(" MIN ").number(u64::from(first));
+        }
+        if wanted.max {
+            writer.raw(" MAX ").number(u64::from(last));
+        }
+        if wanted.all {
+            writer.raw(" ALL ").raw(&SequenceSet::compact(numbers));
+        }
+    }
+    if wanted.count {
+        writer.raw(" COUNT ").number(numbers.len() as u64);
+    }
+    writer.crlf();
+}

@@ -1,0 +1,53 @@
+//! What SELECT and EXAMINE tell, and what tells of changes later.
+
+use crate::flag::{Keyword, SystemFlag};
+use crate::server::view::{SelectedView, Untagged};
+use crate::token::Writer;
+
+use super::fetch;
+
+/// Writes everything that must precede the completion of SELECT (RFC 3501 section 6.3.1).
+pub(in crate::server) fn write_selected(writer: &mut Writer, view: &SelectedView) {
+    write_flags(writer, view.keywords());
+    writer.raw("* ").number(u64::from(view.exists())).raw(" EXISTS").crlf();
+    writer.raw("* 0 RECENT").crlf();
+    if let Some(unseen) = view.first_unseen() {
+        writer.raw("* OK [UNSEEN ").number(u64::from(unseen)).raw("] First unseen message").crlf();
+    }
+    if view.is_read_only() {
+        writer.raw("* OK [PERMANENTFLAGS ()] No changes are kept").crlf();
+    } else {
+        writer.raw("* OK [PERMANENTFLAGS ");
+        let system = SystemFlag::ALL.map(SystemFlag::as_str);
+        let keywords = view.keywords().map(Keyword::as_str);
+        writer.list(system.into_iter().chain(keywords).chain(["\\*"]), |writer, word| {
+            writer.raw(word);
+        });
+        writer.raw("] Changes are kept").crlf();
+    }
+    writer.raw("* OK [UIDVALIDITY ").number(u64::from(view.uid_validity())).raw("] UIDs are valid").crlf();
+    writer.raw("* OK [UIDNEXT ").number(u64::from(view.uid_next())).raw("] Next UID").crlf();
+}
+
+fn write_flags<'a>(writer: &mut Writer, keywords: impl Iterator<Item = &'a Keyword>) {
+    let system = SystemFlag::ALL.map(SystemFlag::as_str);
+    writer.raw("* FLAGS ");
+    writer.list(system.into_iter().chain(keywords.map(Keyword::as_str)), |writer, word| {
+        writer.raw(word);
+    });
+    writer.crlf();
+}
+
+/// Writes one change.
+pub(in crate::server) fn write_untagged(writer: &mut Writer, change: &Untagged) {
+    match change {
+        Untagged::Expunge(number) => {
+            writer.raw("* ").number(u64::from(*number)).raw(" EXPUNGE").crlf();
+        }
+        Untagged::Exists(count) => {
+            writer.raw("* ").number(u64::from(*count)).raw(" EXISTS").crlf();
+        }
+        Untagged::Keywords(keywords) => write_flags(writer, keywords.iter()),
+        Untagged::Flags { number, uid, flags } => fetch::write_flags(writer, *number, *uid, flags),
+    }
+}

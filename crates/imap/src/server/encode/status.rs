@@ -1,0 +1,44 @@
+//! STATUS responses.
+
+use crate::mailbox::MailboxName;
+use crate::server::command::StatusItem;
+use crate::token::Writer;
+
+/// Figures of a mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MailboxStatus {
+    /// The number of messages.
+    pub messages: u32,
+    /// The number of messages without `\Seen`.
+    pub unseen: u32,
+    /// The UID that the next message gets.
+    pub uid_next: u32,
+    /// Changes when UIDs are given out anew.
+    pub uid_validity: u32,
+    /// The sum of the messages' sizes in octets.
+    pub size: u64,
+}
+
+/// Writes `* STATUS name (...)`.
+pub(in crate::server) fn write(
+    writer: &mut Writer,
+    mailbox: &MailboxName,
+    items: &[StatusItem],
+    status: &MailboxStatus,
+    append_limit: u64,
+) {
+    writer.raw("* STATUS ").astring(mailbox.to_wire().as_bytes()).raw(" ");
+    writer.list(items, |writer, item| {
+        let (name, value) = match item {
+            StatusItem::Messages => ("MESSAGES ", u64::from(status.messages)),
+            StatusItem::Recent => ("RECENT ", 0),
+            StatusItem::UidNext => ("UIDNEXT ", u64::from(status.uid_next)),
+            StatusItem::UidValidity => ("UIDVALIDITY ", u64::from(status.uid_validity)),
+            StatusItem::Unseen => ("UNSEEN ", u64::from(status.unseen)),
+            StatusItem::Size => ("SIZE ", status.size),
+            StatusItem::AppendLimit => ("APPENDLIMIT ", append_limit),
+        };
+        writer.raw(name).number(value);
+    });
+    writer.crlf();
+}

@@ -1,0 +1,45 @@
+//! ENVELOPE's values.
+
+/// The header fields that ENVELOPE shows (RFC 3501 section 7.4.2), decoded: the encoder writes
+/// what is not ASCII as encoded words (RFC 2047).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// The Date field as written.
+    pub date: Option<String>,
+    /// The subject.
+    pub subject: Option<String>,
+    /// From.
+    pub from: Vec<Address>,
+    /// Sender; where empty, the encoder writes From, as the standard asks.
+    pub sender: Vec<Address>,
+    /// Reply-To; where empty, the encoder writes From, as the standard asks.
+    pub reply_to: Vec<Address>,
+    /// To.
+    pub to: Vec<Address>,
+    /// Cc.
+    pub cc: Vec<Address>,
+    /// Bcc.
+    pub bcc: Vec<Address>,
+    /// In-Reply-To with its angle brackets.
+    pub in_reply_to: Option<String>,
+    /// Message-ID with its angle brackets.
+    pub message_id: Option<String>,
+}
+
+/// An address, or the start or end of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A mailbox.
+    Mailbox {
+        /// The display name.
+        name: Option<String>,
+        /// Before the `@`.
+        local_part: String,
+        /// After the `@`; empty where the address has none.
+        domain: String,
+    },
+    /// The start of a group with its name.
+    GroupStart(String),
+    /// The end of a group.
+    GroupEnd,
+}

@@ -1,0 +1,55 @@
+//! What is allowed in every state: CAPABILITY, NOOP, LOGOUT, ID.
+
+use super::completion::Completion;
+use super::{Flow, Phase, Session};
+use crate::server::command::Command;
+
+/// Extensions that hold in every state. ENABLE is here although nothing can be enabled: clients
+/// that ask get an empty answer.
+const EXTENSIONS: &str = "LITERAL+ SASL-IR ID ENABLE IDLE UIDPLUS MOVE UNSELECT NAMESPACE SPECIAL-USE CHILDREN \
+    LIST-EXTENDED LIST-STATUS ESEARCH QUOTA QUOTA=RES-STORAGE STATUS=SIZE";
+
+impl Session {
+    /// The capabilities as they are now.
+    pub(super) fn capabilities(&self) -> String {
+        let mut all = format!("IMAP4rev1 {EXTENSIONS} APPENDLIMIT={}", self.config.limits.max_message);
+        if matches!(self.phase, Phase::NotAuthenticated) {
+            if self.offers_starttls() {
+                all.push_str(" STARTTLS");
+            }
+            all.push_str(if self.takes_passwords() { " AUTH=PLAIN" } else { " LOGINDISABLED" });
+        }
+        all
+    }
+
+    pub(super) fn offers_starttls(&self) -> bool {
+        self.config.starttls && !self.tls
+    }
+
+    pub(super) fn takes_passwords(&self) -> bool {
+        self.tls || self.config.plaintext_login
+    }
+}
+
+/// Runs the command, or gives it back.
+pub(super) fn run(session: &mut Session, command: Command) -> Result<Flow, Command> {
+    let text = match command {
+        Command::Capability => {
+            let capabilities = session.capabilities();
+            session.out.raw("* CAPABILITY ").raw(&capabilities).crlf();
+            "CAPABILITY completed"
+        }
+        Command::Id => {
+            session.out.raw("* ID (\"name\" ").string(session.config.product.as_bytes()).raw(")").crlf();
+            "ID completed"
+        }
+        Command::Logout => {
+            session.bye("Logging out");
+            "LOGOUT completed"
+        }
+        // With a mailbox selected, NOOP asks for news.
+        Command::Noop if session.selected().is_none() => "NOOP completed",
+        other => return Err(other),
+    };
+    Ok(Flow::Complete(Completion::ok(text)))
+}

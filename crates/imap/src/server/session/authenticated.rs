@@ -1,0 +1,164 @@
+//! After log-in, with or without a selected mailbox: mailboxes, APPEND, quota, IDLE.
+
+use super::completion::Completion;
+use super::effect::{Effect, Failure, Reply};
+use super::{Expecting, Flow, Phase, Running, Session, Step};
+use crate::mailbox::{DELIMITER, MailboxName};
+use crate::server::command::{Command, ListQuery, StatusItem};
+use crate::server::encode::{list, quota, select, status};
+use crate::server::view::SelectedView;
+
+/// What waits for the host.
+pub(super) enum Pending {
+    /// SELECT or EXAMINE.
+    Select { mailbox: MailboxName, read_only: bool },
+    /// Commands that only succeed or fail; the text for success.
+    Plain(&'static str),
+    /// LIST or LSUB.
+    List(ListQuery),
+    /// The figures of LIST with RETURN (STATUS ...).
+    ListStatus(Vec<StatusItem>),
+    /// STATUS.
+    Status(Vec<StatusItem>),
+    /// APPEND.
+    Append,
+    /// GETQUOTA.
+    Quota,
+    /// GETQUOTAROOT.
+    QuotaRoot(MailboxName),
+}
+
+/// Runs the command, or gives it back: then it is one for a selected mailbox.
+pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Result<Flow, Command> {
+    Ok(match command {
+        Command::Login { .. } | Command::Authenticate { .. } | Command::StartTls => {
+            Flow::Complete(Completion::bad("Logged in already"))
+        }
+        Command::Enable => {
+            session.out.raw("* ENABLED").crlf();
+            Flow::Complete(Completion::ok("ENABLE completed"))
+        }
+        Command::Namespace => {
+            session.out.raw(&format!("* NAMESPACE ((\"\" \"{DELIMITER}\")) NIL NIL")).crlf();
+            Flow::Complete(Completion::ok("NAMESPACE completed"))
+        }
+        Command::Idle => {
+            session.out.raw("+ idling").crlf();
+            Flow::Expect(Expecting::Done { tag: tag.to_owned() })
+        }
+        Command::Select { mailbox, read_only } => {
+            // The old mailbox is left, whether or not the new one can be opened (RFC 3501 section 6.3.1).
+            session.phase = Phase::Authenticated;
+            let pending = Pending::Select { mailbox: mailbox.clone(), read_only };
+            wait(Effect::Select { mailbox, read_only }, pending)
+        }
+        Command::List(query) if query.delimiter_only => {
+            list::write_delimiter(&mut session.out, query.lsub);
+            Flow::Complete(Completion::ok("LIST completed"))
+        }
+        Command::List(query) => wait(Effect::Folders, Pending::List(query)),
+        Command::Status { mailbox, items } => wait(Effect::Status(vec![mailbox]), Pending::Status(items)),
+        Command::Append { mailbox, message } => wait(Effect::Append { mailbox, message }, Pending::Append),
+        Command::GetQuota(root) if root.is_empty() => wait(Effect::Quota, Pending::Quota),
+        Command::GetQuota(_) => Flow::Complete(Completion::no("NONEXISTENT", "No such quota root")),
+        Command::GetQuotaRoot(mailbox) => wait(Effect::QuotaRoot(mailbox.clone()), Pending::QuotaRoot(mailbox)),
+        other => return change_mailboxes(other),
+    })
+}
+
+fn change_mailboxes(command: Command) -> Result<Flow, Command> {
+    Ok(match command {
+        Command::Create(name) if name.is_inbox() => Flow::Complete(Failure::AlreadyExists.into()),
+        Command::Create(name) => wait(Effect::Create(name), Pending::Plain("CREATE completed")),
+        Command::Delete(name) if name.is_inbox() => Flow::Complete(Completion::no("CANNOT", "INBOX cannot be deleted")),
+        Command::Delete(name) => wait(Effect::Delete(name), Pending::Plain("DELETE completed")),
+        Command::Rename { from, to } => rename(from, to),
+        Command::Subscribe { mailbox, subscribed } => {
+            let text = if subscribed { "SUBSCRIBE completed" } else { "UNSUBSCRIBE completed" };
+            wait(Effect::Subscribe { mailbox, subscribed }, Pending::Plain(text))
+        }
+        other => return Err(other),
+    })
+}
+
+fn rename(from: MailboxName, to: MailboxName) -> Flow {
+    if to.is_inbox() || to == from {
+        return Flow::Complete(Failure::AlreadyExists.into());
+    }
+    if !from.is_inbox() && to.parents().any(|parent| parent == from) {
+        return Flow::Complete(Failure::Cannot.into());
+    }
+    wait(Effect::Rename { from, to }, Pending::Plain("RENAME completed"))
+}
+
+fn wait(effect: Effect, pending: Pending) -> Flow {
+    Flow::Run(effect, super::Pending::Authenticated(pending))
+}
+
+/// Completes the command; none when it goes on with another effect.
+pub(super) fn finish(
+    session: &mut Session,
+    tag: &str,
+    pending: Pending,
+    result: Result<Reply, Failure>,
+) -> Option<Completion> {
+    let reply = match result {
+        Ok(reply) => reply,
+        Err(failure) if matches!(pending, Pending::Append) => return Some(Completion::from_storing(failure)),
+        Err(failure) => return Some(failure.into()),
+    };
+    let out = &mut session.out;
+    Some(match (pending, reply) {
+        (Pending::Plain(text), Reply::Done) => Completion::ok(text),
+        (Pending::Select { mailbox, read_only }, Reply::Selected(snapshot)) => {
+            let view = SelectedView::new(mailbox, read_only, snapshot);
+            select::write_selected(out, &view);
+            session.phase = Phase::Selected(Box::new(view));
+            let code = if read_only { "READ-ONLY" } else { "READ-WRITE" };
+            Completion::ok("Mailbox selected").with_code(code.to_owned())
+        }
+        (Pending::List(query), Reply::Folders(folders)) => {
+            let mailboxes = list::write(out, &query, &folders);
+            if query.return_status.is_empty() || mailboxes.is_empty() {
+                return Some(Completion::ok(if query.lsub { "LSUB completed" } else { "LIST completed" }));
+            }
+            let pending = super::Pending::Authenticated(Pending::ListStatus(query.return_status));
+            session.running = Some(Running { tag: tag.to_owned(), pending });
+            session.next = Some(Step::Run(Effect::Status(mailboxes)));
+            return None;
+        }
+        (Pending::ListStatus(items), Reply::Statuses(statuses)) => {
+            write_statuses(session, &items, &statuses);
+            Completion::ok("LIST completed")
+        }
+        (Pending::Status(_), Reply::Statuses(statuses)) if statuses.is_empty() => Failure::NoSuchMailbox.into(),
+        (Pending::Status(items), Reply::Statuses(statuses)) => {
+            write_statuses(session, &items, &statuses);
+            Completion::ok("STATUS completed")
+        }
+        (Pending::Append, Reply::Appended { uid_validity, uid }) => {
+            Completion::ok("APPEND completed").with_code(format!("APPENDUID {uid_validity} {uid}"))
+        }
+        (Pending::Quota, Reply::Quota(figures)) => {
+            quota::write(out, &figures);
+            Completion::ok("GETQUOTA completed")
+        }
+        (Pending::QuotaRoot(mailbox), Reply::Quota(figures)) => {
+            quota::write_root(out, &mailbox);
+            quota::write(out, &figures);
+            Completion::ok("GETQUOTAROOT completed")
+        }
+        _ => Completion::server_bug(),
+    })
+}
+
+fn write_statuses(
+    session: &mut Session,
+    items: &[StatusItem],
+    statuses: &[(MailboxName, crate::server::MailboxStatus)],
+) {
+    let append_limit = session.config.limits.max_message as u64;
+    for (mailbox, figures) in statuses {
+        status::write(&mut session.out, mailbox, items, figures, append_limit);
+    }
+}

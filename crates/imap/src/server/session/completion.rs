@@ -1,0 +1,74 @@
+//! The tagged line that ends a command.
+
+use super::effect::Failure;
+use crate::token::Writer;
+
+/// The end of a command.
+pub(super) struct Completion {
+    status: Status,
+    code: Option<String>,
+    text: String,
+}
+
+#[derive(PartialEq, Eq)]
+enum Status {
+    Ok,
+    No,
+    Bad,
+}
+
+impl Completion {
+    pub(super) fn ok(text: &str) -> Self {
+        Self { status: Status::Ok, code: None, text: text.to_owned() }
+    }
+
+    pub(super) fn no(code: &str, text: &str) -> Self {
+        Self { status: Status::No, code: Some(code.to_owned()), text: text.to_owned() }
+    }
+
+    pub(super) fn bad(text: &str) -> Self {
+        Self { status: Status::Bad, code: None, text: text.to_owned() }
+    }
+
+    /// The host answered with something else than was asked for.
+    pub(super) fn server_bug() -> Self {
+        Self::no("SERVERBUG", "Internal error")
+    }
+
+    /// A failure of a command that stores into a mailbox: when there is none, the client may
+    /// create it and try again (RFC 3501 section 7.1, TRYCREATE).
+    pub(super) fn from_storing(failure: Failure) -> Self {
+        match failure {
+            Failure::NoSuchMailbox => Self::no("TRYCREATE", &failure.to_string()),
+            other => Self::from(other),
+        }
+    }
+
+    /// With a response code, without brackets.
+    pub(super) fn with_code(self, code: String) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    pub(super) fn is_bad(&self) -> bool {
+        self.status == Status::Bad
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer, tag: &str) {
+        let status = match self.status {
+            Status::Ok => " OK ",
+            Status::No => " NO ",
+            Status::Bad => " BAD ",
+        };
+        writer.raw(tag).raw(status);
+        if let Some(code) = &self.code {
+            writer.raw("[").raw(code).raw("] ");
+        }
+        writer.text(&self.text).crlf();
+    }
+}
+
+impl From<Failure> for Completion {
+    fn from(failure: Failure) -> Self {
+        Self::no(failure.code(), &failure.to_string())
+    }
+}

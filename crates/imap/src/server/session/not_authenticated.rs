@@ -1,0 +1,81 @@
+//! Before log-in: STARTTLS, LOGIN, AUTHENTICATE.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::completion::Completion;
+use super::effect::{Effect, Failure, Reply};
+use super::{Expecting, Flow, Phase, Session};
+use crate::secret::Password;
+use crate::server::command::Command;
+
+/// What waits for the host.
+pub(super) enum Pending {
+    Login,
+}
+
+pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Flow {
+    match command {
+        Command::StartTls if session.offers_starttls() => Flow::StartTls,
+        Command::StartTls => Flow::Complete(Completion::bad("STARTTLS is not available")),
+        Command::Login { .. } | Command::Authenticate { .. } if !session.takes_passwords() => {
+            // RFC 5530 section 3.
+            Flow::Complete(Completion::no("PRIVACYREQUIRED", "Passwords are taken over TLS only"))
+        }
+        Command::Login { username, password } => login(username, password),
+        Command::Authenticate { mechanism, .. } if mechanism != "PLAIN" => {
+            Flow::Complete(Completion::no("CANNOT", "Unknown mechanism"))
+        }
+        Command::Authenticate { initial_response: Some(response), .. } => {
+            plain(if response == "=" { "" } else { &response })
+        }
+        Command::Authenticate { .. } => {
+            session.out.raw("+ ").crlf();
+            Flow::Expect(Expecting::Credentials { tag: tag.to_owned() })
+        }
+        _ => Flow::Complete(Completion::bad("Log in first")),
+    }
+}
+
+fn login(username: String, password: Password) -> Flow {
+    Flow::Run(Effect::Login { username, password }, super::Pending::NotAuthenticated(Pending::Login))
+}
+
+/// Reads a response of SASL PLAIN (RFC 4616), base64: `[authzid] NUL authcid NUL passwd`.
+pub(super) fn plain(response: &str) -> Flow {
+    if response == "*" {
+        return Flow::Complete(Completion::bad("Authentication cancelled"));
+    }
+    let decoded = STANDARD.decode(response).ok().and_then(|octets| String::from_utf8(octets).ok());
+    let Some(decoded) = decoded else {
+        return Flow::Complete(Completion::bad("Invalid base64 or UTF-8"));
+    };
+    let parts: Vec<&str> = decoded.split('\0').collect();
+    match parts.as_slice() {
+        [authzid, username, password] if !username.is_empty() => {
+            if !authzid.is_empty() && authzid != username {
+                let text = "Acting for another user is not possible";
+                return Flow::Complete(Completion::no("AUTHORIZATIONFAILED", text));
+            }
+            login((*username).to_owned(), Password::new((*password).to_owned()))
+        }
+        _ => Flow::Complete(Completion::bad("Invalid credentials")),
+    }
+}
+
+pub(super) fn finish(session: &mut Session, pending: Pending, result: Result<Reply, Failure>) -> Completion {
+    let Pending::Login = pending;
+    match result {
+        Ok(Reply::Done) => {
+            session.phase = Phase::Authenticated;
+            session.failed_logins = 0;
+            session.reader.accept_messages();
+            Completion::ok("Logged in").with_code(format!("CAPABILITY {}", session.capabilities()))
+        }
+        Ok(_) => Completion::server_bug(),
+        Err(failure) => {
+            session.failed_logins += u32::from(failure == Failure::LoginRefused);
+            Completion::from(failure)
+        }
+    }
+}

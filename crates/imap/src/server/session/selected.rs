@@ -1,0 +1,228 @@
+//! With a mailbox selected: messages.
+
+use super::completion::Completion;
+use super::effect::{Effect, Failure, FetchRequest, Reply};
+use super::{Flow, Phase, Session};
+use crate::server::MessageSource;
+use crate::server::command::{Command, FetchItem, MessageSet, SearchCommand, SearchReturn, StoreAction};
+use crate::server::encode::{fetch, search, select};
+use crate::server::view::{MessageEntry, SelectedView};
+use crate::token::{SequenceSet, Writer};
+
+/// What waits for the host.
+pub(super) enum Pending {
+    /// NOOP or CHECK.
+    Refresh,
+    /// EXPUNGE or UID EXPUNGE.
+    Expunge,
+    /// CLOSE.
+    Close,
+    /// SEARCH.
+    Search { uid: bool, results: Option<SearchReturn> },
+    /// FETCH.
+    Fetch { uid: bool, items: Vec<FetchItem>, missing: usize },
+    /// STORE.
+    Store { uid: bool, action: StoreAction, missing: usize },
+    /// COPY or MOVE.
+    Copy { remove: bool },
+}
+
+impl Pending {
+    /// True while the client counts on sequence numbers: EXPUNGE must wait (RFC 3501 section
+    /// 7.4.1). The UID forms are free of this.
+    pub(super) fn keeps_numbers(&self) -> bool {
+        match self {
+            Self::Search { uid, .. } | Self::Fetch { uid, .. } | Self::Store { uid, .. } => !uid,
+            _ => false,
+        }
+    }
+
+    /// Writes one message of a FETCH.
+    pub(super) fn write_message(&mut self, out: &mut Writer, view: &mut SelectedView, message: &dyn MessageSource) {
+        let Self::Fetch { items, missing, .. } = self else { return };
+        let Some(number) = view.number_of(message.uid()) else { return };
+        *missing = missing.saturating_sub(1);
+        let news = view.flags_of(message.uid()) != Some(message.flags());
+        if let Some(keywords) = view.set_flags(message.uid(), message.flags().clone()) {
+            select::write_untagged(out, &keywords);
+        }
+        if news && !items.contains(&FetchItem::Flags) {
+            // Such as `\Seen`, set by this FETCH.
+            let with_flags: Vec<FetchItem> = items.iter().cloned().chain([FetchItem::Flags]).collect();
+            return fetch::write(out, number, &with_flags, message);
+        }
+        fetch::write(out, number, items, message);
+    }
+}
+
+pub(super) fn run(session: &mut Session, command: Command) -> Flow {
+    let Phase::Selected(view) = &session.phase else {
+        return Flow::Complete(Completion::bad("No mailbox is selected"));
+    };
+    let folder = view.folder();
+    match command {
+        Command::Noop | Command::Check => wait(Effect::Refresh { folder }, Pending::Refresh),
+        Command::Close { expunge: true } if !view.is_read_only() => {
+            wait(Effect::Expunge { folder, uids: None }, Pending::Close)
+        }
+        // Nothing is to be removed: the host need not know.
+        Command::Close { .. } => {
+            session.phase = Phase::Authenticated;
+            Flow::Complete(Completion::ok("Mailbox closed"))
+        }
+        Command::Search(command) => run_search(view, command),
+        Command::Fetch { messages, items } => run_fetch(view, &messages, items),
+        Command::Expunge(_) | Command::Store { .. } | Command::Copy { remove: true, .. } if view.is_read_only() => {
+            Flow::Complete(Completion::no("READ-ONLY", "Mailbox is selected read-only"))
+        }
+        Command::Expunge(None) => wait(Effect::Expunge { folder, uids: None }, Pending::Expunge),
+        Command::Expunge(Some(set)) => match view.resolve(&MessageSet { uid: true, set }) {
+            Ok(uids) => wait(Effect::Expunge { folder, uids: Some(uids) }, Pending::Expunge),
+            Err(error) => Flow::Complete(Completion::bad(error.0)),
+        },
+        Command::Store { messages, action } => run_store(view, &messages, action),
+        Command::Copy { messages, mailbox, remove } => on_uids(view, &messages, |uids| {
+            wait(Effect::Copy { folder, uids, to: mailbox, remove }, Pending::Copy { remove })
+        }),
+        _ => Flow::Complete(Completion::bad("Command is not possible now")),
+    }
+}
+
+fn wait(effect: Effect, pending: Pending) -> Flow {
+    Flow::Run(effect, super::Pending::Selected(pending))
+}
+
+/// Runs a command on the messages of a set. On none, it succeeds without an effect: UIDs that do
+/// not exist are no error (RFC 3501 section 6.4.8).
+fn on_uids(view: &SelectedView, messages: &MessageSet, run: impl FnOnce(Vec<u32>) -> Flow) -> Flow {
+    match view.resolve(messages).map(|ranges| view.uids_in(&ranges)) {
+        Err(error) => Flow::Complete(Completion::bad(error.0)),
+        Ok(uids) if uids.is_empty() => Flow::Complete(Completion::ok("No messages matched")),
+        Ok(uids) => run(uids),
+    }
+}
+
+fn run_search(view: &SelectedView, SearchCommand { uid, results, key }: SearchCommand) -> Flow {
+    match key.map_messages(&|set| view.resolve(&set)) {
+        Ok(key) => wait(Effect::Search { folder: view.folder(), key }, Pending::Search { uid, results }),
+        Err(error) => Flow::Complete(Completion::bad(error.0)),
+    }
+}
+
+fn run_fetch(view: &SelectedView, messages: &MessageSet, mut items: Vec<FetchItem>) -> Flow {
+    if messages.uid && !items.contains(&FetchItem::Uid) {
+        items.insert(0, FetchItem::Uid);
+    }
+    on_uids(view, messages, |uids| {
+        let pending = Pending::Fetch { uid: messages.uid, items: items.clone(), missing: uids.len() };
+        let request = FetchRequest::new(uids, items, view.is_read_only());
+        wait(Effect::Fetch { folder: view.folder(), request }, pending)
+    })
+}
+
+fn run_store(view: &SelectedView, messages: &MessageSet, action: StoreAction) -> Flow {
+    on_uids(view, messages, |uids| {
+        let change = action.change.clone();
+        let pending = Pending::Store { uid: messages.uid, action, missing: uids.len() };
+        wait(Effect::Store { folder: view.folder(), uids, change }, pending)
+    })
+}
+
+pub(super) fn finish(session: &mut Session, tag: &str, pending: Pending, result: Result<Reply, Failure>) -> Completion {
+    let reply = match result {
+        Ok(reply) => reply,
+        Err(failure) if matches!(pending, Pending::Copy { .. }) => return Completion::from_storing(failure),
+        Err(failure) => return failure.into(),
+    };
+    if let (Pending::Close, Reply::Expunged(_)) = (&pending, &reply) {
+        session.phase = Phase::Authenticated;
+        return Completion::ok("Mailbox closed");
+    }
+    let Phase::Selected(view) = &mut session.phase else { return Completion::server_bug() };
+    let out = &mut session.out;
+    match (pending, reply) {
+        (Pending::Refresh, Reply::Done) => Completion::ok("Done"),
+        (Pending::Expunge, Reply::Expunged(uids)) => {
+            view.expunge(uids);
+            Completion::ok("EXPUNGE completed")
+        }
+        (Pending::Search { uid, results }, Reply::Found(uids)) => {
+            write_found(out, view, tag, uid, results, uids);
+            Completion::ok("SEARCH completed")
+        }
+        (Pending::Fetch { uid, missing, .. }, Reply::Done) => completed("FETCH completed", uid, missing),
+        (Pending::Store { uid, action, missing }, Reply::Stored(entries)) => {
+            let missing = missing.saturating_sub(entries.len());
+            for entry in entries {
+                tell_stored(out, view, &action, entry);
+            }
+            completed("STORE completed", uid, missing)
+        }
+        (Pending::Copy { remove }, Reply::Copied { uid_validity, uids }) => {
+            finish_copy(out, view, remove, uid_validity, &uids)
+        }
+        _ => Completion::server_bug(),
+    }
+}
+
+/// Messages that another session removed cannot be read any more; for commands by sequence number
+/// this is told (RFC 5530, EXPUNGEISSUED).
+fn completed(text: &str, uid: bool, missing: usize) -> Completion {
+    if missing > 0 && !uid {
+        return Completion::no("EXPUNGEISSUED", "Some messages do not exist any more");
+    }
+    Completion::ok(text)
+}
+
+fn write_found(
+    out: &mut Writer,
+    view: &SelectedView,
+    tag: &str,
+    uid: bool,
+    results: Option<SearchReturn>,
+    mut uids: Vec<u32>,
+) {
+    uids.sort_unstable();
+    uids.dedup();
+    let numbers =
+        uids.into_iter().filter_map(|found| view.number_of(found).map(|number| if uid { found } else { number }));
+    let numbers: Vec<u32> = numbers.collect();
+    match results {
+        None => search::write_plain(out, &numbers),
+        Some(wanted) => search::write_extended(out, tag, uid, wanted, &numbers),
+    }
+}
+
+/// Tells the new flags; with `.SILENT` only when they are not what the client can work out itself.
+fn tell_stored(out: &mut Writer, view: &mut SelectedView, action: &StoreAction, entry: MessageEntry) {
+    let Some(number) = view.number_of(entry.uid) else { return };
+    let expected = view.flags_of(entry.uid).map(|before| action.change.apply(before));
+    if let Some(keywords) = view.set_flags(entry.uid, entry.flags.clone()) {
+        select::write_untagged(out, &keywords);
+    }
+    if !action.silent || expected.as_ref() != Some(&entry.flags) {
+        fetch::write_flags(out, number, entry.uid, &entry.flags);
+    }
+}
+
+fn finish_copy(
+    out: &mut Writer,
+    view: &mut SelectedView,
+    remove: bool,
+    uid_validity: u32,
+    uids: &[(u32, u32)],
+) -> Completion {
+    let completion = Completion::ok(if remove { "MOVE completed" } else { "COPY completed" });
+    if uids.is_empty() {
+        return completion;
+    }
+    let (from, to): (Vec<u32>, Vec<u32>) = uids.iter().copied().unzip();
+    let code = format!("COPYUID {uid_validity} {} {}", SequenceSet::compact(&from), SequenceSet::compact(&to));
+    if !remove {
+        return completion.with_code(code);
+    }
+    // RFC 6851 section 4.3: for MOVE the code comes before the messages go.
+    out.raw("* OK [").raw(&code).raw("] Moved").crlf();
+    view.expunge(from);
+    completion
+}

@@ -1,0 +1,385 @@
+//! The selected mailbox as the client knows it.
+//!
+//! Sequence numbers mean positions in this view. It moves only when the client is told, so a
+//! message that another session removed keeps its number until EXPUNGE may be sent
+//! (RFC 3501 section 7.4.1).
+
+use std::collections::BTreeSet;
+
+use crate::flag::{Flags, Keyword, SystemFlag};
+use crate::mailbox::MailboxName;
+use crate::server::command::{MessageSet, UidRanges};
+use crate::token::SyntaxError;
+
+/// A message's place in a mailbox and its flags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageEntry {
+    /// Its UID.
+    pub uid: u32,
+    /// Its flags.
+    pub flags: Flags,
+}
+
+/// A mailbox as the store has it at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderSnapshot {
+    /// The host's own key for the mailbox; effects on messages carry it back, so that a rename
+    /// does no harm.
+    pub folder: i64,
+    /// Changes when UIDs are given out anew.
+    pub uid_validity: u32,
+    /// The UID that the next message gets.
+    pub uid_next: u32,
+    /// Every message, UIDs ascending.
+    pub messages: Vec<MessageEntry>,
+}
+
+/// News of the selected mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FolderUpdate {
+    /// Everything; the view finds the differences.
+    Snapshot(FolderSnapshot),
+    /// Only what may have changed since the last news; saying too much does no harm.
+    Changes {
+        /// New messages and messages whose flags changed, in any order.
+        changed: Vec<MessageEntry>,
+        /// UIDs that are gone.
+        removed: Vec<u32>,
+    },
+    /// The mailbox itself is gone, or its UIDVALIDITY changed.
+    Gone,
+}
+
+/// One change to tell the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Untagged {
+    /// `* n EXPUNGE`
+    Expunge(u32),
+    /// `* n EXISTS`
+    Exists(u32),
+    /// `* FLAGS (...)`: a keyword was seen for the first time.
+    Keywords(Vec<Keyword>),
+    /// `* n FETCH (UID u FLAGS (...))`
+    Flags {
+        /// Sequence number.
+        number: u32,
+        /// UID.
+        uid: u32,
+        /// All its flags.
+        flags: Flags,
+    },
+}
+
+/// The mailbox is not what was selected any more; the client must select again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the selected mailbox is gone")]
+pub struct Gone;
+
+/// The selected mailbox as the client knows it.
+#[derive(Debug, Clone)]
+pub struct SelectedView {
+    mailbox: MailboxName,
+    read_only: bool,
+    folder: i64,
+    uid_validity: u32,
+    uid_next: u32,
+    messages: Vec<MessageEntry>,
+    /// Messages that are gone but that the client still counts.
+    vanished: BTreeSet<u32>,
+    keywords: BTreeSet<Keyword>,
+}
+
+impl SelectedView {
+    /// A view of a mailbox that was just selected.
+    pub fn new(mailbox: MailboxName, read_only: bool, snapshot: FolderSnapshot) -> Self {
+        let FolderSnapshot { folder, uid_validity, uid_next, messages } = snapshot;
+        let keywords = messages.iter().flat_map(|entry| entry.flags.keywords()).cloned().collect();
+        Self { mailbox, read_only, folder, uid_validity, uid_next, messages, vanished: BTreeSet::new(), keywords }
+    }
+
+    /// The name under which it was selected.
+    pub fn mailbox(&self) -> &MailboxName {
+        &self.mailbox
+    }
+
+    /// True after EXAMINE.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The host's key for the mailbox.
+    pub fn folder(&self) -> i64 {
+        self.folder
+    }
+
+    /// The UIDVALIDITY.
+    pub fn uid_validity(&self) -> u32 {
+        self.uid_validity
+    }
+
+    /// The next UID when the mailbox was selected.
+    pub fn uid_next(&self) -> u32 {
+        self.uid_next
+    }
+
+    /// The number of messages that the client counts.
+    pub fn exists(&self) -> u32 {
+        u32::try_from(self.messages.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The sequence number of the first message without `\Seen`.
+    pub fn first_unseen(&self) -> Option<u32> {
+        let at = self.messages.iter().position(|entry| !entry.flags.contains(SystemFlag::Seen))?;
+        Some(number_at(at))
+    }
+
+    /// Every keyword seen so far.
+    pub fn keywords(&self) -> impl Iterator<Item = &Keyword> {
+        self.keywords.iter()
+    }
+
+    fn position(&self, uid: u32) -> Option<usize> {
+        self.messages.binary_search_by_key(&uid, |entry| entry.uid).ok()
+    }
+
+    /// The sequence number of a message.
+    pub fn number_of(&self, uid: u32) -> Option<u32> {
+        self.position(uid).map(number_at)
+    }
+
+    /// The flags that the client believes a message has.
+    pub fn flags_of(&self, uid: u32) -> Option<&Flags> {
+        self.position(uid).map(|at| &self.messages[at].flags)
+    }
+
+    /// Notes flags that the client is told, or can work out. What it returns must be sent first.
+    pub fn set_flags(&mut self, uid: u32, flags: Flags) -> Option<Untagged> {
+        let at = self.position(uid)?;
+        let new = self.note_keywords(&flags);
+        self.messages[at].flags = flags;
+        new.then(|| self.all_keywords())
+    }
+
+    /// True when some were not known.
+    fn note_keywords(&mut self, flags: &Flags) -> bool {
+        let before = self.keywords.len();
+        self.keywords.extend(flags.keywords().iter().cloned());
+        self.keywords.len() > before
+    }
+
+    fn all_keywords(&self) -> Untagged {
+        Untagged::Keywords(self.keywords.iter().cloned().collect())
+    }
+
+    /// The UIDs that a set means. A sequence number that does not exist is an error of the client
+    /// (RFC 3501 section 9, note on `seq-number`); a UID that does not exist means nothing.
+    pub fn resolve(&self, messages: &MessageSet) -> Result<UidRanges, SyntaxError> {
+        if messages.uid {
+            let largest = self.messages.last().map_or(0, |entry| entry.uid);
+            return Ok(UidRanges::new(messages.set.resolve(largest)));
+        }
+        let ranges = messages.set.resolve(self.exists());
+        let uid_of = |number: u32| {
+            let at = usize::try_from(number).ok()?.checked_sub(1)?;
+            self.messages.get(at).map(|entry| entry.uid)
+        };
+        let uids: Option<Vec<_>> = ranges.into_iter().map(|(from, to)| Some((uid_of(from)?, uid_of(to)?))).collect();
+        uids.map(UidRanges::new).ok_or(SyntaxError("no such message"))
+    }
+
+    /// The UIDs in the view that are in the ranges, ascending.
+    pub fn uids_in(&self, ranges: &UidRanges) -> Vec<u32> {
+        let mut uids = Vec::new();
+        for &(from, to) in ranges.ranges() {
+            let start = self.messages.partition_point(|entry| entry.uid < from);
+            uids.extend(self.messages[start..].iter().map(|entry| entry.uid).take_while(|&uid| uid <= to));
+        }
+        uids
+    }
+
+    /// Takes in news. What it returns may be sent at any time; removed messages are only noted,
+    /// [`Self::take_expunged`] tells of them.
+    pub fn sync(&mut self, update: FolderUpdate) -> Result<Vec<Untagged>, Gone> {
+        let (changed, removed) = match update {
+            FolderUpdate::Gone => return Err(Gone),
+            FolderUpdate::Changes { changed, removed } => (changed, removed),
+            FolderUpdate::Snapshot(snapshot) => {
+                if snapshot.folder != self.folder || snapshot.uid_validity != self.uid_validity {
+                    return Err(Gone);
+                }
+                let removed = self.missing_from(&snapshot.messages);
+                (snapshot.messages, removed)
+            }
+        };
+        self.expunge(removed);
+        Ok(self.merge(changed))
+    }
+
+    fn missing_from(&self, present: &[MessageEntry]) -> Vec<u32> {
+        let is_missing = |uid: &u32| present.binary_search_by_key(uid, |entry| entry.uid).is_err();
+        self.messages.iter().map(|entry| entry.uid).filter(is_missing).collect()
+    }
+
+    fn merge(&mut self, changed: Vec<MessageEntry>) -> Vec<Untagged> {
+        let mut flags = Vec::new();
+        let mut added = Vec::new();
+        let mut keywords = false;
+        let largest = self.messages.last().map_or(0, |entry| entry.uid);
+        for entry in changed {
+            let known = self.position(entry.uid);
+            if known.is_none() && entry.uid <= largest {
+                continue;
+            }
+            if known.is_some_and(|at| self.messages[at].flags == entry.flags) {
+                continue;
+            }
+            keywords |= self.note_keywords(&entry.flags);
+            match known {
+                None => added.push(entry),
+                Some(at) => {
+                    flags.push(Untagged::Flags { number: number_at(at), uid: entry.uid, flags: entry.flags.clone() });
+                    self.messages[at].flags = entry.flags;
+                }
+            }
+        }
+        let mut news = Vec::new();
+        if keywords {
+            news.push(self.all_keywords());
+        }
+        if !added.is_empty() {
+            added.sort_by_key(|entry| entry.uid);
+            added.dedup_by_key(|entry| entry.uid);
+            self.messages.extend(added);
+            news.push(Untagged::Exists(self.exists()));
+        }
+        news.extend(flags);
+        news
+    }
+
+    /// Notes that messages are gone.
+    pub fn expunge(&mut self, uids: impl IntoIterator<Item = u32>) {
+        for uid in uids {
+            if self.position(uid).is_some() {
+                self.vanished.insert(uid);
+            }
+        }
+    }
+
+    /// Lets go of removed messages. To be called only when EXPUNGE may be sent: not while FETCH,
+    /// STORE or SEARCH run, and not while no command runs (RFC 3501 section 7.4.1).
+    pub fn take_expunged(&mut self) -> Vec<Untagged> {
+        let vanished = std::mem::take(&mut self.vanished);
+        // The last comes first, so that the numbers of those before it still hold.
+        let numbers: Vec<_> =
+            vanished.iter().rev().filter_map(|&uid| self.number_of(uid)).map(Untagged::Expunge).collect();
+        if !numbers.is_empty() {
+            self.messages.retain(|entry| !vanished.contains(&entry.uid));
+        }
+        numbers
+    }
+}
+
+fn number_at(at: usize) -> u32 {
+    u32::try_from(at + 1).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(uid: u32, flags: &str) -> MessageEntry {
+        MessageEntry { uid, flags: Flags::from_words(flags.split_whitespace()) }
+    }
+
+    fn snapshot(messages: &[(u32, &str)]) -> FolderSnapshot {
+        let messages = messages.iter().map(|&(uid, flags)| entry(uid, flags)).collect();
+        FolderSnapshot { folder: 1, uid_validity: 9, uid_next: 100, messages }
+    }
+
+    fn view(messages: &[(u32, &str)]) -> SelectedView {
+        SelectedView::new(MailboxName::inbox(), false, snapshot(messages))
+    }
+
+    fn set(uid: bool, text: &str) -> MessageSet {
+        MessageSet { uid, set: text.parse().unwrap() }
+    }
+
+    #[test]
+    fn numbers_that_do_not_exist_are_an_error_and_uids_are_not() {
+        let three = view(&[(3, ""), (5, ""), (9, "")]);
+        for text in ["4", "1:4", "2,7"] {
+            assert!(three.resolve(&set(false, text)).is_err(), "{text}");
+        }
+        assert!(view(&[]).resolve(&set(false, "*")).is_err());
+        assert!(view(&[]).resolve(&set(false, "1:*")).is_err());
+        let uids = |uid, text| three.uids_in(&three.resolve(&set(uid, text)).unwrap());
+        assert_eq!(uids(false, "2:*"), [5, 9]);
+        assert_eq!(uids(true, "4:8"), [5]);
+        assert_eq!(uids(true, "100:*"), [9]);
+        assert!(view(&[]).uids_in(&view(&[]).resolve(&set(true, "1:*")).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn removed_messages_keep_their_number_until_told() {
+        let mut view = view(&[(3, ""), (5, ""), (9, "")]);
+        let news = view.sync(FolderUpdate::Snapshot(snapshot(&[(5, ""), (12, "")]))).unwrap();
+        assert_eq!(news, [Untagged::Exists(4)]);
+        assert_eq!(view.number_of(5), Some(2));
+        assert_eq!(view.take_expunged(), [Untagged::Expunge(3), Untagged::Expunge(1)]);
+        assert_eq!(view.number_of(12), Some(2));
+        assert_eq!(view.take_expunged(), []);
+    }
+
+    #[test]
+    fn flags_are_told_once() {
+        let mut view = view(&[(3, "\\Seen")]);
+        let update = FolderUpdate::Changes { changed: vec![entry(3, "\\Seen $Junk")], removed: vec![] };
+        let news = view.sync(update.clone()).unwrap();
+        assert!(matches!(&news[..], [Untagged::Keywords(_), Untagged::Flags { number: 1, uid: 3, .. }]));
+        assert_eq!(view.sync(update).unwrap(), []);
+    }
+
+    #[test]
+    fn another_uidvalidity_means_another_mailbox() {
+        let other = FolderSnapshot { uid_validity: 10, ..snapshot(&[]) };
+        assert_eq!(view(&[]).sync(FolderUpdate::Snapshot(other)), Err(Gone));
+    }
+
+    proptest! {
+        /// A client that follows what it is told ends with the mailbox as it is.
+        #[test]
+        fn the_client_keeps_up(steps in prop::collection::vec(
+            (prop::collection::vec(0usize..20, 0..4), 0u32..4, any::<bool>()), 1..12,
+        )) {
+            let mut mailbox = snapshot(&[(1, ""), (2, ""), (3, "")]);
+            let mut view = SelectedView::new(MailboxName::inbox(), false, mailbox.clone());
+            let mut count = view.exists();
+            for (removals, additions, may_expunge) in steps {
+                for at in removals {
+                    if at < mailbox.messages.len() {
+                        mailbox.messages.remove(at);
+                    }
+                }
+                for _ in 0..additions {
+                    mailbox.messages.push(entry(mailbox.uid_next, ""));
+                    mailbox.uid_next += 1;
+                }
+                let mut news = view.sync(FolderUpdate::Snapshot(mailbox.clone())).unwrap();
+                if may_expunge {
+                    news.extend(view.take_expunged());
+                }
+                for change in news {
+                    match change {
+                        Untagged::Exists(exists) => { prop_assert!(exists >= count); count = exists; }
+                        Untagged::Expunge(number) => { prop_assert!(number >= 1 && number <= count); count -= 1; }
+                        _ => {}
+                    }
+                }
+                prop_assert_eq!(count, view.exists());
+            }
+            view.take_expunged();
+            prop_assert_eq!(view.messages, mailbox.messages);
+        }
+    }
+}
