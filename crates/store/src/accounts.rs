@@ -26,7 +26,8 @@ pub struct AccountFilter {
 
 const COLUMNS: &str = "email, email_given, name, active, quota_bytes, created_at, updated_at, last_login_at";
 
-const ACCOUNTS: List = List { table: "accounts", key: "email", order: "created_at DESC, email DESC", columns: COLUMNS };
+pub(crate) const ACCOUNTS: List =
+    List { table: "accounts", key: "email", order: "created_at DESC, email DESC", columns: COLUMNS };
 
 impl Accounts<'_> {
     /// Adds an account, active at once.
@@ -168,7 +169,7 @@ fn fold(text: &str) -> String {
     text.to_lowercase()
 }
 
-fn conditions(filter: &AccountFilter) -> Filter {
+pub(crate) fn conditions(filter: &AccountFilter) -> Filter {
     let domains = filter.domains.as_ref().map(|names| names.iter().map(Value::from).collect());
     Filter::all()
         .one_of("domain", domains)

@@ -49,7 +49,8 @@ pub struct DeliveryLogFilter {
 const COLUMNS: &str = "id, at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay, \
                        delay_millis";
 
-const ENTRIES: List = List { table: "delivery_events", key: "id", order: "at DESC, id DESC", columns: COLUMNS };
+pub(crate) const ENTRIES: List =
+    List { table: "delivery_events", key: "id", order: "at DESC, id DESC", columns: COLUMNS };
 
 impl DeliveryLog<'_> {
     /// How far a feed was read; none when it never was.
@@ -144,7 +145,7 @@ fn insert_event(event: &DeliveryEvent) -> Stmt {
     .bind(millis(event.delay))
 }
 
-fn conditions(filter: &DeliveryLogFilter) -> Filter {
+pub(crate) fn conditions(filter: &DeliveryLogFilter) -> Filter {
     Filter::all()
         .when("message_id = ?", filter.message_id)
         .when("queue_id = ?", filter.queue_id.as_ref())

@@ -45,7 +45,8 @@ const COLUMNS: &str = "name, name_given, active, description, creator_email, cre
     (SELECT selector FROM dkim_keys WHERE dkim_keys.domain = domains.name AND signs_since IS NOT NULL \
      ORDER BY signs_since DESC, dkim_keys.id DESC LIMIT 1), verified_at";
 
-const DOMAINS: List = List { table: "domains", key: "name", order: "created_at DESC, name DESC", columns: COLUMNS };
+pub(crate) const DOMAINS: List =
+    List { table: "domains", key: "name", order: "created_at DESC, name DESC", columns: COLUMNS };
 
 impl Domains<'_> {
     /// Adds a domain, with its first DKIM key when it has one already.
@@ -157,10 +158,10 @@ fn insert_domain(domain: &NewDomain) -> Stmt {
     .bind(domain.created_at)
 }
 
-fn conditions(filter: &DomainFilter) -> Filter {
+pub(crate) fn conditions(filter: &DomainFilter) -> Filter {
     let names = filter.only.as_ref().map(|names| names.iter().map(Value::from).collect());
     let conditions = Filter::all().one_of("name", names);
-    if filter.pending { conditions.only("NOT active") } else { conditions }
+    if filter.pending { conditions.only("active = FALSE") } else { conditions }
 }
 
 fn read_domain(mut row: Row) -> Result<Domain, StoreError> {

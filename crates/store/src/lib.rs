@@ -10,6 +10,8 @@ mod dkim_keys;
 mod domains;
 mod error;
 mod permissions;
+#[cfg(test)]
+mod plans;
 mod sent;
 pub mod sqlite;
 mod statuses;

@@ -35,7 +35,8 @@ pub struct PermissionFilter {
 
 const COLUMNS: &str = "id, email, email_given, permission, domain, domain_given, granted_by, granted_at";
 
-const PERMISSIONS: List = List { table: "permissions", key: "id", order: "granted_at DESC, id DESC", columns: COLUMNS };
+pub(crate) const PERMISSIONS: List =
+    List { table: "permissions", key: "id", order: "granted_at DESC, id DESC", columns: COLUMNS };
 
 impl Permissions<'_> {
     /// Gives permissions, all or none; the records of those that were not held already, in the order of the grant.
@@ -99,7 +100,7 @@ fn insert_permission(grant: &NewGrant, permission: Permission) -> Stmt {
     .bind(grant.granted_at)
 }
 
-fn conditions(filter: &PermissionFilter) -> Filter {
+pub(crate) fn conditions(filter: &PermissionFilter) -> Filter {
     Filter::all().when("email = ?", filter.email.as_ref()).when("domain = ?", filter.domain.as_ref())
 }
 

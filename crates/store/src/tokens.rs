@@ -30,10 +30,11 @@ pub struct TokenChange {
 const COLUMNS: &str = "id, prefix, kind, email, email_given, name, is_active, is_session, created_at, last_used_at, \
                        expires_at";
 
-const TOKENS: List = List { table: "tokens", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
+pub(crate) const TOKENS: List =
+    List { table: "tokens", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
 
 /// An admin's API token that works at the time `$1`.
-const ADMIN_THAT_WORKS: &str = "kind = 'admin' AND NOT is_removed AND is_active AND NOT is_session \
+const ADMIN_THAT_WORKS: &str = "kind = 'admin' AND is_session = FALSE AND is_removed = FALSE AND is_active \
                                 AND (expires_at IS NULL OR expires_at > $1)";
 
 impl Tokens<'_> {
@@ -64,7 +65,7 @@ impl Tokens<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn get(&self, id: TokenId) -> Result<Option<TokenRecord>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM tokens WHERE id = $1 AND NOT is_removed");
+        let sql = format!("SELECT {COLUMNS} FROM tokens WHERE id = $1 AND is_removed = FALSE");
         self.0.first(Stmt::new(sql).bind(id)).await?.map(|mut row| read_token(&mut row)).transpose()
     }
 
@@ -85,7 +86,7 @@ impl Tokens<'_> {
             "UPDATE tokens SET name = COALESCE(CAST($2 AS TEXT), name), \
              is_active = COALESCE(CAST($3 AS BOOLEAN), is_active), \
              expires_at = CASE WHEN $4 THEN CAST($5 AS BIGINT) ELSE expires_at END \
-             WHERE id = $1 AND NOT is_removed",
+             WHERE id = $1 AND is_removed = FALSE",
         )
         .bind(id)
         .bind(change.name.clone())
@@ -123,7 +124,7 @@ impl Tokens<'_> {
     /// When the database cannot be written.
     pub async fn end_sessions(&self, email: &EmailAddress) -> Result<u64, StoreError> {
         let sql = "UPDATE tokens SET is_active = FALSE \
-                   WHERE email = $1 AND NOT is_removed AND is_session AND is_active";
+                   WHERE email = $1 AND is_removed = FALSE AND is_session AND is_active";
         Ok(self.0.execute(Stmt::new(sql).bind(email)).await?.touched)
     }
 
@@ -171,8 +172,8 @@ pub(crate) fn remove_tokens(whose: &str) -> Stmt {
     Stmt::new(format!("UPDATE tokens SET is_active = FALSE, is_removed = TRUE, name = '' WHERE {whose}"))
 }
 
-fn conditions(filter: &TokenFilter) -> Filter {
-    Filter::all().only("NOT is_removed").when("email = ?", filter.email.as_ref())
+pub(crate) fn conditions(filter: &TokenFilter) -> Filter {
+    Filter::all().only("is_removed = FALSE").when("email = ?", filter.email.as_ref())
 }
 
 fn read_token(row: &mut Row) -> Result<TokenRecord, StoreError> {

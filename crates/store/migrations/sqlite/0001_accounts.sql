@@ -2,6 +2,7 @@
 --
 -- Times are milliseconds since 1970-01-01 UTC. Names and addresses are kept in their canonical form (lower case,
 -- A-labels); a column `*_given` beside it holds the international form in which it was given, when there is one.
+-- Every index of a table with an integer key ends with that key by itself.
 
 CREATE TABLE domains (
     name TEXT NOT NULL PRIMARY KEY,
@@ -14,7 +15,7 @@ CREATE TABLE domains (
     verified_at BIGINT
 ) WITHOUT ROWID;
 CREATE INDEX domains_by_time ON domains (created_at, name);
-CREATE INDEX domains_pending ON domains (created_at, name) WHERE NOT active;
+CREATE INDEX domains_by_state ON domains (active, created_at, name);
 
 CREATE TABLE dkim_keys (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -64,9 +65,9 @@ CREATE TABLE tokens (
     last_used_at BIGINT,
     expires_at BIGINT
 );
-CREATE INDEX tokens_by_time ON tokens (created_at, id) WHERE NOT is_removed;
-CREATE INDEX tokens_by_email ON tokens (email, created_at, id) WHERE NOT is_removed;
-CREATE INDEX tokens_of_admins ON tokens (id) WHERE kind = 'admin' AND NOT is_removed;
+CREATE INDEX tokens_by_time ON tokens (is_removed, created_at);
+CREATE INDEX tokens_by_email ON tokens (email, is_removed, created_at);
+CREATE INDEX tokens_by_kind ON tokens (kind, is_session, is_removed);
 
 CREATE TABLE permissions (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -79,6 +80,6 @@ CREATE TABLE permissions (
     granted_at BIGINT NOT NULL,
     UNIQUE (email, domain, permission)
 );
-CREATE INDEX permissions_by_time ON permissions (granted_at, id);
-CREATE INDEX permissions_by_email ON permissions (email, granted_at, id);
-CREATE INDEX permissions_by_domain ON permissions (domain, granted_at, id);
+CREATE INDEX permissions_by_time ON permissions (granted_at);
+CREATE INDEX permissions_by_email ON permissions (email, granted_at);
+CREATE INDEX permissions_by_domain ON permissions (domain, granted_at);

@@ -20,11 +20,11 @@ CREATE TABLE sent_messages (
     submitted_at BIGINT,
     failed_at BIGINT
 );
-CREATE INDEX sent_by_time ON sent_messages (created_at, id);
-CREATE INDEX sent_by_mailbox ON sent_messages (mailbox, created_at, id);
-CREATE INDEX sent_by_token ON sent_messages (token_id, created_at, id);
-CREATE INDEX sent_by_sender ON sent_messages (sender, created_at, id);
-CREATE INDEX sent_by_status ON sent_messages (status, created_at, id);
+CREATE INDEX sent_by_time ON sent_messages (created_at);
+CREATE INDEX sent_by_mailbox ON sent_messages (mailbox, created_at);
+CREATE INDEX sent_by_token ON sent_messages (token_id, created_at);
+CREATE INDEX sent_by_sender ON sent_messages (sender, created_at);
+CREATE INDEX sent_by_status ON sent_messages (status, created_at);
 -- What a crash may have left between "stored" and "taken".
 CREATE INDEX sent_unresolved ON sent_messages (id) WHERE submitted_at IS NULL AND failed_at IS NULL;
 
@@ -73,12 +73,12 @@ CREATE TABLE delivery_events (
     relay TEXT,
     delay_millis BIGINT NOT NULL
 );
-CREATE INDEX delivery_events_by_time ON delivery_events (at, id);
-CREATE INDEX delivery_events_by_message ON delivery_events (message_id, at, id) WHERE message_id IS NOT NULL;
-CREATE INDEX delivery_events_by_queue_id ON delivery_events (queue_id, at, id);
-CREATE INDEX delivery_events_by_sender ON delivery_events (sender, at, id) WHERE sender IS NOT NULL;
-CREATE INDEX delivery_events_by_recipient ON delivery_events (recipient, at, id);
-CREATE INDEX delivery_events_by_outcome ON delivery_events (outcome, at, id);
+CREATE INDEX delivery_events_by_time ON delivery_events (at);
+CREATE INDEX delivery_events_by_message ON delivery_events (message_id, at) WHERE message_id IS NOT NULL;
+CREATE INDEX delivery_events_by_queue_id ON delivery_events (queue_id, at);
+CREATE INDEX delivery_events_by_sender ON delivery_events (sender, at) WHERE sender IS NOT NULL;
+CREATE INDEX delivery_events_by_recipient ON delivery_events (recipient, at);
+CREATE INDEX delivery_events_by_outcome ON delivery_events (outcome, at);
 
 CREATE TABLE delivery_cursors (
     feed TEXT NOT NULL PRIMARY KEY,

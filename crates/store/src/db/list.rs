@@ -92,25 +92,33 @@ impl List {
         page: Page,
         read: impl Fn(Row) -> Result<T, StoreError>,
     ) -> Result<Listed<T>, StoreError> {
-        let (total, items) = self.statements(filter, page);
-        let mut answers = db.scan(vec![total, items]).await?.into_iter();
+        let statements = vec![self.total(&filter), self.items(&filter, page)];
+        let mut answers = db.scan(statements).await?.into_iter();
         let mut total = super::exactly_one(answers.next().unwrap_or_default())?;
         let items = answers.next().unwrap_or_default().into_iter().map(read).collect::<Result<_, _>>()?;
         Ok(Listed { total: total.unsigned()?, items })
     }
 
-    /// The count, then the page. The inner query finds the page in the index alone, so that rows before the page are
-    /// skipped without being read.
-    pub(crate) fn statements(self, filter: Filter, page: Page) -> (Stmt, Stmt) {
+    /// How many rows there are.
+    pub(crate) fn total(self, filter: &Filter) -> Stmt {
+        let sql = format!("SELECT COUNT(*) FROM {} {}", self.table, filter.sql);
+        Stmt::new(sql).bind_all(filter.params.iter().cloned())
+    }
+
+    /// The keys of the page's rows. An index alone gives them, so that the rows before the page are skipped without
+    /// being read.
+    pub(crate) fn places(self, filter: &Filter, page: Page) -> Stmt {
+        let Self { table, key, order, .. } = self;
+        let (limit, offset) = (filter.params.len() + 1, filter.params.len() + 2);
+        let sql = format!("SELECT {key} FROM {table} {} ORDER BY {order} LIMIT ${limit} OFFSET ${offset}", filter.sql);
+        let params = filter.params.iter().cloned();
+        Stmt::new(sql).bind_all(params).bind(i64::from(page.limit())).bind(number(page.offset()))
+    }
+
+    fn items(self, filter: &Filter, page: Page) -> Stmt {
         let Self { table, key, order, columns } = self;
-        let Filter { sql, params } = filter;
-        let total = Stmt::new(format!("SELECT COUNT(*) FROM {table} {sql}")).bind_all(params.clone());
-        let (limit, offset) = (params.len() + 1, params.len() + 2);
-        let items = Stmt::new(format!(
-            "SELECT {columns} FROM {table} WHERE {key} IN \
-             (SELECT {key} FROM {table} {sql} ORDER BY {order} LIMIT ${limit} OFFSET ${offset}) ORDER BY {order}"
-        ));
-        let items = items.bind_all(params).bind(i64::from(page.limit())).bind(number(page.offset()));
-        (total, items)
+        let (places, params) = self.places(filter, page).into_parts();
+        let sql = format!("SELECT {columns} FROM {table} WHERE {key} IN ({places}) ORDER BY {order}");
+        Stmt::new(sql).bind_all(params)
     }
 }

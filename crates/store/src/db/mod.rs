@@ -49,6 +49,10 @@ impl Stmt {
         self
     }
 
+    pub(crate) fn into_parts(self) -> (Cow<'static, str>, Vec<Value>) {
+        (self.sql, self.params)
+    }
+
     /// Makes the batch fail, and undo everything, unless this statement touches exactly so many rows.
     pub(crate) fn demand(mut self, rows: u64) -> Self {
         self.demanded = Some(rows);

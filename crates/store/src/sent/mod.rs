@@ -1,7 +1,7 @@
 //! Messages that were sent through the API.
 
 mod begin;
-mod read;
+pub(crate) mod read;
 
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp, TokenId};
 

@@ -68,7 +68,8 @@ impl SentFilter {
 const COLUMNS: &str = "message_id, token_id, mailbox, mailbox_given, sender, sender_given, to_list, subject, status, \
                        queue_id, created_at, submitted_at";
 
-const SENT: List = List { table: "sent_messages", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
+pub(crate) const SENT: List =
+    List { table: "sent_messages", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
 
 impl Sent<'_> {
     /// The message of this identifier.
@@ -100,7 +101,7 @@ impl Sent<'_> {
     }
 }
 
-fn conditions(filter: &SentFilter) -> Filter {
+pub(crate) fn conditions(filter: &SentFilter) -> Filter {
     let (mailbox, token) = match &filter.owner {
         SentOwner::All => (None, None),
         SentOwner::Mailbox(email) => (Some(email), None),

@@ -1,0 +1,115 @@
+//! Every list and filter has its index: no total and no page reads the rows that it does not show.
+
+use mailapi_model::{EmailAddress, MessageStatus, Outcome, Page, QueueId, Timestamp, TokenId};
+
+use crate::db::{Filter, List, Stmt, Value};
+use crate::sent::read as sent;
+use crate::sqlite::{Sqlite, SqliteSettings};
+use crate::{
+    AccountFilter, DeliveryLogFilter, DomainFilter, PermissionFilter, SentFilter, SentOwner, Store, StoreError,
+    TokenFilter, accounts, delivery_log, domains, permissions, tokens,
+};
+
+async fn plan(engine: &Sqlite, statement: Stmt) -> String {
+    let (sql, params) = statement.into_parts();
+    let read = engine.read(|connection| {
+        let mut prepared = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+        for place in 1..=prepared.parameter_count() {
+            prepared.raw_bind_parameter(place, params.get(place - 1).unwrap_or(&Value::Null))?;
+        }
+        let mut steps = Vec::new();
+        let mut rows = prepared.raw_query();
+        while let Some(row) = rows.next()? {
+            steps.push(row.get::<_, String>("detail")?);
+        }
+        Ok::<_, StoreError>(steps.join("\n"))
+    });
+    read.await.unwrap()
+}
+
+fn email() -> EmailAddress {
+    "ann@example.org".parse().unwrap()
+}
+
+fn sent_filters() -> Vec<Filter> {
+    let at = Some(Timestamp::from_seconds(0));
+    let all = || SentFilter::of(SentOwner::All);
+    let of_mailbox = || SentFilter::of(SentOwner::Mailbox(email()));
+    [
+        all(),
+        of_mailbox(),
+        SentFilter::of(SentOwner::Token(TokenId(1))),
+        SentFilter { status: Some(MessageStatus::Bounced), ..all() },
+        SentFilter { from: Some(email()), ..all() },
+        SentFilter { start: at, end: at, ..all() },
+        SentFilter { start: at, end: at, ..of_mailbox() },
+    ]
+    .iter()
+    .map(sent::conditions)
+    .collect()
+}
+
+fn log_filters() -> Vec<Filter> {
+    let all = DeliveryLogFilter::default;
+    let at = Some(Timestamp::from_seconds(0));
+    [
+        all(),
+        DeliveryLogFilter { message_id: Some("67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap()), ..all() },
+        DeliveryLogFilter { queue_id: Some(QueueId("Q".to_owned())), ..all() },
+        DeliveryLogFilter { sender: Some(email()), ..all() },
+        DeliveryLogFilter { recipient: Some(email()), start: at, end: at, ..all() },
+        DeliveryLogFilter { status: Some(Outcome::Bounced), ..all() },
+        DeliveryLogFilter { start: at, end: at, ..all() },
+    ]
+    .iter()
+    .map(delivery_log::conditions)
+    .collect()
+}
+
+fn account_filters() -> Vec<Filter> {
+    let all = AccountFilter::default;
+    let one_domain = || AccountFilter { domains: Some(vec![email().domain()]), ..all() };
+    [all(), one_domain(), AccountFilter { active: Some(true), hide: vec![email()], ..one_domain() }]
+        .iter()
+        .map(accounts::conditions)
+        .collect()
+}
+
+fn lists() -> Vec<(List, Vec<Filter>)> {
+    let token_filters = [TokenFilter::default(), TokenFilter { email: Some(email()) }];
+    let (email, domain) = (Some(email()), Some(email().domain()));
+    let permission_filters = [
+        PermissionFilter::default(),
+        PermissionFilter { email: email.clone(), domain: None },
+        PermissionFilter { email: None, domain: domain.clone() },
+    ];
+    let domain_filters = [DomainFilter::default(), DomainFilter { pending: true, only: None }];
+    vec![
+        (sent::SENT, sent_filters()),
+        (delivery_log::ENTRIES, log_filters()),
+        (accounts::ACCOUNTS, account_filters()),
+        (tokens::TOKENS, token_filters.iter().map(tokens::conditions).collect()),
+        (permissions::PERMISSIONS, permission_filters.iter().map(permissions::conditions).collect()),
+        (domains::DOMAINS, domain_filters.iter().map(domains::conditions).collect()),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn totals_and_places_of_pages_are_found_in_indexes_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Sqlite::open(&folder.path().join("plans.db"), SqliteSettings::default()).unwrap();
+    Store::on_sqlite(engine.clone()).migrate(Timestamp::from_seconds(0)).await.unwrap();
+    for (list, filters) in lists() {
+        for filter in filters {
+            for statement in [list.total(&filter), list.places(&filter, Page::default())] {
+                let shown = statement.clone().into_parts().0.into_owned();
+                let plan = plan(&engine, statement).await;
+                assert!(plan.contains("COVERING INDEX"), "{shown}\n{plan}");
+                assert!(!plan.contains("TEMP B-TREE"), "{shown}\n{plan}");
+                if shown.contains("WHERE") {
+                    assert!(plan.contains("SEARCH"), "{shown}\n{plan}");
+                }
+            }
+        }
+    }
+}
