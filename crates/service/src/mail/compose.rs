@@ -1,6 +1,8 @@
 //! From a draft to the octets of a message (RFC 5322, RFC 2045 to 2049). Pure: the same draft, identifier and time
 //! give the same octets.
 
+use std::borrow::Cow;
+
 use mail_builder::MessageBuilder;
 use mail_builder::headers::address::Address;
 use mail_builder::headers::content_type::ContentType;
@@ -47,7 +49,7 @@ fn addresses(list: &[NamedAddress]) -> Address<'_> {
 }
 
 /// Boundaries that follow from the identifier, so that a message can be composed again. They cannot occur in the
-/// parts: a quoted-printable line never holds `=_` and base64 no `_`.
+/// parts: whoever wrote those did not know the identifier, which is random and drawn afterwards.
 struct Boundaries(MessageId);
 
 impl Boundaries {
@@ -70,9 +72,15 @@ fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
 }
 
 fn alternatives<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
-    let text = draft.text().map(|text| MimePart::new("text/plain", text));
-    let html = draft.html().map(|html| MimePart::new("text/html", html));
+    let text = draft.text().map(|text| MimePart::new("text/plain", with_one_kind_of_line_end(text)));
+    let html = draft.html().map(|html| MimePart::new("text/html", with_one_kind_of_line_end(html)));
     only_or(text.into_iter().chain(html).collect(), |parts| boundaries.multipart("alternative", parts))
+}
+
+/// The builder turns LF into CRLF; a lone CR of a caller would otherwise go onto the wire, where it is forbidden
+/// (RFC 5321 section 2.3.8).
+fn with_one_kind_of_line_end(text: &str) -> Cow<'_, str> {
+    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text.into() }
 }
 
 fn only_or<'x>(mut parts: Vec<MimePart<'x>>, wrap: impl FnOnce(Vec<MimePart<'x>>) -> MimePart<'x>) -> MimePart<'x> {

@@ -1,0 +1,127 @@
+//! Drafts and the messages that become of them: `compose/*.eml` hold the expected octets (with LF for CRLF).
+
+use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageId, Timestamp};
+use mailapi_service::mail::compose;
+use proptest::prelude::*;
+
+fn fields() -> DraftFields {
+    DraftFields {
+        from: "Ann Lee <ann@example.org>".into(),
+        to: vec!["bob@example.net".into()],
+        subject: Some("Invoice 17".into()),
+        text: Some("Dear Bob,\n\nplease find it below.\n".into()),
+        ..DraftFields::default()
+    }
+}
+
+fn composed(fields: DraftFields) -> String {
+    let draft = Draft::parse(fields, &DraftLimits::default()).unwrap();
+    let id: MessageId = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
+    let now = Timestamp::parse_date_or_time("2026-11-20T10:15:30Z").unwrap();
+    String::from_utf8(compose(&draft, id, now).unwrap()).unwrap()
+}
+
+fn expect(name: &str, fields: DraftFields) {
+    let message = composed(fields);
+    assert!(!message.replace("\r\n", "").contains(['\r', '\n']), "every line ends with CRLF");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/compose/{name}.eml"));
+    let shown = message.replace("\r\n", "\n");
+    if !path.exists() {
+        std::fs::write(&path, &shown).unwrap();
+        panic!("{name}.eml is new: read it, and run the test again");
+    }
+    assert_eq!(shown, std::fs::read_to_string(&path).unwrap(), "{name}.eml");
+}
+
+#[test]
+fn a_plain_text() {
+    expect("plain_text", fields());
+}
+
+#[test]
+fn text_and_html() {
+    expect("text_and_html", DraftFields { html: Some("<p>Dear Bob</p>".into()), ..fields() });
+}
+
+#[test]
+fn inline_pictures_are_related_to_the_html_and_files_stand_beside() {
+    let picture = AttachmentFields {
+        filename: "logo.png".into(),
+        content: Some(vec![0x89, b'P', b'N', b'G']),
+        content_type: Some("image/png".into()),
+        content_id: Some("<logo>".into()),
+    };
+    let report = AttachmentFields {
+        filename: "Übersicht 2026.csv".into(),
+        content: Some(b"a;b\n".to_vec()),
+        content_type: Some("text/csv; charset=utf-8".into()),
+        content_id: None,
+    };
+    let html = Some("<img src=\"cid:logo\">".to_owned());
+    expect("inline_and_attached", DraftFields { html, attachments: vec![picture, report], ..fields() });
+}
+
+#[test]
+fn what_is_not_ascii_is_encoded_and_bcc_is_not_shown() {
+    expect(
+        "not_ascii",
+        DraftFields {
+            from: "Jürgen Groß <juergen@bücher.example>".into(),
+            to: vec!["\"Müller, Käthe\" <kaethe@example.net>".into(), "bob@example.net".into()],
+            cc: vec!["eve@example.net".into()],
+            bcc: vec!["secret@example.net".into()],
+            subject: Some("Grüße aus Köln ☃".into()),
+            text: Some("Schöne Grüße\n.\n..\nFrom here\n".into()),
+            reply_to: Some("Büro <office@example.org>".into()),
+            headers: vec![("X-Campaign".into(), "Frühling".into()), ("X-Id".into(), "17".into())],
+            ..fields()
+        },
+    );
+}
+
+#[test]
+fn an_empty_subject_and_an_empty_body_are_a_message() {
+    expect("empty", DraftFields { subject: None, text: Some(String::new()), ..fields() });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever a caller writes: no line of the message ends other than by CRLF, none is too long for SMTP, no header
+    /// comes out of a value, and the text arrives as it was written.
+    #[test]
+    fn nothing_that_a_caller_writes_breaks_the_message(
+        subject in "\\PC{0,120}",
+        name in "[^<>\"\\\\\\p{C}]{0,40}",
+        header in "\\PC{0,400}",
+        filename in "\\PC{1,60}",
+        text in "(\\PC|[\r\n\t.\0]){0,300}",
+    ) {
+        let file = AttachmentFields { filename, content: Some(vec![0, 13, 10, 255]), ..AttachmentFields::default() };
+        let draft = DraftFields {
+            from: format!("{name} <ann@example.org>"),
+            subject: Some(subject.clone()),
+            headers: vec![("X-Test".into(), header)],
+            text: Some(text.clone()),
+            attachments: vec![file],
+            ..fields()
+        };
+        let message = composed(draft);
+        prop_assert!(!message.replace("\r\n", "").contains(['\r', '\n']));
+        prop_assert!(message.split("\r\n").all(|line| line.len() <= 998));
+        let head = message.split("\r\n\r\n").next().unwrap();
+        let names: Vec<&str> = head
+            .split("\r\n")
+            .filter(|line| !line.starts_with([' ', '\t']))
+            .map(|line| line.split(':').next().unwrap())
+            .collect();
+        let expected =
+            ["Date", "From", "To", "Subject", "Message-ID", "X-Test", "MIME-Version", "Content-Type"];
+        prop_assert_eq!(names, expected);
+        let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
+        prop_assert_eq!(parsed.subject().unwrap_or_default().trim(), subject.trim());
+        let read = parsed.body_text(0).unwrap_or_default().replace("\r\n", "\n");
+        let written = text.replace("\r\n", "\n").replace('\r', "\n");
+        prop_assert_eq!(read.trim_end_matches('\n'), written.trim_end_matches('\n'));
+    }
+}
