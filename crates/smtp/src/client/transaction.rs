@@ -315,8 +315,11 @@ impl<'a> Transaction<'a> {
 
     /// The reply belongs to the recipient it answers; for the others it ends the connection.
     fn on_closing(&mut self, sent: Sent, reply: Reply) {
-        if let Sent::Rcpt(index) = sent {
-            self.rcpt_replies[index] = Some(reply.clone());
+        match sent {
+            Sent::Rcpt(index) if !matches!(self.mail, MailState::Refused(_)) => {
+                self.rcpt_replies[index] = Some(reply.clone());
+            }
+            _ => {}
         }
         self.fail(Failure::Closing(reply));
     }
