@@ -120,6 +120,8 @@ impl DataReader {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read_all(text: &[u8], chunk: usize) -> Option<Received> {
@@ -188,6 +190,29 @@ mod tests {
         for chunk in [1, 7, 64] {
             assert!(matches!(read_all(fits.as_bytes(), chunk), Some(Received::Message(_))));
             assert_eq!(read_all(too_long.as_bytes(), chunk), Some(Received::TooLong));
+        }
+    }
+
+    /// The same, written down without a state machine: cut at the first CRLF.CRLF, then look at the lines.
+    fn expected(text: &str) -> Received {
+        let text = format!("\r\n{text}");
+        let end = text.find("\r\n.\r\n").expect("the text has an end");
+        let lines: Vec<&str> = text[..end].split("\r\n").skip(1).collect();
+        if lines.iter().any(|line| line.contains(['\r', '\n'])) {
+            return Received::BareLineEnd;
+        }
+        let unstuffed = |line: &&str| format!("{}\r\n", line.strip_prefix('.').unwrap_or(line));
+        Received::Message(lines.iter().map(unstuffed).collect::<String>().into_bytes())
+    }
+
+    proptest! {
+        #[test]
+        fn it_reads_what_the_definition_says(body in "(\r\n|\r|\n|\\.|\r\n\\.|x|\0){0,12}", chunk in 1_usize..9) {
+            let text = format!("{body}\r\n.\r\n");
+            let mut reader = DataReader::new(1000);
+            let ended = text.as_bytes().chunks(chunk).any(|piece| reader.read(piece).1);
+            prop_assert!(ended);
+            prop_assert_eq!(reader.finish(), expected(&text));
         }
     }
 }
