@@ -1,1 +1,10 @@
-//! For tests only: a whole server in a temporary directory, a clock that obeys, an SMTP sink.
+//! For tests only: a clock that obeys, randomness that repeats, a remote mail server that does as it is told, and a
+//! whole server in a temporary directory.
+
+mod clock;
+mod entropy;
+mod sink;
+
+pub use clock::FakeClock;
+pub use entropy::SeededEntropy;
+pub use sink::{Received, SmtpSink};

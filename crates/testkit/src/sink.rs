@@ -1,0 +1,179 @@
+//! A remote mail server that does as it is told.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// A message that the sink took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// The argument of MAIL.
+    pub sender: String,
+    /// The addresses of the RCPTs that it took.
+    pub recipients: Vec<String>,
+    /// The message with its dots unstuffed.
+    pub data: Vec<u8>,
+}
+
+/// Takes everything on a loopback port, but for recipients that were told to be refused.
+pub struct SmtpSink {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    received: Mutex<Vec<Received>>,
+    /// Replies that a recipient gets, first to last; afterwards it is taken.
+    replies: Mutex<HashMap<String, Vec<String>>>,
+    /// Replies after DATA, first to last; afterwards messages are taken.
+    data_replies: Mutex<Vec<String>>,
+    /// How many connections are to be closed right after the final dot, without a reply.
+    hang_ups: Mutex<usize>,
+}
+
+impl SmtpSink {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When there is no free loopback port.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+        let address = listener.local_addr().expect("the address it listens on");
+        let shared = Arc::new(Shared::default());
+        let for_sessions = shared.clone();
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(session(stream, for_sessions.clone()));
+            }
+        });
+        Self { address, shared, task }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next RCPTs for `recipient` get these replies, one each.
+    pub fn refuse(&self, recipient: &str, replies: &[&str]) {
+        let replies = replies.iter().map(ToString::to_string).collect();
+        self.shared.replies.lock().unwrap().insert(recipient.to_lowercase(), replies);
+    }
+
+    /// The next messages get these replies, one each.
+    pub fn refuse_data(&self, replies: &[&str]) {
+        self.shared.data_replies.lock().unwrap().extend(replies.iter().map(ToString::to_string));
+    }
+
+    /// The next `times` messages are taken, and the connection is closed instead of saying so.
+    pub fn hang_up_after_data(&self, times: usize) {
+        *self.shared.hang_ups.lock().unwrap() = times;
+    }
+
+    /// What it took so far.
+    #[must_use]
+    pub fn received(&self) -> Vec<Received> {
+        self.shared.received.lock().unwrap().clone()
+    }
+}
+
+impl Drop for SmtpSink {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn session(stream: TcpStream, shared: Arc<Shared>) -> Option<()> {
+    let _ = stream.set_nodelay(true);
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let mut message = Received { sender: String::new(), recipients: Vec::new(), data: Vec::new() };
+    writer.write_all(b"220 sink.example ESMTP\r\n").await.ok()?;
+    let mut line = String::new();
+    while reader.read_line(&mut line).await.ok()? > 0 {
+        let command = line.trim_end().to_owned();
+        line.clear();
+        let verb = command.split([' ', ':']).next().unwrap_or_default().to_ascii_uppercase();
+        let reply = match verb.as_str() {
+            "EHLO" => "250-sink.example\r\n250-PIPELINING\r\n250-SIZE 52428800\r\n250-8BITMIME\r\n\
+                       250-ENHANCEDSTATUSCODES\r\n250-DSN\r\n250 SMTPUTF8"
+                .to_owned(),
+            "MAIL" => {
+                message.sender = address_in(&command);
+                message.recipients.clear();
+                "250 2.1.0 Ok".to_owned()
+            }
+            "RCPT" => shared.rcpt(&mut message, address_in(&command)),
+            "DATA" if message.recipients.is_empty() => "554 5.5.1 No valid recipients".to_owned(),
+            "DATA" => {
+                writer.write_all(b"354 Go ahead\r\n").await.ok()?;
+                message.data = read_data(&mut reader).await?;
+                shared.data(&message)?
+            }
+            "RSET" | "NOOP" | "HELO" => "250 2.0.0 Ok".to_owned(),
+            "QUIT" => {
+                writer.write_all(b"221 2.0.0 Bye\r\n").await.ok()?;
+                return Some(());
+            }
+            _ => "502 5.5.1 Not here".to_owned(),
+        };
+        writer.write_all(format!("{reply}\r\n").as_bytes()).await.ok()?;
+    }
+    Some(())
+}
+
+impl Shared {
+    fn rcpt(&self, message: &mut Received, recipient: String) -> String {
+        let mut replies = self.replies.lock().unwrap();
+        if let Some(left) = replies.get_mut(&recipient.to_lowercase())
+            && !left.is_empty()
+        {
+            return left.remove(0);
+        }
+        message.recipients.push(recipient);
+        "250 2.1.5 Ok".to_owned()
+    }
+
+    /// The reply to the message; `None` to hang up.
+    fn data(&self, message: &Received) -> Option<String> {
+        let mut replies = self.data_replies.lock().unwrap();
+        if !replies.is_empty() {
+            return Some(replies.remove(0));
+        }
+        let mut received = self.received.lock().unwrap();
+        received.push(message.clone());
+        let mut hang_ups = self.hang_ups.lock().unwrap();
+        if *hang_ups > 0 {
+            *hang_ups -= 1;
+            return None;
+        }
+        Some(format!("250 2.0.0 Ok: queued as SINK{}", received.len()))
+    }
+}
+
+fn address_in(command: &str) -> String {
+    let start = command.find('<').map_or(0, |at| at + 1);
+    let end = command.find('>').unwrap_or(command.len());
+    command[start.min(end)..end].to_owned()
+}
+
+async fn read_data(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
+    let (mut data, mut line) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).await.ok()? == 0 {
+            return None;
+        }
+        if line == b".\r\n" {
+            return Some(data);
+        }
+        data.extend_from_slice(line.strip_prefix(b".").unwrap_or(&line));
+    }
+}
