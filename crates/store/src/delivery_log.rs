@@ -11,7 +11,7 @@ use mailapi_model::{
 };
 
 use crate::StoreError;
-use crate::db::{Db, Effect, Filter, List, Row, Stmt, millis};
+use crate::db::{Db, Effect, Filter, List, Row, Stmt, Value, millis};
 use crate::statuses;
 
 /// The delivery log.
@@ -147,11 +147,13 @@ fn insert_event(event: &DeliveryEvent) -> Stmt {
 
 pub(crate) fn conditions(filter: &DeliveryLogFilter) -> Filter {
     Filter::all()
-        .when("message_id = ?", filter.message_id)
-        .when("queue_id = ?", filter.queue_id.as_ref())
-        .when("sender = ?", filter.sender.as_ref())
-        .when("recipient = ?", filter.recipient.as_ref())
-        .when("outcome = ?", filter.status)
+        .equal([
+            ("message_id", filter.message_id.map(Value::from)),
+            ("queue_id", filter.queue_id.as_ref().map(Value::from)),
+            ("recipient", filter.recipient.as_ref().map(Value::from)),
+            ("sender", filter.sender.as_ref().map(Value::from)),
+            ("outcome", filter.status.map(Value::from)),
+        ])
         .when("at >= ?", filter.start)
         .when("at < ?", filter.end)
 }

@@ -94,11 +94,41 @@ fn lists() -> Vec<(List, Vec<Filter>)> {
     ]
 }
 
+async fn engine(folder: &tempfile::TempDir) -> Sqlite {
+    let engine = Sqlite::open(&folder.path().join("plans.db"), SqliteSettings::default()).unwrap();
+    Store::on_sqlite(engine.clone()).migrate(Timestamp::from_seconds(0)).await.unwrap();
+    engine
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_narrowest_condition_leads() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(&folder).await;
+    let status = Some(MessageStatus::Sent);
+    let of_mailbox = SentFilter { status, from: Some(email()), ..SentFilter::of(SentOwner::Mailbox(email())) };
+    let of_token = SentFilter { recipient: None, ..SentFilter::of(SentOwner::Token(TokenId(1))) };
+    let of_recipient = DeliveryLogFilter {
+        recipient: Some(email()),
+        sender: Some(email()),
+        status: Some(Outcome::Sent),
+        ..<_>::default()
+    };
+    for (list, filter, index) in [
+        (sent::SENT, sent::conditions(&of_mailbox), "sent_by_mailbox"),
+        (sent::SENT, sent::conditions(&of_token), "sent_by_token"),
+        (delivery_log::ENTRIES, delivery_log::conditions(&of_recipient), "delivery_events_by_recipient"),
+    ] {
+        for statement in [list.total(&filter), list.places(&filter, Page::default())] {
+            let plan = plan(&engine, statement).await;
+            assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{plan}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn totals_and_places_of_pages_are_found_in_indexes_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Sqlite::open(&folder.path().join("plans.db"), SqliteSettings::default()).unwrap();
-    Store::on_sqlite(engine.clone()).migrate(Timestamp::from_seconds(0)).await.unwrap();
+    let engine = engine(&folder).await;
     for (list, filters) in lists() {
         for filter in filters {
             for statement in [list.total(&filter), list.places(&filter, Page::default())] {

@@ -33,6 +33,19 @@ impl Filter {
         self
     }
 
+    /// Keeps the rows whose text columns have these values, the narrowest column first; no value means no condition.
+    ///
+    /// Only the first that has a value may lead through an index: an engine that knows nothing of the data could as
+    /// well go through all messages that were sent to find those of one mailbox.
+    pub(crate) fn equal<const N: usize>(mut self, columns: [(&str, Option<Value>); N]) -> Self {
+        let given = columns.into_iter().filter_map(|(column, value)| Some((column, value?)));
+        for (rank, (column, value)) in given.enumerate() {
+            let place = self.bind(value);
+            self.push(&if rank == 0 { format!("{column} = {place}") } else { format!("{column} || '' = {place}") });
+        }
+        self
+    }
+
     /// Keeps the rows whose `column` is one of `values`: none of them when there are no values.
     pub(crate) fn one_of(mut self, column: &str, values: Option<Vec<Value>>) -> Self {
         match values {

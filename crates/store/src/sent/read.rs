@@ -7,7 +7,7 @@ use mailapi_model::{
 
 use super::Sent;
 use crate::StoreError;
-use crate::db::{Filter, List, Row, Stmt};
+use crate::db::{Filter, List, Row, Stmt, Value};
 
 /// A sent message with all that is known of its recipients.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,10 +108,12 @@ pub(crate) fn conditions(filter: &SentFilter) -> Filter {
         SentOwner::Token(id) => (None, Some(*id)),
     };
     Filter::all()
-        .when("mailbox = ?", mailbox)
         .when("token_id = ?", token)
-        .when("status = ?", filter.status)
-        .when("sender = ?", filter.from.as_ref())
+        .equal([
+            ("mailbox", mailbox.map(Value::from)),
+            ("sender", filter.from.as_ref().map(Value::from)),
+            ("status", filter.status.map(Value::from)),
+        ])
         .when("id IN (SELECT sent_id FROM sent_recipients WHERE email = ?)", filter.recipient.as_ref())
         .when("created_at >= ?", filter.start)
         .when("created_at < ?", filter.end)

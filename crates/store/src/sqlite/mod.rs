@@ -100,7 +100,8 @@ impl Sqlite {
             readers.run(job)
         })
         .await
-        .unwrap_or_else(|_| Err(StoreError::Panicked.into()))
+        // A panic was caught inside: the runtime is shutting down.
+        .unwrap_or_else(|_| Err(StoreError::closed().into()))
     }
 
     /// Counts the changes that others (another process, another handle) made to the file since it was opened. It is
