@@ -13,6 +13,7 @@ mod envelope;
 mod folder;
 mod grants;
 mod ids;
+mod one_line;
 mod page;
 mod permission;
 mod quota;
@@ -34,6 +35,7 @@ pub use grants::{
     Admin, Denied, Grants, Identity, ManageDomain, ManageUsers, OwnTokens, ReadMailbox, SendAs, ViewStats,
 };
 pub use ids::{MessageId, RequestId, TokenId};
+pub use one_line::OneLine;
 pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};
 pub use quota::Quota;

@@ -8,7 +8,10 @@ mod list_messages;
 mod read_message;
 mod search;
 
-use mailapi_backend::MailboxError;
+pub use mailapi_backend::{
+    AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, MessageSummary,
+    OpenedAttachment, OpenedMessage, SearchHit, SearchQuery, SearchText,
+};
 use mailapi_model::Denied;
 
 /// Why a mailbox was not read.

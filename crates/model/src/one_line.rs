@@ -1,0 +1,41 @@
+//! Short texts that people write about things: names, descriptions.
+
+use crate::Violations;
+
+/// What a name or a description must fulfil.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OneLine;
+
+impl OneLine {
+    /// The most characters.
+    pub const MAX_CHARACTERS: usize = 200;
+
+    /// Takes `text`, without the spaces around it; it may be empty.
+    ///
+    /// # Errors
+    /// A violation under `field` when it is too long or holds a control character, such as a line break.
+    pub fn parse(field: &str, text: &str) -> Result<String, Violations> {
+        let text = text.trim();
+        if text.chars().count() > Self::MAX_CHARACTERS {
+            return Err(Violations::of(field, format!("must have at most {} characters", Self::MAX_CHARACTERS)));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(Violations::of(field, "must not hold control characters"));
+        }
+        Ok(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_and_one_of_several_lines_are_refused() {
+        for text in ["a\nb".to_owned(), "a\0b".to_owned(), "é".repeat(201)] {
+            assert!(OneLine::parse("name", &text).is_err());
+        }
+        assert_eq!(OneLine::parse("name", " Ann Lee ").unwrap(), "Ann Lee");
+        assert_eq!(OneLine::parse("name", "").unwrap(), "");
+    }
+}
