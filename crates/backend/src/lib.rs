@@ -3,13 +3,14 @@
 //! A backend hands mail over ([`Submission`]), reads mailboxes ([`Mailboxes`]), reports what became of messages
 //! ([`DeliveryFeed`]) and knows who has a mailbox ([`Provisioning`]). It knows no caller and no rights: whoever calls
 //! has already asked. In the other direction a backend with listeners of its own asks the product who may log in
-//! ([`LogIn`]).
+//! ([`LogIn`]) and how a domain signs ([`SignOutgoing`]).
 
 mod delivery_feed;
 mod log_in;
 mod mailboxes;
 pub mod mime;
 mod provisioning;
+mod sign_outgoing;
 mod submission;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use mailboxes::{
     MessageSummary, OpenedAttachment, OpenedMessage, Purged, SearchHit, SearchQuery, SearchText, SearchTextError,
 };
 pub use provisioning::{Provisioning, ProvisioningError};
+pub use sign_outgoing::{SignError, SignOutgoing};
 pub use submission::{Accepted, Refusal, Submission, SubmitError};
 
 /// One mail server, behind its four faces.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use mailapi_backend::{SignError, SignOutgoing};
 use mailapi_model::DomainName;
 
 use crate::cache::EpochCache;
@@ -48,5 +50,17 @@ impl Service {
         let signer = key.map(|key| Signer::new(name, &key)).transpose();
         let signer = signer.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
         Ok(Some(Arc::new(SendingDomain { signer })))
+    }
+}
+
+#[async_trait]
+impl SignOutgoing for Service {
+    async fn sign(&self, from: &DomainName, message: Vec<u8>) -> Result<Vec<u8>, SignError> {
+        let unavailable = |error: Unavailable| {
+            tracing::error!(domain = %from, %error, "a message could not be signed");
+            SignError::Unavailable
+        };
+        let domain = self.sending_domain(from).await.map_err(unavailable)?.ok_or(SignError::NotAllowed)?;
+        domain.sign(message).map_err(unavailable)
     }
 }
