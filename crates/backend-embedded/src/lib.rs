@@ -1,1 +1,59 @@
 //! The mail server built in: listeners, queue, maildrop.
+//!
+//! All mail lies in one SQLite file, which may be the one of the accounts. [`accept`] is the one way in, [`maildrop`]
+//! keeps and reads, [`queue`] holds what goes on to other servers, and the delivery feed tells what became of it.
+
+pub mod accept;
+mod feed;
+pub mod maildrop;
+pub mod queue;
+mod settings;
+
+use std::sync::Arc;
+
+use mailapi_backend::Backend;
+use mailapi_model::{Clock, Entropy};
+use mailapi_store::StoreError;
+use mailapi_store::sqlite::Sqlite;
+
+pub use maildrop::Maildrop;
+pub use settings::MaildropSettings;
+
+/// The embedded mail server.
+#[derive(Clone)]
+pub struct Embedded {
+    maildrop: Maildrop,
+}
+
+impl Embedded {
+    /// Opens the mail server's tables in a database file, which may hold other tables too.
+    ///
+    /// # Errors
+    /// When the database fails, or a newer program wrote it.
+    pub async fn open(
+        sqlite: Sqlite,
+        settings: MaildropSettings,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { maildrop: Maildrop::open(sqlite, settings, clock, entropy).await? })
+    }
+
+    /// What the listeners and the courier work on.
+    #[must_use]
+    pub fn maildrop(&self) -> &Maildrop {
+        &self.maildrop
+    }
+
+    /// The mail server as the rest of the product sees it.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        let maildrop = Arc::new(self.maildrop.clone());
+        Backend {
+            submission: maildrop.clone(),
+            mailboxes: maildrop.clone(),
+            delivery_feed: maildrop.clone(),
+            provisioning: maildrop,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Taking mail over: the one place where a message enters the maildrop and the queue.
+//!
+//! [`Maildrop::accept`] parses outside of the database and then writes everything in one transaction: the octets
+//! once, an INBOX entry for each local recipient, a queue row for each remote one, a delivery event for each local
+//! delivery, and the memory of what was taken over from the API. So a message is never lost after the answer, and
+//! never delivered twice: either all of it is on disk, or nothing.
+
+mod routing;
+mod submission;
+mod transaction;
+
+use bytes::Bytes;
+use mailapi_backend::Refusal;
+use mailapi_model::{EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
+use mailapi_smtp::{Notify, Ret};
+use mailapi_store::StoreError;
+
+use crate::Maildrop;
+use crate::maildrop::NewContent;
+
+pub use routing::RecipientCheck;
+pub(crate) use transaction::accept as accept_in_transaction;
+
+/// A message that comes in, whichever door it comes through.
+#[derive(Debug, Clone)]
+pub struct Incoming {
+    /// The reverse-path.
+    pub sender: ReversePath,
+    /// For whom; one named twice gets the message once.
+    pub recipients: Vec<Recipient>,
+    /// The message with CRLF line ends and the trace fields of who took it.
+    pub message: Bytes,
+    /// Our identifier, when it came through the API. A message whose identifier was taken over before is not taken
+    /// again; the answer is then that of the first time.
+    pub message_id: Option<MessageId>,
+    /// When it came.
+    pub received_at: Timestamp,
+    /// Whether it may go on to other servers.
+    pub relaying: Relaying,
+    /// How much of the message a failure notice returns (RFC 3461 section 4.3).
+    pub ret: Option<Ret>,
+    /// The sender's name for the envelope (RFC 3461 section 4.4).
+    pub envid: Option<String>,
+}
+
+impl Incoming {
+    /// A message without wishes about notices.
+    #[must_use]
+    pub fn new(
+        sender: ReversePath,
+        recipients: impl IntoIterator<Item = EmailAddress>,
+        message: Bytes,
+        received_at: Timestamp,
+        relaying: Relaying,
+    ) -> Self {
+        let recipients = recipients.into_iter().map(Recipient::from).collect();
+        Self { sender, recipients, message, message_id: None, received_at, relaying, ret: None, envid: None }
+    }
+}
+
+/// One recipient of a message that comes in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipient {
+    /// Who.
+    pub address: EmailAddress,
+    /// Which notices the sender wants; none leaves it to us.
+    pub notify: Option<Notify>,
+    /// The ORCPT parameter as it was written.
+    pub orcpt: Option<String>,
+}
+
+impl From<EmailAddress> for Recipient {
+    fn from(address: EmailAddress) -> Self {
+        Self { address, notify: None, orcpt: None }
+    }
+}
+
+/// Whether mail for other servers is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relaying {
+    /// From the API, from who has logged in, and from ourselves.
+    Allowed,
+    /// From anyone else: no open relay.
+    Denied,
+}
+
+/// The message is on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Our name for it.
+    pub queue_id: QueueId,
+    /// Whose mailboxes it lies in.
+    pub delivered: Vec<EmailAddress>,
+    /// For whom it waits in the queue.
+    pub queued: Vec<EmailAddress>,
+    /// Who does not get it.
+    pub refused: Vec<Refusal>,
+}
+
+/// Nothing of the message was kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AcceptError {
+    /// The message as a whole is refused.
+    #[error("the message is refused: {0}")]
+    Refused(Reply),
+    /// Every recipient is refused.
+    #[error("every recipient is refused")]
+    NoRecipients(Vec<Refusal>),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A message that was parsed and waits for its transaction, such as a bounce for the one that it reports.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    pub(crate) incoming: Incoming,
+    pub(crate) content: NewContent,
+    pub(crate) queue_id: QueueId,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl Maildrop {
+    /// Takes a message over. `Ok` means that it survives a crash of anything from here on.
+    ///
+    /// # Errors
+    /// [`AcceptError`]; then nothing was kept.
+    pub async fn accept(&self, incoming: Incoming) -> Result<Taken, AcceptError> {
+        let prepared = self.prepare(incoming).await?;
+        let (settings, now) = (self.settings().clone(), self.clock().now());
+        self.write(move |connection, touched| transaction::accept(connection, &prepared, &settings, now, touched)).await
+    }
+
+    /// The part of [`Maildrop::accept`] before the transaction.
+    ///
+    /// # Errors
+    /// [`AcceptError::Refused`] when the message is too long.
+    pub async fn prepare(&self, incoming: Incoming) -> Result<Prepared, AcceptError> {
+        let settings = self.settings();
+        if incoming.message.len() > settings.max_message_bytes {
+            return Err(AcceptError::Refused(routing::too_long()));
+        }
+        let message = incoming.message.clone();
+        let content = NewContent::delivered(&incoming.sender, message, incoming.received_at, settings).await?;
+        let expires_at = incoming.received_at.plus(settings.queue_lifetime);
+        Ok(Prepared { content, queue_id: new_queue_id(self.entropy()), expires_at, incoming })
+    }
+
+    /// What would become of a recipient of a message of `size` octets (0 when it is not known); asked at RCPT.
+    ///
+    /// # Errors
+    /// Only those of the database.
+    pub async fn check_recipient(
+        &self,
+        address: &EmailAddress,
+        size: u64,
+        relaying: Relaying,
+    ) -> Result<RecipientCheck, StoreError> {
+        self.read(|connection| Ok(routing::route(connection, address, size, relaying)?.into())).await
+    }
+}
+
+/// Sixty random bits in the letters of Crockford's base 32, which nobody misreads.
+fn new_queue_id(entropy: &dyn Entropy) -> QueueId {
+    const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let mut bytes = [0; 12];
+    entropy.fill(&mut bytes);
+    QueueId(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect())
+}

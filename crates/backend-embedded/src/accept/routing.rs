@@ -1,0 +1,72 @@
+//! Where a recipient's mail goes, and what is said to one that is refused.
+
+use mailapi_model::{EmailAddress, EnhancedCode, Reply};
+use mailapi_store::StoreError;
+use rusqlite::Connection;
+
+use super::Relaying;
+use crate::maildrop::{MailboxId, mailbox};
+
+/// What a server says at RCPT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecipientCheck {
+    /// There is such a mailbox here, and it has room.
+    Local,
+    /// It would go on to another server.
+    Remote,
+    /// It is not taken.
+    Refused(Reply),
+}
+
+/// [`RecipientCheck`] with the mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Route {
+    Local(MailboxId),
+    Remote,
+    Refused(Reply),
+}
+
+impl From<Route> for RecipientCheck {
+    fn from(route: Route) -> Self {
+        match route {
+            Route::Local(_) => Self::Local,
+            Route::Remote => Self::Remote,
+            Route::Refused(reply) => Self::Refused(reply),
+        }
+    }
+}
+
+/// A mailbox is delivered to whether or not its domain is here; a domain that is here has no other recipients.
+pub(crate) fn route(
+    connection: &Connection,
+    address: &EmailAddress,
+    size: u64,
+    relaying: Relaying,
+) -> Result<Route, StoreError> {
+    if let Some(mailbox) = mailbox::find(connection, address)? {
+        return Ok(if mailbox.has_room_for(size) { Route::Local(mailbox.id) } else { Route::Refused(full()) });
+    }
+    if mailbox::is_local_domain(connection, address.domain_str())? {
+        return Ok(Route::Refused(unknown()));
+    }
+    Ok(match relaying {
+        Relaying::Allowed => Route::Remote,
+        Relaying::Denied => Route::Refused(no_relaying()),
+    })
+}
+
+fn unknown() -> Reply {
+    Reply::new(550, EnhancedCode::new(5, 1, 1), "there is no such mailbox here")
+}
+
+fn full() -> Reply {
+    Reply::new(552, EnhancedCode::new(5, 2, 2), "the mailbox is full")
+}
+
+fn no_relaying() -> Reply {
+    Reply::new(550, EnhancedCode::new(5, 7, 1), "mail for other servers is not taken here")
+}
+
+pub(crate) fn too_long() -> Reply {
+    Reply::new(552, EnhancedCode::new(5, 3, 4), "the message is too long")
+}

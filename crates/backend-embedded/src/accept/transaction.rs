@@ -1,0 +1,172 @@
+//! The one transaction in which a message is taken over.
+//!
+//! The order of the writes does not matter for a crash, since they are one transaction; it follows the references:
+//! octets, entries (which count as references to them) with their events, queue rows, and last the memory for the API.
+
+use std::collections::HashSet;
+
+use mailapi_backend::{Accepted, Refusal};
+use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::routing::{Route, route};
+use super::{AcceptError, Prepared, Recipient, Taken};
+use crate::maildrop::{
+    ContentId, MailboxId, MaildropError, NewEntry, Touched, content, damaged, enqueue_for_index, entry, folder,
+    no_flags,
+};
+use crate::{MaildropSettings, feed, queue};
+
+/// The relay that the delivery feed names for mailboxes of this server.
+const LOCAL_RELAY: &str = "mailapi/local";
+
+/// The recipients, each with what becomes of it.
+#[derive(Default)]
+struct Routes<'a> {
+    local: Vec<(&'a Recipient, MailboxId)>,
+    remote: Vec<&'a Recipient>,
+    refused: Vec<Refusal>,
+}
+
+/// Writes everything, or nothing.
+pub(crate) fn accept(
+    connection: &Connection,
+    mail: &Prepared,
+    settings: &MaildropSettings,
+    now: Timestamp,
+    touched: &mut Touched,
+) -> Result<Taken, AcceptError> {
+    if let Some(earlier) = mail.incoming.message_id.map(|id| find(connection, id)).transpose()?.flatten() {
+        let Accepted { queue_id, refused } = earlier;
+        return Ok(Taken { queue_id, delivered: Vec::new(), queued: Vec::new(), refused });
+    }
+    let routes = routes(connection, mail)?;
+    if routes.local.is_empty() && routes.remote.is_empty() {
+        return Err(AcceptError::NoRecipients(routes.refused));
+    }
+    let content = content::insert(connection, &mail.content, settings).map_err(database)?;
+    deliver(connection, mail, &routes, content, now, touched)?;
+    let waiting = queue::insert(connection, mail, content, &waiting(mail, &routes), now)?;
+    if waiting {
+        touched.queue();
+    }
+    if let Some(id) = mail.incoming.message_id {
+        remember(connection, id, &mail.queue_id, &routes.refused, now)?;
+    }
+    let address = |recipient: &Recipient| recipient.address.clone();
+    Ok(Taken {
+        queue_id: mail.queue_id.clone(),
+        delivered: routes.local.iter().map(|(recipient, _)| address(recipient)).collect(),
+        queued: routes.remote.iter().map(|recipient| address(recipient)).collect(),
+        refused: routes.refused,
+    })
+}
+
+fn routes<'a>(connection: &Connection, mail: &'a Prepared) -> Result<Routes<'a>, StoreError> {
+    let mut routes = Routes::default();
+    let mut seen: HashSet<&EmailAddress> = HashSet::new();
+    for recipient in mail.incoming.recipients.iter().filter(|recipient| seen.insert(&recipient.address)) {
+        match route(connection, &recipient.address, mail.content.size(), mail.incoming.relaying)? {
+            Route::Local(mailbox) => routes.local.push((recipient, mailbox)),
+            Route::Remote => routes.remote.push(recipient),
+            Route::Refused(reply) => routes.refused.push(Refusal { recipient: recipient.address.clone(), reply }),
+        }
+    }
+    Ok(routes)
+}
+
+/// An INBOX entry and an event for each local recipient.
+fn deliver(
+    connection: &Connection,
+    mail: &Prepared,
+    routes: &Routes<'_>,
+    content: ContentId,
+    now: Timestamp,
+    touched: &mut Touched,
+) -> Result<(), AcceptError> {
+    if routes.local.is_empty() {
+        return Ok(());
+    }
+    let flags = no_flags();
+    let entry = NewEntry { content, flags: &flags, internal_date: now, size: mail.content.size() };
+    for (recipient, mailbox) in &routes.local {
+        let inbox = folder::inbox(connection, *mailbox).map_err(database)?;
+        entry::add(connection, inbox, &entry).map_err(database)?;
+        feed::append(connection, &delivered(mail, recipient, now), touched)?;
+        touched.mailbox(*mailbox);
+    }
+    enqueue_for_index(connection, content)?;
+    touched.chores();
+    Ok(())
+}
+
+fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> DeliveryEvent {
+    DeliveryEvent {
+        at: now,
+        message_id: mail.incoming.message_id,
+        queue_id: mail.queue_id.clone(),
+        sender: mail.incoming.sender.clone(),
+        recipient: recipient.address.clone(),
+        outcome: Outcome::Sent,
+        evidence: Evidence::MailServer,
+        dsn: Some(EnhancedCode::new(2, 0, 0)),
+        response: "delivered to the mailbox".to_owned(),
+        relay: Some(LOCAL_RELAY.to_owned()),
+        delay: now.since(mail.incoming.received_at),
+    }
+}
+
+/// For whom something is still to be done: the remote recipients, and the local ones whose sender wants to hear of
+/// the success (RFC 3461 section 4.1).
+fn waiting<'a>(mail: &Prepared, routes: &Routes<'a>) -> Vec<(&'a Recipient, queue::Task)> {
+    let told =
+        |recipient: &Recipient| mail.incoming.sender.is_some() && recipient.notify.is_some_and(|notify| notify.success);
+    let local = routes.local.iter().map(|(recipient, _)| *recipient).filter(|recipient| told(recipient));
+    let local = local.map(|recipient| (recipient, queue::Task::TellOfSuccess));
+    routes.remote.iter().map(|recipient| (*recipient, queue::Task::Deliver)).chain(local).collect()
+}
+
+fn remember(
+    connection: &Connection,
+    id: MessageId,
+    queue_id: &QueueId,
+    refused: &[Refusal],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let id = id.to_string();
+    let sql = "INSERT INTO drop_accepted (message_uuid, queue_id, accepted_at) VALUES ($1, $2, $3)";
+    connection.prepare_cached(sql)?.execute(params![id, queue_id.0, now.as_millis()])?;
+    let sql = "INSERT INTO drop_accepted_refusals (message_uuid, recipient, code, enhanced, text)
+        VALUES ($1, $2, $3, $4, $5)";
+    for Refusal { recipient, reply } in refused {
+        let (code, enhanced, text) = queue::reply_columns(reply);
+        connection.prepare_cached(sql)?.execute(params![id, recipient.as_str(), code, enhanced, text])?;
+    }
+    Ok(())
+}
+
+/// What was answered when the message was taken over.
+pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Accepted>, StoreError> {
+    let id = id.to_string();
+    let sql = "SELECT queue_id FROM drop_accepted WHERE message_uuid = $1";
+    let queue_id = connection.prepare_cached(sql)?.query_row(params![id], |row| row.get(0)).optional()?;
+    let Some(queue_id) = queue_id.map(QueueId) else { return Ok(None) };
+    let sql = "SELECT code, enhanced, text, recipient FROM drop_accepted_refusals WHERE message_uuid = $1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let refused = statement.query_and_then(params![id], |row| {
+        let recipient: String = row.get(3)?;
+        let recipient = recipient.parse().map_err(|_| damaged("an address"))?;
+        let reply = queue::read_reply(row, 0)?.ok_or_else(|| damaged("a refusal"))?;
+        Ok(Refusal { recipient, reply })
+    })?;
+    Ok(Some(Accepted { queue_id, refused: refused.collect::<Result<_, StoreError>>()? }))
+}
+
+/// A mailbox without an INBOX, or an INBOX that has used up its UIDs, is not the sender's business.
+fn database(error: MaildropError) -> AcceptError {
+    AcceptError::Store(match error {
+        MaildropError::Store(error) => error,
+        other => StoreError::Unexpected(other.to_string()),
+    })
+}

@@ -1,0 +1,126 @@
+//! The delivery feed: what became of messages, in the order in which it was committed.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mailapi_backend::{DeliveryFeed, FeedBatch, FeedError};
+use mailapi_model::{DeliveryEvent, Evidence, FeedCursor, QueueId, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, Row, params};
+
+use crate::Maildrop;
+use crate::maildrop::{Touched, damaged};
+
+/// Adds an event, in the transaction of what it tells.
+pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
+    let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
+            response, relay, delay_ms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    connection.prepare_cached(sql)?.execute(params![
+        event.at.as_millis(),
+        event.message_id.map(|id| id.to_string()),
+        event.queue_id.0,
+        event.sender.as_ref().map(|sender| sender.as_str()),
+        event.recipient.as_str(),
+        event.outcome.as_str(),
+        event.evidence == Evidence::ReturnedMail,
+        event.dsn.map(|dsn| dsn.to_string()),
+        event.response,
+        event.relay,
+        i64::try_from(event.delay.as_millis()).unwrap_or(i64::MAX),
+    ])?;
+    touched.feed();
+    Ok(())
+}
+
+#[async_trait]
+impl DeliveryFeed for Maildrop {
+    fn name(&self) -> &str {
+        "embedded"
+    }
+
+    async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
+        let after = position(cursor)?;
+        let max = max.clamp(1, self.settings().feed_batch);
+        // One more than wanted tells whether there is more.
+        let mut rows = self.read(|connection| read_rows(connection, after, max + 1)).await.map_err(unreadable)?;
+        let more = rows.len() > max;
+        rows.truncate(max);
+        let last = rows.last().map_or(after, |(id, _)| *id);
+        let events: Vec<_> = rows.into_iter().map(|(_, event)| event).collect();
+        Ok(FeedBatch { lines_read: events.len() as u64, events, cursor: FeedCursor(last.to_string()), more })
+    }
+
+    async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {
+        let until = position(cursor)?;
+        self.write(move |connection, _| -> Result<(), StoreError> {
+            connection.prepare_cached("DELETE FROM drop_feed WHERE id <= $1")?.execute(params![until])?;
+            Ok(())
+        })
+        .await
+        .map_err(unreadable)
+    }
+
+    async fn changed(&self) {
+        let mut foreign = self.foreign_changes();
+        tokio::select! {
+            () = self.changes().feed.raised() => {}
+            changed = foreign.changed() => if changed.is_err() {
+                // The database is closed: nothing will ever be new again.
+                std::future::pending::<()>().await;
+            },
+        }
+    }
+}
+
+/// The number of the last event that was read. The beginning is before the first.
+fn position(cursor: &FeedCursor) -> Result<i64, FeedError> {
+    if cursor.0.is_empty() {
+        return Ok(0);
+    }
+    cursor.0.parse().map_err(|_| FeedError("the cursor is of another feed".to_owned()))
+}
+
+fn unreadable(error: StoreError) -> FeedError {
+    FeedError(error.to_string())
+}
+
+fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64, DeliveryEvent)>, StoreError> {
+    let sql = "SELECT id, at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay,
+            delay_ms
+        FROM drop_feed WHERE id > $1 ORDER BY id LIMIT $2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_and_then(params![after, max], |row| Ok((row.get(0)?, read_event(row)?)))?;
+    rows.collect()
+}
+
+fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
+    let text = |column: usize| -> Result<Option<String>, StoreError> { Ok(row.get(column)?) };
+    let message_id = text(2)?.map(|id| id.parse().map_err(|_| damaged("an identifier"))).transpose()?;
+    let sender = text(4)?.map(|sender| sender.parse().map_err(|_| damaged("an address"))).transpose()?;
+    let dsn = text(8)?.map(|dsn| dsn.parse().map_err(|_| damaged("a status code"))).transpose()?;
+    let returned_mail: bool = row.get(7)?;
+    Ok(DeliveryEvent {
+        at: Timestamp::from_millis(row.get(1)?),
+        message_id,
+        queue_id: QueueId(row.get(3)?),
+        sender,
+        recipient: row
+            .get_ref(5)?
+            .as_str()
+            .map_err(|_| damaged("an address"))?
+            .parse()
+            .map_err(|_| damaged("an address"))?,
+        outcome: row
+            .get_ref(6)?
+            .as_str()
+            .map_err(|_| damaged("an outcome"))?
+            .parse()
+            .map_err(|_| damaged("an outcome"))?,
+        evidence: if returned_mail { Evidence::ReturnedMail } else { Evidence::MailServer },
+        dsn,
+        response: row.get(9)?,
+        relay: row.get(10)?,
+        delay: Duration::from_millis(row.get(11)?),
+    })
+}

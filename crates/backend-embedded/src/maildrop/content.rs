@@ -1,0 +1,228 @@
+//! Rows of messages and their octets, each message once.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use mailapi_backend::mime::Digest;
+use mailapi_model::{ReversePath, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::id::ContentId;
+use super::{MaildropError, people};
+use crate::MaildropSettings;
+
+/// Keys of pieces that one message may use; `drop_chunks.key` is message * this + piece.
+const PIECES: u64 = 1 << 16;
+
+/// A parsed message, ready to be stored.
+#[derive(Debug, Clone)]
+pub(crate) struct NewContent {
+    /// The `Return-Path` line of a final delivery, or nothing.
+    return_path: String,
+    message: Bytes,
+    digest: Digest,
+    received_at: Timestamp,
+}
+
+impl NewContent {
+    /// Parses a message that is delivered: a `Return-Path` line goes before it (RFC 5321 section 4.4), which a relay
+    /// leaves out again.
+    pub(crate) async fn delivered(
+        sender: &ReversePath,
+        message: Bytes,
+        received_at: Timestamp,
+        settings: &MaildropSettings,
+    ) -> Result<Self, StoreError> {
+        let sender = sender.as_ref().map_or("", |address| address.as_str());
+        let return_path = format!("Return-Path: <{sender}>\r\n");
+        Self::parse(return_path, message, received_at, settings).await
+    }
+
+    /// Parses a message that a client puts into a folder: it stays as it is.
+    pub(crate) async fn appended(
+        message: Bytes,
+        received_at: Timestamp,
+        settings: &MaildropSettings,
+    ) -> Result<Self, StoreError> {
+        Self::parse(String::new(), message, received_at, settings).await
+    }
+
+    async fn parse(
+        return_path: String,
+        message: Bytes,
+        received_at: Timestamp,
+        settings: &MaildropSettings,
+    ) -> Result<Self, StoreError> {
+        let digest = if message.len() <= settings.parse_inline_bytes {
+            Digest::of(&message)
+        } else {
+            let message = message.clone();
+            let parsing = tokio::task::spawn_blocking(move || Digest::of(&message));
+            parsing.await.map_err(|_| StoreError::Panicked)?
+        };
+        Ok(Self { return_path, message, digest, received_at })
+    }
+
+    /// Octets as stored.
+    pub(crate) fn size(&self) -> u64 {
+        (self.return_path.len() + self.message.len()) as u64
+    }
+
+    /// When it came.
+    pub(crate) fn received_at(&self) -> Timestamp {
+        self.received_at
+    }
+
+    /// Piece by piece as stored; only the first one, which the `Return-Path` line begins, is copied.
+    fn pieces(&self, length: usize) -> impl Iterator<Item = Bytes> {
+        let taken = length.saturating_sub(self.return_path.len()).min(self.message.len());
+        let first = [self.return_path.as_bytes(), &self.message[..taken]].concat();
+        let mut rest = self.message.slice(taken..);
+        let rest = std::iter::from_fn(move || {
+            let piece = rest.split_to(length.min(rest.len()));
+            (!piece.is_empty()).then_some(piece)
+        });
+        std::iter::once(Bytes::from(first)).chain(rest)
+    }
+}
+
+/// Where the octets of a stored message lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Which.
+    pub content: ContentId,
+    /// Octets of the whole.
+    pub size: u64,
+    /// How many of them, at the beginning, are our `Return-Path` line: what a relay leaves out.
+    pub return_path_len: u64,
+    /// Octets of each piece but the last.
+    pub(crate) chunk_len: u64,
+}
+
+impl Layout {
+    /// The whole message.
+    #[must_use]
+    pub fn whole(&self) -> Range<u64> {
+        0..self.size
+    }
+
+    /// The message as it was handed over, without our `Return-Path` line.
+    #[must_use]
+    pub fn as_handed_over(&self) -> Range<u64> {
+        self.return_path_len..self.size
+    }
+}
+
+/// Stores a message that nothing refers to yet.
+pub(crate) fn insert(
+    connection: &Connection,
+    new: &NewContent,
+    settings: &MaildropSettings,
+) -> Result<ContentId, MaildropError> {
+    // Longer pieces only for a message that would otherwise have too many of them; the first holds the line whole.
+    let chunk_len = (settings.chunk_bytes.max(new.return_path.len()) as u64).max(new.size().div_ceil(PIECES)).max(1);
+    let content = insert_row(connection, new, chunk_len)?;
+    let mut statement = connection.prepare_cached("INSERT INTO drop_chunks (key, octets) VALUES ($1, $2)")?;
+    let length = usize::try_from(chunk_len).unwrap_or(usize::MAX);
+    for (piece, octets) in new.pieces(length).enumerate() {
+        statement.execute(params![key(content, piece as u64), &octets[..]])?;
+    }
+    Ok(content)
+}
+
+fn insert_row(connection: &Connection, new: &NewContent, chunk_len: u64) -> Result<ContentId, StoreError> {
+    let sql = "INSERT INTO drop_messages (size, return_path_len, chunk_len, received_at, date, attachments, message_id,
+            from_name, from_email, subject, to_list, digest)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id";
+    let digest = &new.digest;
+    let values = params![
+        new.size(),
+        new.return_path.len(),
+        chunk_len,
+        new.received_at.as_millis(),
+        digest.date.unwrap_or(new.received_at).as_millis(),
+        digest.attachments.len(),
+        digest.message_id,
+        digest.from.name,
+        digest.from.email,
+        digest.subject,
+        people::to_column(&digest.to),
+        digest.to_bytes(),
+    ];
+    Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
+}
+
+pub(crate) fn layout(connection: &Connection, content: ContentId) -> Result<Layout, MaildropError> {
+    let sql = "SELECT size, return_path_len, chunk_len FROM drop_messages WHERE id = $1";
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Layout { content, size: row.get(0)?, return_path_len: row.get(1)?, chunk_len: row.get(2)? })
+    };
+    let found = connection.prepare_cached(sql)?.query_row(params![content], read).optional()?;
+    found.ok_or(MaildropError::NoSuchMessage)
+}
+
+/// What is kept of the parsed message. Its offsets count from the end of our `Return-Path` line.
+pub(crate) fn digest(connection: &Connection, content: ContentId) -> Result<Digest, MaildropError> {
+    let sql = "SELECT digest FROM drop_messages WHERE id = $1";
+    let found: Option<Vec<u8>> =
+        connection.prepare_cached(sql)?.query_row(params![content], |row| row.get(0)).optional()?;
+    let octets = found.ok_or(MaildropError::NoSuchMessage)?;
+    // A digest that an older program wrote is made again.
+    Digest::from_bytes(&octets).or_else(|_| {
+        let layout = layout(connection, content)?;
+        Ok(Digest::of(&read_range(connection, &layout, layout.as_handed_over())?))
+    })
+}
+
+/// The octets of the piece that holds `offset`, from there on and not beyond `end`.
+pub(crate) fn read_piece(
+    connection: &Connection,
+    layout: &Layout,
+    offset: u64,
+    end: u64,
+) -> Result<Vec<u8>, MaildropError> {
+    let (piece, skip) = (offset / layout.chunk_len, offset % layout.chunk_len);
+    let length = end.saturating_sub(offset);
+    let sql = "SELECT substr(octets, $2 + 1, $3) FROM drop_chunks WHERE key = $1";
+    let values = params![key(layout.content, piece), skip, length];
+    let octets: Option<Vec<u8>> = connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
+    octets.filter(|octets| !octets.is_empty()).ok_or(MaildropError::NoSuchMessage)
+}
+
+/// A range of a message's octets; what of it lies beyond the end is left out.
+pub(crate) fn read_range(
+    connection: &Connection,
+    layout: &Layout,
+    range: Range<u64>,
+) -> Result<Vec<u8>, MaildropError> {
+    let end = range.end.min(layout.size);
+    let mut offset = range.start;
+    let mut octets = Vec::with_capacity(usize::try_from(end.saturating_sub(offset)).unwrap_or_default());
+    while offset < end {
+        let piece = read_piece(connection, layout, offset, end)?;
+        offset += piece.len() as u64;
+        octets.extend_from_slice(&piece);
+    }
+    Ok(octets)
+}
+
+/// Removes octets and texts of a message that nothing refers to any more.
+pub(crate) fn remove(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
+    let first = key(content, 0);
+    let sql = "DELETE FROM drop_chunks WHERE key >= $1 AND key < $2";
+    connection.prepare_cached(sql)?.execute(params![first, key(ContentId(content.0 + 1), 0)])?;
+    for sql in [
+        "DELETE FROM drop_fts WHERE rowid = $1",
+        "DELETE FROM drop_unindexed WHERE message_id = $1",
+        "DELETE FROM drop_texts WHERE message_id = $1",
+        "DELETE FROM drop_messages WHERE id = $1",
+    ] {
+        connection.prepare_cached(sql)?.execute(params![content])?;
+    }
+    Ok(())
+}
+
+fn key(content: ContentId, piece: u64) -> i64 {
+    content.0 * PIECES as i64 + piece as i64
+}

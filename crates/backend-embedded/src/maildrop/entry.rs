@@ -1,0 +1,156 @@
+//! Rows of entries: messages in folders.
+
+use mailapi_imap::Flags;
+use mailapi_model::Timestamp;
+use mailapi_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::flag_bits::{FlagColumns, from_columns};
+use super::id::{ContentId, FolderId, MailboxId};
+use super::{MaildropError, folder};
+
+/// What changes of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryState {
+    /// Its UID.
+    pub uid: u32,
+    /// Its flags.
+    pub flags: Flags,
+    /// The modification sequence of its last change.
+    pub modseq: u64,
+}
+
+/// What never changes of an entry, and its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryMeta {
+    /// UID, flags, modification sequence.
+    pub state: EntryState,
+    /// Its octets.
+    pub content: ContentId,
+    /// When it came (RFC 3501 section 2.3.3).
+    pub internal_date: Timestamp,
+    /// Octets of the whole message.
+    pub size: u64,
+}
+
+/// An entry to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct NewEntry<'a> {
+    pub(crate) content: ContentId,
+    pub(crate) flags: &'a FlagColumns,
+    pub(crate) internal_date: Timestamp,
+    pub(crate) size: u64,
+}
+
+/// Adds an entry; answers its UID.
+pub(crate) fn add(connection: &Connection, folder: FolderId, entry: &NewEntry<'_>) -> Result<u32, MaildropError> {
+    let numbers = folder::allocate(connection, folder, 1)?;
+    insert(connection, folder, entry, numbers.first_uid, numbers.modseq)?;
+    Ok(numbers.first_uid)
+}
+
+/// Adds an entry with numbers that were allocated for it.
+pub(crate) fn insert(
+    connection: &Connection,
+    folder: FolderId,
+    entry: &NewEntry<'_>,
+    uid: u32,
+    modseq: u64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    connection.prepare_cached(sql)?.execute(params![
+        folder,
+        uid,
+        entry.content,
+        entry.flags.bits,
+        entry.flags.keywords,
+        entry.internal_date.as_millis(),
+        modseq,
+        entry.size,
+    ])?;
+    Ok(())
+}
+
+/// Entries that changed after `modseq`, by ascending UID; all of them after 0.
+pub(crate) fn changed_since(
+    connection: &Connection,
+    folder: FolderId,
+    modseq: u64,
+) -> Result<Vec<EntryState>, StoreError> {
+    let sql = if modseq == 0 {
+        "SELECT uid, flags, keywords, modseq FROM drop_entries WHERE folder_id = $1 AND modseq > $2 ORDER BY uid"
+    } else {
+        "SELECT uid, flags, keywords, modseq FROM drop_entries INDEXED BY drop_entries_by_modseq
+            WHERE folder_id = $1 AND modseq > $2 ORDER BY uid"
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![folder, modseq], read_state)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// All UIDs, ascending.
+pub(crate) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>, StoreError> {
+    let sql = "SELECT uid FROM drop_entries WHERE folder_id = $1 ORDER BY uid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![folder], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// One entry.
+pub(crate) fn find(connection: &Connection, folder: FolderId, uid: u32) -> Result<Option<EntryMeta>, StoreError> {
+    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
+        WHERE folder_id = $1 AND uid = $2";
+    Ok(connection.prepare_cached(sql)?.query_row(params![folder, uid], read_meta).optional()?)
+}
+
+fn read_state(row: &Row<'_>) -> rusqlite::Result<EntryState> {
+    let keywords = row.get_ref(2)?.as_str()?;
+    Ok(EntryState { uid: row.get(0)?, flags: from_columns(row.get(1)?, keywords), modseq: row.get(3)? })
+}
+
+fn read_meta(row: &Row<'_>) -> rusqlite::Result<EntryMeta> {
+    Ok(EntryMeta {
+        state: read_state(row)?,
+        content: row.get(4)?,
+        internal_date: Timestamp::from_millis(row.get(5)?),
+        size: row.get(6)?,
+    })
+}
+
+/// Sets an entry's flags.
+pub(crate) fn set_flags(
+    connection: &Connection,
+    folder: FolderId,
+    uid: u32,
+    flags: &FlagColumns,
+    modseq: u64,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_entries SET flags = $3, keywords = $4, modseq = $5 WHERE folder_id = $1 AND uid = $2";
+    connection.prepare_cached(sql)?.execute(params![folder, uid, flags.bits, flags.keywords, modseq])?;
+    Ok(())
+}
+
+/// Removes an entry; answers whether it was there.
+pub(crate) fn remove(connection: &Connection, folder: FolderId, uid: u32) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM drop_entries WHERE folder_id = $1 AND uid = $2";
+    Ok(connection.prepare_cached(sql)?.execute(params![folder, uid])? > 0)
+}
+
+/// Removes all entries of a folder; answers how many.
+pub(crate) fn remove_folder(connection: &Connection, folder: FolderId) -> Result<u64, StoreError> {
+    let removed = connection.prepare_cached("DELETE FROM drop_entries WHERE folder_id = $1")?.execute([folder])?;
+    Ok(removed as u64)
+}
+
+/// Removes all entries of a mailbox.
+pub(crate) fn remove_all(connection: &Connection, mailbox: MailboxId) -> Result<u64, MaildropError> {
+    let mut removed = 0;
+    for folder in folder::list(connection, mailbox)? {
+        if folder.messages > 0 {
+            removed += remove_folder(connection, folder.id)?;
+            folder::next_modseq(connection, folder.id)?;
+        }
+    }
+    Ok(removed)
+}

@@ -1,0 +1,71 @@
+//! Changing flags.
+
+use mailapi_imap::Flags;
+
+use super::flag_bits::to_columns;
+use super::id::FolderId;
+use super::{EntryState, Maildrop, MaildropError, entry, folder};
+
+/// How flags are changed (RFC 3501 section 6.4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlagChange {
+    /// Exactly these.
+    Set,
+    /// These too.
+    Add,
+    /// No longer these.
+    Remove,
+}
+
+impl FlagChange {
+    fn apply(self, before: &Flags, flags: &Flags) -> Flags {
+        match self {
+            Self::Set => flags.clone(),
+            Self::Add => before.with(flags),
+            Self::Remove => before.without(flags),
+        }
+    }
+}
+
+impl Maildrop {
+    /// Changes the flags of messages: of all of them or of none. Answers the present state of each that is there, by
+    /// ascending UID; one whose flags were such already keeps its modification sequence.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchFolder`], [`MaildropError::TooManyKeywords`].
+    pub async fn store_flags(
+        &self,
+        folder: FolderId,
+        mut uids: Vec<u32>,
+        change: FlagChange,
+        flags: Flags,
+    ) -> Result<Vec<EntryState>, MaildropError> {
+        let max_keywords = self.settings().max_keywords;
+        uids.sort_unstable();
+        uids.dedup();
+        self.write(move |connection, touched| {
+            let mailbox = folder::by_id(connection, folder)?.mailbox;
+            let mut modseq = None;
+            let mut states = Vec::with_capacity(uids.len());
+            for uid in uids {
+                let Some(meta) = entry::find(connection, folder, uid)? else { continue };
+                let after = change.apply(&meta.state.flags, &flags);
+                if after == meta.state.flags {
+                    states.push(meta.state);
+                    continue;
+                }
+                let modseq = match modseq {
+                    Some(modseq) => modseq,
+                    None => *modseq.insert(folder::next_modseq(connection, folder)?),
+                };
+                entry::set_flags(connection, folder, uid, &to_columns(&after, max_keywords)?, modseq)?;
+                states.push(EntryState { uid, flags: after, modseq });
+            }
+            if modseq.is_some() {
+                touched.mailbox(mailbox);
+            }
+            Ok(states)
+        })
+        .await
+    }
+}

@@ -1,0 +1,210 @@
+//! Folders by name: list, select, create, delete, rename, subscribe.
+
+use mailapi_model::{EmailAddress, FolderName};
+use rusqlite::Connection;
+
+use super::id::{FolderId, MailboxId};
+use super::{EntryState, Folder, FolderSnapshot, Maildrop, MaildropError, entry, folder, mailbox, transfer};
+
+impl Maildrop {
+    /// All folders of a mailbox, INBOX first, the others by name.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchMailbox`].
+    pub async fn list_folders(&self, address: &EmailAddress) -> Result<Vec<Folder>, MaildropError> {
+        self.read(|connection| {
+            let mailbox = mailbox::expect(connection, address)?;
+            Ok(folder::list(connection, mailbox.id)?)
+        })
+        .await
+    }
+
+    /// A folder without its entries.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchMailbox`], [`MaildropError::NoSuchFolder`].
+    pub async fn folder(&self, address: &EmailAddress, name: &FolderName) -> Result<Folder, MaildropError> {
+        self.read(|connection| {
+            let mailbox = mailbox::expect(connection, address)?;
+            folder::expect(connection, mailbox.id, name)
+        })
+        .await
+    }
+
+    /// A folder as it is now, by its number: after a rename it is still found.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchFolder`].
+    pub async fn folder_now(&self, folder: FolderId) -> Result<Folder, MaildropError> {
+        self.read(|connection| folder::by_id(connection, folder)).await
+    }
+
+    /// A folder and all its entries, out of one moment.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchMailbox`], [`MaildropError::NoSuchFolder`].
+    pub async fn select(&self, address: &EmailAddress, name: &FolderName) -> Result<FolderSnapshot, MaildropError> {
+        let (address, name) = (address.clone(), name.clone());
+        self.scan(move |connection| {
+            let mailbox = mailbox::expect(connection, &address)?;
+            let folder = folder::expect(connection, mailbox.id, &name)?;
+            let entries = entry::changed_since(connection, folder.id, 0)?;
+            Ok(FolderSnapshot { folder, entries })
+        })
+        .await
+    }
+
+    /// What came or changed after `modseq`, and the folder, out of one moment. When `folder.messages` does not fit
+    /// what the caller then knows, something was removed: [`Maildrop::uids`] tells what is left.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchFolder`].
+    pub async fn changed_since(&self, folder: FolderId, modseq: u64) -> Result<FolderSnapshot, MaildropError> {
+        self.read(|connection| {
+            let entries: Vec<EntryState> = entry::changed_since(connection, folder, modseq.max(1))?;
+            Ok(FolderSnapshot { folder: folder::by_id(connection, folder)?, entries })
+        })
+        .await
+    }
+
+    /// The UIDs of a folder, ascending.
+    ///
+    /// # Errors
+    /// Only those of the database: a folder that is gone has none.
+    pub async fn uids(&self, folder: FolderId) -> Result<Vec<u32>, MaildropError> {
+        self.scan(move |connection| Ok(entry::uids(connection, folder)?)).await
+    }
+
+    /// Makes a folder.
+    ///
+    /// # Errors
+    /// [`MaildropError::FolderExists`], [`MaildropError::TooManyFolders`], [`MaildropError::NoSuchMailbox`].
+    pub async fn create_folder(&self, address: &EmailAddress, name: &FolderName) -> Result<FolderId, MaildropError> {
+        let (address, name) = (address.clone(), name.clone());
+        let (now, most) = (self.clock().now(), self.settings().max_folders);
+        self.write(move |connection, touched| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            if folder::list(connection, mailbox)?.len() as u64 >= most {
+                return Err(MaildropError::TooManyFolders);
+            }
+            touched.mailbox(mailbox);
+            folder::create(connection, mailbox, &name, None, now)
+        })
+        .await
+    }
+
+    /// Removes a folder and the messages in it. Folders below it stay (RFC 9051 section 6.3.4).
+    ///
+    /// # Errors
+    /// [`MaildropError::FolderIsFixed`] for INBOX; [`MaildropError::NoSuchFolder`].
+    pub async fn delete_folder(&self, address: &EmailAddress, name: &FolderName) -> Result<(), MaildropError> {
+        let (address, name) = (address.clone(), name.clone());
+        self.write(move |connection, touched| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            let folder = folder::expect(connection, mailbox, &name)?;
+            if folder.name == FolderName::inbox() {
+                return Err(MaildropError::FolderIsFixed);
+            }
+            entry::remove_folder(connection, folder.id)?;
+            folder::remove(connection, folder.id)?;
+            touched.mailbox(mailbox);
+            touched.chores();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Renames a folder and those below it. Renaming INBOX moves its messages into a new folder and leaves it empty
+    /// (RFC 9051 section 6.3.6).
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchFolder`]; [`MaildropError::FolderExists`] when one of the new names is taken;
+    /// [`MaildropError::FolderIsFixed`] when the new name lies below the old one or a name gets too long.
+    pub async fn rename_folder(
+        &self,
+        address: &EmailAddress,
+        from: &FolderName,
+        to: &FolderName,
+    ) -> Result<(), MaildropError> {
+        let (address, from, to) = (address.clone(), from.clone(), to.clone());
+        let now = self.clock().now();
+        self.write(move |connection, touched| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            let folder = folder::expect(connection, mailbox, &from)?;
+            if folder::by_name(connection, mailbox, &to)?.is_some() {
+                return Err(MaildropError::FolderExists);
+            }
+            touched.mailbox(mailbox);
+            if from == FolderName::inbox() {
+                let target = folder::create(connection, mailbox, &to, None, now)?;
+                return transfer::move_everything(connection, folder.id, target);
+            }
+            rename_tree(connection, mailbox, &folder, &to)
+        })
+        .await
+    }
+
+    /// Subscribes to a name, whether there is such a folder or not (RFC 3501 section 6.3.6).
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchMailbox`]; [`MaildropError::TooManyFolders`] when there are too many subscriptions.
+    pub async fn subscribe(&self, address: &EmailAddress, name: &FolderName) -> Result<(), MaildropError> {
+        let (address, name) = (address.clone(), name.clone());
+        let most = self.settings().max_folders;
+        self.write(move |connection, _| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            if folder::subscriptions(connection, mailbox)?.len() as u64 >= most {
+                return Err(MaildropError::TooManyFolders);
+            }
+            Ok(folder::subscribe(connection, mailbox, &name)?)
+        })
+        .await
+    }
+
+    /// Ends a subscription.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchMailbox`].
+    pub async fn unsubscribe(&self, address: &EmailAddress, name: &FolderName) -> Result<(), MaildropError> {
+        let (address, name) = (address.clone(), name.clone());
+        self.write(move |connection, _| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            Ok(folder::unsubscribe(connection, mailbox, &name)?)
+        })
+        .await
+    }
+
+    /// The subscribed names, sorted; not each of them is a folder.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchMailbox`].
+    pub async fn subscriptions(&self, address: &EmailAddress) -> Result<Vec<FolderName>, MaildropError> {
+        self.read(|connection| {
+            let mailbox = mailbox::expect(connection, address)?;
+            Ok(folder::subscriptions(connection, mailbox.id)?)
+        })
+        .await
+    }
+}
+
+fn rename_tree(
+    connection: &Connection,
+    mailbox: MailboxId,
+    folder: &Folder,
+    to: &FolderName,
+) -> Result<(), MaildropError> {
+    let below = format!("{}/", folder.name);
+    if to.as_str().starts_with(&below) {
+        return Err(MaildropError::FolderIsFixed);
+    }
+    folder::rename(connection, folder.id, to)?;
+    for child in folder::list(connection, mailbox)? {
+        let Some(rest) = child.name.as_str().strip_prefix(&below) else { continue };
+        let name: FolderName = format!("{to}/{rest}").parse().map_err(|_| MaildropError::FolderIsFixed)?;
+        if folder::by_name(connection, mailbox, &name)?.is_some() {
+            return Err(MaildropError::FolderExists);
+        }
+        folder::rename(connection, child.id, &name)?;
+    }
+    Ok(())
+}

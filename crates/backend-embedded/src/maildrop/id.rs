@@ -1,0 +1,36 @@
+//! Numbers of rows. None of them is ever used again.
+
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+
+macro_rules! row_number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub(crate) i64);
+
+        impl ToSql for $name {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(self.0.into())
+            }
+        }
+
+        impl FromSql for $name {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                i64::column_result(value).map(Self)
+            }
+        }
+    };
+}
+
+row_number! {
+    /// A mailbox.
+    MailboxId
+}
+row_number! {
+    /// A folder. It stays the same when the folder is renamed.
+    FolderId
+}
+row_number! {
+    /// The stored octets of a message, which several folders and the queue may share.
+    ContentId
+}

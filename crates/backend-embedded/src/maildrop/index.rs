@@ -1,0 +1,112 @@
+//! Making texts searchable, in the background, so that taking mail stays fast.
+
+use mailapi_backend::mime::{SearchableText, fold};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::id::{ContentId, MailboxId};
+use super::{Maildrop, MaildropError, content};
+use crate::MaildropSettings;
+
+/// A message's text, decoded.
+struct Extracted {
+    content: ContentId,
+    text: String,
+}
+
+impl Maildrop {
+    /// Reads the texts of some messages that wait, and puts them into the index; answers how many. Zero means that
+    /// none waits.
+    ///
+    /// # Errors
+    /// Only those of the database.
+    pub async fn index_once(&self) -> Result<usize, MaildropError> {
+        let settings = self.settings().clone();
+        let (extracted, settings) =
+            self.scan(move |connection| Ok::<_, MaildropError>((extract(connection, &settings)?, settings))).await?;
+        let count = extracted.len();
+        if count > 0 {
+            self.write(move |connection, _| {
+                extracted.iter().try_for_each(|one| put(connection, one, settings.max_indexed_bytes))
+            })
+            .await?;
+        }
+        Ok(count)
+    }
+}
+
+/// A new message in a mailbox is to be indexed.
+pub(crate) fn enqueue(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
+    connection.prepare_cached("INSERT INTO drop_unindexed (message_id) VALUES ($1)")?.execute(params![content])?;
+    Ok(())
+}
+
+/// The text of a message, made from its octets.
+pub(crate) fn text_of(connection: &Connection, content: ContentId) -> Result<String, MaildropError> {
+    let layout = content::layout(connection, content)?;
+    let digest = content::digest(connection, content)?;
+    let message = content::read_range(connection, &layout, layout.as_handed_over())?;
+    Ok(SearchableText::of(&message, &digest).joined())
+}
+
+/// The folded text as both the index and a search text are compared: the index leaves out a NUL, so there must be
+/// none.
+pub(crate) fn comparable(text: &str) -> String {
+    fold(text).replace('\0', "\u{fffd}")
+}
+
+fn extract(connection: &Connection, settings: &MaildropSettings) -> Result<Vec<Extracted>, MaildropError> {
+    let sql = "SELECT message_id FROM drop_unindexed WHERE too_long = 0 ORDER BY message_id LIMIT $1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let waiting = statement.query_map(params![settings.index_batch], |row| row.get(0))?;
+    let mut extracted = Vec::new();
+    let mut octets = 0;
+    for content in waiting {
+        let content = content?;
+        let text = text_of(connection, content)?;
+        octets += text.len();
+        extracted.push(Extracted { content, text });
+        if octets >= settings.index_batch_bytes {
+            break;
+        }
+    }
+    Ok(extracted)
+}
+
+fn put(connection: &Connection, extracted: &Extracted, max_indexed: usize) -> Result<(), MaildropError> {
+    let Extracted { content, text } = extracted;
+    // Meanwhile it may have been removed, or another process may have done the same.
+    let sql = "SELECT 1 FROM drop_unindexed WHERE message_id = $1 AND too_long = 0";
+    if connection.prepare_cached(sql)?.query_row(params![content], |_| Ok(())).optional()?.is_none() {
+        return Ok(());
+    }
+    let sql = "INSERT INTO drop_texts (message_id, text) VALUES ($1, $2)";
+    connection.prepare_cached(sql)?.execute(params![content, text])?;
+    if text.len() > max_indexed {
+        let sql = "UPDATE drop_unindexed SET too_long = 1 WHERE message_id = $1";
+        connection.prepare_cached(sql)?.execute(params![content])?;
+        return Ok(());
+    }
+    let sql = "INSERT INTO drop_fts (rowid, owners, words) VALUES ($1, $2, $3)";
+    connection.prepare_cached(sql)?.execute(params![content, owners(connection, *content)?, comparable(text)])?;
+    connection.prepare_cached("DELETE FROM drop_unindexed WHERE message_id = $1")?.execute(params![content])?;
+    Ok(())
+}
+
+/// The mailboxes that hold the message. Copies and moves stay within a mailbox, so this set never grows.
+fn owners(connection: &Connection, content: ContentId) -> Result<String, MaildropError> {
+    let sql = "SELECT DISTINCT f.mailbox_id FROM drop_entries e JOIN drop_folders f ON f.id = e.folder_id
+        WHERE e.message_id = $1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let owners = statement.query_map(params![content], |row| row.get(0))?;
+    let mut column = String::new();
+    for owner in owners {
+        column.push_str(&owner_word(owner?));
+    }
+    Ok(column)
+}
+
+/// A mailbox in the column `owners`; no such word is part of another.
+pub(crate) fn owner_word(mailbox: MailboxId) -> String {
+    format!("<{}>", mailbox.0)
+}

@@ -1,0 +1,85 @@
+//! The maildrop as mailboxes that callers read.
+
+use async_trait::async_trait;
+use mailapi_backend::{
+    FolderInfo, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, Purged,
+    SearchHit, SearchQuery,
+};
+use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
+use rusqlite::Connection;
+
+use super::{Maildrop, MaildropError, Touched, entry, folder, listing, mailbox, reading};
+
+#[async_trait]
+impl Mailboxes for Maildrop {
+    async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError> {
+        Ok(self.list_folders(mailbox).await?.into_iter().map(FolderInfo::from).collect())
+    }
+
+    async fn list(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+    ) -> Result<Listed<MessageSummary>, MailboxError> {
+        Ok(self.read(|connection| listing::page(connection, mailbox, folder, page)).await?)
+    }
+
+    async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {
+        let (mailbox, folder) = (mailbox.clone(), folder.clone());
+        // Bodies may be long, and decoding them takes its time.
+        Ok(self.scan(move |connection| reading::full_message(connection, &mailbox, &folder, uid)).await?)
+    }
+
+    async fn open_attachment(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+        index: u32,
+    ) -> Result<OpenedAttachment, MailboxError> {
+        Ok(self.attachment(mailbox, folder, uid, index).await?)
+    }
+
+    async fn open_raw(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+    ) -> Result<OpenedMessage, MailboxError> {
+        Ok(self.raw(mailbox, folder, uid).await?)
+    }
+
+    async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
+        Ok(self.find_text(mailbox, query).await?)
+    }
+
+    async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
+        let address = mailbox.clone();
+        Ok(self.write(move |connection, touched| purge(connection, &address, touched)).await?)
+    }
+
+    async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        Ok(self.read(|connection| Ok::<_, MaildropError>(mailbox::expect(connection, mailbox)?.quota)).await?)
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.readable().await
+    }
+}
+
+impl Maildrop {
+    /// Whether the database can be read.
+    pub(crate) async fn readable(&self) -> Result<(), String> {
+        self.read(|connection| mailbox::is_local_domain(connection, "")).await.map(drop).map_err(|e| e.to_string())
+    }
+}
+
+fn purge(connection: &Connection, address: &EmailAddress, touched: &mut Touched) -> Result<Purged, MaildropError> {
+    let mailbox = mailbox::expect(connection, address)?.id;
+    let folders = folder::list(connection, mailbox)?.len() as u64;
+    let messages = entry::remove_all(connection, mailbox)?;
+    touched.mailbox(mailbox);
+    touched.chores();
+    Ok(Purged { folders, messages })
+}

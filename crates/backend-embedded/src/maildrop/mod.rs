@@ -1,0 +1,158 @@
+//! The maildrop: mailboxes, folders and messages in one SQLite file.
+//!
+//! A message's octets are stored once ([`ContentId`]), however many folders hold it; a folder holds entries that refer
+//! to them. Counters and reference counts are kept by triggers in `migrations/`, so that no path can forget them.
+//! Changes to a folder's entries raise its modification sequence (RFC 7162); UIDs, UIDVALIDITYs and row numbers are
+//! never used again. Octets without a reference are removed by [`Maildrop::sweep_once`], and texts become searchable
+//! through the index by [`Maildrop::index_once`]: both run in the background ([`Maildrop::keep_house`]).
+
+mod changes;
+pub(crate) mod content;
+pub(crate) mod entry;
+mod error;
+mod expunge;
+mod flag_bits;
+mod flagging;
+pub(crate) mod folder;
+mod folder_names;
+mod housekeeping;
+mod id;
+mod index;
+mod listing;
+pub(crate) mod mailbox;
+mod mailboxes;
+mod octets;
+mod people;
+mod provisioning;
+mod reading;
+mod schema;
+mod search;
+mod sweep;
+mod transfer;
+
+use std::sync::Arc;
+
+use mailapi_model::{Clock, EmailAddress, Entropy};
+use mailapi_store::StoreError;
+use mailapi_store::sqlite::Sqlite;
+use rusqlite::Connection;
+
+pub(crate) use changes::{Announcement, Changes, Touched};
+pub(crate) use content::NewContent;
+pub(crate) use entry::NewEntry;
+pub(crate) use flag_bits::no_flags;
+pub(crate) use index::enqueue as enqueue_for_index;
+
+pub use changes::MailboxWatch;
+pub use content::Layout;
+pub use entry::{EntryMeta, EntryState};
+pub use error::MaildropError;
+pub use flagging::FlagChange;
+pub use folder::{Folder, FolderSnapshot};
+pub use id::{ContentId, FolderId, MailboxId};
+pub use transfer::{Appended, Transferred};
+
+use crate::MaildropSettings;
+
+/// A handle on the maildrop; clones share it.
+#[derive(Clone)]
+pub struct Maildrop(Arc<Inner>);
+
+struct Inner {
+    sqlite: Sqlite,
+    settings: MaildropSettings,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    changes: Arc<Changes>,
+}
+
+impl Maildrop {
+    /// Brings the tables up to date. The file may hold the tables of others.
+    ///
+    /// # Errors
+    /// When the database fails, or a newer program wrote it.
+    pub async fn open(
+        sqlite: Sqlite,
+        settings: MaildropSettings,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, StoreError> {
+        sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, clock.now()).await?;
+        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default() })))
+    }
+
+    /// The number of a mailbox.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchMailbox`].
+    pub async fn mailbox(&self, address: &EmailAddress) -> Result<MailboxId, MaildropError> {
+        self.read(|connection| Ok(mailbox::expect(connection, address)?.id)).await
+    }
+
+    /// Begins to watch a mailbox for changes; what changes from now on is noticed.
+    #[must_use]
+    pub fn watch(&self, mailbox: MailboxId) -> MailboxWatch {
+        MailboxWatch::new(&self.0.changes, mailbox, self.0.sqlite.foreign_changes())
+    }
+
+    pub(crate) fn settings(&self) -> &MaildropSettings {
+        &self.0.settings
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.0.clock
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        &*self.0.entropy
+    }
+
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.0.changes
+    }
+
+    pub(crate) fn foreign_changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.0.sqlite.foreign_changes()
+    }
+
+    /// A transaction, and after its commit the word to those who wait for what it touched.
+    pub(crate) async fn write<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection, &mut Touched) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let changes = Arc::clone(&self.0.changes);
+        let job = move |connection: &Connection| -> Result<_, E> {
+            let mut touched = Touched::default();
+            let answer = job(connection, &mut touched)?;
+            Ok((answer, Announcement::new(touched, changes)))
+        };
+        let (answer, _announcement) = self.0.sqlite.write(job).await?;
+        Ok(answer)
+    }
+
+    /// A short look.
+    pub(crate) async fn read<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E>,
+        E: From<StoreError>,
+    {
+        self.0.sqlite.read(job).await
+    }
+
+    /// A long look, on a thread that may block.
+    pub(crate) async fn scan<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.0.sqlite.scan(job).await
+    }
+}
+
+/// A row that this program wrote and cannot read again.
+pub(crate) fn damaged(what: &str) -> StoreError {
+    StoreError::Unexpected(format!("{what} in the maildrop is damaged"))
+}

@@ -1,0 +1,142 @@
+//! Out of the queue: what is due, for one courier alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mailapi_model::{QueueId, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, Row, params};
+
+use super::columns::{read_notify, read_reply, read_ret};
+use super::{QueueKey, QueuedMessage, QueuedRecipient, Task};
+use crate::Maildrop;
+use crate::maildrop::{Layout, MaildropError, content, damaged};
+
+impl Maildrop {
+    /// Claims at most `max` recipients whose next try is due, those that wait longest first, until `lease` has passed
+    /// or the result is recorded. Nobody else gets them meanwhile.
+    ///
+    /// # Errors
+    /// Only those of the database.
+    pub async fn claim_due(&self, max: usize, lease: Duration) -> Result<Vec<QueuedMessage>, MaildropError> {
+        let now = self.clock().now();
+        self.write(move |connection, _| claim(connection, now, max, now.plus(lease))).await
+    }
+
+    /// When the next recipient becomes due; none when the queue is empty. A moment in the past means now.
+    ///
+    /// # Errors
+    /// Only those of the database.
+    pub async fn next_due_at(&self) -> Result<Option<Timestamp>, StoreError> {
+        // The few leases that run are looked at one by one; the others come in the order of the index.
+        let sql = "SELECT MIN(due) FROM (
+                SELECT MIN(next_attempt_at) AS due FROM drop_queue_recipients WHERE leased_until = 0
+                UNION ALL
+                SELECT MIN(MAX(next_attempt_at, leased_until)) FROM drop_queue_recipients WHERE leased_until > 0
+            )";
+        let due: Option<i64> = self
+            .read(|connection| Ok::<_, StoreError>(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?))
+            .await?;
+        Ok(due.map(Timestamp::from_millis))
+    }
+
+    /// Ends all leases; for the start of the only courier, whose predecessor may have crashed.
+    ///
+    /// # Errors
+    /// Only those of the database.
+    pub async fn end_leases(&self) -> Result<(), StoreError> {
+        let sql = "UPDATE drop_queue_recipients SET leased_until = 0 WHERE leased_until > 0";
+        self.write(move |connection, touched| {
+            connection.prepare_cached(sql)?.execute([])?;
+            touched.queue();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns when there may be something new in the queue, put there by this process or by another one. May return
+    /// too often, never too seldom.
+    pub async fn queue_changed(&self) {
+        let mut foreign = self.foreign_changes();
+        tokio::select! {
+            () = self.changes().queue.raised() => {}
+            changed = foreign.changed() => if changed.is_err() {
+                // The database is closed: nothing will ever be new again.
+                std::future::pending::<()>().await;
+            },
+        }
+    }
+}
+
+fn claim(
+    connection: &Connection,
+    now: Timestamp,
+    max: usize,
+    until: Timestamp,
+) -> Result<Vec<QueuedMessage>, MaildropError> {
+    let mut messages: BTreeMap<i64, QueuedMessage> = BTreeMap::new();
+    for (key, recipient) in due(connection, now, max)? {
+        let sql = "UPDATE drop_queue_recipients SET leased_until = $3 WHERE queue = $1 AND position = $2";
+        connection.prepare_cached(sql)?.execute(params![key, recipient.position, until.as_millis()])?;
+        if let Some(message) = messages.get_mut(&key) {
+            message.recipients.push(recipient);
+        } else {
+            let mut message = read_message(connection, key)?;
+            message.recipients.push(recipient);
+            messages.insert(key, message);
+        }
+    }
+    Ok(messages.into_values().collect())
+}
+
+fn due(connection: &Connection, now: Timestamp, max: usize) -> Result<Vec<(i64, QueuedRecipient)>, StoreError> {
+    let sql = "SELECT queue, position, recipient, delivered, notify, orcpt, attempts, delay_notified, last_code,
+            last_enhanced, last_text
+        FROM drop_queue_recipients WHERE next_attempt_at <= $1 AND leased_until <= $1
+        ORDER BY next_attempt_at, queue, position LIMIT $2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows =
+        statement.query_and_then(params![now.as_millis(), max], |row| Ok((row.get(0)?, read_recipient(row)?)))?;
+    rows.collect()
+}
+
+fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
+    let address: String = row.get(2)?;
+    let notify: Option<String> = row.get(4)?;
+    Ok(QueuedRecipient {
+        position: row.get(1)?,
+        address: address.parse().map_err(|_| damaged("an address"))?,
+        task: if row.get(3)? { Task::TellOfSuccess } else { Task::Deliver },
+        notify: read_notify(notify.as_deref()),
+        orcpt: row.get(5)?,
+        attempts: row.get(6)?,
+        delay_notified: row.get(7)?,
+        last_reply: read_reply(row, 8)?,
+    })
+}
+
+fn read_message(connection: &Connection, key: i64) -> Result<QueuedMessage, MaildropError> {
+    let sql = "SELECT queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid
+        FROM drop_queue WHERE id = $1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![key])?;
+    let row = rows.next()?.ok_or_else(|| damaged("the queue"))?;
+    let layout = content::layout(connection, row.get(1)?)?;
+    Ok(message(row, QueueKey(key), layout)?)
+}
+
+fn message(row: &Row<'_>, key: QueueKey, layout: Layout) -> Result<QueuedMessage, StoreError> {
+    let text = |column: usize| -> Result<Option<String>, StoreError> { Ok(row.get(column)?) };
+    Ok(QueuedMessage {
+        key,
+        queue_id: QueueId(row.get(0)?),
+        layout,
+        sender: text(2)?.map(|sender| sender.parse().map_err(|_| damaged("an address"))).transpose()?,
+        message_id: text(3)?.map(|id| id.parse().map_err(|_| damaged("an identifier"))).transpose()?,
+        accepted_at: Timestamp::from_millis(row.get(4)?),
+        expires_at: Timestamp::from_millis(row.get(5)?),
+        ret: read_ret(text(6)?.as_deref()),
+        envid: text(7)?,
+        recipients: Vec::new(),
+    })
+}

@@ -1,0 +1,62 @@
+//! Into the queue.
+
+use mailapi_model::Timestamp;
+use mailapi_store::StoreError;
+use rusqlite::{Connection, params};
+
+use super::Task;
+use crate::accept::{Prepared, Recipient};
+use crate::maildrop::ContentId;
+
+/// Puts a message into the queue for those for whom there is something to do; answers whether there is anyone. The
+/// first try is due at once.
+pub(crate) fn insert(
+    connection: &Connection,
+    mail: &Prepared,
+    content: ContentId,
+    recipients: &[(&Recipient, Task)],
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    if recipients.is_empty() {
+        return Ok(false);
+    }
+    let queue = insert_message(connection, mail, content, now)?;
+    let sql =
+        "INSERT INTO drop_queue_recipients (queue, position, recipient, delivered, notify, orcpt, next_attempt_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let mut statement = connection.prepare_cached(sql)?;
+    for (position, (recipient, task)) in recipients.iter().enumerate() {
+        statement.execute(params![
+            queue,
+            position,
+            recipient.address.as_str(),
+            matches!(task, Task::TellOfSuccess),
+            recipient.notify.map(|notify| notify.to_string()),
+            recipient.orcpt,
+            now.as_millis(),
+        ])?;
+    }
+    Ok(true)
+}
+
+fn insert_message(
+    connection: &Connection,
+    mail: &Prepared,
+    content: ContentId,
+    now: Timestamp,
+) -> Result<i64, StoreError> {
+    let sql = "INSERT INTO drop_queue (queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id";
+    let incoming = &mail.incoming;
+    let values = params![
+        mail.queue_id.0,
+        content,
+        incoming.sender.as_ref().map(|sender| sender.as_str()),
+        incoming.message_id.map(|id| id.to_string()),
+        now.as_millis(),
+        mail.expires_at.as_millis(),
+        incoming.ret.map(|ret| ret.to_string()),
+        incoming.envid,
+    ];
+    Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
+}

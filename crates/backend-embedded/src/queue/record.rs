@@ -1,0 +1,167 @@
+//! What a try came to: the result, its event, its notices, in one transaction.
+
+use mailapi_model::{DeliveryEvent, Evidence, Outcome, Reply, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, params};
+
+use super::columns::reply_columns;
+use super::{QueueKey, QueuedMessage};
+use crate::accept::{AcceptError, Prepared, accept_in_transaction};
+use crate::maildrop::Touched;
+use crate::{Maildrop, feed};
+
+/// What became of one claimed recipient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecipientResult {
+    /// Its place in the envelope.
+    pub position: u32,
+    /// What became of it.
+    pub attempt: Attempt,
+}
+
+/// How a try ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attempt {
+    /// The next server has it: finished.
+    Delivered {
+        /// What it said.
+        reply: Reply,
+        /// `host[address]:port`.
+        relay: Option<String>,
+    },
+    /// Later again.
+    Deferred {
+        /// What the next server said, or what we say in its place.
+        reply: Reply,
+        /// `host[address]:port`.
+        relay: Option<String>,
+        /// When.
+        next_attempt_at: Timestamp,
+        /// Whether the sender has been told of the delay, now or before.
+        delay_notified: bool,
+    },
+    /// Given up for good: finished.
+    Bounced {
+        /// What the next server said, or what we say in its place.
+        reply: Reply,
+        /// `host[address]:port`.
+        relay: Option<String>,
+    },
+    /// Given up because of its age: finished.
+    Expired {
+        /// The last reply, or what we say in its place.
+        reply: Reply,
+        /// `host[address]:port`.
+        relay: Option<String>,
+    },
+    /// The sender is told of a success that was recorded before: finished, without an event.
+    Told,
+}
+
+impl Attempt {
+    fn parts(&self) -> Option<(Outcome, &Reply, Option<&String>)> {
+        match self {
+            Self::Delivered { reply, relay } => Some((Outcome::Sent, reply, relay.as_ref())),
+            Self::Deferred { reply, relay, .. } => Some((Outcome::Deferred, reply, relay.as_ref())),
+            Self::Bounced { reply, relay } => Some((Outcome::Bounced, reply, relay.as_ref())),
+            Self::Expired { reply, relay } => Some((Outcome::Expired, reply, relay.as_ref())),
+            Self::Told => None,
+        }
+    }
+}
+
+impl Maildrop {
+    /// Records what became of claimed recipients of a message and takes over the notices about it
+    /// ([`Maildrop::prepare`]), all in one transaction. A recipient that was finished meanwhile is left out. A notice
+    /// that nobody can take is dropped: there is no bounce of a bounce (RFC 5321 section 6.1).
+    ///
+    /// # Errors
+    /// Only those of the database; then nothing of it was recorded.
+    pub async fn record(
+        &self,
+        message: QueuedMessage,
+        results: Vec<RecipientResult>,
+        notices: Vec<Prepared>,
+    ) -> Result<(), StoreError> {
+        let (settings, now) = (self.settings().clone(), self.clock().now());
+        self.write(move |connection, touched| {
+            for result in &results {
+                record_one(connection, &message, result, now, touched)?;
+            }
+            for notice in &notices {
+                match accept_in_transaction(connection, notice, &settings, now, touched) {
+                    Ok(_) => {}
+                    Err(AcceptError::Store(error)) => return Err(error),
+                    Err(refused) => {
+                        tracing::info!(queue_id = %message.queue_id, %refused, "a notice could not be delivered");
+                    }
+                }
+            }
+            touched.queue();
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn record_one(
+    connection: &Connection,
+    message: &QueuedMessage,
+    result: &RecipientResult,
+    now: Timestamp,
+    touched: &mut Touched,
+) -> Result<(), StoreError> {
+    let was_there = match &result.attempt {
+        Attempt::Deferred { reply, next_attempt_at, delay_notified, .. } => {
+            defer(connection, message.key, result.position, reply, *next_attempt_at, *delay_notified)?
+        }
+        _ => finish(connection, message.key, result.position)?,
+    };
+    if was_there && let Some(event) = event(message, result, now) {
+        feed::append(connection, &event, touched)?;
+    }
+    if was_there {
+        // The last recipient may have taken the last reference with it.
+        touched.chores();
+    }
+    Ok(())
+}
+
+fn event(message: &QueuedMessage, result: &RecipientResult, now: Timestamp) -> Option<DeliveryEvent> {
+    let recipient = message.recipients.iter().find(|recipient| recipient.position == result.position)?;
+    let (outcome, reply, relay) = result.attempt.parts()?;
+    Some(DeliveryEvent {
+        at: now,
+        message_id: message.message_id,
+        queue_id: message.queue_id.clone(),
+        sender: message.sender.clone(),
+        recipient: recipient.address.clone(),
+        outcome,
+        evidence: Evidence::MailServer,
+        dsn: reply.enhanced,
+        response: reply.to_string(),
+        relay: relay.cloned(),
+        delay: now.since(message.accepted_at),
+    })
+}
+
+fn defer(
+    connection: &Connection,
+    queue: QueueKey,
+    position: u32,
+    reply: &Reply,
+    next_attempt_at: Timestamp,
+    delay_notified: bool,
+) -> Result<bool, StoreError> {
+    let sql = "UPDATE drop_queue_recipients SET attempts = attempts + 1, next_attempt_at = $3, leased_until = 0,
+            delay_notified = $4, last_code = $5, last_enhanced = $6, last_text = $7
+        WHERE queue = $1 AND position = $2";
+    let (code, enhanced, text) = reply_columns(reply);
+    let values = params![queue.0, position, next_attempt_at.as_millis(), delay_notified, code, enhanced, text];
+    Ok(connection.prepare_cached(sql)?.execute(values)? > 0)
+}
+
+fn finish(connection: &Connection, queue: QueueKey, position: u32) -> Result<bool, StoreError> {
+    let sql = "DELETE FROM drop_queue_recipients WHERE queue = $1 AND position = $2";
+    Ok(connection.prepare_cached(sql)?.execute(params![queue.0, position])? > 0)
+}

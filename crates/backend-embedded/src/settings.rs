@@ -1,0 +1,57 @@
+//! Sizes and times of the maildrop and its queue.
+
+use std::time::Duration;
+
+/// How the maildrop keeps messages, and for how long the queue tries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaildropSettings {
+    /// The longest message that is taken. Default 25 MiB.
+    pub max_message_bytes: usize,
+    /// How much of a message one database row holds, and so how much of it reading keeps in memory. Default 128 KiB.
+    /// Messages that are there already keep the length with which they were written.
+    pub chunk_bytes: usize,
+    /// Messages above this length are parsed on a thread that may block. Default 256 KiB.
+    pub parse_inline_bytes: usize,
+    /// How long the queue tries to reach a recipient. Default 5 days (RFC 5321 section 4.5.4.1).
+    pub queue_lifetime: Duration,
+    /// How long it is remembered which messages were taken over from the API. Default 30 days.
+    pub accepted_memory: Duration,
+    /// How many old rows of that memory one step of the sweeper forgets. Default 1,000.
+    pub accepted_batch: usize,
+    /// Most folders of one mailbox. Default 1,000.
+    pub max_folders: u64,
+    /// Most keywords of one message. Default 50.
+    pub max_keywords: usize,
+    /// Most delivery events of one read. Default 1,000.
+    pub feed_batch: usize,
+    /// Most messages that one step of the indexer reads. Default 64.
+    pub index_batch: usize,
+    /// A step of the indexer ends when it has read this much text. Default 256 KiB; bounds how long others wait
+    /// for the database's writer.
+    pub index_batch_bytes: usize,
+    /// A text above this length stays out of the index and is read by each search. Default 1 MiB.
+    pub max_indexed_bytes: usize,
+    /// Most unreferenced messages that one step of the sweeper removes. Default 64.
+    pub sweep_batch: usize,
+}
+
+impl Default for MaildropSettings {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        Self {
+            max_message_bytes: 25 * 1024 * 1024,
+            chunk_bytes: 128 * 1024,
+            parse_inline_bytes: 256 * 1024,
+            queue_lifetime: 5 * DAY,
+            accepted_memory: 30 * DAY,
+            accepted_batch: 1_000,
+            max_folders: 1_000,
+            max_keywords: 50,
+            feed_batch: 1_000,
+            index_batch: 64,
+            index_batch_bytes: 256 * 1024,
+            max_indexed_bytes: 1024 * 1024,
+            sweep_batch: 64,
+        }
+    }
+}
