@@ -82,8 +82,8 @@ pub struct Flags {
 
 impl Flags {
     /// No flags.
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { system: 0, keywords: Vec::new() }
     }
 
     /// Reads flags as written (`\Seen`, `$Junk`), such as a store keeps them. Words that are no

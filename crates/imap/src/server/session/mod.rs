@@ -213,8 +213,8 @@ impl Session {
                     CommandError::Syntax(error) => Completion::bad(error.0),
                     CommandError::Refused { code, text } => Completion::no(code, text),
                 };
-                self.count_bad(&completion);
                 completion.write(&mut self.out, tag.as_deref().unwrap_or("*"));
+                self.count_bad(&completion);
                 None
             }
         }

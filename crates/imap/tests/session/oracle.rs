@@ -1,0 +1,28 @@
+//! imap-codec as a judge of what we write.
+
+use imap_codec::decode::Decoder as _;
+use imap_codec::{GreetingCodec, ResponseCodec};
+
+/// Fails unless the octets are whole responses, one after the other (or a greeting).
+pub(crate) fn accept_responses(mut octets: &[u8]) {
+    if let Ok((rest, _)) = GreetingCodec::default().decode(octets) {
+        octets = rest;
+    }
+    while !octets.is_empty() {
+        let end = octets.iter().position(|&byte| byte == b'\n').expect("a whole line") + 1;
+        if is_beyond_its_grammar(&octets[..end]) {
+            octets = &octets[end..];
+            continue;
+        }
+        match ResponseCodec::default().decode(octets) {
+            Ok((rest, _)) => octets = rest,
+            Err(error) => panic!("{error:?} in {}", String::from_utf8_lossy(octets)),
+        }
+    }
+}
+
+/// It knows no ESEARCH, and no APPENDLIMIT in STATUS.
+fn is_beyond_its_grammar(line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line);
+    line.starts_with("* ESEARCH") || (line.starts_with("* STATUS") && line.contains("APPENDLIMIT"))
+}
