@@ -21,8 +21,10 @@ pub(crate) fn accept_responses(mut octets: &[u8]) {
     }
 }
 
-/// It knows no ESEARCH, and no APPENDLIMIT in STATUS.
+/// It knows no ESEARCH, no APPENDLIMIT in STATUS, and no extended items of LIST.
 fn is_beyond_its_grammar(line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
-    line.starts_with("* ESEARCH") || (line.starts_with("* STATUS") && line.contains("APPENDLIMIT"))
+    line.starts_with("* ESEARCH")
+        || line.contains(" (\"CHILDINFO\" (")
+        || (line.starts_with("* STATUS") && line.contains("APPENDLIMIT"))
 }
