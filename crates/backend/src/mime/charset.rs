@@ -11,15 +11,18 @@ pub(super) fn decode(charset: Option<&str>, octets: &[u8]) -> String {
         return guess(octets);
     }
     match Encoding::for_label(label.as_bytes()) {
-        Some(encoding) if encoding != REPLACEMENT => encoding.decode(octets).0.into_owned(),
+        // The Web refuses some old charsets altogether; mail shows what is readable of them.
+        Some(encoding) if encoding == REPLACEMENT => guess(octets),
+        Some(encoding) => encoding.decode(octets).0.into_owned(),
         // UTF-7 and the long names that the Web's table leaves out.
-        _ => charset_decoder(label.as_bytes()).map_or_else(|| guess(octets), |decode| decode(octets)),
+        None => charset_decoder(label.as_bytes()).map_or_else(|| guess(octets), |decode| decode(octets)),
     }
 }
 
 /// Text of which nobody says the charset: raw octets in a header, above all.
 pub(super) fn guess(octets: &[u8]) -> String {
-    std::str::from_utf8(octets).map_or_else(|_| WINDOWS_1252.decode(octets).0.into_owned(), ToOwned::to_owned)
+    std::str::from_utf8(octets)
+        .map_or_else(|_| WINDOWS_1252.decode_without_bom_handling(octets).0.into_owned(), ToOwned::to_owned)
 }
 
 fn is_ascii(label: &str) -> bool {

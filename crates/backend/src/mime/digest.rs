@@ -122,7 +122,7 @@ impl Digest {
     fn of_header(block: &[u8], limits: &Limits) -> Self {
         let fields = fields::fields(block);
         let first = |name: &str| value(&fields, name);
-        let people = |name| first(name).map(|value| fields::correspondents(value, limits.max_value_octets));
+        let people = |name| first(name).map(|value| fields::correspondents(value, limits.max_address_octets));
         Self {
             message_id: first("Message-ID")
                 .and_then(fields::identifier)
@@ -131,7 +131,7 @@ impl Digest {
             from: people("From").unwrap_or_default().into_iter().next().unwrap_or_default(),
             to: people("To").unwrap_or_default(),
             cc: people("Cc").unwrap_or_default(),
-            subject: first("Subject").map(|value| subject(value, limits)).unwrap_or_default(),
+            subject: first("Subject").map(subject).unwrap_or_default(),
             date: first("Date").and_then(|value| fields::date(value, limits.max_parameter_octets)),
             header_len: block.len() as u64,
             ..Self::default()
@@ -173,11 +173,10 @@ impl Digest {
 /// one name, whatever its case, are joined by a line feed.
 #[must_use]
 pub fn headers(block: &[u8]) -> Vec<(String, String)> {
-    let max_octets = Limits::default().max_value_octets;
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut places = std::collections::HashMap::new();
     for field in fields::fields(block) {
-        let value = fields::decoded(field.value, max_octets);
+        let value = fields::decoded(field.value);
         let place = *places.entry(field.name.to_ascii_lowercase()).or_insert(headers.len());
         match headers.get_mut(place) {
             Some((_, joined)) => {
@@ -194,8 +193,8 @@ fn value<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
     fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
 }
 
-fn subject(value: &[u8], limits: &Limits) -> String {
-    fields::one_line(&fields::decoded(value, limits.max_value_octets))
+fn subject(value: &[u8]) -> String {
+    fields::one_line(&fields::decoded(value))
 }
 
 /// Whether a text part is for reading in place. One with a file name is for keeping, unless it is all there is.
@@ -243,5 +242,5 @@ fn forwarded_subject(encoded: &[u8], encoding: TransferEncoding, limits: &Limits
     let message = transfer::decode(encoding, start);
     let end = message.windows(2).position(|pair| pair == b"\n\n").unwrap_or(message.len());
     let end = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(end, |at| at.min(end));
-    value(&fields::fields(&message[..end]), "Subject").map(|value| subject(value, limits)).unwrap_or_default()
+    value(&fields::fields(&message[..end]), "Subject").map(subject).unwrap_or_default()
 }

@@ -8,6 +8,7 @@ use mail_parser::{Address, HeaderValue};
 use mailapi_model::Timestamp;
 
 use super::charset;
+use super::encoded_word::{self, Hidden};
 use crate::Correspondent;
 
 /// One header field (RFC 5322 section 2.2).
@@ -83,31 +84,22 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// A value with its encoded words (RFC 2047) decoded.
-pub(super) fn decoded(value: &[u8], max_octets: usize) -> String {
-    let text = unfolded(value);
-    if !text.contains("=?") || text.len() > max_octets {
-        return text;
-    }
-    let terminated = format!("{text}\n");
-    let decoded = match MessageStream::new(terminated.as_bytes()).parse_unstructured() {
-        HeaderValue::Text(decoded) => decoded.into_owned(),
-        _ => text,
-    };
-    decoded.trim().to_owned()
+pub(super) fn decoded(value: &[u8]) -> String {
+    encoded_word::decoded(&unfolded(value)).trim().to_owned()
 }
 
 /// As much of a value as is looked into, ready for a field parser.
-fn terminated(value: &[u8], max_octets: usize) -> String {
-    let mut text = unfolded(value);
-    text.truncate(text.floor_char_boundary(max_octets));
-    text.push('\n');
-    text
+fn terminated(value: &[u8], max_octets: usize) -> Hidden {
+    let text = unfolded(value);
+    let mut hidden = Hidden::new(&text[..text.floor_char_boundary(max_octets)]);
+    hidden.value.push('\n');
+    hidden
 }
 
 /// The people named in an address field (RFC 5322 section 3.4), groups opened.
 pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
     let text = terminated(value, max_octets);
-    let HeaderValue::Address(addresses) = MessageStream::new(text.as_bytes()).parse_address() else {
+    let HeaderValue::Address(addresses) = MessageStream::new(text.value.as_bytes()).parse_address() else {
         return Vec::new();
     };
     let addresses = match addresses {
@@ -117,8 +109,8 @@ pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Corresponde
     addresses
         .into_iter()
         .map(|address| Correspondent {
-            name: one_line(address.name.as_deref().unwrap_or_default()),
-            email: one_line(address.address.as_deref().unwrap_or_default()),
+            name: one_line(&text.reveal(address.name.as_deref().unwrap_or_default())),
+            email: one_line(&text.reveal(address.address.as_deref().unwrap_or_default())),
         })
         .collect()
 }
@@ -126,7 +118,7 @@ pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Corresponde
 /// The moment of a date field (RFC 5322 section 3.3); none when it is no date.
 pub(super) fn date(value: &[u8], max_octets: usize) -> Option<Timestamp> {
     let text = terminated(value, max_octets);
-    match MessageStream::new(text.as_bytes()).parse_date() {
+    match MessageStream::new(text.value.as_bytes()).parse_date() {
         HeaderValue::DateTime(date) if date.is_valid() => Some(Timestamp::from_seconds(date.to_timestamp())),
         _ => None,
     }
@@ -150,15 +142,15 @@ pub(super) struct Parameterized {
 impl Parameterized {
     pub(super) fn read(value: &[u8], max_octets: usize) -> Option<Self> {
         let text = terminated(value, max_octets);
-        let HeaderValue::ContentType(read) = MessageStream::new(text.as_bytes()).parse_content_type() else {
+        let HeaderValue::ContentType(read) = MessageStream::new(text.value.as_bytes()).parse_content_type() else {
             return None;
         };
         let value =
             read.c_subtype.as_ref().map_or_else(|| read.c_type.to_string(), |sub| format!("{}/{sub}", read.c_type));
         let parameters = read.attributes.unwrap_or_default();
         Some(Self {
-            value: value.trim().to_ascii_lowercase(),
-            parameters: parameters.into_iter().map(|p| (p.name.into_owned(), p.value.into_owned())).collect(),
+            value: text.reveal(value.trim()).to_ascii_lowercase(),
+            parameters: parameters.into_iter().map(|p| (p.name.into_owned(), text.reveal(&p.value))).collect(),
         })
     }
 
@@ -204,7 +196,7 @@ mod tests {
     #[test]
     fn raw_octets_in_a_name_are_no_loss() {
         assert_eq!(correspondents(b"J\xfcrgen <j@x.org>", MAX)[0].name, "Jürgen");
-        assert_eq!(decoded(b" na\xc3\xafve =?iso-8859-1?q?caf=E9?=", MAX), "naïve café");
+        assert_eq!(decoded(b" na\xc3\xafve =?iso-8859-1?q?caf=E9?="), "naïve café");
     }
 
     #[test]
@@ -221,7 +213,7 @@ mod tests {
         #[test]
         fn no_field_makes_a_parser_panic(value in prop::collection::vec(any::<u8>(), 0..200), text in "[ -~\\r\\n\\t]{0,120}") {
             for value in [&value[..], text.as_bytes()] {
-                let _ = (fields(value), decoded(value, MAX), correspondents(value, MAX), date(value, MAX));
+                let _ = (fields(value), decoded(value), correspondents(value, MAX), date(value, MAX));
                 let _ = (identifier(value), Parameterized::read(value, 50));
                 prop_assert!(!one_line(&charset::guess(value)).chars().any(char::is_control));
             }

@@ -8,8 +8,8 @@ pub struct Limits {
     pub max_depth: usize,
     /// Parts of a message, multiparts included; the last of them keeps the rest of the message. 10,000.
     pub max_parts: usize,
-    /// Octets of a header value in which addresses and encoded words are looked for. 256 KiB.
-    pub max_value_octets: usize,
+    /// Octets of a header value in which addresses are looked for. 256 KiB.
+    pub max_address_octets: usize,
     /// Octets of a header value in which parameters are looked for. 8 KiB.
     pub max_parameter_octets: usize,
     /// Octets of a forwarded message in which its subject is looked for. 64 KiB.
@@ -23,7 +23,7 @@ impl Default for Limits {
         Self {
             max_depth: 256,
             max_parts: 10_000,
-            max_value_octets: 256 * 1024,
+            max_address_octets: 256 * 1024,
             max_parameter_octets: 8 * 1024,
             max_forwarded_header_octets: 64 * 1024,
             max_filename_characters: 200,

@@ -7,6 +7,7 @@
 
 mod charset;
 mod digest;
+mod encoded_word;
 mod fields;
 mod filename;
 mod html;
