@@ -9,6 +9,7 @@ pub mod domains;
 pub mod health;
 pub mod mail;
 pub mod mailbox;
+pub mod permissions;
 pub mod tokens;
 pub mod users;
 

@@ -8,43 +8,66 @@ use async_trait::async_trait;
 use mailapi_backend::{LogIn, LogInError};
 use mailapi_model::{Credentials, EmailAddress, Grants, SecretText, Timestamp};
 
+use crate::error::store_errors_are_unavailable;
 use crate::{Service, Unavailable};
+
+/// Why nobody was logged in.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// The address is not known, the password is wrong, or the mailbox is disabled: it is not told which.
+    #[error("address or password is wrong")]
+    Refused,
+    /// Too many failures.
+    #[error("too many failed log-ins; try again later")]
+    Locked {
+        /// How long the address stays locked.
+        remaining: Duration,
+    },
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(CredentialsError);
 
 #[async_trait]
 impl LogIn for Service {
     async fn log_in(&self, user: &str, password: &SecretText) -> Result<Grants, LogInError> {
-        let credentials = self.check_credentials(user, password).await?;
-        let unavailable = |error: Unavailable| {
-            tracing::error!(%error, "a log-in could not be completed");
-            LogInError::Unavailable
+        let entered = async {
+            let credentials = self.check_credentials(user, password).await?;
+            Ok(self.grants_of(&credentials.email).await?)
         };
-        let touched = self.0.store.accounts().touch_login(&credentials.email, self.0.clock.now()).await;
-        touched.map_err(|error| unavailable(error.into()))?;
-        self.grants_of(&credentials.email).await.map_err(unavailable)
+        entered.await.map_err(|error: CredentialsError| match error {
+            CredentialsError::Refused => LogInError::Refused,
+            CredentialsError::Locked { .. } => LogInError::Locked,
+            CredentialsError::Unavailable(error) => {
+                tracing::error!(%error, "a log-in could not be completed");
+                LogInError::Unavailable
+            }
+        })
     }
 }
 
 impl Service {
-    /// Whose address and password these are. Unknown addresses lock like known ones, and cost as much time.
-    pub(crate) async fn check_credentials(&self, user: &str, password: &SecretText) -> Result<Credentials, LogInError> {
+    /// Whose address and password these are; the log-in is noted. Unknown addresses lock like known ones, and cost as
+    /// much time.
+    pub(crate) async fn check_credentials(
+        &self,
+        user: &str,
+        password: &SecretText,
+    ) -> Result<Credentials, CredentialsError> {
         let key = user.to_lowercase();
-        if self.0.failed_log_ins.locked_for(&key, self.0.clock.now()).is_some() {
-            return Err(LogInError::Locked);
+        let now = self.0.clock.now();
+        if let Some(remaining) = self.0.failed_log_ins.locked_for(&key, now) {
+            return Err(CredentialsError::Locked { remaining });
         }
-        let found = self.matching_account(user, password).await.map_err(|error| {
-            tracing::error!(%error, "credentials could not be checked");
-            LogInError::Unavailable
-        })?;
-        match found {
-            Some(credentials) => {
-                self.0.failed_log_ins.forget(&key);
-                Ok(credentials)
-            }
-            None => {
-                self.0.failed_log_ins.note(key, self.0.clock.now(), &self.0.settings);
-                Err(LogInError::Refused)
-            }
-        }
+        let Some(credentials) = self.matching_account(user, password).await? else {
+            self.0.failed_log_ins.note(key, now, &self.0.settings);
+            return Err(CredentialsError::Refused);
+        };
+        self.0.failed_log_ins.forget(&key);
+        self.0.store.accounts().touch_login(&credentials.email, now).await?;
+        Ok(credentials)
     }
 
     async fn matching_account(&self, user: &str, password: &SecretText) -> Result<Option<Credentials>, Unavailable> {

@@ -2,8 +2,16 @@
 
 mod authenticate;
 mod log_in;
+mod login;
+mod logout;
+mod me;
 mod password;
+mod refresh;
 
 pub use authenticate::AuthenticateError;
 pub(crate) use authenticate::{CallerCache, LastUsed};
+pub use log_in::CredentialsError;
 pub(crate) use log_in::FailedLogIns;
+pub use login::Session;
+pub use logout::NotASession;
+pub use me::Me;

@@ -1,0 +1,37 @@
+//! `POST /auth/logout`.
+
+use mailapi_model::TokenRecord;
+
+use crate::error::store_errors_are_unavailable;
+use crate::{Caller, Service, Unavailable};
+
+/// Why a session was neither ended nor renewed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotASession {
+    /// The caller shows an API token.
+    #[error("only a session can be logged out or refreshed; revoke an API token instead")]
+    ApiToken,
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(NotASession);
+
+impl Service {
+    /// Ends the caller's session.
+    ///
+    /// # Errors
+    /// See [`NotASession`].
+    pub async fn logout(&self, caller: &Caller) -> Result<(), NotASession> {
+        let session = session_of(caller)?;
+        self.0.store.tokens().revoke(session.id).await?;
+        self.0.epoch.end();
+        Ok(())
+    }
+}
+
+/// The session that the caller shows.
+pub(super) fn session_of(caller: &Caller) -> Result<&TokenRecord, NotASession> {
+    caller.token.as_ref().filter(|token| token.is_session).ok_or(NotASession::ApiToken)
+}

@@ -1,0 +1,20 @@
+//! `POST /auth/refresh`.
+
+use super::logout::session_of;
+use super::{NotASession, Session};
+use crate::{Caller, Service};
+
+impl Service {
+    /// A new session for the old one, which is dead from now on.
+    ///
+    /// # Errors
+    /// See [`NotASession`].
+    pub async fn refresh(&self, caller: &Caller) -> Result<Session, NotASession> {
+        let old = session_of(caller)?;
+        let mailbox = old.email.as_ref().ok_or(NotASession::ApiToken)?;
+        let session = self.new_session(mailbox, old.name.clone()).await?;
+        self.0.store.tokens().revoke(old.id).await?;
+        self.0.epoch.end();
+        Ok(session)
+    }
+}

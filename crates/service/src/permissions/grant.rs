@@ -1,0 +1,23 @@
+//! `POST /permissions`.
+
+use mailapi_model::{DomainName, EmailAddress, Permission, PermissionRecord};
+
+use super::PermissionError;
+use crate::{Caller, Service};
+
+impl Service {
+    /// Grants one permission.
+    ///
+    /// # Errors
+    /// [`PermissionError::Exists`] when it was granted before; see [`PermissionError`].
+    pub async fn grant_permission(
+        &self,
+        caller: &Caller,
+        email: &EmailAddress,
+        permission: Permission,
+        domain: &DomainName,
+    ) -> Result<PermissionRecord, PermissionError> {
+        let granted = self.grant_new(caller, email, vec![permission], domain).await?;
+        granted.into_iter().next().ok_or(PermissionError::Exists)
+    }
+}

@@ -1,0 +1,33 @@
+//! `GET /permissions`.
+
+use mailapi_model::{DomainName, EmailAddress, Listed, Page, PermissionRecord};
+use mailapi_store::PermissionFilter;
+
+use super::PermissionError;
+use crate::{Caller, Service};
+
+/// Which permissions an admin asks for; what is `None` does not narrow.
+#[derive(Debug, Clone, Default)]
+pub struct PermissionQuery {
+    /// Held by this mailbox.
+    pub email: Option<EmailAddress>,
+    /// In this domain.
+    pub domain: Option<DomainName>,
+}
+
+impl Service {
+    /// Permissions, newest first.
+    ///
+    /// # Errors
+    /// See [`PermissionError`].
+    pub async fn list_permissions(
+        &self,
+        caller: &Caller,
+        query: PermissionQuery,
+        page: Page,
+    ) -> Result<Listed<PermissionRecord>, PermissionError> {
+        caller.grants.admin()?;
+        let filter = PermissionFilter { email: query.email, domain: query.domain };
+        Ok(self.0.store.permissions().list(&filter, page).await?)
+    }
+}

@@ -1,0 +1,79 @@
+//! Rights that admins delegate.
+
+mod bulk;
+mod grant;
+mod list;
+mod mine;
+mod revoke;
+
+use mailapi_model::{Denied, DomainName, EmailAddress, Permission, PermissionRecord, Violations};
+use mailapi_store::NewGrant;
+
+use crate::error::store_errors_are_unavailable;
+use crate::{Caller, Service, Unavailable};
+
+pub use bulk::BulkGranted;
+pub use list::PermissionQuery;
+
+/// Why nothing was done with a permission.
+#[derive(Debug, thiserror::Error)]
+pub enum PermissionError {
+    /// Only admins may.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// There is none of that number.
+    #[error("the permission does not exist")]
+    NotFound,
+    /// The mailbox holds it already.
+    #[error("the permission was granted before")]
+    Exists,
+    /// The mailbox that is to hold it does not exist.
+    #[error("the user does not exist")]
+    UserNotFound,
+    /// The domain for which it is to hold does not exist.
+    #[error("the domain does not exist")]
+    DomainNotFound,
+    /// The request breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] Violations),
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(PermissionError);
+
+impl Service {
+    /// Grants what was not granted before, all in one transaction, and says what that was.
+    async fn grant_new(
+        &self,
+        caller: &Caller,
+        email: &EmailAddress,
+        permissions: Vec<Permission>,
+        domain: &DomainName,
+    ) -> Result<Vec<PermissionRecord>, PermissionError> {
+        caller.grants.admin()?;
+        if self.0.store.accounts().get(email).await?.is_none() {
+            return Err(PermissionError::UserNotFound);
+        }
+        if self.0.store.domains().get(domain).await?.is_none() {
+            return Err(PermissionError::DomainNotFound);
+        }
+        if self.0.settings.admins.contains(email) {
+            return Err(Violations::of("email", "is an admin's: admins hold every permission").into());
+        }
+        let grant = NewGrant {
+            email: email.clone(),
+            permissions,
+            domain: domain.clone(),
+            granted_by: caller.name(),
+            granted_at: self.0.clock.now(),
+        };
+        let granted = self.0.store.permissions().grant(&grant).await?;
+        self.0.epoch.end();
+        for record in &granted {
+            tracing::info!(mailbox = %email, permission = %record.permission, %domain, by = caller.name(), "granted");
+        }
+        Ok(granted)
+    }
+}

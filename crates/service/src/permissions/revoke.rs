@@ -1,0 +1,25 @@
+//! `DELETE /permissions/{id}`.
+
+use mailapi_model::{PermissionId, PermissionRecord};
+
+use super::PermissionError;
+use crate::{Caller, Service};
+
+impl Service {
+    /// Takes a permission away, at once.
+    ///
+    /// # Errors
+    /// See [`PermissionError`].
+    pub async fn revoke_permission(
+        &self,
+        caller: &Caller,
+        id: PermissionId,
+    ) -> Result<PermissionRecord, PermissionError> {
+        caller.grants.admin()?;
+        let revoked = self.0.store.permissions().revoke(id).await?.ok_or(PermissionError::NotFound)?;
+        self.0.epoch.end();
+        let PermissionRecord { email, permission, domain, .. } = &revoked;
+        tracing::info!(mailbox = %email, %permission, %domain, by = caller.name(), "permission revoked");
+        Ok(revoked)
+    }
+}
