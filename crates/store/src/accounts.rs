@@ -150,7 +150,7 @@ impl Accounts<'_> {
     }
 }
 
-fn insert_account(account: &NewAccount) -> Stmt {
+pub(crate) fn insert_account(account: &NewAccount) -> Stmt {
     Stmt::new(
         "INSERT INTO accounts (email, email_given, domain, name, name_folded, password_hash, active, quota_bytes, \
          created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, $8, $8)",

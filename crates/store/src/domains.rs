@@ -145,7 +145,7 @@ impl Domains<'_> {
     }
 }
 
-fn insert_domain(domain: &NewDomain) -> Stmt {
+pub(crate) fn insert_domain(domain: &NewDomain) -> Stmt {
     Stmt::new(
         "INSERT INTO domains (name, name_given, active, description, creator_email, created_at) \
          VALUES ($1, $2, $3, $4, $5, $6)",

@@ -13,6 +13,7 @@ mod permissions;
 #[cfg(test)]
 mod plans;
 mod sent;
+mod sign_up;
 pub mod sqlite;
 mod statuses;
 mod store;
@@ -27,5 +28,6 @@ pub use permissions::{NewGrant, PermissionFilter, Permissions};
 pub use sent::{
     Begun, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord, StoredAnswer,
 };
+pub use sign_up::NewSignUp;
 pub use store::Store;
 pub use tokens::{TokenChange, TokenFilter, Tokens};

@@ -86,7 +86,7 @@ impl Permissions<'_> {
     }
 }
 
-fn insert_permission(grant: &NewGrant, permission: Permission) -> Stmt {
+pub(crate) fn insert_permission(grant: &NewGrant, permission: Permission) -> Stmt {
     Stmt::new(format!(
         "INSERT INTO permissions (email, email_given, permission, domain, domain_given, granted_by, granted_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (email, domain, permission) DO NOTHING RETURNING {COLUMNS}"

@@ -62,6 +62,10 @@ impl Store {
         }
     }
 
+    pub(crate) const fn db(&self) -> &Db {
+        &self.db
+    }
+
     /// The domains.
     #[must_use]
     pub const fn domains(&self) -> Domains<'_> {

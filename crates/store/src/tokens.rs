@@ -150,7 +150,7 @@ impl Tokens<'_> {
     }
 }
 
-fn insert_token(token: &NewToken) -> Stmt {
+pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     Stmt::new(
         "INSERT INTO tokens (hash, prefix, kind, email, email_given, name, is_active, is_session, is_removed, \
          created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, FALSE, $8, $9) RETURNING id",

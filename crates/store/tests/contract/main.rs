@@ -6,5 +6,6 @@ mod domains;
 mod engines;
 mod permissions;
 mod sent;
+mod sign_up;
 mod statuses;
 mod tokens;

@@ -1,0 +1,64 @@
+//! Signing up: a domain, its first account, the right to manage it, and a session, in one transaction.
+
+use mailapi_model::{NewAccount, NewDomain, NewToken, Permission, TokenId, TokenRecord};
+
+use crate::accounts::insert_account;
+use crate::db::exactly_one;
+use crate::domains::insert_domain;
+use crate::permissions::insert_permission;
+use crate::tokens::insert_token;
+use crate::{NewGrant, Store, StoreError};
+
+/// Who is noted as the giver of the permission that comes with a sign-up.
+const GRANTED_BY: &str = "signup";
+
+/// What a sign-up brings into being.
+#[derive(Debug, Clone)]
+pub struct NewSignUp {
+    /// The domain.
+    pub domain: NewDomain,
+    /// Its first account.
+    pub account: NewAccount,
+    /// The session that the sign-up ends with.
+    pub session: NewToken,
+}
+
+impl Store {
+    /// Stores a domain, its first account with `manage_domains` on it, and a session: all or nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when there is such a domain or such an account.
+    pub async fn sign_up(&self, new: &NewSignUp) -> Result<TokenRecord, StoreError> {
+        let grant = NewGrant {
+            email: new.account.email.clone(),
+            domain: new.domain.name.clone(),
+            permissions: vec![Permission::ManageDomains],
+            granted_by: GRANTED_BY.to_owned(),
+            granted_at: new.domain.created_at,
+        };
+        let statements = vec![
+            insert_domain(&new.domain),
+            insert_account(&new.account),
+            insert_permission(&grant, Permission::ManageDomains),
+            insert_token(&new.session),
+        ];
+        let stored = self.db().batch(statements).await?.pop().map(|token| token.rows).unwrap_or_default();
+        Ok(new_record(&new.session, TokenId(exactly_one(stored)?.int()?)))
+    }
+}
+
+/// What is shown of a token that was just stored.
+fn new_record(token: &NewToken, id: TokenId) -> TokenRecord {
+    TokenRecord {
+        id,
+        prefix: token.prefix.clone(),
+        kind: token.kind,
+        email: token.email.clone(),
+        name: token.name.clone(),
+        is_active: true,
+        is_session: token.is_session,
+        created_at: token.created_at,
+        last_used_at: None,
+        expires_at: token.expires_at,
+    }
+}
