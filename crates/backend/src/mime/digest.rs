@@ -170,13 +170,14 @@ impl Digest {
 }
 
 /// Name and decoded value of each header of a header block, in the order in which the names first occur. Values of
-/// one name, whatever its case, are joined by a line feed.
+/// one name, whatever its case, are joined by a line feed, which like every other control character but the tab stands
+/// in no value.
 #[must_use]
 pub fn headers(block: &[u8]) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut places = std::collections::HashMap::new();
     for field in fields::fields(block) {
-        let value = fields::decoded(field.value);
+        let value = fields::decoded(field.value).replace(|c: char| c.is_control() && c != '\t', " ");
         let place = *places.entry(field.name.to_ascii_lowercase()).or_insert(headers.len());
         match headers.get_mut(place) {
             Some((_, joined)) => {

@@ -22,7 +22,7 @@ pub struct SearchableText {
     pub to: String,
     /// The same of each Cc.
     pub cc: String,
-    /// The text of the plain body and that of the HTML body, where there are both, one after the other.
+    /// The text of the plain body and that of the HTML body; one after the other, unless the first holds the second.
     pub body: String,
 }
 
@@ -73,7 +73,7 @@ fn shown(people: &[Correspondent]) -> String {
 fn body_text(text: Option<&str>, html: Option<&str>) -> String {
     let text = text.map(one_line).unwrap_or_default();
     let html = html.map(|html| one_line(&html::text_of(html))).unwrap_or_default();
-    match (text.is_empty(), html.is_empty() || html == text) {
+    match (text.is_empty(), text.contains(&html)) {
         (_, true) => text,
         (true, false) => html,
         (false, false) => format!("{text} {html}"),

@@ -188,7 +188,7 @@ fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
         Some(read) => media_type(&read.value).unwrap_or_else(|| "application/octet-stream".to_owned()),
         None => default_type.to_owned(),
     };
-    let encoding = first("Content-Transfer-Encoding").map(|value| fields::decoded(value));
+    let encoding = first("Content-Transfer-Encoding").map(fields::decoded);
     Part {
         header: 0..0,
         body: 0..0,

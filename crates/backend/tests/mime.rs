@@ -1,0 +1,60 @@
+//! Messages of every kind, read: each `mime/<name>.eml` looks as `mime/<name>.txt` says. What hostile ones look like
+//! stands in `mime_hostile.rs`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use mailapi_backend::mime::{BodyPart, Digest, SearchableText, decode, headers};
+
+/// All that a reader is told of a message, as text.
+fn shown(raw: &[u8]) -> String {
+    let digest = Digest::of(raw);
+    let header = &raw[..usize::try_from(digest.header_len).unwrap()];
+    let body = |body: &BodyPart| body.decode(body.span.of(raw));
+    let mut text = format!("message_id: {}\n", digest.message_id);
+    let _ = writeln!(text, "from: {:?}\nto: {:?}\ncc: {:?}", digest.from, digest.to, digest.cc);
+    let _ = writeln!(text, "subject: {}\ndate: {:?}", digest.subject, digest.date);
+    for (name, value) in headers(header) {
+        let _ = writeln!(text, "header {name}: {value:?}");
+    }
+    let _ = writeln!(text, "text: {:?}", digest.text.as_ref().map(body));
+    let _ = writeln!(text, "html: {:?}", digest.html.as_ref().map(body));
+    for attachment in &digest.attachments {
+        let (info, content) = (&attachment.info, decode(attachment.span.encoding, attachment.span.of(raw)));
+        assert_eq!(info.size, content.len() as u64);
+        let _ = writeln!(
+            text,
+            "attachment {}: {:?} {} {} octets, id {:?}: {}",
+            info.index,
+            info.filename,
+            info.content_type,
+            info.size,
+            info.content_id,
+            content.escape_ascii()
+        );
+    }
+    let _ = writeln!(text, "searchable:\n{}", SearchableText::of(raw, &digest).joined());
+    text
+}
+
+#[test]
+fn every_message_is_read_as_its_text_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mime");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "eml") {
+            continue;
+        }
+        let is = shown(&std::fs::read(&path).unwrap());
+        let expected = path.with_extension("txt");
+        let should = std::fs::read_to_string(&expected).unwrap_or_default();
+        if is != should {
+            let actual = path.with_extension("actual");
+            std::fs::write(&actual, &is).unwrap();
+            panic!("{} differs from {}", actual.display(), expected.display());
+        }
+        count += 1;
+    }
+    assert!(count >= 7, "the messages are missing");
+}

@@ -1,0 +1,167 @@
+//! Messages that were written to do harm, or by nobody's rules: each has a result, and nothing of it is out of reach.
+
+use mailapi_backend::mime::{Digest, Limits, SearchableText, decode, headers, matches};
+use proptest::prelude::*;
+
+fn text_of(raw: &[u8], digest: &Digest) -> String {
+    digest.text.as_ref().map(|body| body.decode(body.span.of(raw))).unwrap_or_default()
+}
+
+fn is_found(raw: &str, wanted: &str) -> bool {
+    let digest = Digest::of(raw.as_bytes());
+    matches(&SearchableText::of(raw.as_bytes(), &digest).joined(), &wanted.parse().unwrap())
+}
+
+/// `depth` multiparts inside one another, the innermost with a text.
+fn nested(depth: usize) -> String {
+    let open = |level| format!("Content-Type: multipart/mixed; boundary=b{level}\r\n\r\n--b{level}\r\n");
+    let opened: String = (0..depth).map(open).collect();
+    let closed: String = (0..depth).rev().map(|level| format!("\r\n--b{level}--")).collect();
+    format!("{opened}Content-Type: text/plain\r\n\r\nthe needle{closed}\r\n")
+}
+
+#[test]
+fn two_hundred_nested_multiparts_still_have_their_text() {
+    let raw = nested(200);
+    let digest = Digest::of(raw.as_bytes());
+    assert_eq!(text_of(raw.as_bytes(), &digest), "the needle");
+    assert!(digest.attachments.is_empty());
+}
+
+#[test]
+fn nesting_beyond_the_limit_is_shown_as_it_is_written() {
+    let raw = nested(2000);
+    assert!(is_found(&raw, "the needle"));
+    let flat = Digest::with_limits(raw.as_bytes(), &Limits { max_depth: 10, ..Limits::default() });
+    assert!(text_of(raw.as_bytes(), &flat).contains("--b11\r\n"));
+}
+
+#[test]
+fn parts_beyond_the_limit_stay_in_the_last_one() {
+    let part = |n| format!("--b\r\nContent-Type: image/png\r\n\r\n{n}\r\n");
+    let parts: String = (0..12_000).map(part).collect();
+    let raw = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{parts}--b--\r\n");
+    let digest = Digest::of(raw.as_bytes());
+    assert_eq!(digest.attachments.len(), Limits::default().max_parts - 1);
+    let last = digest.attachments.last().unwrap();
+    assert!(last.span.of(raw.as_bytes()).ends_with(b"11999"));
+}
+
+#[test]
+fn a_message_without_header_is_its_text() {
+    for raw in ["hello world\r\nsecond line", "\r\nhello world", "", "\0\0\0", "\u{feff}hello: world"] {
+        let digest = Digest::of(raw.as_bytes());
+        assert_eq!(text_of(raw.as_bytes(), &digest).trim_start(), raw.trim_start());
+        assert_eq!((digest.subject.as_str(), digest.from.email.as_str(), digest.date), ("", "", None));
+    }
+}
+
+#[test]
+fn a_header_without_body_is_read() {
+    let raw = b"Subject: only\r\nMessage-ID: <a@b>";
+    let digest = Digest::of(raw);
+    assert_eq!((digest.subject.as_str(), digest.message_id.as_str()), ("only", "<a@b>"));
+    assert_eq!(digest.header_len, raw.len() as u64);
+    assert_eq!(text_of(raw, &digest), "");
+}
+
+#[test]
+fn header_lines_of_twenty_kilobytes_are_read_whole() {
+    let subject = "word ".repeat(4000);
+    let raw =
+        format!("Subject: {subject}\r\nX-Long: {}\r\nTo: {}\r\n\r\nx", "y".repeat(20_000), "a@b.example,".repeat(2000));
+    let digest = Digest::of(raw.as_bytes());
+    assert_eq!(digest.subject, subject.trim());
+    assert_eq!(digest.to.len(), 2000);
+    assert_eq!(headers(raw.as_bytes())[1].1.len(), 20_000);
+}
+
+#[test]
+fn no_line_end_and_no_control_character_leaves_a_header() {
+    let raw = b"Subject: a\x00b\x07 =?utf-8?q?c=0D=0ABcc:_x?=\r\nFrom: =?utf-8?q?x=0Ay?= <a@b>\r\nMessage-ID: <a\x01b>\r\n\r\n";
+    let digest = Digest::of(raw);
+    assert_eq!(digest.subject, "a b c Bcc: x");
+    assert_eq!(digest.from.name, "x y");
+    assert!(!digest.message_id.chars().any(char::is_control));
+}
+
+#[test]
+fn beginnings_of_encoded_words_cost_no_more_than_other_text() {
+    for beginning in ["=?", "=?a?q?x", "=?utf-8?b?QQ", "=?a?x?"] {
+        let raw =
+            format!("Subject: {0}\r\nTo: {0}\r\nContent-Type: text/plain; a={0}\r\n\r\nx", beginning.repeat(50_000));
+        let digest = Digest::of(raw.as_bytes());
+        assert!(digest.subject.starts_with(beginning));
+        assert_eq!(text_of(raw.as_bytes(), &digest), "x");
+    }
+}
+
+#[test]
+fn deep_html_is_searched_like_any_other() {
+    let raw = format!("Content-Type: text/html\r\n\r\n{}the needle", "<div><b><blockquote>".repeat(40_000));
+    assert!(is_found(&raw, "THE NEEDLE"));
+}
+
+#[test]
+fn attachments_of_hostile_types_have_harmless_names() {
+    let raw = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: te\x01xt/pl\xe9ain; name=\"/etc/passwd\"\r\n\r\n1\r\n\
+                --b\r\nContent-Type: image/png\r\nContent-Disposition: attachment; filename=\"a\r\n b/c\\d\"\r\n\r\n2\r\n\
+                --b\r\nContent-Type: text/html; name=\"\"\r\nContent-Disposition: ATTACHMENT\r\n\r\n3\r\n--b--";
+    let digest = Digest::of(raw);
+    let shown: Vec<_> =
+        digest.attachments.iter().map(|a| (a.info.filename.as_str(), a.info.content_type.as_str())).collect();
+    assert_eq!(
+        shown,
+        [("_etc_passwd", "application/octet-stream"), ("a b_cd", "image/png"), ("attachment-3.html", "text/html")]
+    );
+}
+
+/// Lines that a structure is made of, in any order.
+fn lines() -> impl Strategy<Value = Vec<u8>> {
+    let line = prop_oneof![
+        Just("Content-Type: multipart/mixed; boundary=a"),
+        Just("Content-Type: multipart/digest; boundary=b"),
+        Just("Content-Type: message/rfc822"),
+        Just("Content-Type: text/html; charset=utf-16"),
+        Just("Content-Type: image/png; name*=utf-8''%FF%41"),
+        Just("Content-Transfer-Encoding: base64"),
+        Just("Content-Transfer-Encoding: quoted-printable"),
+        Just("Content-Disposition: attachment; filename==?utf-8?q?=41?="),
+        Just("Subject: =?utf-8?b?w6k=?="),
+        Just("Date: Fri, 20 Nov 2026 10:15:30 +0000"),
+        Just("To: a@b, \"c\" <d@e>, f: g@h;"),
+        Just("--a"),
+        Just("--b"),
+        Just("--a--"),
+        Just("--b--"),
+        Just(""),
+        Just("=41=\t"),
+        Just("aGVsbG8="),
+        Just("<p>&eacute;<!--"),
+    ];
+    (prop::collection::vec(line, 0..40), prop_oneof![Just("\r\n"), Just("\n"), Just("\r")])
+        .prop_map(|(lines, end)| lines.join(end).into_bytes())
+}
+
+proptest! {
+    #[test]
+    fn every_sequence_of_octets_is_a_message(
+        raw in prop_oneof![lines(), prop::collection::vec(any::<u8>(), 0..300)],
+    ) {
+        let digest = Digest::of(&raw);
+        prop_assert!(digest.header_len <= raw.len() as u64);
+        let bodies = digest.text.iter().chain(&digest.html).map(|body| body.span);
+        for span in bodies.chain(digest.attachments.iter().map(|attachment| attachment.span)) {
+            prop_assert!(span.offset >= digest.header_len && span.offset + span.length <= raw.len() as u64);
+        }
+        for (index, attachment) in digest.attachments.iter().enumerate() {
+            prop_assert_eq!(attachment.info.index as usize, index);
+            prop_assert!(!attachment.info.filename.is_empty());
+            let content = decode(attachment.span.encoding, attachment.span.of(&raw));
+            prop_assert_eq!(attachment.info.size, content.len() as u64);
+        }
+        prop_assert_eq!(Digest::from_bytes(&digest.to_bytes()), Ok(digest.clone()));
+        prop_assert_eq!(SearchableText::of(&raw, &digest).joined().split('\n').count(), 5);
+        let _ = headers(&raw);
+    }
+}
