@@ -31,7 +31,7 @@ pub use error::Unavailable;
 pub use recovery::Recovered;
 pub use settings::Settings;
 
-use crate::auth::{CallerCache, FailedLogIns, LastUsed};
+use crate::auth::{CallerCache, FailedLogIns, LastUsed, SignUpWindows};
 use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::health::LastChecks;
@@ -53,6 +53,7 @@ struct Parts {
     sending_domains: SendingDomains,
     last_used: LastUsed,
     failed_log_ins: FailedLogIns,
+    sign_ups: SignUpWindows,
     in_flight: InFlight,
     last_checks: LastChecks,
     /// Password hashes are slow on purpose: only so many are computed at once, on threads of their own.
@@ -75,6 +76,7 @@ impl Service {
             sending_domains: SendingDomains::new(settings.cached_domains),
             last_used: LastUsed::default(),
             failed_log_ins: FailedLogIns::default(),
+            sign_ups: SignUpWindows::default(),
             in_flight: InFlight::default(),
             last_checks: LastChecks::default(),
             hashing: Semaphore::new(settings.concurrent_hashes.max(1)),

@@ -24,6 +24,8 @@ pub struct Settings {
     pub password_rounds: u32,
     /// The most password hashes that are computed at once.
     pub concurrent_hashes: usize,
+    /// The most sign-ups of one domain within an hour.
+    pub signups_per_hour: u32,
     /// What a send request may hold.
     pub draft: DraftLimits,
     /// The most octets of a message on the wire.
@@ -56,6 +58,7 @@ impl Default for Settings {
             login_addresses: 100_000,
             password_rounds: 5000,
             concurrent_hashes: 2,
+            signups_per_hour: 3,
             draft: DraftLimits::default(),
             max_message_bytes: 25 * 1024 * 1024,
             idempotency_lifetime: 24 * 60 * MINUTE,

@@ -7,6 +7,7 @@ mod logout;
 mod me;
 mod password;
 mod refresh;
+mod signup;
 
 pub use authenticate::AuthenticateError;
 pub(crate) use authenticate::{CallerCache, LastUsed};
@@ -15,3 +16,5 @@ pub(crate) use log_in::FailedLogIns;
 pub use login::Session;
 pub use logout::NotASession;
 pub use me::Me;
+pub(crate) use signup::SignUpWindows;
+pub use signup::{SignUp, SignUpError, SignedUp};

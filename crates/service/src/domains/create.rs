@@ -1,9 +1,8 @@
 //! `POST /domains`.
 
-use mailapi_model::{DkimAlgorithm, DkimKey, Domain, DomainName, NewDomain};
+use mailapi_model::{DkimAlgorithm, Domain, DomainName, NewDomain};
 
 use super::DomainError;
-use crate::mail::generate_key;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -24,7 +23,7 @@ impl Service {
             return Err(DomainError::Exists);
         }
         let now = self.0.clock.now();
-        let key = self.new_dkim_key(DkimAlgorithm::Rsa2048, 1).await?;
+        let key = self.new_dkim_key(DkimAlgorithm::Rsa2048).await?;
         let new = NewDomain { name: name.clone(), active: true, description, creator_email: None, created_at: now };
         self.0.store.domains().insert(&new, Some(&key)).await.map_err(|error| match error {
             error if error.is_conflict() => DomainError::Exists,
@@ -34,15 +33,5 @@ impl Service {
         self.0.backend.provisioning.put_domain(&name).await.map_err(Unavailable::from)?;
         tracing::info!(domain = %name, by = caller.name(), "domain created");
         self.0.store.domains().get(&name).await?.ok_or(DomainError::NotFound)
-    }
-
-    /// A key under today's `number`th selector: `m2026112101`.
-    async fn new_dkim_key(&self, algorithm: DkimAlgorithm, number: u8) -> Result<DkimKey, Unavailable> {
-        let now = self.0.clock.now();
-        let today: String = now.to_string().chars().take(10).filter(|c| *c != '-').collect();
-        let selector = format!("m{today}{number:02}");
-        let made = tokio::task::spawn_blocking(move || generate_key(algorithm, selector, now)).await;
-        let made = made.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
-        made.map_err(|error| Unavailable::Unforeseen(error.to_string()))
     }
 }

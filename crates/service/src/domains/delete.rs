@@ -1,27 +1,30 @@
 //! `DELETE /domains/{domain}`.
 
-use mailapi_model::DomainName;
-use mailapi_store::DomainDeleted;
+use mailapi_model::{DomainName, Page};
+use mailapi_store::{AccountFilter, DomainDeleted};
 
 use super::DomainError;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Removes a domain that has no mailboxes.
+    /// Removes a domain that has no mailboxes; with `force`, its mailboxes and all their mail with it.
     ///
     /// The mail server is told first: it then refuses the domain's mail while the record still stands, and a repeated
     /// call finishes what a crash interrupted.
     ///
     /// # Errors
     /// [`DomainError::NotEmpty`] while it has mailboxes; see [`DomainError`].
-    pub async fn delete_domain(&self, caller: &Caller, name: &DomainName) -> Result<(), DomainError> {
+    pub async fn delete_domain(&self, caller: &Caller, name: &DomainName, force: bool) -> Result<(), DomainError> {
         caller.grants.admin()?;
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
-        if domain.user_count > 0 {
+        if domain.user_count > 0 && !force {
             return Err(DomainError::NotEmpty);
         }
         self.0.backend.provisioning.remove_domain(name).await.map_err(Unavailable::from)?;
-        let deleted = self.0.store.domains().delete(name, false).await?;
+        if force {
+            self.remove_mailboxes(name).await?;
+        }
+        let deleted = self.0.store.domains().delete(name, force).await?;
         self.0.epoch.end();
         match deleted {
             DomainDeleted::Missing => Err(DomainError::NotFound),
@@ -33,6 +36,21 @@ impl Service {
             DomainDeleted::Gone => {
                 tracing::info!(domain = %name, by = caller.name(), "domain deleted");
                 Ok(())
+            }
+        }
+    }
+
+    async fn remove_mailboxes(&self, domain: &DomainName) -> Result<(), DomainError> {
+        let filter = AccountFilter { domains: Some(vec![domain.clone()]), ..AccountFilter::default() };
+        let mut offset = 0;
+        loop {
+            let accounts = self.0.store.accounts().list(&filter, Page::new(Page::MAX_LIMIT, offset)).await?.items;
+            if accounts.is_empty() {
+                return Ok(());
+            }
+            offset += accounts.len() as u64;
+            for account in accounts {
+                self.0.backend.provisioning.remove_mailbox(&account.email).await.map_err(Unavailable::from)?;
             }
         }
     }

@@ -1,12 +1,17 @@
 //! Mail domains.
 
+mod approve;
 mod create;
 mod delete;
+mod dkim;
 mod get;
 mod list;
+mod pending;
 mod sending;
+mod update;
 
 use mailapi_model::Denied;
+pub use mailapi_store::DomainChange;
 
 use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
@@ -28,6 +33,9 @@ pub enum DomainError {
     /// It still has mailboxes.
     #[error("the domain still has mailboxes")]
     NotEmpty,
+    /// It has had as many new DKIM keys today as there can be.
+    #[error("the domain has had too many new keys today")]
+    TooManyKeys,
     /// See [`Unavailable`].
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

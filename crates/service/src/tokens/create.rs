@@ -1,6 +1,6 @@
 //! `POST /tokens`.
 
-use mailapi_model::{EmailAddress, NewToken, Timestamp, TokenKind, TokenRecord, TokenValue, Violations};
+use mailapi_model::{EmailAddress, NewToken, OneLine, Timestamp, TokenKind, TokenRecord, TokenValue, Violations};
 
 use super::TokenError;
 use crate::{Caller, Service};
@@ -19,22 +19,28 @@ pub struct CreateToken {
 }
 
 impl CreateToken {
-    /// The most characters of a name.
-    pub const MAX_NAME: usize = 200;
-
     fn check(&self, now: Timestamp) -> Result<(), Violations> {
         let mut violations = Violations::none();
-        let length = self.name.trim().chars().count();
-        if length == 0 || length > Self::MAX_NAME || self.name.chars().any(char::is_control) {
-            violations.add("name", format!("must have 1 to {} characters, none of them control", Self::MAX_NAME));
-        }
+        check_name(&self.name, &mut violations);
         if self.kind == TokenKind::Admin && self.email.is_some() {
             violations.add("email", "must not be given for an admin token");
         }
-        if self.expires_at.is_some_and(|end| end <= now) {
-            violations.add("expires_at", "must lie in the future");
-        }
+        check_end(self.expires_at, now, &mut violations);
         violations.or(Some(()))
+    }
+}
+
+pub(super) fn check_name(name: &str, violations: &mut Violations) {
+    if name.trim().is_empty() {
+        violations.add("name", "must not be empty");
+    } else {
+        violations.check("name", OneLine::parse("name", name));
+    }
+}
+
+pub(super) fn check_end(end: Option<Timestamp>, now: Timestamp, violations: &mut Violations) {
+    if end.is_some_and(|end| end <= now) {
+        violations.add("expires_at", "must lie in the future");
     }
 }
 

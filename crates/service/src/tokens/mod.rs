@@ -5,6 +5,7 @@ mod get;
 mod list;
 mod me;
 mod revoke;
+mod update;
 
 use mailapi_model::{Denied, Violations};
 
@@ -12,6 +13,7 @@ use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
 
 pub use create::CreateToken;
+pub use update::UpdateToken;
 
 /// Why nothing was done with a token.
 #[derive(Debug, thiserror::Error)]

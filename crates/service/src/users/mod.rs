@@ -2,10 +2,15 @@
 
 mod create;
 mod delete;
+mod disable;
+mod enable;
 mod get;
 mod list;
 mod me;
+mod purge;
+mod reset_password;
 mod set_password;
+mod update;
 
 use mailapi_model::{Account, Denied, EmailAddress, ManageUsers, Quota, Violations};
 
@@ -14,6 +19,7 @@ use crate::{Caller, Service, Unavailable};
 
 pub use create::CreateUser;
 pub use list::UserQuery;
+pub use update::UpdateUser;
 
 /// An account with what the mail server knows of its mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]

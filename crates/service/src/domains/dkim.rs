@@ -1,0 +1,66 @@
+//! `GET` and `POST /domains/{domain}/dkim`.
+
+use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Timestamp};
+
+use super::DomainError;
+use crate::mail::generate_key;
+use crate::{Caller, Service, Unavailable};
+
+/// The most keys that a domain gets in one day: as many as two digits of a selector can count.
+const KEYS_PER_DAY: u8 = 99;
+
+impl Service {
+    /// The domain's newest key: the one whose record has to be in DNS.
+    ///
+    /// # Errors
+    /// [`DomainError::NotFound`] also for a domain that waits for approval and has no key yet; see [`DomainError`].
+    pub async fn get_dkim(&self, caller: &Caller, name: &DomainName) -> Result<DkimKey, DomainError> {
+        caller.grants.may_manage_domain(name)?;
+        self.0.store.dkim_keys().newest(name).await?.ok_or(DomainError::NotFound)
+    }
+
+    /// A new key under a new selector. The old one goes on signing until a verification has seen the new record in
+    /// DNS, so no mail is signed with a key that the world cannot find.
+    ///
+    /// # Errors
+    /// See [`DomainError`].
+    pub async fn rotate_dkim(
+        &self,
+        caller: &Caller,
+        name: &DomainName,
+        algorithm: DkimAlgorithm,
+    ) -> Result<DkimKey, DomainError> {
+        caller.grants.admin()?;
+        if self.0.store.domains().get(name).await?.is_none() {
+            return Err(DomainError::NotFound);
+        }
+        let mut key = self.new_dkim_key(algorithm).await?;
+        for number in 1..=KEYS_PER_DAY {
+            key.selector = selector(key.created_at, number);
+            match self.0.store.dkim_keys().insert(name, &key).await {
+                Err(error) if error.is_conflict() => {}
+                stored => {
+                    stored?;
+                    self.0.epoch.end();
+                    tracing::info!(domain = %name, selector = key.selector, by = caller.name(), "DKIM key made");
+                    return Ok(key);
+                }
+            }
+        }
+        Err(DomainError::TooManyKeys)
+    }
+
+    /// A key under the first selector of today.
+    pub(super) async fn new_dkim_key(&self, algorithm: DkimAlgorithm) -> Result<DkimKey, Unavailable> {
+        let now = self.0.clock.now();
+        let made = tokio::task::spawn_blocking(move || generate_key(algorithm, selector(now, 1), now)).await;
+        let made = made.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
+        made.map_err(|error| Unavailable::Unforeseen(error.to_string()))
+    }
+}
+
+/// The `number`th selector of a day: `m2026112101`.
+fn selector(day: Timestamp, number: u8) -> String {
+    let digits: String = day.to_string().chars().take("2026-11-21".len()).filter(|c| *c != '-').collect();
+    format!("m{digits}{number:02}")
+}

@@ -1,0 +1,34 @@
+//! `PUT /domains/{domain}`.
+
+use mailapi_model::{Domain, DomainName};
+use mailapi_store::DomainChange;
+
+use super::DomainError;
+use crate::{Caller, Service};
+
+impl Service {
+    /// Changes a domain. A domain that waits for approval is activated by an admin's approval alone.
+    ///
+    /// # Errors
+    /// See [`DomainError`].
+    pub async fn update_domain(
+        &self,
+        caller: &Caller,
+        name: &DomainName,
+        change: DomainChange,
+    ) -> Result<Domain, DomainError> {
+        caller.grants.may_manage_domain(name)?;
+        let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
+        let awaits_approval = domain.dkim_selector.is_none();
+        if change.active == Some(true) && awaits_approval {
+            caller.grants.admin()?;
+            self.approve_domain(caller, name).await?;
+        }
+        if !self.0.store.domains().update(name, &change).await? {
+            return Err(DomainError::NotFound);
+        }
+        self.0.epoch.end();
+        tracing::info!(domain = %name, by = caller.name(), "domain changed");
+        self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)
+    }
+}

@@ -1,0 +1,33 @@
+//! `POST /users/{email}/enable`.
+
+use mailapi_model::EmailAddress;
+
+use super::{User, UserError};
+use crate::{Caller, Service};
+
+impl Service {
+    /// Lets an account log in and use its tokens again.
+    ///
+    /// # Errors
+    /// See [`UserError`].
+    pub async fn enable_user(&self, caller: &Caller, email: &EmailAddress) -> Result<User, UserError> {
+        self.set_active(caller, email, true).await
+    }
+
+    /// Switches an account on or off.
+    pub(super) async fn set_active(
+        &self,
+        caller: &Caller,
+        email: &EmailAddress,
+        active: bool,
+    ) -> Result<User, UserError> {
+        self.may_manage(caller, email)?;
+        if !self.0.store.accounts().set_active(email, active, self.0.clock.now()).await? {
+            return Err(UserError::NotFound);
+        }
+        self.0.epoch.end();
+        tracing::info!(mailbox = %email, active, by = caller.name(), "user switched");
+        let account = self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)?;
+        self.with_quota(account).await
+    }
+}

@@ -1,0 +1,26 @@
+//! `DELETE /users/{email}/purge`.
+
+use mailapi_backend::{MailboxError, Purged};
+use mailapi_model::EmailAddress;
+
+use super::UserError;
+use crate::{Caller, Service, Unavailable};
+
+impl Service {
+    /// Removes all mail of every folder for good; the account stays, and its quota's use is zero.
+    ///
+    /// # Errors
+    /// See [`UserError`].
+    pub async fn purge_user(&self, caller: &Caller, email: &EmailAddress) -> Result<Purged, UserError> {
+        self.may_manage(caller, email)?;
+        if self.0.store.accounts().get(email).await?.is_none() {
+            return Err(UserError::NotFound);
+        }
+        let purged = self.0.backend.mailboxes.purge(email).await.map_err(|error| match error {
+            MailboxError::NoSuchMailbox => UserError::NotFound,
+            error => Unavailable::Unforeseen(error.to_string()).into(),
+        })?;
+        tracing::info!(mailbox = %email, messages = purged.messages, by = caller.name(), "mailbox purged");
+        Ok(purged)
+    }
+}
