@@ -13,6 +13,6 @@ pub use delivery_log::{DeliveryLogError, Synced};
 pub use dkim::{DkimError, Signer, generate_key};
 pub use list_inbox::ListInboxError;
 pub use list_sent::{ListSentError, SentQuery};
-pub use mailapi_store::DeliveryLogFilter;
+pub use mailapi_store::{DeliveryLogFilter, SentRecord};
 pub use send::{IdempotencyKey, IdempotencyKeyError, SendError, SendRequest, Submitted};
 pub use status::StatusError;
