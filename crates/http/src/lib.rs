@@ -1,1 +1,34 @@
 //! The HTTP/JSON interface: routes, callers, errors, limits, the OpenAPI document.
+//!
+//! A handler translates: it takes a [`Caller`](caller::Caller), reads the request into the types of `model`, asks the
+//! operation of the same name in `service`, and puts the outcome into JSON. What an operation does and who may ask
+//! for it is decided there.
+
+mod caller;
+mod client_address;
+mod discard;
+mod docs;
+mod download;
+mod error;
+mod guard;
+mod health;
+mod json;
+mod limits;
+mod openapi;
+mod path;
+mod query;
+mod request_id;
+mod router;
+mod routes;
+mod serve;
+mod settings;
+mod shape;
+mod state;
+
+pub use client_address::{Network, NetworkError};
+pub use limits::{LimitKey, LimitStore, LimitWindow, MemoryLimits, RequestLimits, Taken, WindowUse};
+pub use openapi::openapi_json;
+pub use router::router;
+pub use serve::serve;
+pub use settings::HttpSettings;
+pub use state::HttpState;

@@ -1,0 +1,122 @@
+//! Which address a request came from, behind proxies too.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use axum::http::Extensions;
+use axum::http::HeaderMap;
+use ipnet::IpNet;
+
+/// A network of addresses, `10.0.0.0/8`, or a single address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network(IpNet);
+
+/// A text that is neither a network nor an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be an IP address or a network, such as 10.0.0.0/8")]
+pub struct NetworkError;
+
+impl Network {
+    fn contains(&self, address: IpAddr) -> bool {
+        self.0.contains(&address)
+    }
+}
+
+impl FromStr for Network {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let single = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse().or_else(|_| single()).map(Self).map_err(|_| NetworkError)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The other end of the connection; `serve` leaves it with each request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// The client's address: the peer's own, or what trusted proxies say of it.
+pub(crate) fn client_address(extensions: &Extensions, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
+    // A request without a connection (in a test) has no address.
+    let peer = extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+    forwarded(peer.to_canonical(), headers, trusted)
+}
+
+/// Each proxy appends whom it got the request from. Read from the end, the first address that is no trusted proxy's
+/// own is the client's; everything before it is the client's own claim.
+fn forwarded(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
+    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
+    let mut address = peer;
+    let lines = headers.get_all("x-forwarded-for").iter().rev();
+    let mut hops = lines.flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
+    while is_trusted(address) {
+        match hops.next().and_then(|hop| parse_hop(hop.trim())) {
+            Some(before) => address = before.to_canonical(),
+            None => break,
+        }
+    }
+    address
+}
+
+/// An address, with a port behind it as some proxies write.
+fn parse_hop(text: &str) -> Option<IpAddr> {
+    let with_port = || text.parse::<SocketAddr>().map(|address| address.ip());
+    let bracketed = || text.trim_start_matches('[').trim_end_matches(']').parse();
+    text.parse().or_else(|_| with_port()).or_else(|_| bracketed()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn from(peer: &str, forwarded_for: &[&'static str]) -> String {
+        let trusted: Vec<Network> = ["10.0.0.0/8", "::1"].map(|text| text.parse().unwrap()).into();
+        let mut headers = HeaderMap::new();
+        for line in forwarded_for {
+            headers.append("x-forwarded-for", line.parse().unwrap());
+        }
+        forwarded(peer.parse().unwrap(), &headers, &trusted).to_string()
+    }
+
+    #[test]
+    fn nobody_but_a_trusted_proxy_is_believed() {
+        assert_eq!(from("192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
+        assert_eq!(from("10.0.0.1", &["203.0.113.9, 198.51.100.7"]), "198.51.100.7");
+        assert_eq!(from("10.0.0.1", &["nonsense"]), "10.0.0.1");
+        assert_eq!(from("10.0.0.1", &["198.51.100.7, nonsense, 10.0.0.2"]), "10.0.0.2");
+    }
+
+    #[test]
+    fn the_last_address_that_is_no_proxy_is_the_client() {
+        assert_eq!(from("10.0.0.1", &[]), "10.0.0.1");
+        assert_eq!(from("::1", &["198.51.100.7:1234"]), "198.51.100.7");
+        assert_eq!(from("10.0.0.1", &["1.1.1.1, 198.51.100.7", "10.0.0.3, 10.0.0.2"]), "198.51.100.7");
+        assert_eq!(from("10.0.0.1", &["[2001:db8::1]:443"]), "2001:db8::1");
+    }
+
+    #[test]
+    fn a_network_is_read_with_and_without_a_length() {
+        for text in ["", "10.0.0.0/33", "10.0.0", "example.org"] {
+            assert!(text.parse::<Network>().is_err(), "{text}");
+        }
+        assert!("192.0.2.1".parse::<Network>().is_ok() && "2001:db8::/32".parse::<Network>().is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read_without_panic(line in "[ -~]{0,60}") {
+            let mut headers = HeaderMap::new();
+            headers.append("x-forwarded-for", line.parse().unwrap());
+            forwarded("10.0.0.1".parse().unwrap(), &headers, &["0.0.0.0/0".parse().unwrap()]);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Files on their way to the caller, as they come, so that memory does not grow with them.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use futures_util::TryStreamExt;
+use mailapi_service::mailbox::ByteStream;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// A file from somebody's mail: whatever it says it is, a browser saves it and runs nothing of it.
+pub(crate) fn download(content_type: &str, filename: &str, size: u64, content: ByteStream) -> Response {
+    const SANDBOX: (HeaderName, HeaderValue) = (CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    let content_type = HeaderValue::from_str(content_type);
+    let headers = [
+        (CONTENT_TYPE, content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"))),
+        (CONTENT_LENGTH, HeaderValue::from(size)),
+        (CONTENT_DISPOSITION, disposition(filename)),
+        SANDBOX,
+    ];
+    // The status is out by now. All that a failure can do is end the connection before the announced length.
+    let content = content.inspect_err(|error| tracing::error!(%error, "a download broke off"));
+    (headers, Body::from_stream(content)).into_response()
+}
+
+/// `attachment` with the name twice: in ASCII for old programs and in UTF-8 (RFC 6266, RFC 8187).
+fn disposition(filename: &str) -> HeaderValue {
+    /// `attr-char` of RFC 8187 section 3.2.1 stays as it is.
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'!')
+        .remove(b'#')
+        .remove(b'$')
+        .remove(b'&')
+        .remove(b'+')
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'^')
+        .remove(b'_')
+        .remove(b'`')
+        .remove(b'|')
+        .remove(b'~');
+    // Quotes and backslashes are read in many ways, and `%` is decoded by some: none of them is worth it.
+    let plain = |c: char| if (' '..='~').contains(&c) && !"\"\\%".contains(c) { c } else { '_' };
+    let ascii: String = filename.chars().map(plain).collect();
+    let encoded = utf8_percent_encode(filename, ESCAPED);
+    HeaderValue::try_from(format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''{encoded}"))
+        .unwrap_or(HeaderValue::from_static("attachment"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(filename: &str) -> String {
+        disposition(filename).to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_quotes() {
+        let header = shown("a\"; filename=\"b.exe\r\nSet-Cookie: x=y");
+        assert!(header.starts_with("attachment; filename=\"a_; filename=_b.exe__Set-Cookie: x=y\"; filename*="));
+        assert_eq!(header.matches('"').count(), 2);
+    }
+
+    #[test]
+    fn a_name_beyond_ascii_is_there_in_full() {
+        assert_eq!(
+            shown("Übersicht 1.pdf"),
+            "attachment; filename=\"_bersicht 1.pdf\"; filename*=UTF-8''%C3%9Cbersicht%201.pdf"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_makes_one_line_of_ascii(name in any::<String>()) {
+            let header = shown(&name);
+            prop_assert!(header.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        }
+    }
+}

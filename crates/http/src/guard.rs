@@ -1,0 +1,37 @@
+//! What holds for every answer, whatever made it.
+
+use std::any::Any;
+
+use axum::extract::Request;
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::error::{ApiError, ErrorCode};
+
+/// Keeps answers out of caches and browsers' guesses, where the handler has not said otherwise.
+pub(crate) async fn headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    // Answers hold mail and, once, tokens.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// The answer when a handler panicked. The log gets the message, under the request's id.
+pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let message = panic.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    ApiError::internal(format!("panic: {message}")).into_response()
+}
+
+/// The answer at a path that is not known.
+pub(crate) async fn unknown_path() -> ApiError {
+    ErrorCode::NotFound.into()
+}
+
+/// The answer to a method that the path does not know; the router adds `Allow`.
+pub(crate) async fn unknown_method() -> ApiError {
+    ErrorCode::MethodNotAllowed.into()
+}

@@ -1,0 +1,102 @@
+//! Whether the service works, for load balancers and people.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use mailapi_service::health::Check;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::ErrorCode;
+use crate::state::HttpState;
+
+/// Both checks. They cost a token nothing and an address nothing.
+pub(crate) fn routes() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new().routes(routes!(health)).routes(routes!(live))
+}
+
+/// The state of the service.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Health, example = json!({
+    "success": true, "status": "ok", "version": "0.1.0", "uptime_seconds": 86400,
+    "checks": { "database": "ok", "smtp": "ok", "imap": "ok" }
+}))]
+struct HealthBody {
+    /// Whether everything works.
+    success: bool,
+    /// With 503: `SERVICE_UNAVAILABLE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
+    /// With 503: what that means.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'static str>,
+    /// `ok` or `degraded`.
+    status: &'static str,
+    /// The version of mailapi.
+    version: &'static str,
+    /// How long it has been running.
+    uptime_seconds: u64,
+    /// Each part by itself.
+    checks: HealthChecks,
+}
+
+/// Each is `ok`, or a word that says why not.
+#[derive(Serialize, ToSchema)]
+struct HealthChecks {
+    /// The account database.
+    database: &'static str,
+    /// Handing mail over.
+    smtp: &'static str,
+    /// Reading mailboxes.
+    imap: &'static str,
+}
+
+/// Check the service
+///
+/// Asks the database and the mail server. Cheap: a result is given again for a few seconds.
+#[utoipa::path(get, path = "/health", tag = "service", operation_id = "health", security(()), responses(
+    (status = 200, description = "Everything works.", body = HealthBody),
+    (status = 503, description = "A part does not work.", body = HealthBody, example = json!({
+        "success": false, "error": "SERVICE_UNAVAILABLE", "message": "A part of the service does not work; see checks.",
+        "status": "degraded", "version": "0.1.0", "uptime_seconds": 86400,
+        "checks": { "database": "ok", "smtp": "unavailable", "imap": "ok" }
+    })),
+))]
+async fn health(State(state): State<HttpState>) -> Response {
+    let health = state.service().health().await;
+    let is_ok = health.is_ok();
+    let word = |check: Check| check.err().unwrap_or("ok");
+    let body = HealthBody {
+        success: is_ok,
+        error: (!is_ok).then_some(ErrorCode::ServiceUnavailable.as_str()),
+        message: (!is_ok).then_some("A part of the service does not work; see checks."),
+        status: if is_ok { "ok" } else { "degraded" },
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: state.uptime().as_secs(),
+        checks: HealthChecks { database: word(health.database), smtp: word(health.smtp), imap: word(health.imap) },
+    };
+    let status = if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(body)).into_response()
+}
+
+/// The process answers.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Alive, example = json!({ "success": true, "status": "ok" }))]
+struct AliveBody {
+    /// Always true.
+    success: bool,
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// Check the process
+///
+/// Says that the process answers, and asks nobody else.
+#[utoipa::path(get, path = "/health/live", tag = "service", operation_id = "health_live", security(()),
+    responses((status = 200, description = "It does.", body = AliveBody)))]
+async fn live() -> Json<AliveBody> {
+    Json(AliveBody { success: true, status: "ok" })
+}

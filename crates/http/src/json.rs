@@ -1,0 +1,347 @@
+//! The body of a request: JSON, with every member checked by hand, so that all that is wrong is said at once.
+
+use std::fmt;
+use std::str::FromStr;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use mailapi_model::{OneLine, Timestamp, Violations};
+use serde_json::{Map, Value};
+
+use crate::error::{ApiError, ErrorCode};
+use crate::settings::HttpSettings;
+use crate::state::HttpState;
+
+/// A JSON object and the octets that it was read from.
+pub(crate) struct JsonBody {
+    /// Its members.
+    pub(crate) members: Members,
+    /// The octets.
+    pub(crate) octets: Bytes,
+}
+
+impl FromRequest<HttpState> for JsonBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+        check_media_type(request.headers())?;
+        let octets = read(request, state).await?;
+        let text = octets.clone();
+        let parsed = offload(octets.len(), state, move || serde_json::from_slice::<Value>(&text)).await?;
+        let value = parsed.map_err(|error| ApiError::new(ErrorCode::InvalidJson, invalid_json(&error)))?;
+        match value {
+            Value::Object(map) => Ok(Self { members: Members::root(map), octets }),
+            _ => Err(Violations::of("", "must be a JSON object").into()),
+        }
+    }
+}
+
+/// Runs `work` here when `octets` are few, and on a thread for long work otherwise.
+pub(crate) async fn offload<T: Send + 'static>(
+    octets: usize,
+    state: &HttpState,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    if octets <= state.settings().long_work_bytes {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorCode> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let essence = text(header::CONTENT_TYPE).and_then(|text| text.split(';').next()).map(str::trim);
+    let is_json = essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
+    let is_plain = !headers.contains_key(header::CONTENT_ENCODING)
+        || text(header::CONTENT_ENCODING).is_some_and(|coding| coding.eq_ignore_ascii_case("identity"));
+    if is_json && is_plain { Ok(()) } else { Err(ErrorCode::UnsupportedMediaType) }
+}
+
+/// Why a body was not read to its end.
+enum Incomplete {
+    TooLarge,
+    TooSlow,
+    Broken,
+}
+
+/// The whole body, as long as it stays within the limits of size and time.
+async fn read(request: Request, state: &HttpState) -> Result<Bytes, ApiError> {
+    let settings = state.settings();
+    let collected = tokio::time::timeout(settings.body_timeout, collect(request.into_body(), settings)).await;
+    collected.unwrap_or(Err(Incomplete::TooSlow)).map_err(|why| match why {
+        Incomplete::TooLarge => ApiError::new(
+            ErrorCode::PayloadTooLarge,
+            format!("The request has more than {} octets.", settings.max_request_bytes),
+        ),
+        Incomplete::TooSlow => ErrorCode::RequestTimeout.into(),
+        Incomplete::Broken => ApiError::new(ErrorCode::InvalidJson, "The body ended too early."),
+    })
+}
+
+async fn collect(body: Body, settings: &HttpSettings) -> Result<Bytes, Incomplete> {
+    if body.size_hint().lower() > settings.max_request_bytes as u64 {
+        return Err(Incomplete::TooLarge);
+    }
+    let mut body = Limited::new(body, settings.max_request_bytes);
+    let mut octets = BytesMut::new();
+    loop {
+        let frame = tokio::time::timeout(settings.body_pause, body.frame()).await.map_err(|_| Incomplete::TooSlow)?;
+        let Some(frame) = frame else { return Ok(octets.freeze()) };
+        let over = |error: axum::BoxError| error.is::<LengthLimitError>();
+        let frame = frame.map_err(|error| if over(error) { Incomplete::TooLarge } else { Incomplete::Broken })?;
+        if let Ok(data) = frame.into_data() {
+            octets.extend_from_slice(&data);
+        }
+    }
+}
+
+/// Where and why the text is no JSON; never a piece of the text.
+fn invalid_json(error: &serde_json::Error) -> String {
+    let what = if error.is_eof() { "ends too early" } else { "is not JSON" };
+    format!("The body {what} at line {}, column {}.", error.line(), error.column())
+}
+
+/// The members of a JSON object that have not been taken yet. What is never taken is ignored.
+///
+/// Every method takes one member, and notes a violation when it is not of the wanted type. `null` is as good as
+/// absent.
+pub(crate) struct Members {
+    at: String,
+    map: Map<String, Value>,
+}
+
+impl Members {
+    fn root(map: Map<String, Value>) -> Self {
+        Self { at: String::new(), map }
+    }
+
+    fn path(&self, name: &str) -> String {
+        if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) }
+    }
+
+    fn take<T>(
+        &mut self,
+        name: &str,
+        violations: &mut Violations,
+        expected: &str,
+        read: impl FnOnce(Value) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.map.remove(name).filter(|value| !value.is_null())?;
+        let read = read(value);
+        if read.is_none() {
+            violations.add(self.path(name), expected);
+        }
+        read
+    }
+
+    /// Notes a violation when the object has no such member.
+    pub(crate) fn require(&self, name: &str, violations: &mut Violations) {
+        if self.map.get(name).is_none_or(Value::is_null) {
+            violations.add(self.path(name), "is required");
+        }
+    }
+
+    /// A string.
+    pub(crate) fn text(&mut self, name: &str, violations: &mut Violations) -> Option<String> {
+        self.take(name, violations, "must be a string", text)
+    }
+
+    /// A string that has to be there.
+    pub(crate) fn required_text(&mut self, name: &str, violations: &mut Violations) -> Option<String> {
+        self.require(name, violations);
+        self.text(name, violations)
+    }
+
+    /// A string that is read as something more.
+    pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(
+        &mut self,
+        name: &str,
+        violations: &mut Violations,
+    ) -> Option<T> {
+        let path = self.path(name);
+        let text = self.text(name, violations)?;
+        violations.check(&path, text.parse())
+    }
+
+    /// A string that has to be there and is read as something more.
+    pub(crate) fn required_parsed<T: FromStr<Err: fmt::Display>>(
+        &mut self,
+        name: &str,
+        violations: &mut Violations,
+    ) -> Option<T> {
+        self.require(name, violations);
+        self.parsed(name, violations)
+    }
+
+    /// A moment: a date-time with any offset, or a date.
+    pub(crate) fn time(&mut self, name: &str, violations: &mut Violations) -> Option<Timestamp> {
+        let path = self.path(name);
+        let text = self.text(name, violations)?;
+        violations.check(&path, Timestamp::parse_date_or_time(&text))
+    }
+
+    /// A name or a description.
+    pub(crate) fn one_line(&mut self, name: &str, violations: &mut Violations) -> Option<String> {
+        let path = self.path(name);
+        let text = self.text(name, violations)?;
+        merged(violations, OneLine::parse(&path, &text))
+    }
+
+    /// A whole number that is not negative.
+    pub(crate) fn unsigned(&mut self, name: &str, violations: &mut Violations) -> Option<u64> {
+        self.take(name, violations, "must be a whole number, 0 or more", |value| value.as_u64())
+    }
+
+    /// Strings; none when the member is absent.
+    pub(crate) fn texts(&mut self, name: &str, violations: &mut Violations) -> Vec<String> {
+        let items = self.items(name, violations);
+        let check = |(path, value): (String, Value), violations: &mut Violations| {
+            let read = text(value);
+            if read.is_none() {
+                violations.add(path, "must be a string");
+            }
+            read
+        };
+        items.into_iter().filter_map(|item| check(item, violations)).collect()
+    }
+
+    /// Objects; none when the member is absent.
+    pub(crate) fn objects(&mut self, name: &str, violations: &mut Violations) -> Vec<Self> {
+        let mut objects = Vec::new();
+        for (at, value) in self.items(name, violations) {
+            match value {
+                Value::Object(map) => objects.push(Self { at, map }),
+                _ => violations.add(at, "must be an object"),
+            }
+        }
+        objects
+    }
+
+    /// An object.
+    pub(crate) fn object(&mut self, name: &str, violations: &mut Violations) -> Option<Self> {
+        let at = self.path(name);
+        let map = self.take(name, violations, "must be an object", |value| match value {
+            Value::Object(map) => Some(map),
+            _ => None,
+        })?;
+        Some(Self { at, map })
+    }
+
+    /// Every member that is left, each of which has to be a string.
+    pub(crate) fn into_texts(self, violations: &mut Violations) -> Vec<(String, String)> {
+        let Self { at, map } = self;
+        let mut pairs = Vec::new();
+        for (name, value) in map {
+            match value {
+                Value::String(text) => pairs.push((name, text)),
+                _ => violations.add(format!("{at}.{}", name.escape_debug()), "must be a string"),
+            }
+        }
+        pairs
+    }
+
+    fn items(&mut self, name: &str, violations: &mut Violations) -> Vec<(String, Value)> {
+        let path = self.path(name);
+        let items = self.take(name, violations, "must be an array", |value| match value {
+            Value::Array(items) => Some(items),
+            _ => None,
+        });
+        let place = |(n, value)| (format!("{path}[{n}]"), value);
+        items.unwrap_or_default().into_iter().enumerate().map(place).collect()
+    }
+}
+
+/// The value of `result`; its violations join the others.
+pub(crate) fn merged<T>(violations: &mut Violations, result: Result<T, Violations>) -> Option<T> {
+    let found = match result {
+        Ok(value) => return Some(value),
+        Err(found) => found,
+    };
+    for violation in found.all() {
+        violations.add(violation.field.as_str(), violation.message.as_str());
+    }
+    None
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn members(value: Value) -> Members {
+        match value {
+            Value::Object(map) => Members::root(map),
+            _ => unreachable!("tests hand in objects"),
+        }
+    }
+
+    #[test]
+    fn every_member_of_a_wrong_type_is_named_by_its_path() {
+        let mut members = members(json!({
+            "from": 1, "to": "ann@example.org", "cc": ["a", 2, null], "body": [], "files": [{ "name": true }, 3],
+            "headers": { "X-A": 1 }, "size": -1, "until": "soon", "subject": null,
+        }));
+        let mut found = Violations::none();
+        members.required_text("from", &mut found);
+        members.texts("to", &mut found);
+        assert_eq!(members.texts("cc", &mut found), ["a"]);
+        assert!(members.object("body", &mut found).is_none());
+        for mut file in members.objects("files", &mut found) {
+            file.required_text("name", &mut found);
+        }
+        members.object("headers", &mut found).unwrap().into_texts(&mut found);
+        members.unsigned("size", &mut found);
+        members.time("until", &mut found);
+        members.required_text("subject", &mut found);
+        let named: Vec<_> = found.all().iter().map(|violation| violation.field.as_str()).collect();
+        let expected = [
+            "from",
+            "to",
+            "cc[1]",
+            "cc[2]",
+            "body",
+            "files[1]",
+            "files[0].name",
+            "headers.X-A",
+            "size",
+            "until",
+            "subject",
+        ];
+        assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn absent_and_null_are_the_same_and_no_violation_by_themselves() {
+        let mut members = members(json!({ "a": null }));
+        let mut found = Violations::none();
+        assert_eq!((members.text("a", &mut found), members.text("b", &mut found)), (None, None));
+        assert!(members.texts("c", &mut found).is_empty() && members.objects("d", &mut found).is_empty());
+        assert!(found.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_object_is_read_without_panic(text in "\\{(\"[a-c]\":(1|null|true|\"x\"|\\[[0-9]?\\]|\\{\\}),?){0,4}\\}|[ -~]{0,40}") {
+            if let Ok(Value::Object(map)) = serde_json::from_str(&text) {
+                let mut found = Violations::none();
+                let mut members = Members::root(map);
+                members.required_text("a", &mut found);
+                members.texts("b", &mut found);
+                members.objects("c", &mut found);
+                members.into_texts(&mut found);
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! How many requests one token, or one address without a token, may make.
+//!
+//! Two windows are counted at once, a minute and an hour; each begins with the first request that falls into it. A
+//! request that is refused is not counted, so whoever waits until the end of the full window gets the whole of the
+//! next one.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use mailapi_model::{Timestamp, TokenId};
+
+use crate::error::{ApiError, whole_seconds};
+
+/// How many requests are allowed. Zero means any number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Within one minute.
+    pub per_minute: u64,
+    /// Within one hour.
+    pub per_hour: u64,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self { per_minute: 100, per_hour: 1000 }
+    }
+}
+
+impl RequestLimits {
+    const fn windows(self) -> [LimitWindow; 2] {
+        [
+            LimitWindow { length: Duration::from_secs(60), limit: self.per_minute },
+            LimitWindow { length: Duration::from_secs(3600), limit: self.per_hour },
+        ]
+    }
+}
+
+/// One span of time and how many requests fit into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitWindow {
+    /// How long it lasts from its first request on.
+    pub length: Duration,
+    /// How many requests it holds; zero means any number.
+    pub limit: u64,
+}
+
+impl LimitWindow {
+    const fn is_full(self, used: u64) -> bool {
+        self.limit > 0 && used >= self.limit
+    }
+}
+
+/// Whose requests are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LimitKey {
+    /// Those of a token.
+    Token(TokenId),
+    /// Those of an address that shows no token.
+    Client(IpAddr),
+}
+
+impl LimitKey {
+    /// The key of a client's address. An IPv6 customer commonly has a whole /64 network, so that counts as one.
+    #[must_use]
+    pub fn of_client(address: IpAddr) -> Self {
+        const NETWORK: u128 = !0 << 64;
+        Self::Client(match address.to_canonical() {
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & NETWORK)),
+            v4 @ IpAddr::V4(_) => v4,
+        })
+    }
+}
+
+/// The use of one window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowUse {
+    /// Requests counted in it.
+    pub used: u64,
+    /// When it ends.
+    pub ends_at: Timestamp,
+}
+
+/// What became of one request at the counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Whether it was counted; not when a window was full.
+    pub counted: bool,
+    /// The windows after it, in the order of the question.
+    pub windows: [WindowUse; 2],
+}
+
+/// Counts requests. In memory for one node, somewhere shared for several.
+#[async_trait]
+pub trait LimitStore: Send + Sync {
+    /// Counts one request in both windows, or in none when one of them is full; both in one step, however many
+    /// requests of one key come at once. A store that cannot be reached decides by itself what to answer.
+    async fn take(&self, key: LimitKey, windows: [LimitWindow; 2], now: Timestamp) -> Taken;
+}
+
+/// A window that has begun.
+#[derive(Debug, Clone, Copy)]
+struct Counter {
+    began: Timestamp,
+    used: u64,
+}
+
+impl Counter {
+    /// Whether the window is over; also when the clock was set back behind its beginning.
+    fn is_over(self, length: Duration, now: Timestamp) -> bool {
+        now < self.began || now.since(self.began) >= length
+    }
+}
+
+/// Counts in the memory of this process.
+pub struct MemoryLimits {
+    shards: Vec<Mutex<Shard>>,
+    hasher: RandomState,
+}
+
+/// A part of the keys, so that requests of different keys seldom wait for each other.
+struct Shard {
+    counters: HashMap<LimitKey, [Counter; 2]>,
+    sweep_at: usize,
+}
+
+impl MemoryLimits {
+    const SHARDS: usize = 16;
+    /// Keys of one shard before those whose windows are over are first looked for.
+    const FIRST_SWEEP: usize = 1024;
+
+    /// Nothing counted yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let shard = || Mutex::new(Shard { counters: HashMap::new(), sweep_at: Self::FIRST_SWEEP });
+        Self { shards: std::iter::repeat_with(shard).take(Self::SHARDS).collect(), hasher: RandomState::new() }
+    }
+
+    fn shard(&self, key: LimitKey) -> &Mutex<Shard> {
+        let count = self.shards.len() as u64;
+        let index = usize::try_from(self.hasher.hash_one(key) % count).unwrap_or(0);
+        &self.shards[index]
+    }
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl LimitStore for MemoryLimits {
+    async fn take(&self, key: LimitKey, windows: [LimitWindow; 2], now: Timestamp) -> Taken {
+        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
+        shard.sweep(windows, now);
+        shard.take(key, windows, now)
+    }
+}
+
+impl Shard {
+    fn take(&mut self, key: LimitKey, windows: [LimitWindow; 2], now: Timestamp) -> Taken {
+        let fresh = Counter { began: now, used: 0 };
+        let counters = self.counters.entry(key).or_insert([fresh; 2]);
+        for (counter, window) in counters.iter_mut().zip(windows) {
+            if counter.is_over(window.length, now) {
+                *counter = fresh;
+            }
+        }
+        let counted = !counters.iter().zip(windows).any(|(counter, window)| window.is_full(counter.used));
+        let use_of =
+            |n: usize| WindowUse { used: counters[n].used, ends_at: counters[n].began.plus(windows[n].length) };
+        let mut windows = [use_of(0), use_of(1)];
+        if counted {
+            counters.iter_mut().for_each(|counter| counter.used += 1);
+            windows.iter_mut().for_each(|window| window.used += 1);
+        }
+        Taken { counted, windows }
+    }
+
+    /// Forgets keys whose windows are over, each time the number of keys has doubled.
+    fn sweep(&mut self, windows: [LimitWindow; 2], now: Timestamp) {
+        if self.counters.len() < self.sweep_at {
+            return;
+        }
+        let over = |counters: &[Counter; 2]| counters.iter().zip(windows).all(|(c, w)| c.is_over(w.length, now));
+        self.counters.retain(|_, counters| !over(counters));
+        self.sweep_at = (self.counters.len() * 2).max(MemoryLimits::FIRST_SWEEP);
+    }
+}
+
+/// What the answer says of the window that will be full first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RateLimit {
+    limit: u64,
+    remaining: u64,
+    reset: Duration,
+}
+
+impl RateLimit {
+    /// The window with the fewest requests left, of equals the one that ends later; none when nothing is limited.
+    fn tightest(windows: [LimitWindow; 2], taken: &Taken, now: Timestamp) -> Option<Self> {
+        let limited = windows.iter().zip(&taken.windows).filter(|(window, _)| window.limit > 0);
+        let states = limited.map(|(window, usage)| Self {
+            limit: window.limit,
+            remaining: window.limit.saturating_sub(usage.used),
+            reset: usage.ends_at.since(now),
+        });
+        states.min_by_key(|state| (state.remaining, std::cmp::Reverse(state.reset)))
+    }
+
+    fn write_to(self, headers: &mut HeaderMap) {
+        headers.insert("ratelimit-limit", HeaderValue::from(self.limit));
+        headers.insert("ratelimit-remaining", HeaderValue::from(self.remaining));
+        headers.insert("ratelimit-reset", HeaderValue::from(whole_seconds(self.reset)));
+    }
+}
+
+/// Where the extractor leaves the state of the limit for the answer, however the request ends.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RateLimitNote(Arc<OnceLock<RateLimit>>);
+
+/// Counts the request.
+///
+/// # Errors
+/// 429 when a window is full; `note` is filled in either case.
+pub(crate) async fn take(
+    store: &dyn LimitStore,
+    limits: RequestLimits,
+    key: LimitKey,
+    now: Timestamp,
+    note: Option<&RateLimitNote>,
+) -> Result<(), ApiError> {
+    let windows = limits.windows();
+    let taken = store.take(key, windows, now).await;
+    let state = RateLimit::tightest(windows, &taken, now);
+    if let (Some(note), Some(state)) = (note, state) {
+        // A request is counted once; a second state could only come from a second extractor and would be the same.
+        let _ = note.0.set(state);
+    }
+    let wait = state.map_or(Duration::ZERO, |state| state.reset);
+    if taken.counted { Ok(()) } else { Err(ApiError::rate_limited(wait)) }
+}
+
+/// Puts the state of the limit on every answer to a request that was counted.
+pub(crate) async fn headers(mut request: Request, next: Next) -> Response {
+    let note = RateLimitNote::default();
+    request.extensions_mut().insert(note.clone());
+    let mut response = next.run(request).await;
+    if let Some(state) = note.0.get() {
+        state.write_to(response.headers_mut());
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: Timestamp = Timestamp::from_seconds(1_795_600_800);
+    const ANN: LimitKey = LimitKey::Token(TokenId(1));
+
+    fn limits(per_minute: u64, per_hour: u64) -> [LimitWindow; 2] {
+        RequestLimits { per_minute, per_hour }.windows()
+    }
+
+    #[tokio::test]
+    async fn a_full_window_refuses_until_it_ends_and_what_is_refused_is_not_counted() {
+        let store = MemoryLimits::new();
+        let windows = limits(2, 3);
+        let at = |seconds| NOON.plus(Duration::from_secs(seconds));
+        for (second, counted) in
+            [(0, true), (10, true), (20, false), (59, false), (60, true), (61, false), (3600, true)]
+        {
+            assert_eq!(store.take(ANN, windows, at(second)).await.counted, counted, "second {second}");
+        }
+        let other = store.take(LimitKey::Token(TokenId(2)), windows, at(61)).await;
+        assert!(other.counted, "another token has windows of its own");
+    }
+
+    #[tokio::test]
+    async fn the_answer_tells_of_the_window_that_is_full_first() {
+        let store = MemoryLimits::new();
+        let windows = limits(100, 102);
+        let mut now = NOON;
+        let mut last = None;
+        for _ in 0..3 {
+            last = RateLimit::tightest(windows, &store.take(ANN, windows, now).await, now);
+            now = now.plus(Duration::from_secs(30));
+        }
+        // The third request is the first of a new minute: 99 left there, and as many in the hour, which ends later.
+        assert_eq!(last, Some(RateLimit { limit: 102, remaining: 99, reset: Duration::from_secs(3540) }));
+        assert_eq!(RateLimit::tightest(limits(0, 0), &store.take(ANN, limits(0, 0), now).await, now), None);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn exactly_the_limit_is_let_through_however_many_come_at_once() {
+        let store = Arc::new(MemoryLimits::new());
+        let one = |_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { store.take(ANN, limits(100, 1000), NOON).await.counted })
+        };
+        let tasks: Vec<_> = (0..500).map(one).collect();
+        let mut counted = 0;
+        for task in tasks {
+            counted += usize::from(task.await.unwrap());
+        }
+        assert_eq!(counted, 100);
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_is_set_back_does_not_lock_anybody_out() {
+        let store = MemoryLimits::new();
+        assert!(store.take(ANN, limits(1, 0), NOON).await.counted);
+        assert!(store.take(ANN, limits(1, 0), NOON.minus(Duration::from_secs(86_400))).await.counted);
+    }
+
+    #[test]
+    fn keys_whose_windows_are_over_are_forgotten() {
+        let mut shard = Shard { counters: HashMap::new(), sweep_at: 3 };
+        for n in 0..3 {
+            shard.take(LimitKey::Token(TokenId(n)), limits(1, 1), NOON);
+        }
+        let later = NOON.plus(Duration::from_secs(3600));
+        shard.take(LimitKey::Token(TokenId(9)), limits(1, 1), later);
+        shard.sweep(limits(1, 1), later);
+        assert_eq!(shard.counters.len(), 1);
+    }
+
+    #[test]
+    fn an_ipv6_network_and_a_mapped_ipv4_address_are_one_client() {
+        let key = |text: &str| LimitKey::of_client(text.parse().unwrap());
+        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+    }
+}

@@ -1,0 +1,165 @@
+//! The query of a request, with everything that is wrong said at once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use mailapi_model::{Page, Timestamp, Violations};
+
+use crate::error::ApiError;
+
+/// The parameters of a query. Those that nobody asks for are ignored.
+///
+/// Ask for each by its name, then call [`Query::check`].
+pub(crate) struct Query {
+    parameters: HashMap<String, String>,
+    violations: Violations,
+}
+
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self::parse(parts.uri.query().unwrap_or_default()))
+    }
+}
+
+impl Query {
+    fn parse(text: &str) -> Self {
+        let mut query = Self { parameters: HashMap::new(), violations: Violations::none() };
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            let before = query.parameters.insert(name.clone().into_owned(), value.into_owned());
+            if before.is_some() {
+                query.violations.add(name, "must be given once");
+            }
+        }
+        query
+    }
+
+    /// The text of a parameter.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str)
+    }
+
+    /// A parameter that is read as something more.
+    pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(&mut self, name: &str) -> Option<T> {
+        let parsed = self.text(name)?.parse();
+        self.violations.check(name, parsed)
+    }
+
+    /// A parameter that has to be there and is read as something more.
+    pub(crate) fn required<T: FromStr<Err: fmt::Display>>(&mut self, name: &str) -> Option<T> {
+        if self.text(name).is_none() {
+            self.violations.add(name, "is required");
+        }
+        self.parsed(name)
+    }
+
+    /// A moment: a date-time with any offset, or a date.
+    pub(crate) fn time(&mut self, name: &str) -> Option<Timestamp> {
+        // In a query, `+` stands for a space, and the `+` of an offset is seldom escaped.
+        let parsed = Timestamp::parse_date_or_time(&self.text(name)?.replace(' ', "+"));
+        self.violations.check(name, parsed)
+    }
+
+    /// A whole number from 0 on.
+    pub(crate) fn number<T: TryFrom<u64>>(&mut self, name: &str) -> Option<T> {
+        let number = self.text(name).map(digits)?;
+        let number = number.and_then(|number| T::try_from(number).ok());
+        if number.is_none() {
+            self.violations.add(name, "must be a whole number, 0 or more");
+        }
+        number
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&mut self, name: &str) -> Option<bool> {
+        let parsed = self.text(name)?.parse();
+        self.violations.check(name, parsed.map_err(|_| "must be true or false"))
+    }
+
+    /// `limit` and `offset`.
+    pub(crate) fn page(&mut self) -> Page {
+        let limit = match self.text("limit").map(digits) {
+            None => Page::DEFAULT_LIMIT,
+            Some(Some(limit)) if limit > 0 => u32::try_from(limit).unwrap_or(Page::MAX_LIMIT),
+            Some(_) => {
+                self.violations.add("limit", "must be a whole number, 1 or more");
+                Page::DEFAULT_LIMIT
+            }
+        };
+        let offset = self.number("offset").unwrap_or(0);
+        Page::new(limit, offset)
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// 422 with every parameter that breaks a rule.
+    pub(crate) fn check(self) -> Result<(), ApiError> {
+        if self.violations.is_empty() { Ok(()) } else { Err(self.violations.into()) }
+    }
+}
+
+/// A number of digits alone. One beyond the largest integer that every JSON reader knows is as good as that one.
+fn digits(text: &str) -> Option<u64> {
+    const LARGEST: u64 = (1 << 53) - 1;
+    let only_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    only_digits.then(|| text.parse().unwrap_or(LARGEST).min(LARGEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refused(text: &str) -> Vec<String> {
+        let mut query = Query::parse(text);
+        query.page();
+        query.time("since");
+        query.number::<u32>("index");
+        query.violations.all().iter().map(|violation| violation.field.clone()).collect()
+    }
+
+    #[test]
+    fn what_is_no_number_and_no_date_is_refused() {
+        for text in ["limit=0", "limit=-1", "limit=ten", "limit=", "limit=1.5", "limit=%2B5", "limit=0x10"] {
+            assert_eq!(refused(text), ["limit"], "{text}");
+        }
+        assert_eq!(refused("offset=-1&limit=x&since=soon&index=4294967296"), ["limit", "offset", "since", "index"]);
+        assert_eq!(refused("limit=5&limit=6"), ["limit"]);
+    }
+
+    #[test]
+    fn a_limit_beyond_the_maximum_is_cut_down_to_it() {
+        for (text, limit, offset) in [
+            ("", 50, 0),
+            ("limit=200&offset=7", 200, 7),
+            ("limit=201", 200, 0),
+            ("limit=99999999999999999999999", 200, 0),
+            ("offset=99999999999999999999999", 50, (1 << 53) - 1),
+        ] {
+            let mut query = Query::parse(text);
+            let page = query.page();
+            assert_eq!((page.limit(), page.offset()), (limit, offset), "{text}");
+            assert!(query.check().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_plus_of_an_offset_may_come_unescaped() {
+        let time = |text| Query::parse(text).time("since").map(|time| time.to_string());
+        assert_eq!(time("since=2026-11-20T12:00:00+02:00"), time("since=2026-11-20T10:00:00Z"));
+        assert!(time("since=2026-11-20").is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_is_read_without_panic(text in "[ -~]{0,80}|(limit|offset|since|index)=[0-9a-z+%-]{0,30}") {
+            refused(&text);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! All routes, and what every request passes on its way to one.
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::state::HttpState;
+use crate::{discard, docs, guard, health, limits, openapi, request_id, routes};
+
+/// Where the contract's paths begin.
+const BASE: &str = "/api/v1";
+
+/// Every route with its part of the document.
+pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
+    let api = OpenApiRouter::new()
+        .merge(routes::mail::routes())
+        .merge(routes::mailbox::routes())
+        .merge(routes::domains::routes())
+        .merge(routes::users::routes())
+        .merge(routes::tokens::routes());
+    OpenApiRouter::with_openapi(openapi::frame()).nest(BASE, api).merge(health::routes()).merge(docs::routes())
+}
+
+/// The whole HTTP side.
+///
+/// A request passes, from the outside in: its name and its line in the log, the headers of every answer, the state of
+/// the rate limit, what is left of its body, and the catcher of panics. Who asks and whether they may is each
+/// handler's own affair, by its signature.
+pub fn router(state: HttpState) -> Router {
+    let (routes, _) = documented_routes().split_for_parts();
+    routes
+        .fallback(guard::unknown_path)
+        .method_not_allowed_fallback(guard::unknown_method)
+        .layer(CatchPanicLayer::custom(guard::panicked))
+        .layer(from_fn_with_state(state.clone(), discard::unread_body))
+        .layer(from_fn(limits::headers))
+        .layer(from_fn(guard::headers))
+        .layer(from_fn_with_state(state.clone(), request_id::name))
+        .with_state(state)
+}

@@ -1,0 +1,61 @@
+//! `POST /domains`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use mailapi_model::{DomainName, Violations};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::DomainRecord;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::json::{JsonBody, Members};
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+/// A domain to be added.
+#[derive(ToSchema)]
+#[schema(example = json!({ "domain": "example.org", "description": "Our own" }))]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+pub(crate) struct CreateDomain {
+    /// Its name; international ones in either form.
+    domain: String,
+    /// What to remember about it: one line of at most 200 characters.
+    description: Option<String>,
+}
+
+/// The domain that was added.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DomainCreated {
+    /// Always true.
+    success: bool,
+    /// The domain.
+    domain: DomainRecord,
+}
+
+documented_errors!(Errors, documented_with_body, [AccessDenied, DomainExists]);
+
+/// Add a domain
+///
+/// For admins. The domain is active at once and gets a DKIM key.
+#[utoipa::path(post, path = "/domains", tag = "domains", operation_id = "create_domain", request_body = CreateDomain,
+    responses((status = 201, description = "The domain was added.", body = DomainCreated), Errors))]
+pub(crate) async fn create(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    body: JsonBody,
+) -> Result<(StatusCode, Json<DomainCreated>), ApiError> {
+    let (name, description) = read(body.members)?;
+    let service = state.service().clone();
+    let domain = to_the_end(async move { service.create_domain(&caller, name, description).await }).await??;
+    Ok((StatusCode::CREATED, Json(DomainCreated { success: true, domain: domain.into() })))
+}
+
+fn read(mut members: Members) -> Result<(DomainName, Option<String>), Violations> {
+    let mut violations = Violations::none();
+    let name = members.required_parsed("domain", &mut violations);
+    let description = members.one_line("description", &mut violations);
+    let name = violations.or(name)?;
+    Ok((name, description))
+}

@@ -1,0 +1,52 @@
+//! `GET /domains`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::DomainRecord;
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::query::Query;
+use crate::shape::PageParameters;
+use crate::state::HttpState;
+
+/// A page of domains.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DomainsListed {
+    /// Always true.
+    success: bool,
+    /// Domains of the whole list.
+    total: u64,
+    /// The limit of this page.
+    limit: u32,
+    /// How many domains come before this page.
+    offset: u64,
+    /// The domains, newest first.
+    domains: Vec<DomainRecord>,
+}
+
+documented_errors!(Errors, documented, [ValidationError]);
+
+/// List domains
+///
+/// Newest first. An admin sees all; others see those on which they have `manage_domains`.
+#[utoipa::path(get, path = "/domains", tag = "domains", operation_id = "list_domains", params(PageParameters),
+    responses((status = 200, description = "A page of domains.", body = DomainsListed), Errors))]
+pub(crate) async fn list(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    mut query: Query,
+) -> Result<Json<DomainsListed>, ApiError> {
+    let page = query.page();
+    query.check()?;
+    let listed = state.service().list_domains(&caller, page).await?;
+    Ok(Json(DomainsListed {
+        success: true,
+        total: listed.total,
+        limit: page.limit(),
+        offset: page.offset(),
+        domains: listed.items.into_iter().map(Into::into).collect(),
+    }))
+}

@@ -1,0 +1,50 @@
+//! `GET /mail/inbox`.
+
+use axum::Json;
+use axum::extract::State;
+use mailapi_model::Violations;
+use mailapi_service::mail::ListInboxError;
+
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::query::Query;
+use crate::routes::mailbox::{MessagesListed, folder_in};
+use crate::shape::PageParameters;
+use crate::state::HttpState;
+
+documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFolder, ValidationError, ImapError,]);
+
+/// List the inbox
+///
+/// The caller's own INBOX, in the shape of `/mailbox/{email}/messages`. An admin token has no mailbox of its own and
+/// names one.
+#[utoipa::path(get, path = "/mail/inbox", tag = "mail", operation_id = "list_inbox",
+    params(
+        ("mailbox" = Option<String>, Query, description = "The mailbox; absent means the caller's own.",
+            example = "ann@example.org"),
+        ("folder" = Option<String>, Query, description = "The folder; absent means INBOX."),
+        PageParameters,
+    ),
+    responses((status = 200, description = "A page of messages.", body = MessagesListed), Errors))]
+pub(crate) async fn list_inbox(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    mut query: Query,
+) -> Result<Json<MessagesListed>, ApiError> {
+    let mailbox = query.parsed("mailbox");
+    let page = query.page();
+    let folder = folder_in(&query);
+    query.check()?;
+    let folder = folder?;
+    let (mailbox, listed) = state.service().list_inbox(&caller, mailbox, &folder, page).await?;
+    Ok(Json(MessagesListed::new(&mailbox, &folder, page, listed)))
+}
+
+impl From<ListInboxError> for ApiError {
+    fn from(error: ListInboxError) -> Self {
+        match error {
+            ListInboxError::NoMailbox => Violations::of("mailbox", error.to_string()).into(),
+            ListInboxError::Read(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `GET /mail/sent`.
+
+use axum::Json;
+use axum::extract::State;
+use mailapi_model::SentMessage;
+use mailapi_service::mail::{ListSentError, SentQuery};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::query::Query;
+use crate::shape::{Moment, PageParameters};
+use crate::state::HttpState;
+
+/// A page of sent messages.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SentListed {
+    /// Always true.
+    success: bool,
+    /// Messages of the whole list.
+    total: u64,
+    /// The limit of this page.
+    limit: u32,
+    /// How many messages come before this page.
+    offset: u64,
+    /// The messages, newest first.
+    messages: Vec<SentItem>,
+}
+
+/// A sent message in a list.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SentMessage, example = json!({
+    "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "from": "ann@example.org", "to": ["bob@example.org"],
+    "subject": "The minutes", "status": "sent", "created_at": "2026-11-20T10:15:30.123Z",
+    "submitted_at": "2026-11-20T10:15:30.140Z"
+}))]
+struct SentItem {
+    /// The message's identifier.
+    message_id: String,
+    /// The author's address.
+    from: String,
+    /// The To recipients' addresses.
+    to: Vec<String>,
+    /// The subject.
+    subject: String,
+    /// `pending`, `submitted`, `sent`, `partial`, `bounced` or `failed`.
+    status: &'static str,
+    /// When the message was stored.
+    created_at: Moment,
+    /// When the mail server took it; null when it has not.
+    submitted_at: Option<Moment>,
+}
+
+impl From<SentMessage> for SentItem {
+    fn from(message: SentMessage) -> Self {
+        Self {
+            message_id: message.message_id.to_string(),
+            from: message.from.shown().to_owned(),
+            to: message.to.iter().map(|address| address.shown().to_owned()).collect(),
+            subject: message.subject,
+            status: message.status.as_str(),
+            created_at: message.created_at.into(),
+            submitted_at: message.submitted_at.map(Moment),
+        }
+    }
+}
+
+documented_errors!(Errors, documented, [ValidationError]);
+
+/// List sent messages
+///
+/// Messages that were sent through this interface, newest first. An admin sees all; others see what their mailbox
+/// sent.
+#[utoipa::path(get, path = "/mail/sent", tag = "mail", operation_id = "list_sent",
+    params(
+        ("status" = Option<String>, Query, description = "Only messages in this state.", example = "bounced"),
+        ("from" = Option<String>, Query, description = "Only messages from this address."),
+        ("recipient" = Option<String>, Query, description = "Only messages with this address in to, cc or bcc."),
+        ("start_date" = Option<String>, Query, description = "Only messages stored at this time or later.",
+            example = "2026-11-20"),
+        ("end_date" = Option<String>, Query, description = "Only messages stored before this time."),
+        PageParameters,
+    ),
+    responses((status = 200, description = "A page of messages.", body = SentListed), Errors))]
+pub(crate) async fn list_sent(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    mut query: Query,
+) -> Result<Json<SentListed>, ApiError> {
+    let wanted = SentQuery {
+        status: query.parsed("status"),
+        from: query.parsed("from"),
+        recipient: query.parsed("recipient"),
+        start: query.time("start_date"),
+        end: query.time("end_date"),
+    };
+    let page = query.page();
+    query.check()?;
+    let listed = state.service().list_sent(&caller, wanted, page).await?;
+    Ok(Json(SentListed {
+        success: true,
+        total: listed.total,
+        limit: page.limit(),
+        offset: page.offset(),
+        messages: listed.items.into_iter().map(Into::into).collect(),
+    }))
+}
+
+impl From<ListSentError> for ApiError {
+    fn from(error: ListSentError) -> Self {
+        match error {
+            ListSentError::Unavailable(error) => error.into(),
+        }
+    }
+}

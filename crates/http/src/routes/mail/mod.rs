@@ -1,0 +1,24 @@
+//! Sending, and what became of it.
+
+mod delivery_log;
+mod list_inbox;
+mod list_sent;
+mod send;
+mod status;
+mod sync_delivery_log;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::state::HttpState;
+
+/// Every operation of this area.
+pub(crate) fn routes() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new()
+        .routes(routes!(send::send))
+        .routes(routes!(list_sent::list_sent))
+        .routes(routes!(list_inbox::list_inbox))
+        .routes(routes!(delivery_log::delivery_log))
+        .routes(routes!(sync_delivery_log::sync_delivery_log))
+        .routes(routes!(status::status))
+}

@@ -1,0 +1,228 @@
+//! `POST /mail/send`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageStatus, Violations};
+use mailapi_service::mail::{IdempotencyKey, SendError, SendRequest, Submitted};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::caller::Caller;
+use crate::error::{ApiError, ErrorCode, documented_errors};
+use crate::json::{JsonBody, Members, offload};
+use crate::state::HttpState;
+
+/// A message to be sent.
+#[derive(ToSchema)]
+#[schema(as = SendRequest, example = json!({
+    "from": "Ann Lee <ann@example.org>", "to": ["bob@example.org"], "cc": ["Eve <eve@example.com>"],
+    "subject": "The minutes", "body": { "text": "See attached.", "html": "<p>See attached.</p>" },
+    "reply_to": "office@example.org", "headers": { "X-Campaign": "minutes" },
+    "attachments": [{ "filename": "minutes.txt", "content": "SGVsbG8h", "content_type": "text/plain" }]
+}))]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+pub(crate) struct SendBody {
+    /// The author, `user@host` or `Name <user@host>`. The domain has to be allowed to send, and the token to send as
+    /// this address.
+    from: String,
+    /// Recipients: at least one. Together with `cc` and `bcc` at most 1,000 by default.
+    to: Vec<String>,
+    /// More recipients.
+    cc: Option<Vec<String>>,
+    /// Recipients that the others do not see.
+    bcc: Option<Vec<String>>,
+    /// The subject; absent means empty.
+    subject: Option<String>,
+    /// What the message says.
+    body: MessageBody,
+    /// Where answers go.
+    reply_to: Option<String>,
+    /// Headers to add. Those that make the message's structure, such as `From` or `Content-Type`, cannot be set.
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    headers: Option<Vec<(String, String)>>,
+    /// Files to send along.
+    attachments: Option<Vec<Attachment>>,
+}
+
+/// What a message says: as text, as HTML, or both.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+struct MessageBody {
+    /// As plain text.
+    text: Option<String>,
+    /// As HTML.
+    html: Option<String>,
+}
+
+/// A file to send along.
+#[derive(ToSchema)]
+#[schema(as = SendAttachment)]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+struct Attachment {
+    /// Its name.
+    filename: String,
+    /// Its octets in base64; line breaks do no harm.
+    content: String,
+    /// Its media type; absent means `application/octet-stream`.
+    content_type: Option<String>,
+    /// Shows it inside the HTML body, where a `cid:` link names it.
+    content_id: Option<String>,
+}
+
+/// The mail server has the message.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SendResponse, example = json!({
+    "success": true, "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "status": "submitted",
+    "queue_id": "4CqFzY3Wz1z9rxR", "recipient_count": 2
+}))]
+pub(crate) struct Sent {
+    /// Always true.
+    success: bool,
+    /// The identifier under which `/mail/{message_id}/status` tells what becomes of it.
+    message_id: String,
+    /// Always `submitted`.
+    status: &'static str,
+    /// The mail server's name of it.
+    queue_id: String,
+    /// How many recipients the request listed in to, cc and bcc together.
+    recipient_count: u64,
+}
+
+impl From<Submitted> for Sent {
+    fn from(submitted: Submitted) -> Self {
+        Self {
+            success: true,
+            message_id: submitted.message_id.to_string(),
+            status: MessageStatus::Submitted.as_str(),
+            queue_id: submitted.queue_id.0,
+            recipient_count: submitted.recipient_count,
+        }
+    }
+}
+
+documented_errors!(
+    Errors,
+    documented_with_body,
+    [DomainNotAllowed, SenderNotAuthorized, IdempotencyConflict, SendFailed,]
+);
+
+/// Send a message
+///
+/// 202 means that the mail server has taken the message over. What becomes of it afterwards, recipient by recipient,
+/// `/mail/{message_id}/status` tells.
+#[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send", request_body = SendBody,
+    params(("Idempotency-Key" = Option<String>, Header,
+        description = "Any text of 1 to 255 printable ASCII characters. A repetition with the same key and the same \
+                       body within 24 hours gets the first answer and sends nothing.")),
+    responses((status = 202, description = "The mail server has the message.", body = Sent), Errors))]
+pub(crate) async fn send(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    headers: HeaderMap,
+    body: JsonBody,
+) -> Result<(StatusCode, Json<Sent>), ApiError> {
+    let limits = state.service().settings().draft;
+    let request = offload(body.octets.len(), &state, move || read(&headers, body, &limits)).await??;
+    let submitted = state.service().send(&caller, request).await?;
+    Ok((StatusCode::ACCEPTED, Json(submitted.into())))
+}
+
+fn read(headers: &HeaderMap, body: JsonBody, limits: &DraftLimits) -> Result<SendRequest, Violations> {
+    let mut violations = Violations::none();
+    let idempotency = headers.get("idempotency-key").and_then(|key| {
+        // Octets beyond ASCII break the key's rule, which is the one to say so.
+        violations.check("Idempotency-Key", IdempotencyKey::new(key.to_str().unwrap_or_default(), &body.octets))
+    });
+    let fields = draft_fields(body.members, &mut violations);
+    violations.or(Some(()))?;
+    Ok(SendRequest { draft: Draft::parse(fields, limits)?, idempotency })
+}
+
+fn draft_fields(mut members: Members, violations: &mut Violations) -> DraftFields {
+    members.require("to", violations);
+    members.require("body", violations);
+    let (text, html) = match members.object("body", violations) {
+        Some(mut body) => (body.text("text", violations), body.text("html", violations)),
+        None => (None, None),
+    };
+    DraftFields {
+        from: members.required_text("from", violations).unwrap_or_default(),
+        to: members.texts("to", violations),
+        cc: members.texts("cc", violations),
+        bcc: members.texts("bcc", violations),
+        subject: members.text("subject", violations),
+        text,
+        html,
+        reply_to: members.text("reply_to", violations),
+        headers: members.object("headers", violations).map(|it| it.into_texts(violations)).unwrap_or_default(),
+        attachments: attachments(members.objects("attachments", violations), violations),
+    }
+}
+
+fn attachments(files: Vec<Members>, violations: &mut Violations) -> Vec<AttachmentFields> {
+    let read = |mut file: Members| AttachmentFields {
+        filename: file.required_text("filename", violations).unwrap_or_default(),
+        content: file.required_text("content", violations).and_then(decoded),
+        content_type: file.text("content_type", violations),
+        content_id: file.text("content_id", violations),
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// The octets behind base64 (RFC 4648 section 4), with line breaks or without, padded or not.
+fn decoded(text: String) -> Option<Vec<u8>> {
+    const CONFIG: GeneralPurposeConfig =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    const ENGINE: GeneralPurpose = GeneralPurpose::new(&STANDARD, CONFIG);
+    let mut octets = text.into_bytes();
+    octets.retain(|octet| !octet.is_ascii_whitespace());
+    ENGINE.decode(octets).ok()
+}
+
+impl From<SendError> for ApiError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::SenderNotAuthorized => ErrorCode::SenderNotAuthorized.into(),
+            SendError::DomainNotAllowed => ErrorCode::DomainNotAllowed.into(),
+            SendError::TooLarge { limit } => {
+                Self::new(ErrorCode::PayloadTooLarge, format!("The message has more than {limit} octets."))
+            }
+            SendError::IdempotencyConflict => ErrorCode::IdempotencyConflict.into(),
+            SendError::IdempotencyInFlight => Self::new(
+                ErrorCode::IdempotencyConflict,
+                "The first request with this Idempotency-Key has not been answered yet.",
+            ),
+            SendError::Failed { message_id, reason } => {
+                let message = format!("The mail server did not take the message {message_id}: {reason}");
+                Self::new(ErrorCode::SendFailed, message)
+            }
+            SendError::OutcomeUnknown { message_id } => {
+                let message =
+                    format!("The mail server has not confirmed the message {message_id}; its status will tell.");
+                Self::new(ErrorCode::SendFailed, message)
+            }
+            SendError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_base64_is_refused_and_line_breaks_are_not() {
+        for text in ["SGVsbG8h!", "SGVs*", "=", "S", "SGVsbG8h==x"] {
+            assert_eq!(decoded(text.to_owned()), None, "{text}");
+        }
+        for text in ["SGVsbG8h", "SGVs\r\nbG8h\r\n", "SGVs bG8h"] {
+            assert_eq!(decoded(text.to_owned()).as_deref(), Some(&b"Hello!"[..]), "{text}");
+        }
+        assert_eq!(decoded("SGVsbG8".to_owned()), decoded("SGVsbG8=".to_owned()));
+        assert_eq!(decoded(String::new()).as_deref(), Some(&b""[..]));
+    }
+}

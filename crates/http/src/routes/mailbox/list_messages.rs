@@ -1,0 +1,155 @@
+//! `GET /mailbox/{email}/messages`, and the same with the folder in the path.
+
+use axum::Json;
+use axum::extract::State;
+use mailapi_model::{EmailAddress, FolderName, Listed, Page};
+use mailapi_service::mailbox::MessageSummary;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::shape::{Named, named};
+use super::{folder_in, folder_in_path, mailbox_in};
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::path::PathParameters;
+use crate::query::Query;
+use crate::shape::{Moment, PageParameters};
+use crate::state::HttpState;
+
+/// A page of a folder.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MessagesListed {
+    /// Always true.
+    success: bool,
+    /// The mailbox.
+    mailbox: String,
+    /// The folder.
+    folder: String,
+    /// Messages of the whole folder.
+    total: u64,
+    /// The limit of this page.
+    limit: u32,
+    /// How many messages come before this page.
+    offset: u64,
+    /// The messages, newest first.
+    messages: Vec<MessageEntry>,
+}
+
+impl MessagesListed {
+    pub(crate) fn new(mailbox: &EmailAddress, folder: &FolderName, page: Page, listed: Listed<MessageSummary>) -> Self {
+        Self {
+            success: true,
+            mailbox: mailbox.shown().to_owned(),
+            folder: folder.as_str().to_owned(),
+            total: listed.total,
+            limit: page.limit(),
+            offset: page.offset(),
+            messages: listed.items.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// A message in a folder.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageSummary, example = json!({
+    "uid": 17, "message_id": "<67e55044-10b1-426f-9247-bb680e5fe0c8@example.org>",
+    "from": { "name": "Ann Lee", "email": "ann@example.org" }, "to": [{ "name": "", "email": "bob@example.org" }],
+    "subject": "The minutes", "date": "2026-11-20T10:15:30.000Z", "size": 1834, "flags": ["\\Seen"],
+    "has_attachments": true
+}))]
+struct MessageEntry {
+    /// Its number in the folder.
+    uid: u32,
+    /// Its Message-ID header in angle brackets; empty when it has none.
+    message_id: String,
+    /// The author.
+    from: Named,
+    /// The To recipients.
+    to: Vec<Named>,
+    /// The subject.
+    subject: String,
+    /// Its Date header; when that is missing or unreadable, the time of its arrival.
+    date: Moment,
+    /// How many octets it has.
+    size: u64,
+    /// IMAP flags, such as `\Seen`.
+    flags: Vec<String>,
+    /// Whether it has attachments.
+    has_attachments: bool,
+}
+
+impl From<MessageSummary> for MessageEntry {
+    fn from(message: MessageSummary) -> Self {
+        Self {
+            uid: message.uid,
+            message_id: message.message_id,
+            from: message.from.into(),
+            to: named(message.to),
+            subject: message.subject,
+            date: message.date.into(),
+            size: message.size,
+            flags: message.flags,
+            has_attachments: message.has_attachments,
+        }
+    }
+}
+
+documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFolder, ValidationError, ImapError,]);
+
+/// List messages
+///
+/// One page of a folder, newest first. For the mailbox's own token, callers with `view_mailbox` on its domain, and
+/// admins.
+#[utoipa::path(get, path = "/mailbox/{email}/messages", tag = "mailbox", operation_id = "list_messages",
+    params(
+        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
+        PageParameters,
+    ),
+    responses((status = 200, description = "A page of the folder.", body = MessagesListed), Errors))]
+pub(crate) async fn list_messages(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    path: PathParameters,
+    query: Query,
+) -> Result<Json<MessagesListed>, ApiError> {
+    let mailbox = mailbox_in(&path, &caller)?;
+    let folder = folder_in(&query);
+    list(&state, &caller, mailbox, folder, query).await
+}
+
+/// List messages of a folder
+///
+/// As `/mailbox/{email}/messages`, with the folder in the path; a `/` in its name is written `%2F`.
+#[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages", tag = "mailbox",
+    operation_id = "list_folder_messages",
+    params(
+        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("folder" = String, Path, description = "The folder.", example = "INBOX"),
+        PageParameters,
+    ),
+    responses((status = 200, description = "A page of the folder.", body = MessagesListed), Errors))]
+pub(crate) async fn list_folder_messages(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    path: PathParameters,
+    query: Query,
+) -> Result<Json<MessagesListed>, ApiError> {
+    let mailbox = mailbox_in(&path, &caller)?;
+    let folder = folder_in_path(&path);
+    list(&state, &caller, mailbox, folder, query).await
+}
+
+async fn list(
+    state: &HttpState,
+    caller: &mailapi_service::Caller,
+    mailbox: EmailAddress,
+    folder: Result<FolderName, ApiError>,
+    mut query: Query,
+) -> Result<Json<MessagesListed>, ApiError> {
+    let page = query.page();
+    query.check()?;
+    let folder = folder?;
+    let listed = state.service().list_messages(caller, &mailbox, &folder, page).await?;
+    Ok(Json(MessagesListed::new(&mailbox, &folder, page, listed)))
+}

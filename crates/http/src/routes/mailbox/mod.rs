@@ -1,0 +1,87 @@
+//! Reading mailboxes. Most operations have two paths: one names the folder in the query, the other in the path.
+
+mod download_attachment;
+mod download_raw;
+mod list_attachments;
+mod list_folders;
+mod list_messages;
+mod read_message;
+mod search;
+mod shape;
+
+use mailapi_model::{EmailAddress, FolderName};
+use mailapi_service::Caller;
+use mailapi_service::mailbox::{MailboxError, ReadError};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(crate) use list_messages::MessagesListed;
+
+use crate::error::{ApiError, ErrorCode};
+use crate::path::PathParameters;
+use crate::query::Query;
+use crate::state::HttpState;
+
+/// Every operation of this area.
+pub(crate) fn routes() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_folders::list_folders))
+        .routes(routes!(list_messages::list_messages))
+        .routes(routes!(list_messages::list_folder_messages))
+        .routes(routes!(read_message::read_message))
+        .routes(routes!(read_message::read_folder_message))
+        .routes(routes!(list_attachments::list_attachments))
+        .routes(routes!(download_attachment::download_attachment))
+        .routes(routes!(download_attachment::download_attachment_named))
+        .routes(routes!(download_raw::download_raw))
+        .routes(routes!(search::search))
+}
+
+/// The mailbox in the path, if the caller may read it. What is no address has no mailbox; only an admin is told so.
+///
+/// The operation asks for the right again; asking here keeps whoever lacks it from learning what else is wrong.
+fn mailbox_in(path: &PathParameters, caller: &Caller) -> Result<EmailAddress, ApiError> {
+    let Some(mailbox) = path.parsed("email") else {
+        return Err(caller.grants.admin().map_or_else(Into::into, |_| ErrorCode::MailboxNotFound.into()));
+    };
+    caller.grants.may_read(&mailbox)?;
+    Ok(mailbox)
+}
+
+/// The folder in the query, INBOX when there is none. A name that no folder can have is one that does not exist.
+pub(crate) fn folder_in(query: &Query) -> Result<FolderName, ApiError> {
+    query.text("folder").map_or_else(|| Ok(FolderName::inbox()), folder)
+}
+
+/// The folder in the path.
+fn folder_in_path(path: &PathParameters) -> Result<FolderName, ApiError> {
+    folder(path.text("folder"))
+}
+
+fn folder(name: &str) -> Result<FolderName, ApiError> {
+    name.parse().map_err(|_| ErrorCode::InvalidFolder.into())
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Denied(denied) => denied.into(),
+            ReadError::Mailbox(error) => error.into(),
+        }
+    }
+}
+
+impl From<MailboxError> for ApiError {
+    fn from(error: MailboxError) -> Self {
+        match error {
+            MailboxError::NoSuchMailbox => ErrorCode::MailboxNotFound.into(),
+            MailboxError::NoSuchFolder => ErrorCode::InvalidFolder.into(),
+            MailboxError::NoSuchMessage => ErrorCode::MessageNotFound.into(),
+            MailboxError::NoSuchAttachment => ErrorCode::AttachmentNotFound.into(),
+            MailboxError::Unavailable(cause) => {
+                tracing::error!(error = cause, "the mailbox server is not available");
+                ErrorCode::ImapError.into()
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! One file for each operation, in the folders of the contract's areas.
+
+pub(crate) mod domains;
+pub(crate) mod mail;
+pub(crate) mod mailbox;
+pub(crate) mod tokens;
+pub(crate) mod users;
+
+/// Runs `work` to its end, also when the client goes away in the middle: what several parties are told of one after
+/// the other is not left half told.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, crate::error::ApiError> {
+    use tracing::Instrument;
+    tokio::spawn(work.in_current_span()).await.map_err(crate::error::ApiError::internal)
+}

@@ -1,0 +1,40 @@
+//! `GET /tokens/{id}`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{TokenInfo, token_in};
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::path::PathParameters;
+use crate::state::HttpState;
+
+/// One token.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TokenFound {
+    /// Always true.
+    success: bool,
+    /// The token.
+    #[serde(flatten)]
+    info: TokenInfo,
+}
+
+documented_errors!(Errors, documented, [AccessDenied, TokenNotFound]);
+
+/// Get a token
+///
+/// An admin sees every token; others see those of their own mailbox. The value is never shown.
+#[utoipa::path(get, path = "/tokens/{id}", tag = "tokens", operation_id = "get_token",
+    params(("id" = i64, Path, description = "The token's number.", example = 7)),
+    responses((status = 200, description = "The token.", body = TokenFound), Errors))]
+pub(crate) async fn get(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    path: PathParameters,
+) -> Result<Json<TokenFound>, ApiError> {
+    let id = token_in(&path, &caller)?;
+    let info = state.service().get_token(&caller, id).await?.into();
+    Ok(Json(TokenFound { success: true, info }))
+}

@@ -1,0 +1,52 @@
+//! `GET /tokens`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::TokenInfo;
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::query::Query;
+use crate::shape::PageParameters;
+use crate::state::HttpState;
+
+/// A page of tokens.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TokensListed {
+    /// Always true.
+    success: bool,
+    /// Tokens of the whole list.
+    total: u64,
+    /// The limit of this page.
+    limit: u32,
+    /// How many tokens come before this page.
+    offset: u64,
+    /// The tokens, newest first.
+    tokens: Vec<TokenInfo>,
+}
+
+documented_errors!(Errors, documented, [ValidationError]);
+
+/// List tokens
+///
+/// Newest first, revoked ones included. An admin sees all; others see those of their own mailbox. No value is shown.
+#[utoipa::path(get, path = "/tokens", tag = "tokens", operation_id = "list_tokens", params(PageParameters),
+    responses((status = 200, description = "A page of tokens.", body = TokensListed), Errors))]
+pub(crate) async fn list(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    mut query: Query,
+) -> Result<Json<TokensListed>, ApiError> {
+    let page = query.page();
+    query.check()?;
+    let listed = state.service().list_tokens(&caller, page).await?;
+    Ok(Json(TokensListed {
+        success: true,
+        total: listed.total,
+        limit: page.limit(),
+        offset: page.offset(),
+        tokens: listed.items.into_iter().map(Into::into).collect(),
+    }))
+}

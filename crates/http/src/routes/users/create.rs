@@ -1,0 +1,71 @@
+//! `POST /users`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use mailapi_model::{PasswordRule, Violations};
+use mailapi_service::users::CreateUser;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::UserRecord;
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::json::{JsonBody, Members, merged};
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+/// A user to be added.
+#[derive(ToSchema)]
+#[schema(as = CreateUser, example = json!({
+    "email": "ann@example.org", "password": "correct horse battery staple", "name": "Ann Lee"
+}))]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+pub(crate) struct CreateUserBody {
+    /// The address. Its domain has to exist.
+    email: String,
+    /// The password: at least 8 characters.
+    password: String,
+    /// What the user is called: one line of at most 200 characters.
+    name: Option<String>,
+    /// How many octets of mail the mailbox may hold; absent means any number.
+    quota_bytes: Option<u64>,
+}
+
+/// The user that was added.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct UserCreated {
+    /// Always true.
+    success: bool,
+    /// The user.
+    user: UserRecord,
+}
+
+documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound, UserExists]);
+
+/// Add a user
+///
+/// For admins and for callers with `manage_users` on the domain. The user gets an empty mailbox.
+#[utoipa::path(post, path = "/users", tag = "users", operation_id = "create_user", request_body = CreateUserBody,
+    responses((status = 201, description = "The user was added.", body = UserCreated), Errors))]
+pub(crate) async fn create(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    body: JsonBody,
+) -> Result<(StatusCode, Json<UserCreated>), ApiError> {
+    let new = read(body.members)?;
+    let service = state.service().clone();
+    let user = to_the_end(async move { service.create_user(&caller, new).await }).await??;
+    Ok((StatusCode::CREATED, Json(UserCreated { success: true, user: user.into() })))
+}
+
+fn read(mut members: Members) -> Result<CreateUser, Violations> {
+    let mut violations = Violations::none();
+    let email = members.required_parsed("email", &mut violations);
+    let password = members.required_text("password", &mut violations);
+    let password = password.and_then(|text| merged(&mut violations, PasswordRule::parse("password", text)));
+    let name = members.one_line("name", &mut violations).unwrap_or_default();
+    let quota_bytes = members.unsigned("quota_bytes", &mut violations);
+    let (email, password) = violations.or(email.zip(password))?;
+    Ok(CreateUser { email, password, name, quota_bytes })
+}

@@ -1,0 +1,21 @@
+//! `GET /users/me`.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::get::UserFound;
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::state::HttpState;
+
+documented_errors!(Errors, documented, [UserNotFound]);
+
+/// Get the current user
+///
+/// The user whose token the request shows. An admin's API token belongs to no user (`USER_NOT_FOUND`).
+#[utoipa::path(get, path = "/users/me", tag = "users", operation_id = "current_user",
+    responses((status = 200, description = "The user.", body = UserFound), Errors))]
+pub(crate) async fn me(State(state): State<HttpState>, Caller(caller): Caller) -> Result<Json<UserFound>, ApiError> {
+    let user = state.service().current_user(&caller).await?;
+    Ok(Json(UserFound { success: true, user: user.into() }))
+}

@@ -1,0 +1,105 @@
+//! From a listener to answered requests.
+//!
+//! HTTP/1.1 only: HTTP/2 without TLS is spoken by next to no client, and behind a proxy that ends TLS it is the
+//! proxy's affair. So every connection has one way to dawdle, and a time-out for it.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tower::ServiceExt;
+
+use crate::client_address::Peer;
+use crate::settings::HttpSettings;
+
+/// Serves `router` until `shutdown` is ready. Then no more connections are accepted, idle ones are closed, and
+/// requests in flight have [`HttpSettings::shutdown_grace`] to finish.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    settings: &HttpSettings,
+    shutdown: impl Future<Output = ()> + Send,
+) {
+    let server = Server { router, settings: settings.clone(), graceful: GracefulShutdown::new() };
+    let slots = Arc::new(Semaphore::new(settings.max_connections.max(1)));
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            accepted = accept(&listener, &slots) => {
+                let (stream, peer, slot) = accepted;
+                server.start(stream, peer, slot);
+            }
+        }
+    }
+    drop(listener);
+    let finished = tokio::time::timeout(settings.shutdown_grace, server.graceful.shutdown()).await;
+    if finished.is_err() {
+        tracing::warn!("requests were still in flight at the end of the shutdown's grace");
+    }
+}
+
+/// The next connection, as soon as there is a slot for it.
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+    loop {
+        // The semaphore is never closed, so waiting for it cannot fail.
+        let Ok(slot) = Arc::clone(slots).acquire_owned().await else { continue };
+        match listener.accept().await {
+            Ok((stream, peer)) => return (stream, peer, slot),
+            Err(error) => {
+                // Out of file handles, or the client was gone again. The first passes when connections end.
+                const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+struct Server {
+    router: Router,
+    settings: HttpSettings,
+    graceful: GracefulShutdown,
+}
+
+impl Server {
+    fn start(&self, stream: TcpStream, peer: SocketAddr, slot: OwnedSemaphorePermit) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
+        }
+        let router = self.router.clone();
+        let service = hyper::service::service_fn(move |request| answer(router.clone(), peer, request));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.settings.header_timeout)
+            .serve_connection(TokioIo::new(stream), service);
+        let connection = self.graceful.watch(connection);
+        tokio::spawn(async move {
+            // A client that goes away or breaks the protocol is no failure of ours.
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop(slot);
+        });
+    }
+}
+
+async fn answer(
+    router: Router,
+    peer: SocketAddr,
+    request: hyper::Request<Incoming>,
+) -> Result<axum::response::Response, Infallible> {
+    let mut request: Request = request.map(Body::new);
+    request.extensions_mut().insert(Peer(peer));
+    router.oneshot(request).await
+}

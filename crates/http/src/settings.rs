@@ -1,0 +1,52 @@
+//! What an operator decides about the HTTP side.
+
+use std::time::Duration;
+
+use crate::client_address::Network;
+use crate::limits::RequestLimits;
+
+/// How the HTTP side behaves.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Where clients reach the service, without a path; the document names it. None means wherever it was read from.
+    pub public_url: Option<String>,
+    /// Proxies whose `X-Forwarded-For` is believed. Empty: nobody's is.
+    pub trusted_proxies: Vec<Network>,
+    /// The most octets of a request's body.
+    pub max_request_bytes: usize,
+    /// How many requests a token, or an address without a token, may make.
+    pub limits: RequestLimits,
+    /// A connection is closed when a request's head is not complete after this long, idle time included.
+    pub header_timeout: Duration,
+    /// A request fails when its body pauses for longer than this.
+    pub body_pause: Duration,
+    /// A request fails when its body is not complete after this long.
+    pub body_timeout: Duration,
+    /// A body that no operation reads is received and thrown away for at most this long, so that its sender gets to
+    /// read the answer.
+    pub discard_timeout: Duration,
+    /// Bodies larger than this are parsed on a thread for long work.
+    pub long_work_bytes: usize,
+    /// The most connections at once; more wait to be accepted.
+    pub max_connections: usize,
+    /// At a shutdown, requests in flight have this long to finish.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            public_url: None,
+            trusted_proxies: Vec::new(),
+            max_request_bytes: 35 * 1024 * 1024,
+            limits: RequestLimits::default(),
+            header_timeout: Duration::from_secs(60),
+            body_pause: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(600),
+            discard_timeout: Duration::from_secs(10),
+            long_work_bytes: 256 * 1024,
+            max_connections: 10_000,
+            shutdown_grace: Duration::from_secs(30),
+        }
+    }
+}

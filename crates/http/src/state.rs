@@ -1,0 +1,70 @@
+//! What every handler can reach.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mailapi_model::{Clock, Entropy, Timestamp};
+use mailapi_service::Service;
+
+use crate::limits::{LimitStore, MemoryLimits};
+use crate::openapi;
+use crate::settings::HttpSettings;
+
+/// What every handler can reach. Cheap to clone; every clone is the same state.
+#[derive(Clone)]
+pub struct HttpState(Arc<Parts>);
+
+struct Parts {
+    service: Service,
+    settings: HttpSettings,
+    limits: Arc<dyn LimitStore>,
+    started: Timestamp,
+    document: Bytes,
+}
+
+impl HttpState {
+    /// Serves `service`; requests are counted in the memory of this process. Time and randomness are the service's.
+    #[must_use]
+    pub fn new(service: Service, settings: HttpSettings) -> Self {
+        Self::with_limit_store(service, settings, Arc::new(MemoryLimits::new()))
+    }
+
+    /// The same with requests counted elsewhere.
+    #[must_use]
+    pub fn with_limit_store(service: Service, settings: HttpSettings, limits: Arc<dyn LimitStore>) -> Self {
+        let document = openapi::document(settings.public_url.as_deref()).to_json().unwrap_or_default().into();
+        let started = service.clock().now();
+        Self(Arc::new(Parts { service, settings, limits, started, document }))
+    }
+
+    pub(crate) fn service(&self) -> &Service {
+        &self.0.service
+    }
+
+    pub(crate) fn settings(&self) -> &HttpSettings {
+        &self.0.settings
+    }
+
+    pub(crate) fn limits(&self) -> &dyn LimitStore {
+        self.0.limits.as_ref()
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.0.service.clock().as_ref()
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        self.0.service.entropy().as_ref()
+    }
+
+    /// How long the service has been running.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.clock().now().since(self.0.started)
+    }
+
+    /// The OpenAPI document as JSON.
+    pub(crate) fn document(&self) -> Bytes {
+        self.0.document.clone()
+    }
+}
