@@ -6,6 +6,7 @@
 pub mod accept;
 mod feed;
 pub mod maildrop;
+pub mod net;
 pub mod queue;
 mod settings;
 

@@ -1,0 +1,129 @@
+//! Accepting connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinError, JoinSet};
+
+use super::places::{Place, Places};
+use super::{ConnectionLimits, Shutdown, Stream};
+
+/// A port on which clients may knock already. Clients that connect before [`Listener::serve`] wait.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+/// A client that was let in.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The connection, in the clear.
+    pub stream: Stream,
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// The signal to come to an end. The protocol has [`ConnectionLimits::grace`] from then on.
+    pub shutdown: Shutdown,
+}
+
+impl Arrival {
+    /// Whether nobody between the client and us can listen.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.peer.ip().to_canonical().is_loopback()
+    }
+}
+
+impl Listener {
+    /// Binds a port; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the port is taken, or may not be used.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Lets clients in, each in a task of `protocol`, until the signal comes; then waits for the tasks as long as the
+    /// limits allow and cuts those that are left. A client above the limits is sent `busy` and let go.
+    pub async fn serve<P, F>(self, limits: ConnectionLimits, mut shutdown: Shutdown, busy: &'static [u8], protocol: P)
+    where
+        P: Fn(Arrival) -> F,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let places = Places::new(limits.max_connections, limits.max_connections_per_client);
+        let limits = Arc::new(limits);
+        let mut tasks = JoinSet::new();
+        let signal = shutdown.clone();
+        loop {
+            tokio::select! {
+                () = shutdown.requested() => break,
+                Some(ended) = tasks.join_next() => report(ended),
+                accepted = self.socket.accept() => match accepted {
+                    Ok((stream, peer)) => match places.take(peer.ip()) {
+                        Some(place) => admit(&mut tasks, stream, peer, place, &signal, &protocol),
+                        None => drop(tasks.spawn(refuse(stream, peer, busy, limits.refusal_timeout))),
+                    },
+                    Err(error) => {
+                        tracing::warn!(%error, listener = %self.address, "a connection could not be accepted");
+                        tokio::time::sleep(limits.accept_pause).await;
+                    }
+                },
+            }
+        }
+        // From here on clients are refused by the system, so that they go to another server at once.
+        drop(self.socket);
+        let rest = async {
+            while let Some(ended) = tasks.join_next().await {
+                report(ended);
+            }
+        };
+        let patience = limits.grace + limits.last_words;
+        if tokio::time::timeout(patience, rest).await.is_err() {
+            tracing::warn!(listener = %self.address, connections = tasks.len(), "connections were cut");
+        }
+    }
+}
+
+fn admit<P, F>(
+    tasks: &mut JoinSet<()>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    place: Place,
+    shutdown: &Shutdown,
+    protocol: &P,
+) where
+    P: Fn(Arrival) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    // An error means that the client is gone again.
+    let Ok(stream) = Stream::plain(stream) else { return };
+    let session = protocol(Arrival { stream, peer, shutdown: shutdown.clone() });
+    tasks.spawn(async move {
+        session.await;
+        drop(place);
+    });
+}
+
+async fn refuse(mut stream: TcpStream, peer: SocketAddr, busy: &'static [u8], timeout: Duration) {
+    tracing::warn!(%peer, "a connection above the limits was refused");
+    // It is refused whether or not it hears why.
+    let _ = tokio::time::timeout(timeout, stream.write_all(busy)).await;
+}
+
+fn report(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "the task of a connection failed");
+    }
+}

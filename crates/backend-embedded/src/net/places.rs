@@ -1,0 +1,90 @@
+//! Who is connected, counted in all and by client.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Counts the connections of one listener; clones share the count.
+#[derive(Debug, Clone)]
+pub(super) struct Places(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    max: usize,
+    max_per_client: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_client: HashMap<IpAddr, usize>,
+}
+
+/// A connection's place; free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    places: Places,
+    client: IpAddr,
+}
+
+impl Places {
+    pub(super) fn new(max: usize, max_per_client: usize) -> Self {
+        Self(Arc::new(Inner { max, max_per_client, taken: Mutex::default() }))
+    }
+
+    /// A place for a connection from `address`, when there is one.
+    pub(super) fn take(&self, address: IpAddr) -> Option<Place> {
+        let client = client(address);
+        let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_client = taken.by_client.get(&client).copied().unwrap_or_default();
+        if taken.all >= self.0.max || of_client >= self.0.max_per_client {
+            return None;
+        }
+        taken.all += 1;
+        taken.by_client.insert(client, of_client + 1);
+        Some(Place { places: self.clone(), client })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.all -= 1;
+        if let Some(count) = taken.by_client.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                taken.by_client.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// A host is given a whole /64 of IPv6 addresses, so they count as one client (RFC 6177 section 2).
+fn client(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.into(),
+        IpAddr::V6(v6) => std::net::Ipv6Addr::from(u128::from(v6) & !u128::from(u64::MAX)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn one_client_cannot_take_all_places_and_all_clients_no_more_than_there_are() {
+        let places = Places::new(3, 2);
+        let first = places.take(ip("2001:db8::1")).unwrap();
+        let _second = places.take(ip("2001:db8::2")).unwrap();
+        assert!(places.take(ip("2001:db8::3")).is_none());
+        let _other = places.take(ip("192.0.2.1")).unwrap();
+        assert!(places.take(ip("192.0.2.2")).is_none());
+        drop(first);
+        assert!(places.take(ip("::ffff:192.0.2.1")).is_some());
+    }
+}

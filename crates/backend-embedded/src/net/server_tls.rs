@@ -1,0 +1,95 @@
+//! TLS of our listeners.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+use super::Stream;
+
+/// Certificate and key could not be used. The text says nothing of the key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("TLS: {0}")]
+pub struct TlsError(pub(super) String);
+
+/// Our certificate and key; clones share them.
+#[derive(Clone)]
+pub struct ServerTls {
+    acceptor: TlsAcceptor,
+    handshake_timeout: Duration,
+}
+
+impl ServerTls {
+    /// How long a client may take for the handshake, unless [`ServerTls::with_handshake_timeout`] says otherwise.
+    pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// From the texts of two PEM files: the certificate with its chain, the leaf first, and its private key.
+    ///
+    /// # Errors
+    /// [`TlsError`] when one of them is missing, malformed, or the two do not belong together.
+    pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
+            .collect::<Result<_, _>>()
+            .map_err(|error| TlsError(format!("the certificate cannot be read: {error}")))?;
+        if chain.is_empty() {
+            return Err(TlsError("there is no certificate".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| TlsError("there is no private key that can be read".to_owned()))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+            .map_err(|error| TlsError(error.to_string()))?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Self { acceptor, handshake_timeout: Self::HANDSHAKE_TIMEOUT })
+    }
+
+    /// The same with another time-out.
+    #[must_use]
+    pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.handshake_timeout = timeout;
+        self
+    }
+
+    /// Does the server's side of the handshake.
+    ///
+    /// # Errors
+    /// When the client does not keep to the protocol, is too slow, or the connection is encrypted already.
+    pub async fn accept(&self, stream: Stream) -> io::Result<Stream> {
+        let handshake = self.acceptor.accept(stream.into_plain()?);
+        let encrypted = tokio::time::timeout(self.handshake_timeout, handshake).await??;
+        Ok(Stream::Server(Box::new(encrypted)))
+    }
+}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ServerTls").field("handshake_timeout", &self.handshake_timeout).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_certificate_or_no_key_of_it_is_refused_without_showing_the_key() {
+        let mine = rcgen::generate_simple_self_signed(["mx.example".to_owned()]).unwrap();
+        let other = rcgen::generate_simple_self_signed(["mx.example".to_owned()]).unwrap();
+        let (certificate, key) = (mine.cert.pem(), mine.signing_key.serialize_pem());
+        let others_key = other.signing_key.serialize_pem();
+        for (certificate, key) in
+            [("", key.as_str()), (certificate.as_str(), ""), (&certificate, "garbage"), (&certificate, &others_key)]
+        {
+            let error = ServerTls::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap_err().to_string();
+            assert!(key.is_empty() || !error.contains(key), "{error}");
+        }
+        assert!(ServerTls::from_pem(certificate.as_bytes(), key.as_bytes()).is_ok());
+    }
+}

@@ -1,0 +1,84 @@
+//! A connection, in the clear or encrypted.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::{client, server};
+
+/// A connection of a client to us, or of ours to a server.
+#[derive(Debug)]
+pub enum Stream {
+    /// In the clear.
+    Plain(TcpStream),
+    /// Encrypted; we are the server.
+    Server(Box<server::TlsStream<TcpStream>>),
+    /// Encrypted; we are the client.
+    Client(Box<client::TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Takes a connection, and has what is written leave at once: every write of ours is complete (no Nagle).
+    ///
+    /// # Errors
+    /// When the connection is gone already.
+    pub fn plain(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self::Plain(stream))
+    }
+
+    /// Gives up a connection in the clear for its TLS handshake.
+    ///
+    /// # Errors
+    /// When it is encrypted already.
+    pub fn into_plain(self) -> io::Result<TcpStream> {
+        match self {
+            Self::Plain(stream) => Ok(stream),
+            Self::Server(_) | Self::Client(_) => Err(io::Error::other("the connection is encrypted already")),
+        }
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        !matches!(self, Self::Plain(_))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Server(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Client(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Server(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Client(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Server(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Client(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Server(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Client(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
