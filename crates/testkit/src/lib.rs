@@ -1,10 +1,12 @@
 //! For tests only: a clock that obeys, randomness that repeats, a remote mail server that does as it is told, and a
 //! whole server in a temporary directory.
 
+mod app;
 mod clock;
 mod entropy;
 mod sink;
 
+pub use app::{Answer, PASSWORD, TestApp, TestSettings};
 pub use clock::FakeClock;
 pub use entropy::SeededEntropy;
 pub use sink::{Received, SmtpSink};

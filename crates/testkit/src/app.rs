@@ -1,0 +1,284 @@
+//! A whole server in a temporary directory: the real store, the real maildrop, the real operations, and HTTP on a
+//! loopback port. Its loops do not run: a test takes their steps.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use mailapi_backend_embedded::accept::{Incoming, Relaying, Taken};
+use mailapi_backend_embedded::{Embedded, MaildropSettings};
+use mailapi_http::{HttpSettings, HttpState};
+use mailapi_model::{Clock, EmailAddress, Entropy, Secret, TokenKind};
+use mailapi_service::tokens::CreateToken;
+use mailapi_service::users::CreateUser;
+use mailapi_service::{Caller, Service, Settings};
+use mailapi_store::Store;
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use reqwest::Method;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::{FakeClock, SeededEntropy};
+
+/// The password of every mailbox that a test makes.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// A whole server.
+pub struct TestApp {
+    /// Its clock, which stands still.
+    pub clock: Arc<FakeClock>,
+    /// Its operations.
+    pub service: Service,
+    /// Its accounts and sent mail.
+    pub store: Store,
+    /// Its mail server.
+    pub embedded: Embedded,
+    admin: String,
+    address: SocketAddr,
+    client: reqwest::Client,
+    _stop: oneshot::Sender<()>,
+    directory: TempDir,
+}
+
+/// How a server of a test differs from the defaults.
+#[derive(Default)]
+pub struct TestSettings {
+    /// How the operations behave.
+    pub service: Settings,
+    /// How the HTTP side behaves.
+    pub http: HttpSettings,
+    /// How the maildrop behaves.
+    pub maildrop: MaildropSettings,
+}
+
+impl TestApp {
+    /// One with the default settings, no request limits, and cheap password hashes.
+    pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// One with settings that the test changes.
+    ///
+    /// # Panics
+    /// When the server cannot start.
+    pub async fn start_with(change: impl FnOnce(&mut TestSettings)) -> Self {
+        let mut settings = TestSettings::default();
+        settings.service.password_rounds = 1000;
+        settings.http.limits.per_minute = 0;
+        settings.http.limits.per_hour = 0;
+        change(&mut settings);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let clock = Arc::new(FakeClock::default());
+        let (store, embedded, service) = parts(directory.path(), &settings, clock.clone()).await;
+        let admin = admin_token(&service).await;
+        let (address, stop) = serve(service.clone(), settings.http).await;
+        let client = reqwest::Client::new();
+        Self { clock, service, store, embedded, admin, address, client, _stop: stop, directory }
+    }
+
+    /// An admin's API token.
+    #[must_use]
+    pub fn admin(&self) -> &str {
+        &self.admin
+    }
+
+    /// Where HTTP listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Makes a domain.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub async fn domain(&self, name: &str) {
+        let name = name.parse().expect("a domain");
+        self.service.create_domain(&Caller::operator(), name, None).await.expect("a new domain");
+    }
+
+    /// Makes a mailbox, its domain too if it is new, and gives a user token of it.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub async fn user(&self, email: &str) -> String {
+        self.mailbox(email, None).await;
+        let new = CreateToken {
+            name: "test".to_owned(),
+            kind: TokenKind::User,
+            email: Some(email.parse().expect("an address")),
+            expires_at: None,
+        };
+        let (_, value) = self.service.create_token(&Caller::operator(), new).await.expect("a new token");
+        value.expose().to_owned()
+    }
+
+    /// Makes a mailbox of that size, its domain too if it is new.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub async fn mailbox(&self, email: &str, quota_bytes: Option<u64>) {
+        let email: EmailAddress = email.parse().expect("an address");
+        if self.store.domains().get(&email.domain()).await.expect("the store").is_none() {
+            self.domain(email.domain_str()).await;
+        }
+        let password = Secret::new(PASSWORD.to_owned());
+        let new = CreateUser { email, password, name: String::new(), quota_bytes };
+        self.service.create_user(&Caller::operator(), new).await.expect("a new user");
+    }
+
+    /// Lets a message come in from outside.
+    ///
+    /// # Panics
+    /// When nobody takes it.
+    pub async fn deliver(&self, from: &str, to: &str, message: &str) -> Taken {
+        let sender = (!from.is_empty()).then(|| from.parse().expect("an address"));
+        let message = message.replace("\r\n", "\n").replace('\n', "\r\n");
+        let recipient: EmailAddress = to.parse().expect("an address");
+        let incoming = Incoming::new(sender, [recipient], message.into(), self.clock.now(), Relaying::Denied);
+        self.embedded.maildrop().accept(incoming).await.expect("a message that is taken")
+    }
+
+    /// Reads the mail server's reports to their end.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub async fn settle(&self) {
+        while self.service.follow_once().await.expect("the delivery feed").1 {}
+    }
+
+    /// `GET` of a path below `/api/v1`, with a token unless it is empty.
+    pub async fn get(&self, token: &str, path: &str) -> Answer {
+        self.request(Method::GET, token, path, None).await
+    }
+
+    /// `POST` of a JSON body.
+    pub async fn post(&self, token: &str, path: &str, body: Value) -> Answer {
+        self.request(Method::POST, token, path, Some(body)).await
+    }
+
+    /// `PUT` of a JSON body.
+    pub async fn put(&self, token: &str, path: &str, body: Value) -> Answer {
+        self.request(Method::PUT, token, path, Some(body)).await
+    }
+
+    /// `DELETE`.
+    pub async fn delete(&self, token: &str, path: &str) -> Answer {
+        self.request(Method::DELETE, token, path, None).await
+    }
+
+    /// Any request below `/api/v1`.
+    pub async fn request(&self, method: Method, token: &str, path: &str, body: Option<Value>) -> Answer {
+        let mut request = self.raw(method, &format!("/api/v1{path}"));
+        if !token.is_empty() {
+            request = request.header("X-MAILAPI-TOKEN", token);
+        }
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        Answer::of(request).await
+    }
+
+    /// A request to be finished by the test, to a path from the root.
+    #[must_use]
+    pub fn raw(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.client.request(method, format!("http://{}{path}", self.address))
+    }
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: reqwest::header::HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The answer to a request.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub async fn of(request: reqwest::RequestBuilder) -> Self {
+        let response = request.send().await.expect("an answer");
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Self { status, headers, body: response.bytes().await.expect("a whole body").to_vec() }
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {:?}", self.text()))
+    }
+
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// A header's value; empty when it is missing.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The status and the error code of the envelope.
+    #[must_use]
+    pub fn error(&self) -> (u16, String) {
+        (self.status, self.json()["error"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// The JSON of an answer that must have this status.
+    ///
+    /// # Panics
+    /// When it has another.
+    #[must_use]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        self.json()
+    }
+}
+
+async fn parts(directory: &Path, settings: &TestSettings, clock: Arc<FakeClock>) -> (Store, Embedded, Service) {
+    let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::default());
+    let sqlite = Sqlite::open(&directory.join("mailapi.db"), SqliteSettings::default()).expect("a database");
+    let store = Store::on_sqlite(sqlite.clone());
+    store.migrate(clock.now()).await.expect("tables");
+    let embedded = Embedded::open(sqlite, settings.maildrop.clone(), clock.clone(), entropy.clone());
+    let embedded = embedded.await.expect("a maildrop");
+    let service = Service::new(store.clone(), embedded.backend(), clock, entropy, settings.service.clone());
+    (store, embedded, service)
+}
+
+async fn admin_token(service: &Service) -> String {
+    let new = CreateToken { name: "admin".to_owned(), kind: TokenKind::Admin, email: None, expires_at: None };
+    let (_, value) = service.create_token(&Caller::operator(), new).await.expect("an admin token");
+    value.expose().to_owned()
+}
+
+async fn serve(service: Service, settings: HttpSettings) -> (SocketAddr, oneshot::Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+    let address = listener.local_addr().expect("the address it listens on");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let router = mailapi_http::router(HttpState::new(service, settings.clone()));
+    tokio::spawn(async move {
+        let ended = async { drop(stopped.await) };
+        mailapi_http::serve(listener, router, &settings, ended).await;
+    });
+    (address, stop)
+}
