@@ -15,7 +15,7 @@ use crate::maildrop::{Touched, damaged};
 pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
             response, relay, delay_ms)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     connection.prepare_cached(sql)?.execute(params![
         event.at.as_millis(),
         event.message_id.map(|id| id.to_string()),
@@ -54,7 +54,7 @@ impl DeliveryFeed for Maildrop {
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {
         let until = position(cursor)?;
         self.write(move |connection, _| -> Result<(), StoreError> {
-            connection.prepare_cached("DELETE FROM drop_feed WHERE id <= $1")?.execute(params![until])?;
+            connection.prepare_cached("DELETE FROM drop_feed WHERE id <= ?1")?.execute(params![until])?;
             Ok(())
         })
         .await
@@ -88,7 +88,7 @@ fn unreadable(error: StoreError) -> FeedError {
 fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64, DeliveryEvent)>, StoreError> {
     let sql = "SELECT id, at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay,
             delay_ms
-        FROM drop_feed WHERE id > $1 ORDER BY id LIMIT $2";
+        FROM drop_feed WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_and_then(params![after, max], |row| Ok((row.get(0)?, read_event(row)?)))?;
     rows.collect()

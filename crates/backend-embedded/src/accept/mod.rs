@@ -41,6 +41,8 @@ pub struct Incoming {
     pub ret: Option<Ret>,
     /// The sender's name for the envelope (RFC 3461 section 4.4).
     pub envid: Option<String>,
+    /// Our name for it, when its trace fields hold one already ([`Maildrop::new_queue_id`]).
+    pub queue_id: Option<QueueId>,
 }
 
 impl Incoming {
@@ -54,7 +56,17 @@ impl Incoming {
         relaying: Relaying,
     ) -> Self {
         let recipients = recipients.into_iter().map(Recipient::from).collect();
-        Self { sender, recipients, message, message_id: None, received_at, relaying, ret: None, envid: None }
+        Self {
+            sender,
+            recipients,
+            message,
+            message_id: None,
+            received_at,
+            relaying,
+            ret: None,
+            envid: None,
+            queue_id: None,
+        }
     }
 }
 
@@ -143,7 +155,14 @@ impl Maildrop {
         let message = incoming.message.clone();
         let content = NewContent::delivered(&incoming.sender, message, incoming.received_at, settings).await?;
         let expires_at = incoming.received_at.plus(settings.queue_lifetime);
-        Ok(Prepared { content, queue_id: new_queue_id(self.entropy()), expires_at, incoming })
+        let queue_id = incoming.queue_id.clone().unwrap_or_else(|| self.new_queue_id());
+        Ok(Prepared { content, queue_id, expires_at, incoming })
+    }
+
+    /// A name that no message in the queue has.
+    #[must_use]
+    pub fn new_queue_id(&self) -> QueueId {
+        new_queue_id(self.entropy())
     }
 
     /// What would become of a recipient of a message of `size` octets (0 when it is not known); asked at RCPT.

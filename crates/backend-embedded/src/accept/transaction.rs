@@ -135,10 +135,10 @@ fn remember(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let id = id.to_string();
-    let sql = "INSERT INTO drop_accepted (message_uuid, queue_id, accepted_at) VALUES ($1, $2, $3)";
+    let sql = "INSERT INTO drop_accepted (message_uuid, queue_id, accepted_at) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![id, queue_id.0, now.as_millis()])?;
     let sql = "INSERT INTO drop_accepted_refusals (message_uuid, recipient, code, enhanced, text)
-        VALUES ($1, $2, $3, $4, $5)";
+        VALUES (?1, ?2, ?3, ?4, ?5)";
     for Refusal { recipient, reply } in refused {
         let (code, enhanced, text) = queue::reply_columns(reply);
         connection.prepare_cached(sql)?.execute(params![id, recipient.as_str(), code, enhanced, text])?;
@@ -149,10 +149,10 @@ fn remember(
 /// What was answered when the message was taken over.
 pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Accepted>, StoreError> {
     let id = id.to_string();
-    let sql = "SELECT queue_id FROM drop_accepted WHERE message_uuid = $1";
+    let sql = "SELECT queue_id FROM drop_accepted WHERE message_uuid = ?1";
     let queue_id = connection.prepare_cached(sql)?.query_row(params![id], |row| row.get(0)).optional()?;
     let Some(queue_id) = queue_id.map(QueueId) else { return Ok(None) };
-    let sql = "SELECT code, enhanced, text, recipient FROM drop_accepted_refusals WHERE message_uuid = $1";
+    let sql = "SELECT code, enhanced, text, recipient FROM drop_accepted_refusals WHERE message_uuid = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let refused = statement.query_and_then(params![id], |row| {
         let recipient: String = row.get(3)?;

@@ -123,7 +123,7 @@ pub(crate) fn insert(
     // Longer pieces only for a message that would otherwise have too many of them; the first holds the line whole.
     let chunk_len = (settings.chunk_bytes.max(new.return_path.len()) as u64).max(new.size().div_ceil(PIECES)).max(1);
     let content = insert_row(connection, new, chunk_len)?;
-    let mut statement = connection.prepare_cached("INSERT INTO drop_chunks (key, octets) VALUES ($1, $2)")?;
+    let mut statement = connection.prepare_cached("INSERT INTO drop_chunks (key, octets) VALUES (?1, ?2)")?;
     let length = usize::try_from(chunk_len).unwrap_or(usize::MAX);
     for (piece, octets) in new.pieces(length).enumerate() {
         statement.execute(params![key(content, piece as u64), &octets[..]])?;
@@ -134,7 +134,7 @@ pub(crate) fn insert(
 fn insert_row(connection: &Connection, new: &NewContent, chunk_len: u64) -> Result<ContentId, StoreError> {
     let sql = "INSERT INTO drop_messages (size, return_path_len, chunk_len, received_at, date, attachments, message_id,
             from_name, from_email, subject, to_list, digest)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) RETURNING id";
     let digest = &new.digest;
     let values = params![
         new.size(),
@@ -154,7 +154,7 @@ fn insert_row(connection: &Connection, new: &NewContent, chunk_len: u64) -> Resu
 }
 
 pub(crate) fn layout(connection: &Connection, content: ContentId) -> Result<Layout, MaildropError> {
-    let sql = "SELECT size, return_path_len, chunk_len FROM drop_messages WHERE id = $1";
+    let sql = "SELECT size, return_path_len, chunk_len FROM drop_messages WHERE id = ?1";
     let read = |row: &rusqlite::Row<'_>| {
         Ok(Layout { content, size: row.get(0)?, return_path_len: row.get(1)?, chunk_len: row.get(2)? })
     };
@@ -164,7 +164,7 @@ pub(crate) fn layout(connection: &Connection, content: ContentId) -> Result<Layo
 
 /// What is kept of the parsed message. Its offsets count from the end of our `Return-Path` line.
 pub(crate) fn digest(connection: &Connection, content: ContentId) -> Result<Digest, MaildropError> {
-    let sql = "SELECT digest FROM drop_messages WHERE id = $1";
+    let sql = "SELECT digest FROM drop_messages WHERE id = ?1";
     let found: Option<Vec<u8>> =
         connection.prepare_cached(sql)?.query_row(params![content], |row| row.get(0)).optional()?;
     let octets = found.ok_or(MaildropError::NoSuchMessage)?;
@@ -184,7 +184,7 @@ pub(crate) fn read_piece(
 ) -> Result<Vec<u8>, MaildropError> {
     let (piece, skip) = (offset / layout.chunk_len, offset % layout.chunk_len);
     let length = end.saturating_sub(offset);
-    let sql = "SELECT substr(octets, $2 + 1, $3) FROM drop_chunks WHERE key = $1";
+    let sql = "SELECT substr(octets, ?2 + 1, ?3) FROM drop_chunks WHERE key = ?1";
     let values = params![key(layout.content, piece), skip, length];
     let octets: Option<Vec<u8>> = connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
     octets.filter(|octets| !octets.is_empty()).ok_or(MaildropError::NoSuchMessage)
@@ -210,13 +210,13 @@ pub(crate) fn read_range(
 /// Removes octets and texts of a message that nothing refers to any more.
 pub(crate) fn remove(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
     let first = key(content, 0);
-    let sql = "DELETE FROM drop_chunks WHERE key >= $1 AND key < $2";
+    let sql = "DELETE FROM drop_chunks WHERE key >= ?1 AND key < ?2";
     connection.prepare_cached(sql)?.execute(params![first, key(ContentId(content.0 + 1), 0)])?;
     for sql in [
-        "DELETE FROM drop_fts WHERE rowid = $1",
-        "DELETE FROM drop_unindexed WHERE message_id = $1",
-        "DELETE FROM drop_texts WHERE message_id = $1",
-        "DELETE FROM drop_messages WHERE id = $1",
+        "DELETE FROM drop_fts WHERE rowid = ?1",
+        "DELETE FROM drop_unindexed WHERE message_id = ?1",
+        "DELETE FROM drop_texts WHERE message_id = ?1",
+        "DELETE FROM drop_messages WHERE id = ?1",
     ] {
         connection.prepare_cached(sql)?.execute(params![content])?;
     }

@@ -58,7 +58,7 @@ pub(crate) fn insert(
     modseq: u64,
 ) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     connection.prepare_cached(sql)?.execute(params![
         folder,
         uid,
@@ -79,10 +79,10 @@ pub(crate) fn changed_since(
     modseq: u64,
 ) -> Result<Vec<EntryState>, StoreError> {
     let sql = if modseq == 0 {
-        "SELECT uid, flags, keywords, modseq FROM drop_entries WHERE folder_id = $1 AND modseq > $2 ORDER BY uid"
+        "SELECT uid, flags, keywords, modseq FROM drop_entries WHERE folder_id = ?1 AND modseq > ?2 ORDER BY uid"
     } else {
         "SELECT uid, flags, keywords, modseq FROM drop_entries INDEXED BY drop_entries_by_modseq
-            WHERE folder_id = $1 AND modseq > $2 ORDER BY uid"
+            WHERE folder_id = ?1 AND modseq > ?2 ORDER BY uid"
     };
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params![folder, modseq], read_state)?;
@@ -91,7 +91,7 @@ pub(crate) fn changed_since(
 
 /// All UIDs, ascending.
 pub(crate) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>, StoreError> {
-    let sql = "SELECT uid FROM drop_entries WHERE folder_id = $1 ORDER BY uid";
+    let sql = "SELECT uid FROM drop_entries WHERE folder_id = ?1 ORDER BY uid";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params![folder], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -100,7 +100,7 @@ pub(crate) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>
 /// One entry.
 pub(crate) fn find(connection: &Connection, folder: FolderId, uid: u32) -> Result<Option<EntryMeta>, StoreError> {
     let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
-        WHERE folder_id = $1 AND uid = $2";
+        WHERE folder_id = ?1 AND uid = ?2";
     Ok(connection.prepare_cached(sql)?.query_row(params![folder, uid], read_meta).optional()?)
 }
 
@@ -126,20 +126,20 @@ pub(crate) fn set_flags(
     flags: &FlagColumns,
     modseq: u64,
 ) -> Result<(), StoreError> {
-    let sql = "UPDATE drop_entries SET flags = $3, keywords = $4, modseq = $5 WHERE folder_id = $1 AND uid = $2";
+    let sql = "UPDATE drop_entries SET flags = ?3, keywords = ?4, modseq = ?5 WHERE folder_id = ?1 AND uid = ?2";
     connection.prepare_cached(sql)?.execute(params![folder, uid, flags.bits, flags.keywords, modseq])?;
     Ok(())
 }
 
 /// Removes an entry; answers whether it was there.
 pub(crate) fn remove(connection: &Connection, folder: FolderId, uid: u32) -> Result<bool, StoreError> {
-    let sql = "DELETE FROM drop_entries WHERE folder_id = $1 AND uid = $2";
+    let sql = "DELETE FROM drop_entries WHERE folder_id = ?1 AND uid = ?2";
     Ok(connection.prepare_cached(sql)?.execute(params![folder, uid])? > 0)
 }
 
 /// Removes all entries of a folder; answers how many.
 pub(crate) fn remove_folder(connection: &Connection, folder: FolderId) -> Result<u64, StoreError> {
-    let removed = connection.prepare_cached("DELETE FROM drop_entries WHERE folder_id = $1")?.execute([folder])?;
+    let removed = connection.prepare_cached("DELETE FROM drop_entries WHERE folder_id = ?1")?.execute([folder])?;
     Ok(removed as u64)
 }
 

@@ -35,7 +35,7 @@ impl Maildrop {
 }
 
 fn deleted(connection: &Connection, folder: FolderId) -> Result<Vec<u32>, MaildropError> {
-    let sql = "SELECT uid FROM drop_entries WHERE folder_id = $1 AND flags & $2 <> 0 ORDER BY uid";
+    let sql = "SELECT uid FROM drop_entries WHERE folder_id = ?1 AND flags & ?2 <> 0 ORDER BY uid";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params![folder, DELETED], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)

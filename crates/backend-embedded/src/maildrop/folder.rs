@@ -52,7 +52,7 @@ pub struct FolderSnapshot {
 }
 
 pub(crate) fn list(connection: &Connection, mailbox: MailboxId) -> Result<Vec<Folder>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE mailbox_id = $1 ORDER BY name <> 'INBOX', name");
+    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE mailbox_id = ?1 ORDER BY name <> 'INBOX', name");
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_and_then(params![mailbox], read)?;
     rows.collect()
@@ -63,7 +63,7 @@ pub(crate) fn by_name(
     mailbox: MailboxId,
     name: &FolderName,
 ) -> Result<Option<Folder>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE mailbox_id = $1 AND name = $2");
+    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE mailbox_id = ?1 AND name = ?2");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query_and_then(params![mailbox, name.as_str()], read)?;
     rows.next().transpose()
@@ -75,13 +75,13 @@ pub(crate) fn expect(connection: &Connection, mailbox: MailboxId, name: &FolderN
 
 /// The number of a mailbox's INBOX.
 pub(crate) fn inbox(connection: &Connection, mailbox: MailboxId) -> Result<FolderId, MaildropError> {
-    let sql = "SELECT id FROM drop_folders WHERE mailbox_id = $1 AND name = 'INBOX'";
+    let sql = "SELECT id FROM drop_folders WHERE mailbox_id = ?1 AND name = 'INBOX'";
     let id = connection.prepare_cached(sql)?.query_row(params![mailbox], |row| row.get(0)).optional()?;
     id.ok_or(MaildropError::NoSuchFolder)
 }
 
 pub(crate) fn by_id(connection: &Connection, id: FolderId) -> Result<Folder, MaildropError> {
-    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE id = $1");
+    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE id = ?1");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query_and_then(params![id], read)?;
     rows.next().transpose()?.ok_or(MaildropError::NoSuchFolder)
@@ -111,7 +111,7 @@ pub(crate) fn create(
     special_use: Option<&str>,
     now: Timestamp,
 ) -> Result<FolderId, MaildropError> {
-    let sql = "INSERT INTO drop_folders (mailbox_id, name, uid_validity, special_use) VALUES ($1, $2, $3, $4)
+    let sql = "INSERT INTO drop_folders (mailbox_id, name, uid_validity, special_use) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT DO NOTHING RETURNING id";
     let uid_validity = next_uid_validity(connection, now)?;
     let values = params![mailbox, name.as_str(), uid_validity, special_use];
@@ -122,7 +122,7 @@ pub(crate) fn create(
 /// The present second, so that a maildrop that lost its file does not begin with old values again; and always higher
 /// than the last one.
 fn next_uid_validity(connection: &Connection, now: Timestamp) -> Result<u32, StoreError> {
-    let sql = "UPDATE drop_uid_validity SET last = MAX(last + 1, $1) RETURNING last";
+    let sql = "UPDATE drop_uid_validity SET last = MAX(last + 1, ?1) RETURNING last";
     let seconds = now.as_seconds().clamp(1, i64::from(u32::MAX));
     Ok(connection.prepare_cached(sql)?.query_row(params![seconds], |row| row.get(0))?)
 }
@@ -135,8 +135,8 @@ pub(crate) struct Numbers {
 }
 
 pub(crate) fn allocate(connection: &Connection, folder: FolderId, count: u32) -> Result<Numbers, MaildropError> {
-    let sql = "UPDATE drop_folders SET uid_next = uid_next + $2, highest_modseq = highest_modseq + 1
-        WHERE id = $1 AND uid_next + $2 <= $3 RETURNING uid_next - $2, highest_modseq";
+    let sql = "UPDATE drop_folders SET uid_next = uid_next + ?2, highest_modseq = highest_modseq + 1
+        WHERE id = ?1 AND uid_next + ?2 <= ?3 RETURNING uid_next - ?2, highest_modseq";
     let numbers = connection
         .prepare_cached(sql)?
         .query_row(params![folder, count, u32::MAX], |row| Ok(Numbers { first_uid: row.get(0)?, modseq: row.get(1)? }))
@@ -149,37 +149,37 @@ pub(crate) fn allocate(connection: &Connection, folder: FolderId, count: u32) ->
 
 /// The modification sequence for a change that adds no entry.
 pub(crate) fn next_modseq(connection: &Connection, folder: FolderId) -> Result<u64, MaildropError> {
-    let sql = "UPDATE drop_folders SET highest_modseq = highest_modseq + 1 WHERE id = $1 RETURNING highest_modseq";
+    let sql = "UPDATE drop_folders SET highest_modseq = highest_modseq + 1 WHERE id = ?1 RETURNING highest_modseq";
     let modseq = connection.prepare_cached(sql)?.query_row(params![folder], |row| row.get(0)).optional()?;
     modseq.ok_or(MaildropError::NoSuchFolder)
 }
 
 pub(crate) fn rename(connection: &Connection, id: FolderId, name: &FolderName) -> Result<(), StoreError> {
-    let sql = "UPDATE drop_folders SET name = $2 WHERE id = $1";
+    let sql = "UPDATE drop_folders SET name = ?2 WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![id, name.as_str()])?;
     Ok(())
 }
 
 /// Removes a folder whose entries are gone.
 pub(crate) fn remove(connection: &Connection, id: FolderId) -> Result<(), StoreError> {
-    connection.prepare_cached("DELETE FROM drop_folders WHERE id = $1")?.execute(params![id])?;
+    connection.prepare_cached("DELETE FROM drop_folders WHERE id = ?1")?.execute(params![id])?;
     Ok(())
 }
 
 pub(crate) fn subscribe(connection: &Connection, mailbox: MailboxId, name: &FolderName) -> Result<(), StoreError> {
-    let sql = "INSERT INTO drop_subscriptions (mailbox_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO drop_subscriptions (mailbox_id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     connection.prepare_cached(sql)?.execute(params![mailbox, name.as_str()])?;
     Ok(())
 }
 
 pub(crate) fn unsubscribe(connection: &Connection, mailbox: MailboxId, name: &FolderName) -> Result<(), StoreError> {
-    let sql = "DELETE FROM drop_subscriptions WHERE mailbox_id = $1 AND name = $2";
+    let sql = "DELETE FROM drop_subscriptions WHERE mailbox_id = ?1 AND name = ?2";
     connection.prepare_cached(sql)?.execute(params![mailbox, name.as_str()])?;
     Ok(())
 }
 
 pub(crate) fn subscriptions(connection: &Connection, mailbox: MailboxId) -> Result<Vec<FolderName>, StoreError> {
-    let sql = "SELECT name FROM drop_subscriptions WHERE mailbox_id = $1 ORDER BY name";
+    let sql = "SELECT name FROM drop_subscriptions WHERE mailbox_id = ?1 ORDER BY name";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_and_then(params![mailbox], |row| {
         let name: String = row.get(0)?;

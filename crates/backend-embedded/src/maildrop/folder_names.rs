@@ -4,7 +4,7 @@ use mailapi_model::{EmailAddress, FolderName};
 use rusqlite::Connection;
 
 use super::id::{FolderId, MailboxId};
-use super::{EntryState, Folder, FolderSnapshot, Maildrop, MaildropError, entry, folder, mailbox, transfer};
+use super::{EntryMeta, EntryState, Folder, FolderSnapshot, Maildrop, MaildropError, entry, folder, mailbox, transfer};
 
 impl Maildrop {
     /// All folders of a mailbox, INBOX first, the others by name.
@@ -63,6 +63,20 @@ impl Maildrop {
         self.read(|connection| {
             let entries: Vec<EntryState> = entry::changed_since(connection, folder, modseq.max(1))?;
             Ok(FolderSnapshot { folder: folder::by_id(connection, folder)?, entries })
+        })
+        .await
+    }
+
+    /// What is kept of entries beside the octets, by ascending UID; those that are gone are left out.
+    ///
+    /// # Errors
+    /// Only those of the database: a folder that is gone has none.
+    pub async fn fetch_meta(&self, folder: FolderId, mut uids: Vec<u32>) -> Result<Vec<EntryMeta>, MaildropError> {
+        uids.sort_unstable();
+        uids.dedup();
+        self.read(|connection| {
+            let found = uids.iter().map(|uid| entry::find(connection, folder, *uid));
+            Ok(found.filter_map(Result::transpose).collect::<Result<_, _>>()?)
         })
         .await
     }

@@ -37,7 +37,7 @@ impl Maildrop {
 
 /// A new message in a mailbox is to be indexed.
 pub(crate) fn enqueue(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
-    connection.prepare_cached("INSERT INTO drop_unindexed (message_id) VALUES ($1)")?.execute(params![content])?;
+    connection.prepare_cached("INSERT INTO drop_unindexed (message_id) VALUES (?1)")?.execute(params![content])?;
     Ok(())
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn comparable(text: &str) -> String {
 }
 
 fn extract(connection: &Connection, settings: &MaildropSettings) -> Result<Vec<Extracted>, MaildropError> {
-    let sql = "SELECT message_id FROM drop_unindexed WHERE too_long = 0 ORDER BY message_id LIMIT $1";
+    let sql = "SELECT message_id FROM drop_unindexed WHERE too_long = 0 ORDER BY message_id LIMIT ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let waiting = statement.query_map(params![settings.index_batch], |row| row.get(0))?;
     let mut extracted = Vec::new();
@@ -76,27 +76,27 @@ fn extract(connection: &Connection, settings: &MaildropSettings) -> Result<Vec<E
 fn put(connection: &Connection, extracted: &Extracted, max_indexed: usize) -> Result<(), MaildropError> {
     let Extracted { content, text } = extracted;
     // Meanwhile it may have been removed, or another process may have done the same.
-    let sql = "SELECT 1 FROM drop_unindexed WHERE message_id = $1 AND too_long = 0";
+    let sql = "SELECT 1 FROM drop_unindexed WHERE message_id = ?1 AND too_long = 0";
     if connection.prepare_cached(sql)?.query_row(params![content], |_| Ok(())).optional()?.is_none() {
         return Ok(());
     }
-    let sql = "INSERT INTO drop_texts (message_id, text) VALUES ($1, $2)";
+    let sql = "INSERT INTO drop_texts (message_id, text) VALUES (?1, ?2)";
     connection.prepare_cached(sql)?.execute(params![content, text])?;
     if text.len() > max_indexed {
-        let sql = "UPDATE drop_unindexed SET too_long = 1 WHERE message_id = $1";
+        let sql = "UPDATE drop_unindexed SET too_long = 1 WHERE message_id = ?1";
         connection.prepare_cached(sql)?.execute(params![content])?;
         return Ok(());
     }
-    let sql = "INSERT INTO drop_fts (rowid, owners, words) VALUES ($1, $2, $3)";
+    let sql = "INSERT INTO drop_fts (rowid, owners, words) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![content, owners(connection, *content)?, comparable(text)])?;
-    connection.prepare_cached("DELETE FROM drop_unindexed WHERE message_id = $1")?.execute(params![content])?;
+    connection.prepare_cached("DELETE FROM drop_unindexed WHERE message_id = ?1")?.execute(params![content])?;
     Ok(())
 }
 
 /// The mailboxes that hold the message. Copies and moves stay within a mailbox, so this set never grows.
 fn owners(connection: &Connection, content: ContentId) -> Result<String, MaildropError> {
     let sql = "SELECT DISTINCT f.mailbox_id FROM drop_entries e JOIN drop_folders f ON f.id = e.folder_id
-        WHERE e.message_id = $1";
+        WHERE e.message_id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let owners = statement.query_map(params![content], |row| row.get(0))?;
     let mut column = String::new();

@@ -27,7 +27,7 @@ pub(crate) fn page(
     // The inner query walks the entries' key alone, so that a skipped entry costs no look at its message.
     let sql = format!(
         "SELECT {COLUMNS} FROM (
-            SELECT * FROM drop_entries WHERE folder_id = $1 ORDER BY uid DESC LIMIT $2 OFFSET $3
+            SELECT * FROM drop_entries WHERE folder_id = ?1 ORDER BY uid DESC LIMIT ?2 OFFSET ?3
         ) e JOIN drop_messages m ON m.id = e.message_id ORDER BY e.uid DESC"
     );
     let mut statement = connection.prepare_cached(&sql)?;
@@ -43,7 +43,7 @@ pub(crate) fn summary(
 ) -> Result<Option<MessageSummary>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM drop_entries e JOIN drop_messages m ON m.id = e.message_id
-            WHERE e.folder_id = $1 AND e.uid = $2"
+            WHERE e.folder_id = ?1 AND e.uid = ?2"
     );
     Ok(connection.prepare_cached(&sql)?.query_row(params![folder, uid], read).optional()?)
 }

@@ -31,7 +31,7 @@ impl Mailbox {
 }
 
 pub(crate) fn find(connection: &Connection, address: &EmailAddress) -> Result<Option<Mailbox>, StoreError> {
-    let sql = "SELECT id, quota_bytes, used_bytes, messages FROM drop_mailboxes WHERE address = $1";
+    let sql = "SELECT id, quota_bytes, used_bytes, messages FROM drop_mailboxes WHERE address = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     Ok(statement.query_row(params![address.as_str()], read).optional()?)
 }
@@ -41,7 +41,7 @@ pub(crate) fn expect(connection: &Connection, address: &EmailAddress) -> Result<
 }
 
 pub(crate) fn by_id(connection: &Connection, id: MailboxId) -> Result<Mailbox, MaildropError> {
-    let sql = "SELECT id, quota_bytes, used_bytes, messages FROM drop_mailboxes WHERE id = $1";
+    let sql = "SELECT id, quota_bytes, used_bytes, messages FROM drop_mailboxes WHERE id = ?1";
     let found = connection.prepare_cached(sql)?.query_row(params![id], read).optional()?;
     found.ok_or(MaildropError::NoSuchMailbox)
 }
@@ -61,11 +61,11 @@ pub(crate) fn put(
     // A limit above what the column holds is no limit.
     let quota_bytes = quota_bytes.and_then(|limit| i64::try_from(limit).ok());
     if let Some(mailbox) = find(connection, address)? {
-        let sql = "UPDATE drop_mailboxes SET quota_bytes = $2 WHERE id = $1";
+        let sql = "UPDATE drop_mailboxes SET quota_bytes = ?2 WHERE id = ?1";
         connection.prepare_cached(sql)?.execute(params![mailbox.id, quota_bytes])?;
         return Ok(mailbox.id);
     }
-    let sql = "INSERT INTO drop_mailboxes (address, quota_bytes) VALUES ($1, $2) RETURNING id";
+    let sql = "INSERT INTO drop_mailboxes (address, quota_bytes) VALUES (?1, ?2) RETURNING id";
     let id = connection
         .prepare_cached(sql)?
         .query_row(params![address.as_str(), quota_bytes], |row| row.get::<_, MailboxId>(0))?;
@@ -82,9 +82,9 @@ pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<
     let Some(mailbox) = find(connection, address)? else { return Ok(None) };
     entry::remove_all(connection, mailbox.id)?;
     for sql in [
-        "DELETE FROM drop_folders WHERE mailbox_id = $1",
-        "DELETE FROM drop_subscriptions WHERE mailbox_id = $1",
-        "DELETE FROM drop_mailboxes WHERE id = $1",
+        "DELETE FROM drop_folders WHERE mailbox_id = ?1",
+        "DELETE FROM drop_subscriptions WHERE mailbox_id = ?1",
+        "DELETE FROM drop_mailboxes WHERE id = ?1",
     ] {
         connection.prepare_cached(sql)?.execute(params![mailbox.id])?;
     }
@@ -93,5 +93,5 @@ pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<
 
 /// Whether mail for the domain is delivered here. Takes the A-labels.
 pub(crate) fn is_local_domain(connection: &Connection, domain: &str) -> Result<bool, StoreError> {
-    Ok(connection.prepare_cached("SELECT 1 FROM drop_domains WHERE name = $1")?.exists(params![domain])?)
+    Ok(connection.prepare_cached("SELECT 1 FROM drop_domains WHERE name = ?1")?.exists(params![domain])?)
 }

@@ -10,11 +10,11 @@ use super::{Maildrop, MaildropError, mailbox};
 #[async_trait]
 impl Provisioning for Maildrop {
     async fn put_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
-        self.change_domain("INSERT INTO drop_domains (name) VALUES ($1) ON CONFLICT DO NOTHING", domain).await
+        self.change_domain("INSERT INTO drop_domains (name) VALUES (?1) ON CONFLICT DO NOTHING", domain).await
     }
 
     async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
-        self.change_domain("DELETE FROM drop_domains WHERE name = $1", domain).await
+        self.change_domain("DELETE FROM drop_domains WHERE name = ?1", domain).await
     }
 
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {

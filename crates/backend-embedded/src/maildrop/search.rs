@@ -94,7 +94,7 @@ fn ask_index(connection: &Connection, scope: Scope, wanted: &str) -> Result<Vec<
     let sql = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id FROM drop_fts
             CROSS JOIN drop_entries e ON e.message_id = drop_fts.rowid
             CROSS JOIN drop_folders f ON f.id = e.folder_id
-        WHERE drop_fts MATCH $3 AND f.mailbox_id = $1 AND ($2 IS NULL OR f.id = $2)";
+        WHERE drop_fts MATCH ?3 AND f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2)";
     // A search through a mailbox skips what other mailboxes hold; see `owners` in the tables.
     let question = format!("owners : {} AND words : {}", phrase(&index::owner_word(scope.mailbox)), phrase(wanted));
     let mut statement = connection.prepare_cached(sql)?;
@@ -111,14 +111,14 @@ fn phrase(text: &str) -> String {
 const ALL: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.text FROM drop_folders f
         CROSS JOIN drop_entries e ON e.folder_id = f.id
         LEFT JOIN drop_texts t ON t.message_id = e.message_id
-    WHERE f.mailbox_id = $1 AND ($2 IS NULL OR f.id = $2)";
+    WHERE f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2)";
 
 /// The entries that the index does not know.
 const UNINDEXED: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.text FROM drop_unindexed u
         CROSS JOIN drop_entries e ON e.message_id = u.message_id
         CROSS JOIN drop_folders f ON f.id = e.folder_id
         LEFT JOIN drop_texts t ON t.message_id = e.message_id
-    WHERE f.mailbox_id = $1 AND ($2 IS NULL OR f.id = $2)";
+    WHERE f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2)";
 
 fn read_texts(
     connection: &Connection,
@@ -150,8 +150,8 @@ fn read_found(row: &Row<'_>) -> rusqlite::Result<Found> {
 /// What a hit shows; only for those of the page, since the excerpt needs the text.
 fn hit(connection: &Connection, found: &Found, text: &SearchText) -> Result<SearchHit, MaildropError> {
     let sql = "SELECT m.from_name, m.from_email, m.subject, m.date, f.name, t.text FROM drop_messages m
-            JOIN drop_folders f ON f.id = $2 LEFT JOIN drop_texts t ON t.message_id = m.id
-        WHERE m.id = $1";
+            JOIN drop_folders f ON f.id = ?2 LEFT JOIN drop_texts t ON t.message_id = m.id
+        WHERE m.id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![found.content, found.folder])?;
     let row = rows.next()?.ok_or(MaildropError::NoSuchMessage)?;

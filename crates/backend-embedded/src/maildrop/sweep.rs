@@ -31,7 +31,7 @@ impl Maildrop {
         let most = self.settings().accepted_batch;
         self.write(move |connection, _| {
             let sql = "DELETE FROM drop_accepted WHERE message_uuid IN
-                (SELECT message_uuid FROM drop_accepted WHERE accepted_at < $1 LIMIT $2)";
+                (SELECT message_uuid FROM drop_accepted WHERE accepted_at < ?1 LIMIT ?2)";
             Ok(connection.prepare_cached(sql)?.execute(params![before.as_millis(), most])?)
         })
         .await
@@ -39,7 +39,7 @@ impl Maildrop {
 }
 
 fn unreferenced(connection: &Connection, most: usize) -> Result<Vec<ContentId>, MaildropError> {
-    let mut statement = connection.prepare_cached("SELECT id FROM drop_messages WHERE refs = 0 LIMIT $1")?;
+    let mut statement = connection.prepare_cached("SELECT id FROM drop_messages WHERE refs = 0 LIMIT ?1")?;
     let rows = statement.query_map(params![most], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

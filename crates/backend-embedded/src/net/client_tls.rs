@@ -49,13 +49,16 @@ impl ClientTls {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Does the handshake with the server that was reached under `name`, a host name or an IP address.
+    /// Does the handshake with the server that was reached under `name`, a host name or an IP address, and leaves the
+    /// encrypted connection in `stream`.
     ///
     /// # Errors
-    /// When the server does not keep to the protocol or is not trusted.
-    pub async fn connect(&self, name: &str, stream: Stream) -> io::Result<Stream> {
+    /// When the server does not keep to the protocol or is not trusted. `stream` is then [`Stream::Lost`].
+    pub async fn upgrade(&self, name: &str, stream: &mut Stream) -> io::Result<()> {
+        let plain = std::mem::replace(stream, Stream::Lost).into_plain()?;
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-        Ok(Stream::Client(Box::new(self.0.connect(name, stream.into_plain()?).await?)))
+        *stream = Stream::Client(Box::new(self.0.connect(name, plain).await?));
+        Ok(())
     }
 }
 

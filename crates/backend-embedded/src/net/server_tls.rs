@@ -57,14 +57,17 @@ impl ServerTls {
         self
     }
 
-    /// Does the server's side of the handshake.
+    /// Does the server's side of the handshake and leaves the encrypted connection in `stream`.
     ///
     /// # Errors
-    /// When the client does not keep to the protocol, is too slow, or the connection is encrypted already.
-    pub async fn accept(&self, stream: Stream) -> io::Result<Stream> {
-        let handshake = self.acceptor.accept(stream.into_plain()?);
+    /// When the client does not keep to the protocol, is too slow, or the connection is encrypted already. `stream` is
+    /// then [`Stream::Lost`].
+    pub async fn upgrade(&self, stream: &mut Stream) -> io::Result<()> {
+        let plain = std::mem::replace(stream, Stream::Lost).into_plain()?;
+        let handshake = self.acceptor.accept(plain);
         let encrypted = tokio::time::timeout(self.handshake_timeout, handshake).await??;
-        Ok(Stream::Server(Box::new(encrypted)))
+        *stream = Stream::Server(Box::new(encrypted));
+        Ok(())
     }
 }
 

@@ -76,7 +76,7 @@ fn claim(
 ) -> Result<Vec<QueuedMessage>, MaildropError> {
     let mut messages: BTreeMap<i64, QueuedMessage> = BTreeMap::new();
     for (key, recipient) in due(connection, now, max)? {
-        let sql = "UPDATE drop_queue_recipients SET leased_until = $3 WHERE queue = $1 AND position = $2";
+        let sql = "UPDATE drop_queue_recipients SET leased_until = ?3 WHERE queue = ?1 AND position = ?2";
         connection.prepare_cached(sql)?.execute(params![key, recipient.position, until.as_millis()])?;
         if let Some(message) = messages.get_mut(&key) {
             message.recipients.push(recipient);
@@ -92,8 +92,8 @@ fn claim(
 fn due(connection: &Connection, now: Timestamp, max: usize) -> Result<Vec<(i64, QueuedRecipient)>, StoreError> {
     let sql = "SELECT queue, position, recipient, delivered, notify, orcpt, attempts, delay_notified, last_code,
             last_enhanced, last_text
-        FROM drop_queue_recipients WHERE next_attempt_at <= $1 AND leased_until <= $1
-        ORDER BY next_attempt_at, queue, position LIMIT $2";
+        FROM drop_queue_recipients WHERE next_attempt_at <= ?1 AND leased_until <= ?1
+        ORDER BY next_attempt_at, queue, position LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let rows =
         statement.query_and_then(params![now.as_millis(), max], |row| Ok((row.get(0)?, read_recipient(row)?)))?;
@@ -117,7 +117,7 @@ fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
 
 fn read_message(connection: &Connection, key: i64) -> Result<QueuedMessage, MaildropError> {
     let sql = "SELECT queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid
-        FROM drop_queue WHERE id = $1";
+        FROM drop_queue WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![key])?;
     let row = rows.next()?.ok_or_else(|| damaged("the queue"))?;

@@ -23,7 +23,7 @@ pub(crate) fn insert(
     let queue = insert_message(connection, mail, content, now)?;
     let sql =
         "INSERT INTO drop_queue_recipients (queue, position, recipient, delivered, notify, orcpt, next_attempt_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let mut statement = connection.prepare_cached(sql)?;
     for (position, (recipient, task)) in recipients.iter().enumerate() {
         statement.execute(params![
@@ -46,7 +46,7 @@ fn insert_message(
     now: Timestamp,
 ) -> Result<i64, StoreError> {
     let sql = "INSERT INTO drop_queue (queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id";
     let incoming = &mail.incoming;
     let values = params![
         mail.queue_id.0,

@@ -153,15 +153,15 @@ fn defer(
     next_attempt_at: Timestamp,
     delay_notified: bool,
 ) -> Result<bool, StoreError> {
-    let sql = "UPDATE drop_queue_recipients SET attempts = attempts + 1, next_attempt_at = $3, leased_until = 0,
-            delay_notified = $4, last_code = $5, last_enhanced = $6, last_text = $7
-        WHERE queue = $1 AND position = $2";
+    let sql = "UPDATE drop_queue_recipients SET attempts = attempts + 1, next_attempt_at = ?3, leased_until = 0,
+            delay_notified = ?4, last_code = ?5, last_enhanced = ?6, last_text = ?7
+        WHERE queue = ?1 AND position = ?2";
     let (code, enhanced, text) = reply_columns(reply);
     let values = params![queue.0, position, next_attempt_at.as_millis(), delay_notified, code, enhanced, text];
     Ok(connection.prepare_cached(sql)?.execute(values)? > 0)
 }
 
 fn finish(connection: &Connection, queue: QueueKey, position: u32) -> Result<bool, StoreError> {
-    let sql = "DELETE FROM drop_queue_recipients WHERE queue = $1 AND position = $2";
+    let sql = "DELETE FROM drop_queue_recipients WHERE queue = ?1 AND position = ?2";
     Ok(connection.prepare_cached(sql)?.execute(params![queue.0, position])? > 0)
 }

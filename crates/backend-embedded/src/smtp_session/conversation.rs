@@ -1,0 +1,172 @@
+//! A session over a connection.
+
+use std::io;
+use std::time::Duration;
+
+use mailapi_smtp::Reply;
+use mailapi_smtp::server::{Config, Question, Session, Step};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{Host, SmtpSettings};
+use crate::net::{Arrival, ServerTls, Shutdown, Stream};
+
+/// What a listener gives to each of its conversations.
+pub(crate) struct Doorway<'a> {
+    pub(crate) session: Config,
+    pub(crate) settings: &'a SmtpSettings,
+    pub(crate) tls: Option<&'a ServerTls>,
+    /// How long a message that is under way may still take after the signal to stop.
+    pub(crate) grace: Duration,
+}
+
+/// Speaks with a client until one of the two leaves.
+///
+/// # Errors
+/// When the connection breaks, or the client does not take what we say.
+pub(crate) async fn converse(arrival: Arrival, doorway: Doorway<'_>, host: &mut impl Host) -> io::Result<()> {
+    let Doorway { session, settings, tls, grace } = doorway;
+    let session = Session::new(session);
+    let mut conversation = Conversation {
+        replies: session.greeting().encode(),
+        session,
+        stream: arrival.stream,
+        settings,
+        tls,
+        receiving: false,
+        end: Instant::now() + settings.session_timeout,
+        shutdown: arrival.shutdown,
+        grace,
+        leave_at: None,
+    };
+    conversation.run(host).await
+}
+
+struct Conversation<'a> {
+    stream: Stream,
+    session: Session,
+    settings: &'a SmtpSettings,
+    tls: Option<&'a ServerTls>,
+    /// Gathered, and written at once before the next read.
+    replies: Vec<u8>,
+    /// Whether the client is sending a message.
+    receiving: bool,
+    /// When the session has taken too long.
+    end: Instant,
+    shutdown: Shutdown,
+    grace: Duration,
+    /// Set once the signal to stop came in the middle of a message.
+    leave_at: Option<Instant>,
+}
+
+/// Why a conversation cannot wait for the client.
+enum Wait {
+    Data(usize),
+    TooSlow,
+    Leaving,
+}
+
+impl Conversation<'_> {
+    async fn run(&mut self, host: &mut impl Host) -> io::Result<()> {
+        let mut buffer = vec![0; self.settings.read_bytes.max(1)];
+        while self.advance(host).await? {
+            match self.wait(&mut buffer).await? {
+                Wait::Data(0) => return Ok(()),
+                Wait::Data(read) => self.session.push(&buffer[..read]),
+                Wait::TooSlow => return self.say(&Reply::new(421, (4, 4, 2), "Time-out, closing connection")).await,
+                Wait::Leaving => return self.say(&Reply::new(421, (4, 3, 2), "The server is shutting down")).await,
+            }
+        }
+        // A client that has gone after QUIT is no trouble.
+        let _ = timeout(self.settings.write_timeout, self.stream.shutdown()).await;
+        Ok(())
+    }
+
+    /// Carries out what has been read; answers whether there is more to come from the client.
+    async fn advance(&mut self, host: &mut impl Host) -> io::Result<bool> {
+        loop {
+            match self.session.step() {
+                Step::Reply(reply) => {
+                    self.receiving = reply.code == 354;
+                    reply.encode_into(&mut self.replies);
+                }
+                Step::Ask(question) => {
+                    let answer = match question {
+                        Question::Mail(mail) => host.may_send(&mail).await,
+                        Question::Rcpt(recipient) => host.may_receive(&recipient).await,
+                        Question::Authenticate(credentials) => host.log_in(credentials).await,
+                        Question::Message(message) => host.take(message).await,
+                    };
+                    self.session.answer(answer);
+                }
+                Step::StartTls => {
+                    self.write().await?;
+                    self.start_tls().await?;
+                    self.session.tls_established();
+                    host.tls_established();
+                }
+                Step::NeedMore => {
+                    self.write().await?;
+                    return Ok(true);
+                }
+                Step::Close => {
+                    self.write().await?;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    async fn start_tls(&mut self) -> io::Result<()> {
+        let tls = self.tls.ok_or_else(|| io::Error::other("STARTTLS without a certificate"))?;
+        tls.upgrade(&mut self.stream).await
+    }
+
+    async fn wait(&mut self, buffer: &mut [u8]) -> io::Result<Wait> {
+        loop {
+            let silence = (Instant::now() + self.settings.idle_timeout).min(self.end);
+            let leave_at = self.leave_at;
+            tokio::select! {
+                biased;
+                () = leave(&mut self.shutdown, leave_at) => {
+                    if !self.receiving || self.leave_at.is_some() {
+                        return Ok(Wait::Leaving);
+                    }
+                    self.leave_at = Some(Instant::now() + self.grace);
+                }
+                read = timeout_at(silence, self.stream.read(buffer)) => {
+                    return match read {
+                        Ok(read) => read.map(Wait::Data),
+                        Err(_) => Ok(Wait::TooSlow),
+                    };
+                }
+            }
+        }
+    }
+
+    async fn say(&mut self, reply: &Reply) -> io::Result<()> {
+        reply.encode_into(&mut self.replies);
+        self.write().await
+    }
+
+    async fn write(&mut self) -> io::Result<()> {
+        if self.replies.is_empty() {
+            return Ok(());
+        }
+        let written = async {
+            self.stream.write_all(&self.replies).await?;
+            self.stream.flush().await
+        };
+        timeout(self.settings.write_timeout, written).await??;
+        self.replies.clear();
+        Ok(())
+    }
+}
+
+/// Returns at the signal; once that came, at the end of the grace.
+async fn leave(shutdown: &mut Shutdown, leave_at: Option<Instant>) {
+    match leave_at {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => shutdown.requested().await,
+    }
+}

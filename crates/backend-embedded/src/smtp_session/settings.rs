@@ -1,0 +1,59 @@
+//! Limits and time-outs of SMTP sessions.
+
+use std::time::Duration;
+
+use mailapi_smtp::server::{Config, Role};
+
+/// What a listener allows in one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmtpSettings {
+    /// Most recipients of one message. Default 1,000 (RFC 5321 section 4.5.3.1.8 wants at least 100).
+    pub max_recipients: usize,
+    /// The longest command line in octets. Default 2,048.
+    pub max_line_bytes: usize,
+    /// The longest line of an AUTH exchange in octets. Default 12,288 (RFC 4954 section 4).
+    pub max_auth_line_bytes: usize,
+    /// How many bad commands end a session. Default 20.
+    pub max_errors: u32,
+    /// Most Received headers of a message: more of them mean that it goes round in circles (RFC 5321 section 6.3).
+    /// Default 50.
+    pub max_hops: usize,
+    /// How long the client may be silent. Default 5 minutes (RFC 5321 section 4.5.3.2.7).
+    pub idle_timeout: Duration,
+    /// How long a whole session may take, so that nobody keeps a place by a word now and then. Default 1 hour.
+    pub session_timeout: Duration,
+    /// How long a client may take to read what we write. Default 2 minutes.
+    pub write_timeout: Duration,
+    /// How much is read at once, in octets. Default 16 KiB.
+    pub read_bytes: usize,
+}
+
+impl Default for SmtpSettings {
+    fn default() -> Self {
+        Self {
+            max_recipients: 1_000,
+            max_line_bytes: 2_048,
+            max_auth_line_bytes: 12_288,
+            max_errors: 20,
+            max_hops: 50,
+            idle_timeout: Duration::from_secs(5 * 60),
+            session_timeout: Duration::from_secs(60 * 60),
+            write_timeout: Duration::from_secs(2 * 60),
+            read_bytes: 16 * 1024,
+        }
+    }
+}
+
+impl SmtpSettings {
+    /// The settings of the session's logic.
+    pub(crate) fn session(&self, hostname: &str, role: Role, tls_available: bool, max_message_bytes: usize) -> Config {
+        let mut config = Config::new(hostname, role);
+        config.tls_available = tls_available;
+        config.max_message_bytes = max_message_bytes;
+        config.max_recipients = self.max_recipients;
+        config.max_line_bytes = self.max_line_bytes;
+        config.max_auth_line_bytes = self.max_auth_line_bytes;
+        config.max_errors = self.max_errors;
+        config
+    }
+}

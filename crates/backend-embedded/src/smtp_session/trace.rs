@@ -1,0 +1,105 @@
+//! Trace fields: the Received header that is added, and those that are counted (RFC 5321 sections 4.4 and 6.3).
+
+use std::net::IpAddr;
+
+use mail_builder::headers::date::Date;
+use mailapi_model::{QueueId, Timestamp};
+use mailapi_smtp::Reply;
+use mailapi_smtp::server::Message;
+
+/// Where a message came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trace<'a> {
+    pub(crate) hostname: &'a str,
+    pub(crate) peer: IpAddr,
+    pub(crate) queue_id: &'a QueueId,
+    pub(crate) now: Timestamp,
+}
+
+impl Trace<'_> {
+    /// The Received header with its line end. Recipients are left out: it would show one of them to the others.
+    pub(crate) fn header(&self, message: &Message) -> String {
+        let Self { hostname, queue_id, now, .. } = self;
+        let client = host_name(&message.client_name);
+        let address = address_literal(self.peer);
+        let protocol = message.protocol;
+        let date = Date::new(now.as_seconds()).to_rfc822();
+        format!("Received: from {client} ({address})\r\n\tby {hostname} with {protocol} id {queue_id};\r\n\t{date}\r\n")
+    }
+}
+
+/// What the client called itself, without what could be taken for another part of the header.
+fn host_name(given: &str) -> String {
+    /// Octets of a domain (RFC 5321 section 4.5.3.1.2).
+    const MAX: usize = 255;
+    let harmless = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+    let name: String = given.chars().take(MAX).map(|c| if harmless(c) { c } else { '?' }).collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+/// RFC 5321 section 4.1.3.
+fn address_literal(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => format!("[{v4}]"),
+        IpAddr::V6(v6) => format!("[IPv6:{v6}]"),
+    }
+}
+
+/// The refusal of a message that has come through more servers than `max`.
+pub(crate) fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
+    let hops = header_lines(message).filter(|line| is_received(line)).take(max + 1).count();
+    (hops > max).then(|| Reply::new(554, (5, 4, 6), "The message has come through too many servers"))
+}
+
+/// The lines in front of the first empty one.
+fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
+    message.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).take_while(|l| !l.is_empty())
+}
+
+fn is_received(line: &[u8]) -> bool {
+    const NAME: &[u8] = b"received";
+    let Some((name, rest)) = line.split_at_checked(NAME.len()) else { return false };
+    // White space in front of the colon is obsolete and still valid (RFC 5322 section 4.5).
+    name.eq_ignore_ascii_case(NAME) && rest.trim_ascii_start().starts_with(b":")
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_smtp::Envelope;
+
+    use super::*;
+
+    fn message(client_name: &str) -> Message {
+        let envelope = Envelope::new("", ["ann@here.example"]);
+        Message { envelope, data: Vec::new(), client_name: client_name.to_owned(), protocol: "ESMTPS" }
+    }
+
+    fn header(client_name: &str, peer: &str) -> String {
+        let queue_id = QueueId("Q1".to_owned());
+        let trace = Trace {
+            hostname: "mx.here.example",
+            peer: peer.parse().unwrap(),
+            queue_id: &queue_id,
+            now: "2026-11-20T10:15:30Z".parse().unwrap(),
+        };
+        trace.header(&message(client_name))
+    }
+
+    #[test]
+    fn what_the_client_calls_itself_cannot_forge_the_rest() {
+        assert_eq!(
+            header("relay (127.0.0.1) by mx; Ü", "2001:db8::1"),
+            "Received: from relay??127.0.0.1??by?mx??? ([IPv6:2001:db8::1])\r\n\
+             \tby mx.here.example with ESMTPS id Q1;\r\n\tFri, 20 Nov 2026 10:15:30 +0000\r\n"
+        );
+        assert!(header("", "::ffff:192.0.2.1").starts_with("Received: from unknown ([192.0.2.1])\r\n"));
+    }
+
+    #[test]
+    fn a_message_that_goes_round_in_circles_is_refused_and_a_body_that_looks_like_it_is_not() {
+        let twice = b"Received: a\r\nrEceived : b\r\n\tReceived: folded\r\nReceived-SPF: pass\r\n\r\nReceived: c\r\n";
+        assert!(too_many_hops(twice, 2).is_none());
+        assert_eq!(too_many_hops(twice, 1).map(|reply| reply.code), Some(554));
+        assert!(too_many_hops(b"", 0).is_none());
+    }
+}

@@ -1,0 +1,103 @@
+//! A mail server in a temporary directory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use mailapi_backend::{ByteStream, MailboxError, Provisioning};
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_backend_embedded::{Embedded, Maildrop, MaildropSettings};
+use mailapi_model::{Clock, EmailAddress, FolderName};
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_testkit::{FakeClock, SeededEntropy};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+pub(crate) struct House {
+    directory: TempDir,
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) maildrop: Maildrop,
+}
+
+impl House {
+    /// With the domain example.org and the mailboxes ann and bob.
+    pub(crate) async fn new() -> Self {
+        Self::with(MaildropSettings::default()).await
+    }
+
+    pub(crate) async fn with(settings: MaildropSettings) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(FakeClock::default());
+        let maildrop = open(&directory, settings, &clock).await;
+        maildrop.put_domain(&"example.org".parse().unwrap()).await.unwrap();
+        for mailbox in [ann(), bob()] {
+            maildrop.put_mailbox(&mailbox, None).await.unwrap();
+        }
+        Self { directory, clock, maildrop }
+    }
+
+    /// The same file, opened by another handle, as after a restart or by another process.
+    pub(crate) async fn open_again(&self) -> Maildrop {
+        open(&self.directory, MaildropSettings::default(), &self.clock).await
+    }
+
+    /// The database, past the maildrop.
+    pub(crate) fn database(&self) -> Connection {
+        Connection::open(self.directory.path().join("mail.db")).unwrap()
+    }
+
+    pub(crate) fn number(&self, sql: &str) -> i64 {
+        self.database().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    pub(crate) fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    pub(crate) fn incoming(&self, recipients: &[&str], message: &str) -> Incoming {
+        let recipients: Vec<EmailAddress> = recipients.iter().map(|r| r.parse().unwrap()).collect();
+        let sender = Some(address("eve@elsewhere.example"));
+        Incoming::new(sender, recipients, Bytes::from(message.to_owned()), self.clock.now(), Relaying::Allowed)
+    }
+
+    pub(crate) async fn deliver(&self, recipients: &[&str], message: &str) {
+        self.maildrop.accept(self.incoming(recipients, message)).await.unwrap();
+    }
+}
+
+async fn open(directory: &TempDir, settings: MaildropSettings, clock: &Arc<FakeClock>) -> Maildrop {
+    let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
+    let entropy = Arc::new(SeededEntropy::default());
+    Embedded::open(sqlite, settings, clock.clone(), entropy).await.unwrap().maildrop().clone()
+}
+
+pub(crate) fn address(text: &str) -> EmailAddress {
+    text.parse().unwrap()
+}
+
+pub(crate) fn ann() -> EmailAddress {
+    address("ann@example.org")
+}
+
+pub(crate) fn bob() -> EmailAddress {
+    address("bob@example.org")
+}
+
+pub(crate) fn folder(name: &str) -> FolderName {
+    name.parse().unwrap()
+}
+
+/// A small message.
+pub(crate) fn mail(subject: &str, body: &str) -> String {
+    format!("From: Eve <eve@elsewhere.example>\r\nTo: ann@example.org\r\nSubject: {subject}\r\n\r\n{body}\r\n")
+}
+
+pub(crate) async fn octets(stream: ByteStream) -> Result<Vec<u8>, MailboxError> {
+    stream
+        .try_fold(Vec::new(), async |mut all, piece| {
+            all.extend_from_slice(&piece);
+            Ok(all)
+        })
+        .await
+}

@@ -1,0 +1,11 @@
+//! Stories about the maildrop on a temporary database.
+
+mod accept;
+mod counters;
+mod feed;
+mod folders;
+mod house;
+mod queue;
+mod reading;
+mod search;
+mod sweep;

@@ -1,0 +1,125 @@
+use mailapi_backend::{MailboxError, Mailboxes};
+use mailapi_backend_embedded::MaildropSettings;
+use mailapi_backend_embedded::maildrop::FlagChange;
+use mailapi_imap::Flags;
+use mailapi_model::Page;
+
+use super::house::{House, address, ann, folder, mail, octets};
+
+#[tokio::test]
+async fn what_is_missing_is_told_apart() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org"], &mail("Hi", ".")).await;
+    let (maildrop, inbox) = (&house.maildrop, folder("INBOX"));
+    let read = async |mailbox: &str, name: &str, uid| maildrop.read(&address(mailbox), &folder(name), uid).await.err();
+    assert_eq!(read("nobody@example.org", "INBOX", 1).await, Some(MailboxError::NoSuchMailbox));
+    assert_eq!(read("ann@example.org", "Nowhere", 1).await, Some(MailboxError::NoSuchFolder));
+    assert_eq!(read("ann@example.org", "INBOX", 2).await, Some(MailboxError::NoSuchMessage));
+    let missing = maildrop.open_attachment(&ann(), &inbox, 1, 0).await.err();
+    assert_eq!(missing, Some(MailboxError::NoSuchAttachment));
+    assert_eq!(maildrop.open_raw(&ann(), &inbox, 9).await.err(), Some(MailboxError::NoSuchMessage));
+}
+
+#[tokio::test]
+async fn pages_come_newest_first_and_do_not_overlap() {
+    let house = House::new().await;
+    for n in 1..=5 {
+        house.deliver(&["ann@example.org"], &mail(&format!("number {n}"), ".")).await;
+    }
+    let mut seen = Vec::new();
+    for offset in [0, 2, 4, 6] {
+        let page = house.maildrop.list(&ann(), &folder("INBOX"), Page::new(2, offset)).await.unwrap();
+        assert_eq!(page.total, 5);
+        seen.extend(page.items.into_iter().map(|summary| summary.subject));
+    }
+    assert_eq!(seen, ["number 5", "number 4", "number 3", "number 2", "number 1"]);
+}
+
+/// Small pieces, so that every read crosses their borders.
+async fn in_small_pieces() -> House {
+    House::with(MaildropSettings { chunk_bytes: 7, ..MaildropSettings::default() }).await
+}
+
+const WITH_ATTACHMENT: &str = "From: Eve <eve@elsewhere.example>\r\nTo: Ann <ann@example.org>, bob@example.org\r\n\
+    Cc: carl@elsewhere.example\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nMessage-ID: <m1@elsewhere.example>\r\n\
+    Date: Fri, 20 Nov 2026 11:00:00 +0100\r\nMIME-Version: 1.0\r\n\
+    Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Content-Transfer-Encoding: quoted-printable\r\n\r\nSch=C3=B6n.\r\n--b\r\n\
+    Content-Type: application/octet-stream; name=data.bin\r\nContent-Disposition: attachment\r\n\
+    Content-Transfer-Encoding: base64\r\n\r\nAAECAwQFBgcICQoLDA0ODw==\r\n--b--\r\n";
+
+#[tokio::test]
+async fn a_message_is_read_and_its_attachment_streamed_and_no_flag_changes() {
+    let house = in_small_pieces().await;
+    house.deliver(&["ann@example.org"], WITH_ATTACHMENT).await;
+    let inbox = folder("INBOX");
+    let full = house.maildrop.read(&ann(), &inbox, 1).await.unwrap();
+    assert_eq!(full.summary.subject, "Grüße");
+    assert_eq!(full.summary.message_id, "<m1@elsewhere.example>");
+    assert_eq!(full.summary.date.to_string(), "2026-11-20T10:00:00.000Z");
+    assert_eq!(full.summary.to[0].name, "Ann");
+    assert_eq!(full.cc[0].email, "carl@elsewhere.example");
+    assert_eq!(full.headers[0], ("Return-Path".to_owned(), "<eve@elsewhere.example>".to_owned()));
+    assert_eq!(full.text.as_deref().map(str::trim_end), Some("Schön."));
+    assert_eq!(full.html, None);
+    assert_eq!((full.attachments[0].filename.as_str(), full.attachments[0].size), ("data.bin", 16));
+
+    let opened = house.maildrop.open_attachment(&ann(), &inbox, 1, 0).await.unwrap();
+    assert_eq!(opened.info, full.attachments[0]);
+    assert_eq!(octets(opened.content).await.unwrap(), (0..16).collect::<Vec<u8>>());
+    let raw = house.maildrop.open_raw(&ann(), &inbox, 1).await.unwrap();
+    assert!(octets(raw.content).await.unwrap().ends_with(WITH_ATTACHMENT.as_bytes()));
+
+    let listed = house.maildrop.list(&ann(), &inbox, Page::default()).await.unwrap();
+    assert_eq!(listed.items[0], full.summary);
+    assert!(listed.items[0].flags.is_empty() && listed.items[0].has_attachments);
+}
+
+#[tokio::test]
+async fn a_message_that_goes_while_it_is_read_ends_the_stream_with_an_error() {
+    let house = in_small_pieces().await;
+    house.deliver(&["ann@example.org"], &mail("Hi", "Hello.")).await;
+    let inbox = house.maildrop.folder(&ann(), &folder("INBOX")).await.unwrap().id;
+    let raw = house.maildrop.open_raw(&ann(), &folder("INBOX"), 1).await.unwrap();
+    let deleted = Flags::from_words(["\\Deleted"]);
+    house.maildrop.store_flags(inbox, vec![1], FlagChange::Set, deleted).await.unwrap();
+    house.maildrop.expunge(inbox, None).await.unwrap();
+    house.maildrop.keep_house_until_done().await.unwrap();
+    assert_eq!(octets(raw.content).await, Err(MailboxError::NoSuchMessage));
+}
+
+#[tokio::test]
+async fn every_range_of_every_length_is_read_right() {
+    for length in [0, 1, 6, 7, 8, 14, 15] {
+        let house = in_small_pieces().await;
+        let message: String = ('a'..='z').take(length).collect();
+        let bytes = bytes::Bytes::from(message.clone());
+        house.maildrop.append(&ann(), &folder("Sent"), &Flags::new(), None, bytes).await.unwrap();
+        let sent = house.maildrop.folder(&ann(), &folder("Sent")).await.unwrap().id;
+        let meta = house.maildrop.fetch_meta(sent, vec![1]).await.unwrap().remove(0);
+        assert_eq!(house.maildrop.load(meta.content).await.unwrap(), message.as_bytes());
+        for start in 0..=length {
+            for end in start..=length + 2 {
+                let part = house.maildrop.load_range(meta.content, start as u64..end as u64).await.unwrap();
+                assert_eq!(part, message.as_bytes()[start..end.min(length)]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_purge_empties_every_folder_and_leaves_them_there() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org", "bob@example.org"], &mail("Hi", ".")).await;
+    let bytes = bytes::Bytes::from(mail("Draft", "."));
+    house.maildrop.append(&ann(), &folder("Drafts"), &Flags::new(), None, bytes).await.unwrap();
+    let purged = house.maildrop.purge(&ann()).await.unwrap();
+    assert_eq!((purged.folders, purged.messages), (5, 2));
+    let quota = house.maildrop.quota(&ann()).await.unwrap();
+    assert_eq!((quota.used_bytes, quota.messages), (0, 0));
+    let folders = house.maildrop.folders(&ann()).await.unwrap();
+    assert!(folders.len() == 5 && folders.iter().all(|f| (f.messages, f.unread, f.size) == (0, 0, 0)));
+    assert_eq!(house.maildrop.quota(&address("bob@example.org")).await.unwrap().messages, 1);
+    house.maildrop.keep_house_until_done().await.unwrap();
+    assert_eq!(house.number("SELECT count(*) FROM drop_messages"), 1);
+}

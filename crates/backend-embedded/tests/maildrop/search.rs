@@ -1,0 +1,123 @@
+use mailapi_backend::{FolderScope, MailboxError, Mailboxes, SearchQuery};
+use mailapi_backend_embedded::MaildropSettings;
+use mailapi_imap::Flags;
+use mailapi_model::Page;
+use proptest::prelude::*;
+
+use super::house::{House, address, ann, folder, mail};
+
+fn query(text: &str, scope: FolderScope) -> SearchQuery {
+    SearchQuery { text: text.parse().unwrap(), scope, page: Page::default() }
+}
+
+fn inbox() -> FolderScope {
+    FolderScope::One(folder("INBOX"))
+}
+
+async fn uids(house: &House, text: &str) -> Vec<u32> {
+    let found = house.maildrop.search(&ann(), &query(text, inbox())).await.unwrap();
+    assert_eq!(found.total, found.items.len() as u64);
+    found.items.into_iter().map(|hit| hit.uid).collect()
+}
+
+#[tokio::test]
+async fn a_search_nowhere_is_refused() {
+    let house = House::new().await;
+    let nowhere = FolderScope::One(folder("Nowhere"));
+    let found = house.maildrop.search(&ann(), &query("ab", nowhere)).await;
+    assert_eq!(found, Err(MailboxError::NoSuchFolder));
+    let nobody = address("nobody@example.org");
+    assert_eq!(house.maildrop.search(&nobody, &query("ab", inbox())).await, Err(MailboxError::NoSuchMailbox));
+}
+
+#[tokio::test]
+async fn a_text_is_found_before_and_after_it_is_indexed() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org"], &mail("=?utf-8?q?Caf=C3=A9?=", "nothing here")).await;
+    house.deliver(&["ann@example.org"], &mail("other", "meet at the CAFÉ \"Zur Post\" AND (x)*")).await;
+    house.deliver(&["bob@example.org"], &mail("café", "of bob")).await;
+    for _ in 0..2 {
+        assert_eq!(uids(&house, "café").await, [2, 1]);
+        assert_eq!(uids(&house, "fé \"zur").await, [2]);
+        assert_eq!(uids(&house, "AND (x)*").await, [2]);
+        assert_eq!(uids(&house, "FÉ").await, [2, 1]);
+        assert_eq!(uids(&house, "of bob").await, Vec::<u32>::new());
+        assert_eq!(uids(&house, "words : x").await, Vec::<u32>::new());
+        house.maildrop.keep_house_until_done().await.unwrap();
+    }
+    assert_eq!(house.number("SELECT count(*) FROM drop_unindexed"), 0);
+    let inbox = house.maildrop.folder(&ann(), &folder("INBOX")).await.unwrap().id;
+    assert_eq!(house.maildrop.search_text(inbox, "café").await.unwrap(), [1, 2]);
+    assert_eq!(house.maildrop.search_text(inbox, "").await.unwrap(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_text_too_long_for_the_index_is_found_all_the_same() {
+    let house = House::with(MaildropSettings { max_indexed_bytes: 100, ..MaildropSettings::default() }).await;
+    house.deliver(&["ann@example.org"], &mail("long", &format!("{} needle", "hay ".repeat(50)))).await;
+    house.maildrop.keep_house_until_done().await.unwrap();
+    assert_eq!(house.number("SELECT count(*) FROM drop_unindexed"), 1);
+    assert_eq!(uids(&house, "needle").await, [1]);
+}
+
+#[tokio::test]
+async fn all_folders_are_searched_newest_first_and_only_the_page_is_shown() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org"], &mail("one needle", ".")).await;
+    house.advance(1);
+    let sent = bytes::Bytes::from(mail("two needle", "."));
+    house.maildrop.append(&ann(), &folder("Sent"), &Flags::new(), None, sent).await.unwrap();
+    house.advance(1);
+    house.deliver(&["ann@example.org"], &mail("three", "with a needle in it")).await;
+    house.maildrop.keep_house_until_done().await.unwrap();
+    let found = house.maildrop.search(&ann(), &query("NEEDLE", FolderScope::All)).await.unwrap();
+    let places: Vec<_> = found.items.iter().map(|hit| (hit.folder.as_str(), hit.uid)).collect();
+    assert_eq!(places, [("INBOX", 2), ("Sent", 1), ("INBOX", 1)]);
+    assert_eq!(found.items[0].snippet, "with a needle in it");
+    assert_eq!(found.items[0].from.name, "Eve");
+    let page = SearchQuery { page: Page::new(1, 1), ..query("needle", FolderScope::All) };
+    let second = house.maildrop.search(&ann(), &page).await.unwrap();
+    assert_eq!((second.total, &second.items[..]), (3, &found.items[1..2]));
+}
+
+fn small_text() -> impl Strategy<Value = String> {
+    prop::collection::vec(
+        prop::sample::select(vec!["a", "b", "A", "ß", "İ", "σ", "ς", "\"", "'", "*", " ", "😀"]),
+        0..12,
+    )
+    .prop_map(|letters| letters.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_index_finds_exactly_what_a_look_at_every_text_finds(
+        bodies in prop::collection::vec(small_text(), 1..12),
+        wanted in prop::collection::vec(small_text(), 8),
+        indexed in 0_usize..12,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let settings = MaildropSettings { index_batch: indexed.max(1), ..MaildropSettings::default() };
+            let house = House::with(settings).await;
+            for body in &bodies {
+                let text = format!("Content-Type: text/plain; charset=utf-8\r\n\r\nxx{body}yy\r\n");
+                let message = bytes::Bytes::from(text);
+                house.maildrop.append(&ann(), &folder("INBOX"), &Flags::new(), None, message).await.unwrap();
+            }
+            if indexed > 0 {
+                house.maildrop.index_once().await.unwrap();
+            }
+            for text in wanted.iter().filter(|text| text.chars().count() >= 2) {
+                let asked = text.parse().unwrap();
+                let naive: Vec<u32> = (1..=bodies.len())
+                    .rev()
+                    .filter(|n| mailapi_backend::mime::matches(&format!("xx{}yy", bodies[n - 1]), &asked))
+                    .map(|n| u32::try_from(n).unwrap())
+                    .collect();
+                assert_eq!(uids(&house, text).await, naive, "{text:?} in {bodies:?}");
+            }
+        });
+    }
+}
