@@ -1,2 +1,24 @@
-//! The mailapi binary.
-fn main() {}
+//! The mailapi server and its command line: configuration, wiring, and nothing that decides about mail.
+
+mod background;
+mod cli;
+mod config;
+mod data_dir;
+mod doors;
+mod failure;
+mod first_token;
+mod logging;
+mod signals;
+mod system;
+mod welcome;
+mod wiring;
+
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // Both rustls providers may be compiled in; without a choice the first TLS connection would panic. An error
+    // means that there is a choice already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    cli::run().await
+}

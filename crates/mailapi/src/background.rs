@@ -1,0 +1,115 @@
+//! What the server does without being asked: loops around single steps of the service.
+
+use std::time::Duration;
+
+use mailapi_backend_embedded::Maildrop;
+use mailapi_service::{Service, Unavailable};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::config::Housekeeping;
+use crate::wiring::Parts;
+
+/// Tells everything that runs to come to an end.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// The signal, and what gives it.
+    pub(crate) fn channel() -> (watch::Sender<bool>, Self) {
+        let (sender, receiver) = watch::channel(false);
+        (sender, Self(receiver))
+    }
+
+    /// Returns when it is time to end.
+    pub(crate) async fn requested(&mut self) {
+        // A sender that is gone cannot give the signal any more: that is the end, too.
+        let _ = self.0.wait_for(|stop| *stop).await;
+    }
+}
+
+/// Starts the loops; they end by themselves after `stop`.
+pub(crate) fn start(parts: &Parts, settings: &Housekeeping, pending_grace: Duration, stop: &Stop) -> JoinSet<()> {
+    let (service, mut tasks) = (&parts.service, JoinSet::new());
+    tasks.spawn(keep_house(parts.embedded.maildrop().clone(), stop.clone()));
+    tasks.spawn(follow_deliveries(service.clone(), settings.retry_pause.0, stop.clone()));
+    let every = |interval: Duration| Ticks::new(interval, stop.clone());
+
+    let (mut ticks, last_used) = (every(settings.last_used_interval.0), service.clone());
+    tasks.spawn(async move {
+        while ticks.next().await {
+            complain("last uses of tokens could not be written", last_used.write_last_used_once().await);
+        }
+        complain("last uses of tokens could not be written", last_used.write_last_used_once().await);
+    });
+    let (mut ticks, recovery) = (every(settings.recovery_interval.0), service.clone());
+    tasks.spawn(async move {
+        while ticks.next().await {
+            complain("interrupted messages could not be looked up", recovery.recover_once(pending_grace).await);
+        }
+    });
+    let (mut ticks, tidy) = (every(settings.tidy_interval.0), service.clone());
+    tasks.spawn(async move {
+        while ticks.next().await {
+            complain("old records could not be removed", tidy.tidy_once().await);
+        }
+    });
+    tasks
+}
+
+/// Reads what the mail server reports, as soon as there is something, and a last time at the end.
+async fn follow_deliveries(service: Service, retry_pause: Duration, mut stop: Stop) {
+    loop {
+        let pause = match service.follow_once().await {
+            Ok((_, true)) => continue,
+            Ok((_, false)) => Duration::MAX,
+            Err(error) => {
+                tracing::warn!(%error, "the delivery feed could not be followed");
+                retry_pause
+            }
+        };
+        tokio::select! {
+            () = stop.requested() => break,
+            () = service.deliveries_changed() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+    complain("the delivery feed could not be followed to its end", service.follow_once().await);
+}
+
+/// Sweeps, indexes and forgets in the maildrop. It may be dropped at any point: each step is one transaction.
+async fn keep_house(maildrop: Maildrop, mut stop: Stop) {
+    tokio::select! {
+        () = stop.requested() => {}
+        () = maildrop.keep_house() => {}
+    }
+}
+
+fn complain<T>(what: &str, result: Result<T, Unavailable>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, "{what}");
+    }
+}
+
+/// Moments at a steady distance, until the end.
+struct Ticks {
+    interval: tokio::time::Interval,
+    stop: Stop,
+}
+
+impl Ticks {
+    fn new(period: Duration, stop: Stop) -> Self {
+        let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { interval, stop }
+    }
+
+    /// Waits for the next moment; false at the end.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            () = self.stop.requested() => false,
+            _ = self.interval.tick() => true,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The command line: one file a command.
+
+mod config;
+mod domain;
+mod migrate;
+mod openapi;
+mod output;
+mod pages;
+mod password;
+mod serve;
+mod table;
+mod token;
+mod user;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, LogFormat, environment};
+use crate::failure::{Failure, Outcome};
+use crate::logging::{self, Destination};
+pub(crate) use output::print;
+
+/// The exit code of arguments that make no sense, as shells and clap have it.
+const USAGE: u8 = 2;
+
+/// An HTTP/JSON mail API with a mail server built in.
+///
+/// Without a command, `mailapi` starts the server. Commands that manage domains, users and tokens work on the same
+/// data directory, also while a server is running on it.
+#[derive(Debug, Parser)]
+#[command(name = "mailapi", version, max_term_width = 100)]
+struct Arguments {
+    /// The configuration file [default: mailapi.toml in the working directory, if there is one]
+    ///
+    /// Every setting can also come from the environment: MAILAPI_HTTP__LISTEN is `listen` in the section `[http]`.
+    /// The file config/mailapi.default.toml describes all of them.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// How log lines look [default: auto, people's form on a terminal and JSON otherwise]
+    #[arg(long, global = true, value_name = "FORMAT", hide_possible_values = false)]
+    log_format: Option<LogFormat>,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the server (the default)
+    ///
+    /// The first start in an empty data directory creates the database and one admin token, prints the token once
+    /// and leaves it in the file `admin-token`. SIGTERM or Ctrl-C lets requests in flight finish and ends the server.
+    Serve,
+    /// Manage API tokens
+    #[command(subcommand)]
+    Token(token::Command),
+    /// Manage mail domains
+    #[command(subcommand)]
+    Domain(domain::Command),
+    /// Manage users, each with a mailbox
+    #[command(subcommand)]
+    User(user::Command),
+    /// Check or show the configuration
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Print the OpenAPI document of the HTTP interface
+    Openapi,
+    /// Bring the database's tables up to date and end
+    ///
+    /// The server and every other command do the same when they open the database.
+    Migrate,
+}
+
+/// Does what the arguments say.
+pub(crate) async fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return answer_to_arguments(&error),
+    };
+    match arguments.run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::complain(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Arguments {
+    async fn run(self) -> Outcome {
+        let command = self.command.unwrap_or(Command::Serve);
+        // The document is the same whatever the configuration says, so a broken one does not keep it back.
+        if matches!(command, Command::Openapi) {
+            return openapi::run();
+        }
+        let mut config = Config::load(self.config.as_deref(), &environment::of_this_process())?;
+        config.log.format = self.log_format.unwrap_or(config.log.format);
+        let destination = if matches!(command, Command::Serve) { Destination::Stdout } else { Destination::Stderr };
+        let style = logging::start(&config.log, destination)?;
+        match command {
+            Command::Serve => serve::run(&config, style).await,
+            Command::Token(command) => token::run(command, &config).await,
+            Command::Domain(command) => domain::run(command, &config).await,
+            Command::User(command) => user::run(command, &config).await,
+            Command::Config(command) => config::run(&command, &config),
+            Command::Openapi => openapi::run(),
+            Command::Migrate => migrate::run(&config).await,
+        }
+    }
+}
+
+/// Help and version are answers; everything else is a mistake and is told in one line.
+fn answer_to_arguments(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return error.print().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    let text = error.render().to_string();
+    // The first paragraph says what is wrong, over several lines when arguments are missing; usage follows.
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let what = Failure::new(first.trim_start_matches("error:").trim_end_matches("Usage:"));
+    output::complain(&Failure::new(format!("{what} (see --help)")));
+    ExitCode::from(USAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_well_formed() {
+        Arguments::command().debug_assert();
+    }
+}

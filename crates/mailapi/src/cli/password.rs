@@ -1,0 +1,49 @@
+//! Asking for a password. It never comes from the arguments, which every user of the machine can list.
+
+use std::io::{IsTerminal, Read};
+
+use mailapi_model::SecretText;
+
+use crate::failure::{Failure, Outcome};
+
+/// More than any password that is accepted; stops the reading of a stream that never ends.
+const MOST_OCTETS: u64 = 64 * 1024;
+
+/// A new password: typed twice without echo on a terminal, otherwise the first line of the standard input.
+pub(super) fn read_new() -> Outcome<SecretText> {
+    if !std::io::stdin().is_terminal() {
+        return first_line(std::io::stdin());
+    }
+    let typed = rpassword::prompt_password("New password: ")?;
+    if rpassword::prompt_password("The same again: ")? != typed {
+        return Err(Failure::new("the two passwords differ"));
+    }
+    Ok(SecretText::new(typed))
+}
+
+fn first_line(input: impl Read) -> Outcome<SecretText> {
+    let mut octets = Vec::new();
+    input.take(MOST_OCTETS).read_to_end(&mut octets)?;
+    let text = String::from_utf8(octets).map_err(|_| Failure::new("the password is not UTF-8"))?;
+    let line = text.split('\n').next().unwrap_or_default();
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    if line.is_empty() {
+        return Err(Failure::new("no password on the standard input"));
+    }
+    Ok(SecretText::new(line.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_and_nonsense_are_refused_and_the_line_end_is_not_part_of_the_password() {
+        for input in [&b""[..], b"\n", b"\r\nlater", b"\xff\xfe\n"] {
+            assert!(first_line(input).is_err(), "{input:?}");
+        }
+        for input in [&b" two words "[..], b" two words \n", b" two words \r\nmore"] {
+            assert_eq!(first_line(input).unwrap().expose(), " two words ");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Lists in columns.
+
+/// Rows under a heading, each column as wide as its widest cell.
+pub(super) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([heading[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |cells: [&str; N]| {
+        let padded: Vec<String> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        format!("{}\n", padded.join("  ").trim_end())
+    };
+    let mut text = line(heading);
+    for row in rows {
+        // A name may hold anything that a user typed; a line break in it must not look like another row.
+        let clean = row.clone().map(|cell| cell.replace(char::is_control, " "));
+        text.push_str(&line(std::array::from_fn(|column| clean[column].as_str())));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_no_cell_can_forge_a_row() {
+        let rows = [["1".to_owned(), "é\nforged".to_owned()], ["22".to_owned(), String::new()]];
+        assert_eq!(table(["ID", "NAME"], &rows), "ID  NAME\n1   é forged\n22\n");
+    }
+}

@@ -1,0 +1,72 @@
+//! Settings from the environment: `MAILAPI_HTTP__LISTEN` is `listen` in the section `[http]`.
+
+use std::ffi::OsString;
+
+use toml::Value;
+
+use super::ConfigError;
+use super::keys::KnownKeys;
+
+/// What the name of every variable begins with.
+const PREFIX: &str = "MAILAPI_";
+/// What stands between a section and a key.
+const SEPARATOR: &str = "__";
+/// Names the configuration file; the only variable with our prefix that is no setting.
+pub(crate) const CONFIG_FILE: &str = "MAILAPI_CONFIG";
+
+/// One setting from the environment.
+pub(super) struct Variable {
+    /// Its name, for messages.
+    pub(super) name: String,
+    /// Sections and key.
+    pub(super) path: Vec<String>,
+    /// Its value, in the type that the setting has.
+    pub(super) value: Value,
+}
+
+/// The environment of this process.
+pub(crate) fn of_this_process() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+/// All settings among `variables`.
+pub(super) fn settings(variables: &[(OsString, OsString)], known: &KnownKeys) -> Result<Vec<Variable>, ConfigError> {
+    let ours = variables.iter().filter_map(|(name, value)| {
+        let name = name.to_str()?;
+        (name.starts_with(PREFIX) && name != CONFIG_FILE).then_some((name, value))
+    });
+    ours.map(|(name, value)| setting(name, value, known)).collect()
+}
+
+fn setting(name: &str, value: &OsString, known: &KnownKeys) -> Result<Variable, ConfigError> {
+    let path: Vec<String> = name[PREFIX.len()..].split(SEPARATOR).map(str::to_ascii_lowercase).collect();
+    let Some(default) = known.get(&path) else {
+        let nearest = variable_name(&known.nearest(&path.join(".")));
+        return Err(ConfigError::new(format!("environment variable {name}: no such setting; did you mean {nearest}?")));
+    };
+    let Some(text) = value.to_str() else {
+        return Err(ConfigError::new(format!("environment variable {name}: the value is not UTF-8")));
+    };
+    let value = typed(text, default).map_err(|why| ConfigError::new(format!("environment variable {name}: {why}")))?;
+    Ok(Variable { name: name.to_owned(), path, value })
+}
+
+fn typed(text: &str, default: &Value) -> Result<Value, String> {
+    match default {
+        Value::Integer(_) => text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a whole number")),
+        Value::Float(_) => text.parse().map(Value::Float).map_err(|_| format!("`{text}` is not a number")),
+        Value::Boolean(_) => {
+            text.parse().map(Value::Boolean).map_err(|_| format!("`{text}` is neither true nor false"))
+        }
+        Value::Array(_) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Ok(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))
+        }
+        Value::Table(_) => Err("it names a section, not a setting".to_owned()),
+        Value::String(_) | Value::Datetime(_) => Ok(Value::String(text.to_owned())),
+    }
+}
+
+fn variable_name(path: &str) -> String {
+    format!("{PREFIX}{}", path.replace('.', SEPARATOR).to_ascii_uppercase())
+}

@@ -1,0 +1,83 @@
+//! Which keys there are, and which one a misspelt key may have meant.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+/// All keys, as the tables of a complete configuration. An empty table is a section whose keys this version does not
+/// know: anything may stand in it.
+pub(super) struct KnownKeys(Table);
+
+/// A key of a file that does not exist.
+pub(super) struct UnknownKey {
+    /// With its sections, separated by dots.
+    pub(super) key: String,
+    /// Where it stands, in octets.
+    pub(super) span: Range<usize>,
+}
+
+impl KnownKeys {
+    pub(super) const fn new(complete: Table) -> Self {
+        Self(complete)
+    }
+
+    /// The default of the key at this path; a table when the path names a section.
+    pub(super) fn get(&self, path: &[String]) -> Option<&Value> {
+        let (last, sections) = path.split_last()?;
+        let mut table = &self.0;
+        for section in sections {
+            table = table.get(section)?.as_table()?;
+        }
+        table.get(last)
+    }
+
+    /// The first key of `file` that does not exist.
+    pub(super) fn find_unknown(&self, file: &DeTable<'_>) -> Option<UnknownKey> {
+        find_unknown(file, &self.0, "")
+    }
+
+    /// The existing key that looks most like `unknown`, by the whole path or by its last part.
+    pub(super) fn nearest(&self, unknown: &str) -> String {
+        let mut paths = Vec::new();
+        collect_paths(&self.0, "", &mut paths);
+        let likeness = |path: &String| {
+            let whole = strsim::jaro_winkler(unknown, path);
+            let last = strsim::normalized_damerau_levenshtein(last_part(unknown), last_part(path));
+            whole + last
+        };
+        paths.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default()
+    }
+}
+
+fn find_unknown(file: &DeTable<'_>, known: &Table, prefix: &str) -> Option<UnknownKey> {
+    if known.is_empty() {
+        return None;
+    }
+    file.iter().find_map(|(name, value)| {
+        let key = join(prefix, name.get_ref());
+        match (known.get(name.get_ref().as_ref()), value.get_ref()) {
+            (None, _) => Some(UnknownKey { key, span: name.span() }),
+            (Some(Value::Table(known)), DeValue::Table(file)) => find_unknown(file, known, &key),
+            _ => None,
+        }
+    })
+}
+
+fn collect_paths(table: &Table, prefix: &str, paths: &mut Vec<String>) {
+    for (name, value) in table {
+        let path = join(prefix, name);
+        if let Value::Table(inner) = value {
+            collect_paths(inner, &path, paths);
+        }
+        paths.push(path);
+    }
+}
+
+fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}

@@ -1,0 +1,166 @@
+//! Puts a configuration together: the defaults, over them a file, over that the environment.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::de::DeTable;
+use toml::{Table, Value};
+
+use super::environment::{self, Variable};
+use super::keys::KnownKeys;
+use super::{Config, ConfigError};
+
+/// The file that is read when none is named and it exists, in the working directory.
+const USUAL_FILE: &str = "mailapi.toml";
+
+impl Config {
+    /// Reads the file that `named` or `MAILAPI_CONFIG` names, or `mailapi.toml` in the working directory if there is
+    /// one, then the environment, and checks the whole.
+    ///
+    /// # Errors
+    /// One line that says which key of which file and line, or which variable, is wrong and why.
+    pub(crate) fn load(named: Option<&Path>, environment: &[(OsString, OsString)]) -> Result<Self, ConfigError> {
+        let text = file_to_read(named, environment)
+            .map(|path| match std::fs::read_to_string(&path) {
+                Ok(text) => Ok((path, text)),
+                Err(error) => Err(ConfigError::new(format!("{} cannot be read: {error}", path.display()))),
+            })
+            .transpose()?;
+        let file = text.as_ref().map(|(path, text)| (path.display().to_string(), text.as_str()));
+        let config = Self::from_layers(file.as_ref().map(|(name, text)| (name.as_str(), *text)), environment)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The layers put together: `file` is its name and its text.
+    pub(super) fn from_layers(
+        file: Option<(&str, &str)>,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Self, ConfigError> {
+        let known = KnownKeys::new(Self::default().to_table());
+        let mut settings = file.map_or_else(|| Ok(Table::new()), |(name, text)| read_file(name, text, &known))?;
+        for variable in environment::settings(environment, &known)? {
+            let name = variable.name.clone();
+            insert(&mut settings, variable);
+            // One after the other, so that the message can name the variable that does not fit.
+            Self::deserialize(settings.clone())
+                .map_err(|error| ConfigError::new(format!("environment variable {name}: {}", error.message())))?;
+        }
+        Self::deserialize(settings).map_err(|error| ConfigError::new(error.message().to_owned()))
+    }
+
+    /// All settings; secrets are redacted.
+    pub(crate) fn to_table(&self) -> Table {
+        Table::try_from(self).expect("every setting is a TOML value")
+    }
+}
+
+fn file_to_read(named: Option<&Path>, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let from_environment = || {
+        let (_, value) = environment.iter().find(|(name, _)| name == environment::CONFIG_FILE)?;
+        (!value.is_empty()).then(|| PathBuf::from(value))
+    };
+    let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|path| path.exists());
+    named.map(Path::to_owned).or_else(from_environment).or_else(usual)
+}
+
+fn read_file(name: &str, text: &str, known: &KnownKeys) -> Result<Table, ConfigError> {
+    let at = |start: usize| format!("{name}:{}", 1 + text[..start].matches('\n').count());
+    let wrong = |error: toml::de::Error| {
+        let place = error.span().map_or_else(|| name.to_owned(), |span| at(span.start));
+        ConfigError::new(format!("{place}: {}", error.message().replace('\n', ", ")))
+    };
+    let table = DeTable::parse(text).map_err(wrong)?;
+    if let Some(unknown) = known.find_unknown(table.get_ref()) {
+        let (place, nearest) = (at(unknown.span.start), known.nearest(&unknown.key));
+        return Err(ConfigError::new(format!("{place}: unknown key `{}`; did you mean `{nearest}`?", unknown.key)));
+    }
+    // Read once as what it must become, for messages with a line, and once as a table that can be overlaid.
+    toml::from_str::<Config>(text).map_err(wrong)?;
+    text.parse().map_err(wrong)
+}
+
+fn insert(settings: &mut Table, variable: Variable) {
+    let mut path = variable.path;
+    let Some(key) = path.pop() else { return };
+    let mut table = settings;
+    for section in path {
+        let inner = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+        let Value::Table(inner) = inner else { return };
+        table = inner;
+    }
+    table.insert(key, variable.value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from_file(text: &str) -> Result<Config, String> {
+        Config::from_layers(Some(("mailapi.toml", text)), &[]).map_err(|error| error.to_string())
+    }
+
+    fn from_environment(name: &str, value: &str) -> Result<Config, String> {
+        Config::from_layers(None, &[(name.into(), value.into())]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line_and_the_nearest_key() {
+        let error = from_file("data_dir = \"x\"\n\n[http]\nlisen = \"127.0.0.1:1\"\n").unwrap_err();
+        assert_eq!(error, "mailapi.toml:4: unknown key `http.lisen`; did you mean `http.listen`?");
+        let error = from_file("[htp]\n").unwrap_err();
+        assert_eq!(error, "mailapi.toml:1: unknown key `htp`; did you mean `http`?");
+        let error = from_file("http.requests_per_minute = 5").unwrap_err();
+        assert_eq!(
+            error,
+            "mailapi.toml:1: unknown key `http.requests_per_minute`; did you mean `limits.requests_per_minute`?"
+        );
+        let error = from_environment("MAILAPI_HTTP__LISEN", "x").unwrap_err();
+        assert_eq!(
+            error,
+            "environment variable MAILAPI_HTTP__LISEN: no such setting; did you mean MAILAPI_HTTP__LISTEN?"
+        );
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_refused_with_its_place() {
+        for (text, place, why) in [
+            ("\n[http]\nlisten = \"everywhere\"", "mailapi.toml:3: ", "address"),
+            ("[http]\nlisten = 8080", "mailapi.toml:2: ", "invalid type"),
+            ("http = 3", "mailapi.toml:1: ", "invalid type"),
+            ("[auth]\nsession_lifetime = \"long\"", "mailapi.toml:2: ", "no duration"),
+            ("[auth]\nadmins = [\"nobody\"]", "mailapi.toml:2: ", ""),
+            ("[limits]\nmax_message_bytes = -1", "mailapi.toml:2: ", "negative"),
+            ("[http\n", "mailapi.toml:1: ", ""),
+        ] {
+            let error = from_file(text).unwrap_err();
+            assert!(error.starts_with(place) && error.contains(why) && error.lines().count() == 1, "{error}");
+        }
+        let error = from_environment("MAILAPI_AUTH__LOGIN_ATTEMPTS", "many").unwrap_err();
+        assert_eq!(error, "environment variable MAILAPI_AUTH__LOGIN_ATTEMPTS: `many` is not a whole number");
+        let error = from_environment("MAILAPI_HTTP__LISTEN", "everywhere").unwrap_err();
+        assert!(error.starts_with("environment variable MAILAPI_HTTP__LISTEN: "), "{error}");
+        let error = from_environment("MAILAPI_HTTP", "x").unwrap_err();
+        assert_eq!(error, "environment variable MAILAPI_HTTP: it names a section, not a setting");
+    }
+
+    #[test]
+    fn the_environment_covers_the_file_and_the_file_covers_the_defaults() {
+        let file = "data_dir = \"from-file\"\n[auth]\nlogin_attempts = 7\nadmins = [\"a@example.org\"]";
+        let environment = [
+            ("MAILAPI_AUTH__LOGIN_ATTEMPTS", "8"),
+            ("MAILAPI_AUTH__ADMINS", "b@example.org, c@example.org"),
+            ("MAILAPI_LIMITS__MAX_MESSAGE_BYTES", "1048576"),
+            ("MAILAPI_CONFIG", "not a setting"),
+            ("HOME", "/"),
+        ]
+        .map(|(name, value)| (name.into(), value.into()));
+        let config = Config::from_layers(Some(("mailapi.toml", file)), &environment).unwrap();
+        assert_eq!(config.data_dir, PathBuf::from("from-file"));
+        assert_eq!(config.auth.login_attempts, 8);
+        assert_eq!(config.auth.admins.len(), 2);
+        assert_eq!(config.limits.max_message_bytes.0, 1 << 20);
+        assert_eq!(config.auth.login_lockout, Config::default().auth.login_lockout);
+    }
+}

@@ -1,0 +1,48 @@
+//! `[log]`: what is written about the work.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+
+use super::ConfigError;
+
+/// The section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Log {
+    /// A level, or directives such as `info,mailapi_service=debug`.
+    pub(crate) level: String,
+    /// How a line looks.
+    pub(crate) format: LogFormat,
+}
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+    /// For people on a terminal, JSON otherwise.
+    Auto,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::Auto }
+    }
+}
+
+impl Log {
+    /// What passes.
+    pub(crate) fn filter(&self) -> Result<EnvFilter, ConfigError> {
+        EnvFilter::builder()
+            .parse(&self.level)
+            .map_err(|error| ConfigError::new(format!("log.level: `{}` is not understood: {error}", self.level)))
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        self.filter().map(|_| ())
+    }
+}

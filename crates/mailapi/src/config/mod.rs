@@ -1,0 +1,175 @@
+//! The configuration: one file a section. The names of the keys are a promise to operators' files.
+
+mod auth;
+mod database;
+pub(crate) mod environment;
+mod housekeeping;
+mod http;
+mod keys;
+mod limits;
+mod load;
+mod log;
+mod mail;
+mod mail_embedded;
+mod mail_external;
+mod secret;
+mod values;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use housekeeping::Housekeeping;
+pub(crate) use log::{Log, LogFormat};
+pub(crate) use values::ByteSize;
+use values::HumanDuration;
+
+/// Everything that an operator can set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Config {
+    /// Where the database and everything else that must last lies; relative to the working directory.
+    pub(crate) data_dir: PathBuf,
+    /// How long requests and deliveries in flight may take to finish after a signal to stop.
+    pub(crate) shutdown_grace: HumanDuration,
+    pub(crate) log: log::Log,
+    pub(crate) http: http::Http,
+    pub(crate) database: database::Database,
+    pub(crate) auth: auth::Auth,
+    pub(crate) limits: limits::Limits,
+    pub(crate) mail: mail::Mail,
+    pub(crate) housekeeping: housekeeping::Housekeeping,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("mailapi-data"),
+            shutdown_grace: HumanDuration(Duration::from_secs(30)),
+            log: log::Log::default(),
+            http: http::Http::default(),
+            database: database::Database::default(),
+            auth: auth::Auth::default(),
+            limits: limits::Limits::default(),
+            mail: mail::Mail::default(),
+            housekeeping: housekeeping::Housekeeping::default(),
+        }
+    }
+}
+
+impl Config {
+    /// What no type can say: settings that contradict each other, and those that this version cannot follow.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        self.log.check()?;
+        self.http.check()?;
+        self.database.check()?;
+        self.auth.check()?;
+        self.limits.check()?;
+        self.mail.check()?;
+        self.housekeeping.check()
+    }
+
+    /// How the operations are to behave.
+    pub(crate) fn service(&self) -> mailapi_service::Settings {
+        let mut settings = mailapi_service::Settings::default();
+        self.http.apply(&mut settings);
+        self.auth.apply(&mut settings);
+        self.limits.apply(&mut settings);
+        self.mail.apply(&mut settings);
+        settings
+    }
+
+    /// How the HTTP side is to behave.
+    pub(crate) fn http(&self) -> mailapi_http::HttpSettings {
+        self.http.settings(&self.limits, self.shutdown_grace.0)
+    }
+
+    /// How the embedded mail server is to keep messages.
+    pub(crate) fn maildrop(&self) -> mailapi_backend_embedded::MaildropSettings {
+        self.mail.embedded.maildrop(&self.limits, self.mail.feed_batch)
+    }
+
+    /// The effective settings as a TOML file; secrets are redacted.
+    pub(crate) fn to_toml(&self) -> String {
+        toml::to_string(self).expect("every setting is a TOML value")
+    }
+}
+
+/// Refuses a zero where it would mean that nothing ever happens.
+fn at_least_one(key: &str, value: u64) -> Result<(), ConfigError> {
+    if value == 0 { Err(ConfigError::new(format!("{key}: must be at least 1"))) } else { Ok(()) }
+}
+
+/// What is wrong with a configuration, in one line that names the place.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ConfigError(String);
+
+impl ConfigError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENTED: &str = include_str!("../../../../config/mailapi.default.toml");
+
+    #[test]
+    fn the_documented_file_has_every_key_with_its_default() {
+        let documented: toml::Table = DOCUMENTED.parse().unwrap();
+        let defaults = Config::default().to_table();
+        assert_eq!(key_paths(&documented), key_paths(&defaults));
+        let read = Config::from_layers(Some(("mailapi.default.toml", DOCUMENTED)), &[]).unwrap();
+        assert_eq!(read, Config::default());
+    }
+
+    #[test]
+    fn the_documented_file_has_a_sentence_for_every_key() {
+        let lines: Vec<&str> = DOCUMENTED.lines().collect();
+        for (above, line) in lines.iter().zip(&lines[1..]) {
+            let is_setting = line.contains(" = ") && !line.starts_with('#');
+            assert!(!is_setting || above.starts_with("# "), "no sentence above: {line}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_pass_their_own_check_and_can_be_read_back() {
+        Config::default().check().unwrap();
+        let printed = Config::default().to_toml();
+        assert_eq!(Config::from_layers(Some(("printed", &printed)), &[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_this_version_cannot_do_is_refused() {
+        for (text, why) in [
+            (
+                "[mail]\nbackend = \"external\"",
+                "mail.backend: \"external\" is not in this version yet; use \"embedded\"",
+            ),
+            (
+                "[database]\nurl = \"postgres://db/mail\"",
+                "database.url: PostgreSQL is not in this version yet; leave it empty or write sqlite:PATH",
+            ),
+            ("[limits]\nstore = \"redis://cache\"", "limits.store: only \"memory\" is in this version yet"),
+        ] {
+            let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
+            assert_eq!(config.check().unwrap_err().to_string(), why);
+        }
+        let sections = "[mail.external.smtp]\nanything = 1\n[mail.external.doveadm]\n";
+        assert!(Config::from_layers(Some(("mailapi.toml", sections)), &[]).unwrap().check().is_ok());
+    }
+
+    fn key_paths(table: &toml::Table) -> Vec<String> {
+        let inner = |(name, value): (&String, &toml::Value)| match value {
+            toml::Value::Table(table) if !table.is_empty() => {
+                key_paths(table).into_iter().map(|path| format!("{name}.{path}")).collect()
+            }
+            _ => vec![name.clone()],
+        };
+        table.iter().flat_map(inner).collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! How durations, sizes, addresses and names are written in a configuration file.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A duration such as `"10m"`, `"8h"`, `"250ms"` or `"5d"`; a day has 24 hours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HumanDuration(pub(crate) Duration);
+
+impl FromStr for HumanDuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("`{text}` is no duration; write a number and a unit, such as 250ms, 30s, 10m, 8h or 5d");
+        let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+        let signed = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
+        Duration::try_from(signed).map(Self).map_err(|_| wrong())
+    }
+}
+
+impl fmt::Display for HumanDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Compact units without spaces and without a fraction: what `from_str` reads back as the same duration.
+        jiff::fmt::friendly::SpanPrinter::new()
+            .spacing(jiff::fmt::friendly::Spacing::None)
+            .print_unsigned_duration(&self.0, jiff::fmt::StdFmtWrite(f))
+            .map_err(|_| fmt::Error)
+    }
+}
+
+/// A number of bytes: an integer, or text with a unit such as `"25MiB"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteSize(pub(crate) u64);
+
+impl ByteSize {
+    /// For settings that count what is held in memory.
+    pub(crate) fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let size: bytesize::ByteSize = text.parse().map_err(|_| {
+            format!("`{text}` is no size; write a number of bytes, or a number and a unit such as 25MiB")
+        })?;
+        Ok(Self(size.as_u64()))
+    }
+}
+
+impl fmt::Display for ByteSize {
+    /// Exact: a unit appears only where it divides the size.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let fitting = units.into_iter().find(|(bits, _)| self.0 != 0 && self.0.is_multiple_of(1 << bits));
+        match fitting {
+            Some((bits, unit)) => write!(f, "{}{unit}", self.0 >> bits),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ByteSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = ByteSize;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes, or text such as \"25MiB\"")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<ByteSize, E> {
+                u64::try_from(number).map(ByteSize).map_err(|_| E::custom("a size cannot be negative"))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<ByteSize, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl Serialize for ByteSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HumanDuration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_text(deserializer)
+    }
+}
+
+impl Serialize for HumanDuration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Any value that reads itself from text and shows itself as text: an email address, a domain name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_text(deserializer).map(Self)
+    }
+}
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A setting that may be left empty. TOML has no null, so an empty text stands for "not set".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unset<T>(pub(crate) Option<T>);
+
+impl<T> Default for Unset<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Unset<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        text.parse().map(|value| Self(Some(value))).map_err(de::Error::custom)
+    }
+}
+
+impl<T: fmt::Display> Serialize for Unset<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Some(value) => serializer.collect_str(value),
+            None => serializer.serialize_str(""),
+        }
+    }
+}
+
+fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(deserializer: D) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_duration_or_size_is_refused() {
+        for text in ["", "10", "ten minutes", "-5s", "1y", "5 parsecs"] {
+            assert!(text.parse::<HumanDuration>().is_err(), "{text}");
+        }
+        for text in ["", "MiB", "-1", "25 stones"] {
+            assert!(text.parse::<ByteSize>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_and_sizes_are_shown_as_they_are_read() {
+        for (text, millis) in [("250ms", 250), ("30s", 30_000), ("10m", 600_000), ("8h", 28_800_000), ("0s", 0)] {
+            let duration: HumanDuration = text.parse().unwrap();
+            assert_eq!(duration.0, Duration::from_millis(millis));
+            assert_eq!(duration.to_string(), text);
+        }
+        assert_eq!("5d".parse::<HumanDuration>().unwrap().to_string(), "120h");
+        let mixed: HumanDuration = "1h30m".parse().unwrap();
+        assert_eq!(mixed.to_string().parse::<HumanDuration>().unwrap(), mixed);
+        for (text, bytes) in [("25MiB", 25 << 20), ("100", 100), ("64KiB", 65_536), ("0", 0)] {
+            let size: ByteSize = text.parse().unwrap();
+            assert_eq!((size.0, size.to_string().as_str()), (bytes, text));
+        }
+        assert_eq!("25MB".parse::<ByteSize>().unwrap().to_string(), "25000000");
+    }
+}

@@ -1,0 +1,118 @@
+//! The directory in which everything lies that must last.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Outcome};
+
+/// Held locked while a server runs.
+const LOCK_FILE: &str = "mailapi.lock";
+/// Where the first start leaves the admin token.
+const ADMIN_TOKEN_FILE: &str = "admin-token";
+/// Only the owner may look into the directory: it holds mail, password hashes and private keys.
+const DIRECTORY_MODE: u32 = 0o700;
+/// Only the owner may read a file with a secret.
+const FILE_MODE: u32 = 0o600;
+
+/// A data directory that exists.
+#[derive(Debug)]
+pub(crate) struct DataDir(PathBuf);
+
+/// The right to run a server on a data directory, until this is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct ServerLock(#[expect(dead_code, reason = "holding the file open is what keeps the lock")] File);
+
+impl DataDir {
+    /// Opens the directory; creates it, for its owner alone, when it is missing.
+    pub(crate) fn open(path: &Path) -> Outcome<Self> {
+        let failed = |error| Failure::new(format!("the data directory {} cannot be used: {error}", path.display()));
+        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path).map_err(failed)?;
+        path.canonicalize().map(Self).map_err(failed)
+    }
+
+    /// Its absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where the first start leaves the admin token.
+    pub(crate) fn admin_token_file(&self) -> PathBuf {
+        self.0.join(ADMIN_TOKEN_FILE)
+    }
+
+    /// Makes sure that no other server runs on this directory.
+    pub(crate) fn lock(&self) -> Outcome<ServerLock> {
+        let path = self.0.join(LOCK_FILE);
+        let failed = |error| Failure::new(format!("{} cannot be locked: {error}", path.display()));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {
+                // For people only; the lock itself is what counts.
+                file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
+                Ok(ServerLock(file))
+            }
+            Err(TryLockError::WouldBlock) => Err(self.in_use(&mut file)),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    fn in_use(&self, file: &mut File) -> Failure {
+        let mut owner = String::new();
+        let read = file.rewind().and_then(|()| file.read_to_string(&mut owner));
+        let owner = if read.is_ok() && !owner.is_empty() { format!(" (process {owner})") } else { String::new() };
+        Failure::new(format!("another server{owner} is running on the data directory {}", self.0.display()))
+    }
+
+    /// Leaves the admin token in its file, readable by the owner alone.
+    pub(crate) fn write_admin_token(&self, value: &str) -> Outcome {
+        let path = self.admin_token_file();
+        let failed = |error| Failure::new(format!("{} cannot be written: {error}", path.display()));
+        // A file that is there already may have another mode or be a link to somewhere else.
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(FILE_MODE);
+        let mut file = options.open(&path).map_err(failed)?;
+        writeln!(file, "{value}").and_then(|()| file.sync_all()).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_second_server_is_refused_until_the_first_is_gone() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = DataDir::open(&parent.path().join("a/b")).unwrap();
+        let first = directory.lock().unwrap();
+        let refusal = directory.lock().unwrap_err().to_string();
+        assert!(refusal.contains(&directory.path().display().to_string()), "{refusal}");
+        assert!(refusal.contains(&std::process::id().to_string()), "{refusal}");
+        drop(first);
+        assert!(directory.lock().is_ok());
+    }
+
+    #[test]
+    fn others_cannot_look_into_the_directory_or_the_token() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = DataDir::open(&parent.path().join("data")).unwrap();
+        assert_eq!(mode(directory.path()), 0o700);
+        std::fs::write(directory.admin_token_file(), "stale, and readable by all").unwrap();
+        directory.write_admin_token("mapi_value").unwrap();
+        assert_eq!(std::fs::read_to_string(directory.admin_token_file()).unwrap(), "mapi_value\n");
+        assert_eq!(mode(&directory.admin_token_file()), 0o600);
+    }
+}

@@ -1,0 +1,24 @@
+//! The admin token of a first start.
+
+use mailapi_model::{Page, TokenKind, TokenValue};
+use mailapi_service::tokens::CreateToken;
+use mailapi_service::{Caller, Service};
+
+use crate::data_dir::DataDir;
+use crate::failure::Outcome;
+
+/// What the token is called in lists.
+const NAME: &str = "first start";
+
+/// Makes the token when there was never any token, and leaves it in its file. A revoked one counts: a restart must
+/// not open a door that somebody has closed.
+pub(crate) async fn ensure(service: &Service, directory: &DataDir) -> Outcome<Option<TokenValue>> {
+    let operator = Caller::operator();
+    if service.list_tokens(&operator, Page::default()).await?.total > 0 {
+        return Ok(None);
+    }
+    let new = CreateToken { name: NAME.to_owned(), kind: TokenKind::Admin, email: None, expires_at: None };
+    let (_, value) = service.create_token(&operator, new).await?;
+    directory.write_admin_token(value.expose())?;
+    Ok(Some(value))
+}

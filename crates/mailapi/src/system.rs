@@ -1,0 +1,28 @@
+//! The machine's clock and its source of randomness: the only places that ask for them.
+
+use mailapi_model::{Clock, Entropy, Timestamp};
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "everybody else takes the time from this clock")]
+    fn now(&self) -> Timestamp {
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let millis = since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX));
+        Timestamp::from_millis(millis)
+    }
+}
+
+/// The operating system's source of randomness.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "everybody else takes randomness from this source")]
+    fn fill(&self, buffer: &mut [u8]) {
+        // Without randomness every token could be guessed: going on would be worse than ending.
+        getrandom::fill(buffer).expect("the operating system gives random bytes");
+    }
+}

@@ -1,0 +1,166 @@
+//! What a start tells: where everything listens and, the first time, how to begin.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use mailapi_model::{Entropy, TokenValue};
+
+/// Where the server can be reached.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    /// The HTTP service without a path and without a final slash.
+    pub(crate) base_url: String,
+    pub(crate) smtp: Option<SocketAddr>,
+    pub(crate) submission: Option<SocketAddr>,
+    pub(crate) imap: Option<SocketAddr>,
+}
+
+/// What only a first start has to tell.
+#[derive(Debug)]
+pub(crate) struct FirstStart {
+    /// Shown here, and nowhere again.
+    pub(crate) token: TokenValue,
+    /// Three shell lines: create a domain and two users, send, read.
+    pub(crate) examples: [String; 3],
+}
+
+impl Addresses {
+    /// The base of all URLs: the configured one, or the one that follows from where the API listens.
+    pub(crate) fn base_url(public_url: Option<&str>, http: SocketAddr) -> String {
+        public_url.map_or_else(|| format!("http://{}", reachable(http)), |url| url.trim_end_matches('/').to_owned())
+    }
+
+    fn api(&self) -> String {
+        format!("{}/api/v1", self.base_url)
+    }
+
+    fn docs(&self) -> String {
+        format!("{}/docs", self.base_url)
+    }
+
+    /// For people.
+    pub(crate) fn human(&self, first: Option<&FirstStart>, token_file: &Path) -> String {
+        let listener = |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |at| at.to_string());
+        let mut text = format!(
+            "mailapi {version} is running\n  API         {}\n  docs        {}\n  SMTP        {}\n  submission  {}\n  IMAP        {}\n",
+            self.api(),
+            self.docs(),
+            listener(self.smtp),
+            listener(self.submission),
+            listener(self.imap),
+            version = env!("CARGO_PKG_VERSION"),
+        );
+        if let Some(FirstStart { token, examples: [create, send, read] }) = first {
+            let (token, file) = (token.expose(), token_file.display());
+            text.push_str(&format!(
+                "\nadmin token (shown this once, and kept in {file})\n  {token}\n\
+                 \ncreate a domain and two users\n  {create}\n\nsend\n  {send}\n\nread the inbox\n  {read}\n\n"
+            ));
+        }
+        text
+    }
+
+    /// The same as events of the log, for machines; the last one says that the server is ready.
+    pub(crate) fn log(&self, first: Option<&FirstStart>, token_file: &Path) {
+        if let Some(FirstStart { token, examples: [create, send, read] }) = first {
+            let (token, file) = (token.expose(), token_file.display());
+            tracing::info!(admin_token = token, admin_token_file = %file, create, send, read, "first start");
+        }
+        let listener = |address: Option<SocketAddr>| address.map(|at| at.to_string());
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            api = self.api(),
+            docs = self.docs(),
+            smtp = listener(self.smtp),
+            submission = listener(self.submission),
+            imap = listener(self.imap),
+            "mailapi is running"
+        );
+    }
+}
+
+impl FirstStart {
+    /// The token, and lines that work when they are pasted into a shell on this machine.
+    pub(crate) fn new(token: TokenValue, addresses: &Addresses, token_file: &Path, entropy: &dyn Entropy) -> Self {
+        let api = addresses.api();
+        let curl = format!("curl -sS --fail-with-body -H \"X-MAILAPI-TOKEN: $(cat {})\"", shell_word(token_file));
+        let post =
+            |path: &str, body: &str| format!("{curl} -H 'Content-Type: application/json' -d '{body}' {api}/{path}");
+        let user = |name: &str| {
+            let password = random_password(entropy);
+            post("users", &format!(r#"{{"email":"{name}@example.test","password":"{password}"}}"#))
+        };
+        let domain = post("domains", r#"{"domain":"example.test"}"#);
+        let message =
+            r#"{"from":"alice@example.test","to":["bob@example.test"],"subject":"Hello","body":{"text":"It works."}}"#;
+        let examples = [
+            format!("{domain} && {} && {}", user("alice"), user("bob")),
+            post("mail/send", message),
+            format!("{curl} {api}/mailbox/bob@example.test/messages"),
+        ];
+        Self { token, examples }
+    }
+}
+
+/// A server that listens on every address is reached at this machine's own.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Letters and digits only, so that it can stand in JSON and in a shell line as it is.
+fn random_password(entropy: &dyn Entropy) -> String {
+    // 32 of 32 letters are used, so every octet gives five bits without a bias: 80 bits.
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut octets = [0; 16];
+    entropy.fill(&mut octets);
+    octets.iter().map(|octet| char::from(LETTERS[usize::from(octet % 32)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Zeros;
+    impl Entropy for Zeros {
+        fn fill(&self, buffer: &mut [u8]) {
+            buffer.fill(0);
+        }
+    }
+
+    fn addresses(http: &str) -> Addresses {
+        let base_url = Addresses::base_url(None, http.parse().unwrap());
+        Addresses { base_url, smtp: "127.0.0.1:2525".parse().ok(), submission: None, imap: None }
+    }
+
+    #[test]
+    fn the_url_is_one_that_this_machine_can_reach() {
+        assert_eq!(addresses("0.0.0.0:80").api(), "http://127.0.0.1:80/api/v1");
+        assert_eq!(addresses("[::]:8080").api(), "http://[::1]:8080/api/v1");
+        let public = Addresses::base_url(Some("https://mail.example.org/"), "127.0.0.1:1".parse().unwrap());
+        assert_eq!(public, "https://mail.example.org");
+    }
+
+    #[test]
+    fn the_token_is_shown_once_and_the_lines_to_paste_do_not_hold_it() {
+        let (addresses, file) = (addresses("127.0.0.1:8080"), Path::new("/data/it's here/admin-token"));
+        let first = FirstStart::new(TokenValue::from_caller("mapi_secret"), &addresses, file, &Zeros);
+        assert!(
+            first.examples.iter().all(|line| !line.contains("mapi_secret") && line.contains(r"'/data/it'\''s here"))
+        );
+        let text = addresses.human(Some(&first), file);
+        assert_eq!(text.matches("mapi_secret").count(), 1);
+        assert!(!addresses.human(None, file).contains("mapi_"));
+        assert!(text.contains("SMTP        127.0.0.1:2525") && text.contains("IMAP        off"));
+    }
+}

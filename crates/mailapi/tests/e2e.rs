@@ -1,0 +1,44 @@
+//! Stories against the real binary with the mail programs that people use: each is a Python script in `e2e/`.
+//!
+//! They need Python, curl, swaks, mutt and isync, so a plain `cargo test` leaves them out; `./test` installs what is
+//! missing and runs them.
+
+use std::path::Path;
+use std::process::Command;
+
+fn tell(story: &str) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e").join(format!("{story}.py"));
+    let output = Command::new("python3")
+        .arg("-B")
+        .arg(script)
+        .env("MAILAPI_BINARY", env!("CARGO_BIN_EXE_mailapi"))
+        .output()
+        .expect("python3 is installed");
+    let shown = [output.stdout, output.stderr].map(|stream| String::from_utf8_lossy(&stream).into_owned()).concat();
+    assert!(output.status.success(), "{story}: {shown}");
+}
+
+macro_rules! stories {
+    ($($story:ident),+ $(,)?) => {
+        $(
+            #[test]
+            #[ignore = "needs mail programs; ./test installs and runs them"]
+            fn $story() {
+                tell(stringify!($story));
+            }
+        )+
+
+        #[test]
+        fn every_script_is_run() {
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e");
+            for entry in std::fs::read_dir(directory).expect("the directory of the stories") {
+                let path = entry.expect("a readable directory").path();
+                let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+                let is_script = path.extension().is_some_and(|extension| extension == "py") && stem != "harness";
+                assert!(!is_script || [$(stringify!($story)),+].contains(&stem.as_str()), "{stem} is never run");
+            }
+        }
+    };
+}
+
+stories!(curl_imap, first_mail, imap_client, isync, mutt, outside_mail, submission);

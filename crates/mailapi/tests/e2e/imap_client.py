@@ -1,0 +1,91 @@
+"""What a mail program does by IMAP, with Python's imaplib: folders, append, search, flags, copy, expunge, idle."""
+
+import imaplib
+import smtplib
+import socket
+
+from harness import PASSWORD, ok, tell
+
+NOTE = (
+    b"From: Bob <bob@story.test>\r\nTo: alice@story.test\r\nSubject: =?utf-8?q?Caf=C3=A9?=\r\n"
+    b"Message-ID: <note@story.test>\r\n\r\nA note about the harbour.\r\n"
+)
+
+
+def refusals(server, bob):
+    client = imaplib.IMAP4(*server.imap)
+    for user, password in ((bob, "wrong password"), ("nobody@story.test", PASSWORD)):
+        try:
+            client.login(user, password)
+        except imaplib.IMAP4.error:
+            continue
+        raise AssertionError("a wrong log-in was accepted")
+    client.logout()
+    with server.logged_in(bob) as client:
+        for command in (
+            lambda: client.select("Nowhere"),
+            lambda: client.create("INBOX"),
+            lambda: client.delete("INBOX"),
+            lambda: client.delete("Nowhere"),
+        ):
+            assert command()[0] == "NO"
+
+
+def folders(server, bob):
+    with server.logged_in(bob) as client:
+        ok(client.create('"Projects/2026"'))
+        names = b" ".join(ok(client.list()))
+        assert b"Projects/2026" in names and b"INBOX" in names, names
+        ok(client.append('"Projects/2026"', "(\\Seen)", None, NOTE))
+        ok(client.rename('"Projects/2026"', '"Projects/2027"'))
+    listed = {folder["name"]: folder for folder in server.get(f"/mailbox/{bob}/folders")["folders"]}
+    assert listed["Projects/2027"]["messages"] == 1 and listed["Projects/2027"]["unread"] == 0, listed
+    # The API finds the appended note in its folder, in the form with the folder in the path too.
+    assert server.get(f"/mailbox/{bob}/folders/Projects%2F2027/messages")["messages"][0]["subject"] == "Café"
+
+
+def messages(server, bob):
+    with server.logged_in(bob) as client:
+        ok(client.select('"Projects/2027"'))
+        for criteria in (("SUBJECT", '"Caf"'), ("TEXT", '"harbour"'), ("BODY", '"NOTE"'), ("SEEN",)):
+            assert ok(client.search(None, *criteria))[0] == b"1", criteria
+        assert ok(client.search(None, "TEXT", '"lighthouse"'))[0] == b""
+        ok(client.copy("1", "INBOX"))
+        ok(client.store("1", "+FLAGS", "(\\Deleted)"))
+        ok(client.expunge())
+        assert ok(client.search(None, "ALL"))[0] == b""
+        ok(client.select("INBOX"))
+        assert ok(client.fetch("1", "(BODY.PEEK[HEADER.FIELDS (SUBJECT)])"))[0][1].startswith(b"Subject: ")
+        ok(client.delete('"Projects/2027"'))
+    assert server.messages(bob)[0]["flags"] == ["\\Seen"]
+
+
+def idle(server, bob):
+    """imaplib learnt IDLE only lately, so its socket is used directly."""
+    with server.logged_in(bob) as client:
+        ok(client.select("INBOX"))
+        client.send(b"A1 IDLE\r\n")
+        assert client.readline().startswith(b"+")
+        with smtplib.SMTP(*server.smtp) as smtp:
+            smtp.sendmail("eve@outside.test", [bob], "Subject: wake up\r\n\r\ntext\r\n")
+        client.sock.settimeout(30)
+        try:
+            while b"EXISTS" not in (line := client.readline()):
+                assert line, "the connection ended"
+        except socket.timeout:
+            raise AssertionError("nobody told of the new message") from None
+        client.send(b"DONE\r\n")
+        while not client.readline().startswith(b"A1 OK"):
+            pass
+
+
+def story(server):
+    (bob,) = server.create_people("bob")
+    refusals(server, bob)
+    folders(server, bob)
+    messages(server, bob)
+    idle(server, bob)
+
+
+if __name__ == "__main__":
+    tell(story)

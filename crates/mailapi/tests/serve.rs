@@ -1,0 +1,68 @@
+//! Starting and stopping, by the real binary.
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use support::Place;
+
+#[test]
+fn a_second_server_on_the_same_data_is_refused_and_the_command_line_is_not() {
+    let place = Place::new();
+    let first = place.serve();
+    let complaint = place.run(&["serve"]).complaint();
+    assert!(complaint.contains(&place.data().canonicalize().unwrap().display().to_string()), "{complaint}");
+    assert!(complaint.contains(&format!("process {}", first.id())), "{complaint}");
+    assert_eq!(place.run(&["domain", "add", "example.org"]).answer(), "");
+    assert_eq!(first.stop("TERM").0, Some(0));
+    assert_eq!(place.serve().stop("TERM").0, Some(0), "the lock goes with the process");
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_the_setting() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = place.command(&["serve"]);
+    command.env("MAILAPI_HTTP__LISTEN", taken.local_addr().unwrap().to_string());
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.starts_with("mailapi: http.listen: cannot listen on 127.0.0.1:"), "{stderr}");
+    assert!(!place.data().join("admin-token").exists(), "a start that failed must not have made a token");
+}
+
+#[test]
+fn the_first_start_makes_one_admin_token_and_later_ones_none() {
+    let place = Place::new();
+    let first = place.serve();
+    let token = first.token();
+    let file = place.data().join("admin-token");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{token}\n"));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(first.stop("INT").0, Some(0));
+
+    let second = place.serve();
+    assert!(second.first_start.is_none());
+    let (code, log) = second.stop("TERM");
+    assert_eq!(code, Some(0));
+    assert!(log.contains("\"message\":\"stopped\"") && !log.contains(&token), "{log}");
+    assert_eq!(place.run(&["token", "list"]).answer().lines().count(), 2, "a heading and one token");
+}
+
+#[test]
+fn people_are_told_where_everything_is_and_how_to_begin() {
+    let place = Place::new();
+    let mut command = place.command(&["serve", "--log-format", "human"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut shown = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    while !shown.contains("/mailbox/bob@example.test/messages") {
+        assert_ne!(std::io::BufRead::read_line(&mut stdout, &mut shown).unwrap(), 0, "{shown}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for expected in ["/api/v1", "/docs", "SMTP  ", "submission  ", "IMAP  ", "mapi_", "curl "] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+}

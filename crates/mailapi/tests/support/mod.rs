@@ -1,0 +1,168 @@
+//! Runs the real binary.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory of its own for one test, in which the binary runs.
+pub(crate) struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path().join("mailapi-data")
+    }
+
+    /// The binary with free ports, no limits, cheap passwords, and nothing of the caller's environment that is ours.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mailapi"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAILAPI_")) {
+            command.env_remove(name);
+        }
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .env("MAILAPI_HTTP__LISTEN", "127.0.0.1:0")
+            .env("MAILAPI_MAIL__EMBEDDED__SMTP_LISTEN", "127.0.0.1:0")
+            .env("MAILAPI_MAIL__EMBEDDED__SUBMISSION_LISTEN", "127.0.0.1:0")
+            .env("MAILAPI_MAIL__EMBEDDED__IMAP_LISTEN", "127.0.0.1:0")
+            .env("MAILAPI_LIMITS__REQUESTS_PER_MINUTE", "0")
+            .env("MAILAPI_LIMITS__REQUESTS_PER_HOUR", "0")
+            .env("MAILAPI_AUTH__PASSWORD_ROUNDS", "1000");
+        command
+    }
+
+    /// One command to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Answer {
+        Answer::of(self.command(arguments).output().unwrap())
+    }
+
+    /// One command that gets `input` on its standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Answer {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that refuses before it reads closes the pipe: no failure of the test.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Answer::of(child.wait_with_output().unwrap())
+    }
+
+    /// A server that is ready.
+    pub(crate) fn serve(&self) -> Server {
+        Server::start(self.command(&["serve", "--log-format", "json"]))
+    }
+}
+
+/// What a command answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Answer {
+    fn of(output: Output) -> Self {
+        let text = |octets| String::from_utf8(octets).unwrap();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// What stood on the standard output of a command that went well and complained of nothing.
+    pub(crate) fn answer(self) -> String {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{}", self.stdout);
+        self.stdout
+    }
+
+    /// The one line of a command that did not do its work.
+    pub(crate) fn complaint(self) -> String {
+        assert_ne!(self.code, Some(0), "{self:?}");
+        assert_eq!((self.stdout.as_str(), self.stderr.lines().count()), ("", 1), "{self:?}");
+        self.stderr.trim_end().strip_prefix("mailapi: ").expect("every complaint says who complains").to_owned()
+    }
+}
+
+/// A running server; killed when it is dropped.
+pub(crate) struct Server {
+    child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+    /// The event that tells where everything listens.
+    pub(crate) running: Value,
+    /// The event of a first start.
+    pub(crate) first_start: Option<Value>,
+}
+
+impl Server {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut first_start = None;
+        let running = loop {
+            let mut line = String::new();
+            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the server ended before it was ready");
+            let event: Value = serde_json::from_str(&line).expect("every line is one JSON object");
+            match event["message"].as_str() {
+                Some("first start") => first_start = Some(event),
+                Some("mailapi is running") => break event,
+                _ => {}
+            }
+        };
+        Self { child, stdout: Some(stdout), running, first_start }
+    }
+
+    /// Reads and drops what the server logs from now on, so that a full pipe never stops it.
+    pub(crate) fn drain(&mut self) {
+        let mut stdout = self.stdout.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn api(&self, path: &str) -> String {
+        format!("{}{path}", self.running["api"].as_str().unwrap())
+    }
+
+    pub(crate) fn token(&self) -> String {
+        self.first_start.as_ref().unwrap()["admin_token"].as_str().unwrap().to_owned()
+    }
+
+    /// Ends it at once, as a power cut would: SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end with `signal` (TERM, INT), and waits: its exit code and what it still logged.
+    pub(crate) fn stop(mut self, signal: &str) -> (Option<i32>, String) {
+        let sent = Command::new("kill").args([format!("-{signal}"), self.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let mut rest = String::new();
+        if let Some(stdout) = &mut self.stdout {
+            std::io::Read::read_to_string(stdout, &mut rest).unwrap();
+        }
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,118 @@
+//! The walls between the crates, as ARCHITECTURE.md draws them. Whoever moves a wall changes the map, this table and
+//! the manifest in one commit.
+
+use std::path::Path;
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+
+/// Who may depend on whom of ours; everything else is a wall.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("mailapi", &["http", "service", "backend-embedded", "backend", "store", "model"]),
+    ("http", &["service", "model"]),
+    ("service", &["backend", "store", "model"]),
+    ("backend-embedded", &["backend", "smtp", "imap", "store", "model"]),
+    ("backend", &["model"]),
+    ("store", &["model"]),
+    ("smtp", &[]),
+    ("imap", &[]),
+    ("model", &[]),
+];
+
+/// Sees everything, and nothing but tests sees it.
+const TESTKIT: &str = "testkit";
+
+/// Crates that only some of ours may use, because what they are for has its home there.
+const HOMES: &[(&[&str], &[&str])] = &[
+    (&["rusqlite", "tokio-postgres", "sqlx"], &["store", "backend-embedded"]),
+    (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http", "hyper"], &["http"]),
+    (&["toml", "clap", "rpassword", "tracing-subscriber", "getrandom"], &["mailapi"]),
+    (&["tokio-rustls", "hickory-resolver"], &["backend-embedded"]),
+    (&["sha-crypt", "mail-auth"], &["service"]),
+];
+
+/// Crates without IO: no runtime, no sockets, no files.
+const PURE: &[&str] = &["model", "smtp", "imap"];
+const IO_CRATES: &[&str] = &["tokio", "async-trait", "futures-util", "rustls", "tokio-rustls", "serde", "serde_json"];
+
+#[test]
+fn arrows_point_down_only() {
+    let metadata = workspace();
+    for package in metadata.workspace_packages() {
+        let name = short(package);
+        if name == TESTKIT {
+            continue;
+        }
+        let allowed = ARROWS.iter().find(|(from, _)| *from == name).map(|(_, to)| *to);
+        let allowed = allowed.unwrap_or_else(|| panic!("{name} is not in the table of arrows"));
+        for target in dependencies(package).filter_map(|name| ours(&name)) {
+            assert!(allowed.contains(&target.as_str()), "{name} must not depend on {target}");
+        }
+    }
+}
+
+#[test]
+fn what_has_a_home_is_used_nowhere_else() {
+    let metadata = workspace();
+    for package in metadata.workspace_packages().into_iter().filter(|package| short(package) != TESTKIT) {
+        let name = short(package);
+        for dependency in dependencies(package) {
+            for (crates, homes) in HOMES {
+                let at_home = homes.contains(&name.as_str());
+                assert!(
+                    at_home || !crates.contains(&dependency.as_str()),
+                    "{dependency} is for {homes:?}, not for {name}"
+                );
+            }
+            let io = PURE.contains(&name.as_str()) && IO_CRATES.contains(&dependency.as_str());
+            assert!(!io, "{name} does no IO and does not serialize, so it needs no {dependency}");
+        }
+    }
+}
+
+#[test]
+fn the_environment_and_the_network_are_touched_only_at_home() {
+    let metadata = workspace();
+    for package in metadata.workspace_packages() {
+        let name = short(package);
+        let source = package.manifest_path.parent().expect("a manifest lies in a directory").join("src");
+        for_each_source(source.as_std_path(), &mut |path, text| {
+            let shown = path.display();
+            if !["mailapi", TESTKIT].contains(&name.as_str()) {
+                assert!(!text.contains("std::env") && !text.contains("env::var"), "{shown} reads the environment");
+            }
+            if !["backend-embedded", "http", "mailapi", TESTKIT].contains(&name.as_str()) {
+                let socket = ["TcpStream", "TcpListener", "UdpSocket"].iter().find(|socket| text.contains(**socket));
+                assert!(socket.is_none(), "{shown} opens sockets");
+            }
+        });
+    }
+}
+
+fn workspace() -> Metadata {
+    MetadataCommand::new().no_deps().exec().expect("cargo describes its own workspace")
+}
+
+/// The names of what a package needs outside of its tests.
+fn dependencies(package: &Package) -> impl Iterator<Item = String> {
+    let needed = package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
+    needed.map(|dependency| dependency.name.to_string())
+}
+
+fn short(package: &Package) -> String {
+    ours(package.name.as_ref()).unwrap_or_else(|| package.name.to_string())
+}
+
+fn ours(name: &str) -> Option<String> {
+    if name == "mailapi" { Some(name.to_owned()) } else { name.strip_prefix("mailapi-").map(str::to_owned) }
+}
+
+fn for_each_source(directory: &Path, visit: &mut impl FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(directory).expect("every crate has sources") {
+        let path = entry.expect("a directory can be read to its end").path();
+        if path.is_dir() {
+            for_each_source(&path, visit);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            visit(&path, &std::fs::read_to_string(&path).expect("sources are UTF-8"));
+        }
+    }
+}
