@@ -1,0 +1,32 @@
+//! Stories of the operations over the real store and the real maildrop.
+
+mod recovery;
+mod send;
+mod tokens;
+
+use mailapi_model::{Draft, DraftFields, DraftLimits, Grants, TokenValue};
+use mailapi_service::Caller;
+use mailapi_service::mail::SendRequest;
+use mailapi_testkit::TestApp;
+
+/// A request to send a short text.
+fn letter(from: &str, to: &[&str]) -> SendRequest {
+    let fields = DraftFields {
+        from: from.into(),
+        to: to.iter().map(ToString::to_string).collect(),
+        subject: Some("Hello".into()),
+        text: Some("A short text.".into()),
+        ..DraftFields::default()
+    };
+    SendRequest { draft: Draft::parse(fields, &DraftLimits::default()).unwrap(), idempotency: None }
+}
+
+/// The caller behind a token's value.
+async fn caller(app: &TestApp, token: &str) -> Caller {
+    app.service.authenticate(&TokenValue::from_caller(token)).await.unwrap()
+}
+
+/// A caller with these grants and no token.
+const fn with(grants: Grants) -> Caller {
+    Caller { grants, token: None }
+}

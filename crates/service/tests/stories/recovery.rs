@@ -1,0 +1,104 @@
+//! What a crash leaves behind, and how it is put right.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use mailapi_backend::{Backend, SubmitError};
+use mailapi_model::{Envelope, MessageId, MessageStatus, NewAccount, RecipientKind, Secret};
+use mailapi_service::Recovered;
+use mailapi_store::NewSent;
+use mailapi_testkit::{SeededEntropy, TestApp};
+
+use crate::caller;
+
+/// Writes what `send` writes before it hands over.
+async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
+    let recipients: Vec<_> = to.iter().map(|address| (address.parse().unwrap(), RecipientKind::To)).collect();
+    let from: mailapi_model::EmailAddress = "ann@example.org".parse().unwrap();
+    let message_id = MessageId::random(&SeededEntropy::new(seed));
+    let new = NewSent {
+        message_id,
+        token_id: None,
+        mailbox: Some(from.clone()),
+        from: from.clone(),
+        to: recipients.iter().map(|(address, _): &(mailapi_model::EmailAddress, _)| address.clone()).collect(),
+        subject: "Hello".into(),
+        recipient_count: recipients.len(),
+        created_at: mailapi_model::Clock::now(app.clock.as_ref()),
+        idempotency: None,
+        recipients: recipients.clone(),
+    };
+    app.store.sent().begin(&new).await.unwrap();
+    Envelope {
+        message_id,
+        sender: Some(from),
+        recipients: recipients.into_iter().map(|(address, _)| address).collect(),
+    }
+}
+
+async fn hand_over(backend: &Backend, envelope: &Envelope) -> Result<(), SubmitError> {
+    let message = Bytes::from_static(b"From: ann@example.org\r\nSubject: Hello\r\n\r\nHello\r\n");
+    backend.submission.submit(envelope.clone(), message).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_message_that_was_handed_over_is_found_and_one_that_was_not_has_failed() {
+    let app = TestApp::start().await;
+    app.user("ann@example.org").await;
+    app.user("bob@example.org").await;
+    let taken = begin(&app, 7, &["bob@example.org", "nobody@example.org"]).await;
+    hand_over(&app.embedded.backend(), &taken).await.unwrap();
+    let lost = begin(&app, 8, &["bob@example.org"]).await;
+
+    let recovered = app.service.recover_once(Duration::ZERO).await.unwrap();
+    assert_eq!(recovered, Recovered { submitted: 1, failed: 1, open: 0 });
+    app.settle().await;
+    let admin = caller(&app, app.admin()).await;
+    let status = |id| app.service.status(&admin, id);
+    assert_eq!(status(taken.message_id).await.unwrap().message.status, MessageStatus::Partial);
+    assert_eq!(status(lost.message_id).await.unwrap().message.status, MessageStatus::Failed);
+    assert_eq!(app.service.recover_once(Duration::ZERO).await.unwrap(), Recovered::default());
+}
+
+#[tokio::test]
+async fn handing_over_twice_delivers_once() {
+    let app = TestApp::start().await;
+    app.user("bob@example.org").await;
+    let envelope = begin(&app, 7, &["bob@example.org"]).await;
+    let backend = app.embedded.backend();
+    hand_over(&backend, &envelope).await.unwrap();
+    hand_over(&backend, &envelope).await.unwrap();
+    let bob = "bob@example.org".parse().unwrap();
+    assert_eq!(backend.mailboxes.quota(&bob).await.unwrap().messages, 1);
+}
+
+#[tokio::test]
+async fn a_fresh_message_is_left_to_whoever_is_handing_it_over() {
+    let app = TestApp::start().await;
+    app.user("bob@example.org").await;
+    begin(&app, 7, &["bob@example.org"]).await;
+    let minute = Duration::from_secs(60);
+    assert_eq!(app.service.recover_once(minute).await.unwrap(), Recovered::default());
+    app.clock.advance(minute);
+    assert_eq!(app.service.recover_once(minute).await.unwrap().failed, 1);
+}
+
+#[tokio::test]
+async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
+    let app = TestApp::start().await;
+    app.domain("example.org").await;
+    for n in 0..3 {
+        let account = NewAccount {
+            email: format!("user{n}@example.org").parse().unwrap(),
+            name: String::new(),
+            password_hash: Secret::new(String::new()),
+            quota_bytes: None,
+            created_at: mailapi_model::Clock::now(app.clock.as_ref()),
+        };
+        app.store.accounts().insert(&account).await.unwrap();
+    }
+    app.mailbox("user9@example.org", None).await;
+    assert_eq!(app.service.reconcile().await.unwrap(), 3);
+    assert_eq!(app.service.reconcile().await.unwrap(), 0);
+    app.deliver("eve@example.net", "user1@example.org", "Subject: Hi\n\nHello\n").await;
+}

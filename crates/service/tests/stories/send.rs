@@ -1,0 +1,92 @@
+//! Sending, and what became of it.
+
+use mailapi_model::{FolderName, MessageStatus, Page, RecipientStatus};
+use mailapi_service::mail::{IdempotencyKey, SendError, StatusError};
+use mailapi_testkit::TestApp;
+
+use crate::{caller, letter};
+
+#[tokio::test]
+async fn nobody_sends_as_somebody_else_or_from_a_foreign_domain() {
+    let app = TestApp::start().await;
+    let ann = app.user("ann@example.org").await;
+    app.user("bob@example.org").await;
+    let ann = caller(&app, &ann).await;
+    let admin = caller(&app, app.admin()).await;
+
+    let as_bob = app.service.send(&ann, letter("bob@example.org", &["ann@example.org"])).await;
+    assert!(matches!(as_bob, Err(SendError::SenderNotAuthorized)));
+    let foreign = app.service.send(&admin, letter("ann@elsewhere.example", &["ann@example.org"])).await;
+    assert!(matches!(foreign, Err(SendError::DomainNotAllowed)));
+    assert_eq!(app.service.list_sent(&admin, Default::default(), Page::default()).await.unwrap().total, 0);
+}
+
+#[tokio::test]
+async fn one_unknown_recipient_bounces_and_the_others_get_their_mail() {
+    let app = TestApp::start().await;
+    let ann = app.user("ann@example.org").await;
+    app.user("bob@example.org").await;
+    let ann = caller(&app, &ann).await;
+
+    let request = letter("ann@example.org", &["bob@example.org", "nobody@example.org"]);
+    let submitted = app.service.send(&ann, request).await.unwrap();
+    let early = app.service.status(&ann, submitted.message_id).await.unwrap();
+    assert_eq!(early.message.status, MessageStatus::Submitted);
+    app.settle().await;
+
+    let record = app.service.status(&ann, submitted.message_id).await.unwrap();
+    assert_eq!(record.message.status, MessageStatus::Partial);
+    let [bob, nobody] = &record.recipients[..] else { panic!("two recipients: {:?}", record.recipients) };
+    assert_eq!((bob.status, bob.delivered_at.is_some()), (RecipientStatus::Sent, true));
+    assert_eq!(nobody.status, RecipientStatus::Bounced);
+    assert_eq!(nobody.dsn.map(|code| code.to_string()).as_deref(), Some("5.1.1"));
+
+    let (admin, bob) = (caller(&app, app.admin()).await, "bob@example.org".parse().unwrap());
+    let inbox = app.service.list_messages(&admin, &bob, &FolderName::inbox(), Page::default()).await.unwrap();
+    assert_eq!((inbox.total, inbox.items[0].subject.as_str()), (1, "Hello"));
+    assert_eq!(inbox.items[0].message_id, format!("<{}@example.org>", submitted.message_id));
+}
+
+#[tokio::test]
+async fn a_message_for_nobody_is_recorded_as_failed() {
+    let app = TestApp::start().await;
+    let ann = app.user("ann@example.org").await;
+    let ann = caller(&app, &ann).await;
+
+    let refused = app.service.send(&ann, letter("ann@example.org", &["nobody@example.org"])).await;
+    let Err(SendError::Failed { message_id, reason }) = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("5.1.1"), "{reason}");
+    let record = app.service.status(&ann, message_id).await.unwrap();
+    assert_eq!(record.message.status, MessageStatus::Failed);
+}
+
+#[tokio::test]
+async fn a_repeated_request_sends_once() {
+    let app = TestApp::start().await;
+    let ann = app.user("ann@example.org").await;
+    app.user("bob@example.org").await;
+    let ann = caller(&app, &ann).await;
+    let request = |body: &[u8]| {
+        let mut request = letter("ann@example.org", &["bob@example.org"]);
+        request.idempotency = Some(IdempotencyKey::new("invoice-17", body).unwrap());
+        request
+    };
+
+    let first = app.service.send(&ann, request(b"one")).await.unwrap();
+    assert_eq!(app.service.send(&ann, request(b"one")).await.unwrap(), first);
+    assert!(matches!(app.service.send(&ann, request(b"two")).await, Err(SendError::IdempotencyConflict)));
+    assert_eq!(app.service.list_sent(&ann, Default::default(), Page::default()).await.unwrap().total, 1);
+
+    app.clock.advance(std::time::Duration::from_secs(24 * 60 * 60 + 1));
+    assert_ne!(app.service.send(&ann, request(b"two")).await.unwrap(), first, "the name is free again after a day");
+}
+
+#[tokio::test]
+async fn strangers_are_not_told_that_a_message_exists() {
+    let app = TestApp::start().await;
+    let (ann, bob) = (app.user("ann@example.org").await, app.user("bob@example.org").await);
+    let (ann, bob) = (caller(&app, &ann).await, caller(&app, &bob).await);
+    let sent = app.service.send(&ann, letter("ann@example.org", &["bob@example.org"])).await.unwrap();
+    assert!(matches!(app.service.status(&bob, sent.message_id).await, Err(StatusError::NotFound)));
+    assert_eq!(app.service.list_sent(&bob, Default::default(), Page::default()).await.unwrap().total, 0);
+}

@@ -1,0 +1,95 @@
+//! Tokens, and how soon they die.
+
+use std::time::Duration;
+
+use mailapi_model::{Grants, TokenValue};
+use mailapi_service::auth::AuthenticateError;
+use mailapi_service::tokens::TokenError;
+use mailapi_store::Store;
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_testkit::TestApp;
+
+use crate::{caller, with};
+
+#[tokio::test]
+async fn a_revoked_token_is_dead_when_the_answer_leaves() {
+    let app = TestApp::start().await;
+    let value = app.user("ann@example.org").await;
+    let ann = caller(&app, &value).await;
+    app.service.revoke_token(&ann, ann.token.as_ref().unwrap().id).await.unwrap();
+    let dead = app.service.authenticate(&TokenValue::from_caller(&value)).await;
+    assert!(matches!(dead, Err(AuthenticateError::Expired)));
+}
+
+#[tokio::test]
+async fn a_token_of_a_disabled_or_deleted_mailbox_is_dead() {
+    let app = TestApp::start().await;
+    let value = app.user("ann@example.org").await;
+    caller(&app, &value).await;
+    let (admin, ann) = (with(Grants::admin_token()), "ann@example.org".parse().unwrap());
+    app.service.disable_user(&admin, &ann).await.unwrap();
+    assert!(matches!(
+        app.service.authenticate(&TokenValue::from_caller(&value)).await,
+        Err(AuthenticateError::Expired)
+    ));
+    app.service.enable_user(&admin, &ann).await.unwrap();
+    caller(&app, &value).await;
+    app.service.delete_user(&admin, &ann).await.unwrap();
+    assert!(matches!(
+        app.service.authenticate(&TokenValue::from_caller(&value)).await,
+        Err(AuthenticateError::Expired)
+    ));
+}
+
+#[tokio::test]
+async fn another_process_revokes_a_token_and_this_one_notices() {
+    let app = TestApp::start().await;
+    let value = app.user("ann@example.org").await;
+    let id = caller(&app, &value).await.token.unwrap().id;
+
+    let mut changes = app.store.foreign_changes();
+    let other = Sqlite::open(&app.directory().join("mailapi.db"), SqliteSettings::default()).unwrap();
+    Store::on_sqlite(other).tokens().revoke(id).await.unwrap();
+    changes.changed().await.unwrap();
+    assert!(matches!(
+        app.service.authenticate(&TokenValue::from_caller(&value)).await,
+        Err(AuthenticateError::Expired)
+    ));
+}
+
+#[tokio::test]
+async fn the_last_way_in_is_not_closed() {
+    let app = TestApp::start().await;
+    let admin = caller(&app, app.admin()).await;
+    let id = admin.token.as_ref().unwrap().id;
+    assert!(matches!(app.service.revoke_token(&admin, id).await, Err(TokenError::LastAdmin)));
+    caller(&app, app.admin()).await;
+}
+
+#[tokio::test]
+async fn uses_are_written_down_later_and_kept_until_then() {
+    let app = TestApp::start().await;
+    let value = app.user("ann@example.org").await;
+    let token = caller(&app, &value).await.token.unwrap();
+    assert_eq!(app.store.tokens().get(token.id).await.unwrap().unwrap().last_used_at, None);
+    assert_eq!(app.service.write_last_used_once().await.unwrap(), 1);
+    assert_eq!(app.store.tokens().get(token.id).await.unwrap().unwrap().last_used_at, token.last_used_at);
+    assert_eq!(app.service.write_last_used_once().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_session_ends_by_idleness_and_by_age() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let app = TestApp::start().await;
+    app.mailbox("ann@example.org", None).await;
+    let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
+    let idle = app.service.login("ann@example.org", &password).await.unwrap();
+    let busy = app.service.login("ann@example.org", &password).await.unwrap();
+    for _ in 0..47 {
+        app.clock.advance(10 * MINUTE);
+        app.service.authenticate(&busy.value).await.unwrap();
+    }
+    assert!(matches!(app.service.authenticate(&idle.value).await, Err(AuthenticateError::Expired)));
+    app.clock.advance(10 * MINUTE);
+    assert!(matches!(app.service.authenticate(&busy.value).await, Err(AuthenticateError::Expired)), "after 8 hours");
+}
