@@ -155,27 +155,35 @@ impl Scan<'_> {
         body
     }
 
-    /// Where the header block that begins here ends, its empty line included: at once when the first line is no
-    /// header field, and at the latest at a delimiter.
+    /// Where the header block that begins here ends, its empty line included: at the latest at a delimiter. Lines that
+    /// are no fields and that no field follows are the body of a message whose sender left out the empty line, or
+    /// the header, and to which servers on its way put their trace fields.
     fn header_end(&self, start: usize) -> usize {
         let mut at = start;
+        let mut no_fields_from = None;
         while at < self.raw.len() {
             let span = line(self.raw, at);
             let text = &self.raw[span.clone()];
             if without_line_end(text).is_empty() {
-                return span.end;
-            }
-            let is_first = at == start;
-            // The first line of an mbox entry is no field, but a header block follows it.
-            if is_first && fields::field_name(text).is_none() && !text.starts_with(b"From ") {
-                return at;
+                return no_fields_from.unwrap_or(span.end);
             }
             if self.delimiter(text).is_some() {
-                return at;
+                break;
+            }
+            let continues = at > start && matches!(text[0], b' ' | b'\t');
+            // The first line of an mbox entry is no field, but a header block follows it.
+            let is_mbox = at == start && text.starts_with(b"From ");
+            if fields::field_name(text).is_some() {
+                no_fields_from = None;
+            } else if !continues && !is_mbox {
+                no_fields_from.get_or_insert(at);
+                if at == start {
+                    break;
+                }
             }
             at = span.end;
         }
-        at
+        no_fields_from.unwrap_or(at)
     }
 }
 
@@ -280,6 +288,11 @@ mod tests {
         assert_eq!(named(&shape("hello\r\nTo: nobody\r\n\r\n")), [("text/plain", "hello\r\nTo: nobody\r\n\r\n")]);
         assert_eq!(named(&shape("\r\nhello")), [("text/plain", "hello")]);
         assert_eq!(named(&shape("")), [("text/plain", "")]);
+        assert_eq!(
+            named(&shape("Received: x\r\n y\r\nhello\r\n you\r\n\r\nall")),
+            [("text/plain", "hello\r\n you\r\n\r\nall")]
+        );
+        assert_eq!(named(&shape("A: x\r\nno field\r\nB: y\r\n\r\nhello")), [("text/plain", "hello")]);
         assert_eq!(named(&shape("From a@b Sat Jan 3\nTo: x\n\nhello")), [("text/plain", "hello")]);
     }
 
