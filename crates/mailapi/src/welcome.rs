@@ -83,7 +83,8 @@ impl FirstStart {
     /// The token, and lines that work when they are pasted into a shell on this machine.
     pub(crate) fn new(token: TokenValue, addresses: &Addresses, token_file: &Path, entropy: &dyn Entropy) -> Self {
         let api = addresses.api();
-        let curl = format!("curl -sS --fail-with-body -H \"X-MAILAPI-TOKEN: $(cat {})\"", shell_word(token_file));
+        let curl =
+            format!("curl -sS --fail-with-body -w '\\n' -H \"X-MAILAPI-TOKEN: $(cat {})\"", shell_word(token_file));
         let post =
             |path: &str, body: &str| format!("{curl} -H 'Content-Type: application/json' -d '{body}' {api}/{path}");
         let user = |name: &str| {

@@ -1,0 +1,132 @@
+//! The server is killed as by a power cut while a thousand messages are being sent: nothing that was answered is
+//! lost, and nothing is delivered twice.
+
+mod support;
+
+use std::collections::{HashMap, HashSet};
+
+use reqwest::Client;
+use serde_json::{Value, json};
+use support::{Place, Server};
+use tokio::sync::mpsc;
+
+const SENDS: usize = 1000;
+const DOMAIN: &str = "crash.test";
+
+/// A caller with the admin's token.
+#[derive(Clone)]
+struct Caller {
+    client: Client,
+    token: String,
+}
+
+impl Caller {
+    async fn get(&self, server: &Server, path: &str) -> Value {
+        let request = self.client.get(server.api(path)).header("X-MAILAPI-TOKEN", &self.token);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        response.json().await.unwrap()
+    }
+
+    async fn post(&self, url: String, body: Value) -> reqwest::Result<(u16, Value)> {
+        let request = self.client.post(url).header("X-MAILAPI-TOKEN", &self.token).json(&body);
+        let response = request.send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+
+    /// Every item of a list of the API.
+    async fn all(&self, server: &Server, path: &str) -> Vec<Value> {
+        let (mut all, separator) = (Vec::new(), if path.contains('?') { '&' } else { '?' });
+        loop {
+            let page = self.get(server, &format!("{path}{separator}limit=200&offset={}", all.len())).await;
+            let items = page["messages"].as_array().unwrap();
+            all.extend(items.iter().cloned());
+            if items.is_empty() || all.len() as u64 >= page["total"].as_u64().unwrap() {
+                return all;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_during_a_thousand_sends_loses_nothing_and_doubles_nothing() {
+    let place = Place::new();
+    let mut server = place.serve();
+    let caller = Caller { client: Client::new(), token: server.token() };
+    create_people(&caller, &server).await;
+
+    let mut answered = HashSet::new();
+    for kill_after in [1, 100, 600] {
+        answered.extend(send_and_kill(&caller, server, kill_after).await);
+        server = place.serve();
+        // Taken over in the background as well; asking for it makes it certain.
+        caller.get(&server, "/mail/delivery-log/sync").await;
+        check(&caller, &server, &answered).await;
+    }
+    assert!(answered.len() >= 701, "the kills came while the server was answering");
+    assert_eq!(server.stop("TERM").0, Some(0));
+}
+
+async fn create_people(caller: &Caller, server: &Server) {
+    let (status, _) = caller.post(server.api("/domains"), json!({ "domain": DOMAIN })).await.unwrap();
+    assert_eq!(status, 201);
+    for name in ["alice", "bob", "carol"] {
+        let user = json!({ "email": format!("{name}@{DOMAIN}"), "password": "correct horse" });
+        assert_eq!(caller.post(server.api("/users"), user).await.unwrap().0, 201);
+    }
+}
+
+/// Sends at once, kills the server after so many answers, and gives the identifiers of what was answered with 202.
+async fn send_and_kill(caller: &Caller, mut server: Server, kill_after: usize) -> HashSet<String> {
+    server.drain();
+    let (answers, mut answered) = mpsc::channel(SENDS);
+    for number in 0..SENDS {
+        let (caller, url, answers) = (caller.clone(), server.api("/mail/send"), answers.clone());
+        tokio::spawn(async move {
+            let body = json!({
+                "from": format!("alice@{DOMAIN}"),
+                "to": [format!("bob@{DOMAIN}"), format!("carol@{DOMAIN}")],
+                "subject": format!("number {number}"),
+                "body": { "text": "x".repeat(number) },
+            });
+            // Without an answer nothing was promised.
+            if let Ok((202, answer)) = caller.post(url, body).await {
+                let id = answer["message_id"].as_str().unwrap().to_owned();
+                answers.send(id).await.unwrap();
+            }
+        });
+    }
+    drop(answers);
+    let (mut ids, mut server) = (HashSet::new(), Some(server));
+    while let Some(id) = answered.recv().await {
+        ids.insert(id);
+        if ids.len() == kill_after {
+            server.take().unwrap().kill();
+        }
+    }
+    assert!(server.is_none(), "the server ended before it was killed");
+    ids
+}
+
+async fn check(caller: &Caller, server: &Server, answered: &HashSet<String>) {
+    let sent = caller.all(server, "/mail/sent").await;
+    let statuses: HashMap<&str, &str> =
+        sent.iter().map(|entry| (entry["message_id"].as_str().unwrap(), entry["status"].as_str().unwrap())).collect();
+    for id in answered {
+        assert_eq!(statuses.get(id.as_str()), Some(&"sent"), "{id} was answered with 202");
+    }
+    for name in ["bob", "carol"] {
+        let inbox = caller.all(server, &format!("/mailbox/{name}@{DOMAIN}/messages")).await;
+        let mut copies: HashMap<&str, usize> = HashMap::new();
+        for message in &inbox {
+            *copies.entry(message["message_id"].as_str().unwrap()).or_default() += 1;
+        }
+        for (id, status) in &statuses {
+            let copies = copies.remove(format!("<{id}@{DOMAIN}>").as_str()).unwrap_or(0);
+            // `failed` is only said of what the mail server never had.
+            let expected = usize::from(*status != "failed");
+            assert_eq!(copies, expected, "{id} is {status} and lies in {name}'s inbox {copies} times");
+        }
+        assert!(copies.is_empty(), "nothing was delivered that was never recorded: {copies:?}");
+    }
+}
