@@ -5,6 +5,8 @@
 //! has already asked. In the other direction a backend with listeners of its own asks the product who may log in
 //! ([`LogIn`]) and how a domain signs ([`SignOutgoing`]).
 
+#[cfg(feature = "contract-suite")]
+pub mod contract;
 mod delivery_feed;
 mod log_in;
 mod mailboxes;

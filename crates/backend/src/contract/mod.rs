@@ -1,0 +1,168 @@
+//! What every backend does, as stories: the contract suite.
+//!
+//! A backend's tests implement [`Fixture`] and name a function that makes one; [`backend_contract!`](crate::backend_contract)
+//! makes a test of each story. Behind the cargo feature `contract-suite`, so that only tests build it; like every test
+//! it panics when a promise is not kept.
+//!
+//! ```ignore
+//! async fn fixture() -> MyFixture { … }
+//!
+//! mailapi_backend::backend_contract!(fixture);
+//! ```
+
+pub mod feed;
+pub mod listing;
+pub mod provisioning;
+pub mod reading;
+pub mod room;
+pub mod searching;
+pub mod submission;
+
+mod mail;
+mod story;
+
+use async_trait::async_trait;
+use mailapi_model::{DomainName, EmailAddress, FolderName, MessageId};
+
+use crate::Backend;
+
+/// A mail server under test. Several may share one server, as long as each has a domain of its own.
+#[async_trait]
+pub trait Fixture: Send + Sync {
+    /// The port under test.
+    fn backend(&self) -> &Backend;
+
+    /// A domain whose mail is delivered here and that no other fixture has.
+    fn domain(&self) -> &DomainName;
+
+    /// An identifier that was not given out before.
+    fn new_message_id(&self) -> MessageId;
+
+    /// Makes an empty mailbox of [`Fixture::domain`], or changes how much it may hold. A mail server that reads the
+    /// accounts itself does this in its own way.
+    async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) {
+        let provisioning = &self.backend().provisioning;
+        provisioning.put_domain(&mailbox.domain()).await.expect("the domain is put");
+        provisioning.put_mailbox(mailbox, quota_bytes).await.expect("the mailbox is put");
+    }
+
+    /// Removes a mailbox with its mail.
+    async fn remove_mailbox(&self, mailbox: &EmailAddress) {
+        self.backend().provisioning.remove_mailbox(mailbox).await.expect("the mailbox is removed");
+    }
+
+    /// Brings a message from another server to a mailbox, and waits until it lies there.
+    async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]);
+
+    /// Makes a folder, as a mail client does.
+    async fn create_folder(&self, mailbox: &EmailAddress, folder: &FolderName);
+
+    /// Replaces a message's flags, as a mail client does.
+    async fn set_flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, flags: &[&str]);
+
+    /// Moves a message into another folder, as a mail client does.
+    async fn move_message(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, target: &FolderName);
+
+    /// A message's flags, as a mail client sees them.
+    async fn flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Vec<String>;
+
+    /// Waits until everything that was handed over is delivered or refused, and what runs in the background is done.
+    async fn settle(&self);
+}
+
+/// Makes a test of each story of the contract suite. The argument names an `async fn() -> impl Fixture` of the same
+/// module; the tests' crate needs tokio with its macros.
+#[macro_export]
+macro_rules! backend_contract {
+    ($fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
+            submission {
+                when_nobody_is_known_nothing_is_taken
+                one_unknown_recipient_does_not_harm_the_others
+                a_message_that_was_taken_is_found_again
+                a_message_that_was_not_taken_is_not_found
+                a_recipient_of_several_gets_one_copy
+                a_healthy_server_says_so
+            }
+            feed {
+                a_delivery_is_told_once
+                reading_again_tells_the_same
+                a_feed_read_event_by_event_is_the_same_feed
+                forgetting_keeps_what_came_later
+                a_waiting_reader_is_woken
+            }
+            listing {
+                what_is_missing_is_named
+                an_empty_mailbox_has_an_inbox
+                a_summary_says_what_the_message_says
+                the_newest_comes_first_and_pages_do_not_overlap
+                folders_count_what_they_hold
+                a_moved_message_is_in_its_new_folder_only
+            }
+            reading {
+                what_is_missing_is_named
+                a_message_is_read_with_both_bodies
+                reading_leaves_the_flags_alone
+                an_attachment_comes_as_it_was_sent
+                a_long_attachment_is_streamed
+                the_raw_message_is_what_was_delivered
+                a_message_without_header_is_readable
+                nested_beyond_reason_is_readable
+            }
+            searching {
+                what_is_missing_is_named
+                a_text_that_no_message_holds_is_not_found
+                a_text_is_found_however_it_was_written
+                two_characters_are_enough
+                the_newest_hit_comes_first_and_pages_do_not_overlap
+                all_folders_are_searched_when_asked
+                an_excerpt_is_short_and_on_one_line
+            }
+            room {
+                a_full_mailbox_refuses_and_the_others_get_the_message
+                the_quota_counts_all_folders
+                purging_an_unknown_mailbox_is_refused
+                a_purge_removes_the_mail_and_leaves_the_folders
+                numbers_are_not_used_again_after_a_purge
+            }
+            provisioning {
+                mail_for_a_removed_mailbox_is_refused
+                removing_twice_is_no_error
+                putting_twice_keeps_the_mail
+                a_mailbox_that_comes_back_is_empty
+            }
+        }
+    };
+    (@stories $fixture:ident $($area:ident { $($story:ident)* })*) => {
+        $(mod $area {
+            $(#[tokio::test]
+            async fn $story() {
+                let fixture = super::$fixture().await;
+                $crate::contract::$area::$story(&fixture).await;
+            })*
+        })*
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A story that the macro does not name would never be told.
+    #[test]
+    fn the_macro_names_every_story() {
+        let named = include_str!("mod.rs");
+        for (area, source) in [
+            ("feed", include_str!("feed.rs")),
+            ("listing", include_str!("listing.rs")),
+            ("provisioning", include_str!("provisioning.rs")),
+            ("reading", include_str!("reading.rs")),
+            ("room", include_str!("room.rs")),
+            ("searching", include_str!("searching.rs")),
+            ("submission", include_str!("submission.rs")),
+        ] {
+            let after = named.split_once(&format!("            {area} {{\n")).unwrap().1;
+            let listed: Vec<_> = after.split_once('}').unwrap().0.split_whitespace().collect();
+            let told = source.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
+            assert_eq!(told.collect::<Vec<_>>(), listed, "{area}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the stories have in common.
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, Envelope, FeedCursor, FolderName, MessageId, Page};
+
+use super::{Fixture, mail};
+use crate::{Accepted, ByteStream, MessageSummary, Refusal, SubmitError};
+
+/// An address of the fixture's domain.
+pub(super) fn address(fixture: &dyn Fixture, local: &str) -> EmailAddress {
+    format!("{local}@{}", fixture.domain()).parse().expect("an address")
+}
+
+/// A mailbox without a limit.
+pub(super) async fn mailbox(fixture: &dyn Fixture, local: &str) -> EmailAddress {
+    let mailbox = address(fixture, local);
+    fixture.put_mailbox(&mailbox, None).await;
+    mailbox
+}
+
+/// A mailbox with these messages in its INBOX, the last one newest.
+pub(super) async fn mailbox_with(fixture: &dyn Fixture, messages: &[Vec<u8>]) -> EmailAddress {
+    let mailbox = mailbox(fixture, "bob").await;
+    for message in messages {
+        fixture.deliver(&mailbox, message).await;
+    }
+    fixture.settle().await;
+    mailbox
+}
+
+/// A message handed over, and what was answered.
+pub(super) struct Sent {
+    pub(super) id: MessageId,
+    pub(super) answer: Result<Accepted, SubmitError>,
+}
+
+/// Hands a message from a mailbox of the fixture over, and waits until it is delivered.
+pub(super) async fn send(fixture: &dyn Fixture, recipients: &[&EmailAddress]) -> Sent {
+    send_text(fixture, recipients, "Hello.").await
+}
+
+pub(super) async fn send_text(fixture: &dyn Fixture, recipients: &[&EmailAddress], text: &str) -> Sent {
+    let id = fixture.new_message_id();
+    let sender = mailbox(fixture, "sender").await;
+    let own_id = format!("Message-ID: <{id}@{}>", fixture.domain());
+    let message = String::from_utf8(mail::plain("sent", text)).expect("a message in UTF-8");
+    let message = message.replace("Message-ID: <sent@elsewhere.example>", &own_id);
+    let recipients = recipients.iter().map(|&recipient| recipient.clone()).collect();
+    let envelope = Envelope { message_id: id, sender: Some(sender), recipients };
+    let answer = fixture.backend().submission.submit(envelope, Bytes::from(message)).await;
+    fixture.settle().await;
+    Sent { id, answer }
+}
+
+/// The enhanced status code of a refusal.
+pub(super) fn code(refusal: &Refusal) -> String {
+    refusal.reply.enhanced.as_ref().map(EnhancedCode::to_string).unwrap_or_default()
+}
+
+/// Everything that the feed tells after `cursor`, and where it ends.
+pub(super) async fn feed_after(fixture: &dyn Fixture, cursor: &FeedCursor) -> (Vec<DeliveryEvent>, FeedCursor) {
+    let (mut events, mut cursor) = (Vec::new(), cursor.clone());
+    loop {
+        let batch = fixture.backend().delivery_feed.read_after(&cursor, 100).await.expect("the feed is read");
+        events.extend(batch.events);
+        cursor = batch.cursor;
+        if !batch.more {
+            return (events, cursor);
+        }
+    }
+}
+
+/// Where the feed ends now.
+pub(super) async fn end_of_feed(fixture: &dyn Fixture) -> FeedCursor {
+    feed_after(fixture, &FeedCursor::default()).await.1
+}
+
+/// What the feed tells of one message.
+pub(super) async fn events_of(fixture: &dyn Fixture, after: &FeedCursor, id: MessageId) -> Vec<DeliveryEvent> {
+    let (mut events, _) = feed_after(fixture, after).await;
+    events.retain(|event| event.message_id == Some(id));
+    events
+}
+
+/// The newest messages of a folder.
+pub(super) async fn listed(fixture: &dyn Fixture, mailbox: &EmailAddress, folder: &FolderName) -> Vec<MessageSummary> {
+    let page = Page::new(Page::MAX_LIMIT, 0);
+    fixture.backend().mailboxes.list(mailbox, folder, page).await.expect("the folder is listed").items
+}
+
+/// The newest message of the INBOX.
+pub(super) async fn newest(fixture: &dyn Fixture, mailbox: &EmailAddress) -> MessageSummary {
+    listed(fixture, mailbox, &FolderName::inbox()).await.into_iter().next().expect("a message in the INBOX")
+}
+
+/// A folder's name.
+pub(super) fn folder(name: &str) -> FolderName {
+    name.parse().expect("a folder's name")
+}
+
+/// All octets of a stream, and how many came at most at once.
+pub(super) async fn octets(mut stream: ByteStream) -> (Vec<u8>, usize) {
+    let (mut octets, mut longest) = (Vec::new(), 0);
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.expect("a stream to its end");
+        longest = longest.max(chunk.len());
+        octets.extend_from_slice(&chunk);
+    }
+    (octets, longest)
+}

@@ -1,0 +1,67 @@
+//! Handing messages over.
+
+use mailapi_model::FolderName;
+
+use super::Fixture;
+use super::story::{address, code, end_of_feed, events_of, listed, mailbox, send};
+use crate::SubmitError;
+
+/// Every recipient unknown: the message is refused with each reply, and nothing is told of it later.
+pub async fn when_nobody_is_known_nothing_is_taken(fixture: &dyn Fixture) {
+    mailbox(fixture, "bob").await;
+    let start = end_of_feed(fixture).await;
+    let (nobody, no_one) = (address(fixture, "nobody"), address(fixture, "no.one"));
+    let sent = send(fixture, &[&nobody, &no_one]).await;
+    let error = sent.answer.unwrap_err();
+    assert!(!error.is_transient(), "{error}");
+    let SubmitError::NoRecipients(refused) = error else { panic!("another error: {error}") };
+    let told: Vec<_> = refused.iter().map(|refusal| (&refusal.recipient, code(refusal))).collect();
+    assert_eq!(told, [(&nobody, "5.1.1".to_owned()), (&no_one, "5.1.1".to_owned())]);
+    assert_eq!(events_of(fixture, &start, sent.id).await, []);
+}
+
+/// One recipient is unknown, the other gets the message.
+pub async fn one_unknown_recipient_does_not_harm_the_others(fixture: &dyn Fixture) {
+    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    let accepted = send(fixture, &[&nobody, &bob]).await.answer.expect("the message is taken");
+    assert!(!accepted.queue_id.0.is_empty());
+    assert_eq!(accepted.refused.len(), 1);
+    assert_eq!((&accepted.refused[0].recipient, code(&accepted.refused[0])), (&nobody, "5.1.1".to_owned()));
+    assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await.len(), 1);
+}
+
+/// After a crash the caller asks, and hears what it would have been told.
+pub async fn a_message_that_was_taken_is_found_again(fixture: &dyn Fixture) {
+    let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
+    let sent = send(fixture, &[&bob, &nobody]).await;
+    let accepted = sent.answer.expect("the message is taken");
+    let found = fixture.backend().submission.find(sent.id).await.unwrap();
+    assert_eq!(found, Some(accepted));
+}
+
+/// What was refused, and what was never sent, is not found.
+pub async fn a_message_that_was_not_taken_is_not_found(fixture: &dyn Fixture) {
+    let refused = send(fixture, &[&address(fixture, "nobody")]).await;
+    assert!(refused.answer.is_err());
+    for id in [refused.id, fixture.new_message_id()] {
+        assert_eq!(fixture.backend().submission.find(id).await.unwrap(), None);
+    }
+}
+
+/// Two mailboxes, one message: one copy in each.
+pub async fn a_recipient_of_several_gets_one_copy(fixture: &dyn Fixture) {
+    let (bob, eve) = (mailbox(fixture, "bob").await, mailbox(fixture, "eve").await);
+    let sent = send(fixture, &[&bob, &eve]).await;
+    assert_eq!(sent.answer.expect("the message is taken").refused, []);
+    for recipient in [&bob, &eve] {
+        let messages = listed(fixture, recipient, &FolderName::inbox()).await;
+        let own_id = format!("<{}@{}>", sent.id, fixture.domain());
+        assert_eq!(messages.iter().map(|message| message.message_id.as_str()).collect::<Vec<_>>(), [own_id]);
+    }
+}
+
+/// The health check finds a server that works.
+pub async fn a_healthy_server_says_so(fixture: &dyn Fixture) {
+    assert_eq!(fixture.backend().submission.check().await, Ok(()));
+    assert_eq!(fixture.backend().mailboxes.check().await, Ok(()));
+}
