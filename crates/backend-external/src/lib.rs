@@ -1,0 +1,1 @@
+//! A mail server of the operator's own: submission by SMTP, reading by IMAP, delivery truth from the log.
