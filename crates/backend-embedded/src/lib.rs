@@ -4,11 +4,16 @@
 //! keeps and reads, [`queue`] holds what goes on to other servers, and the delivery feed tells what became of it.
 
 pub mod accept;
+mod dsn;
 mod feed;
 pub mod maildrop;
 pub mod net;
 pub mod queue;
+mod replies;
 mod settings;
+mod smtp_listener;
+mod smtp_session;
+mod submission_listener;
 
 use std::sync::Arc;
 

@@ -53,7 +53,10 @@ pub(crate) fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
 
 /// The lines in front of the first empty one.
 fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
-    message.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).take_while(|l| !l.is_empty())
+    message
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .take_while(|l| !l.is_empty())
 }
 
 fn is_received(line: &[u8]) -> bool {

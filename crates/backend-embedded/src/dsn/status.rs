@@ -1,0 +1,83 @@
+//! The part that programs read (RFC 3464 section 2).
+
+use std::fmt::Write;
+
+use mail_builder::headers::date::Date;
+use mailapi_model::{EnhancedCode, Timestamp};
+
+use super::address::{is_typed, typed};
+use super::{Action, Fate, Report};
+use crate::replies::one_line;
+
+/// A field's line, so that it needs no encoding: the rest of a longer text is left out.
+const MAX_TEXT: usize = 900;
+
+/// The whole `message/delivery-status`.
+pub(super) fn delivery_status(report: &Report<'_>) -> String {
+    let mut out = String::new();
+    if let Some(envelope_id) = report.envelope_id {
+        field(&mut out, "Original-Envelope-Id", envelope_id);
+    }
+    field(&mut out, "Reporting-MTA", &format!("dns;{}", report.hostname));
+    field(&mut out, "Arrival-Date", &date(report.arrived_at));
+    for fate in &report.recipients {
+        out.push_str("\r\n");
+        recipient(&mut out, report, fate);
+    }
+    out
+}
+
+fn recipient(out: &mut String, report: &Report<'_>, fate: &Fate<'_>) {
+    if let Some(original) = fate.original.filter(|original| is_typed(original)) {
+        field(out, "Original-Recipient", original);
+    }
+    field(out, "Final-Recipient", &typed(fate.recipient));
+    field(out, "Action", action(report.action));
+    field(out, "Status", &status(report.action, fate).to_string());
+    // A server's words are of its own type; ours are in no protocol.
+    if let Some((host, reply)) = fate.relay.map(host).zip(fate.reply.as_ref()) {
+        field(out, "Remote-MTA", &format!("dns;{host}"));
+        field(out, "Diagnostic-Code", &format!("smtp;{reply}"));
+    }
+    field(out, "Last-Attempt-Date", &date(report.now));
+    if let Some(until) = fate.will_retry_until {
+        field(out, "Will-Retry-Until", &date(until));
+    }
+}
+
+/// RFC 3464 section 2.3.3.
+const fn action(action: Action) -> &'static str {
+    match action {
+        Action::Failed => "failed",
+        Action::Delayed => "delayed",
+        Action::Delivered => "delivered",
+        Action::Relayed => "relayed",
+    }
+}
+
+/// The status of the reply when it is of the action's class; the most general one of that class otherwise
+/// (RFC 3464 section 2.3.4).
+pub(super) fn status(action: Action, fate: &Fate<'_>) -> EnhancedCode {
+    let class = match action {
+        Action::Failed => 5,
+        Action::Delayed => 4,
+        Action::Delivered | Action::Relayed => 2,
+    };
+    let code = fate.reply.as_ref().and_then(|reply| reply.enhanced).filter(|code| code.class == class);
+    code.unwrap_or(EnhancedCode::new(class, 0, 0))
+}
+
+/// `host` of `host[address]:port`.
+fn host(relay: &str) -> &str {
+    relay.split('[').next().filter(|host| !host.is_empty()).unwrap_or(relay)
+}
+
+fn date(moment: Timestamp) -> String {
+    Date::new(moment.as_seconds()).to_rfc822()
+}
+
+fn field(out: &mut String, name: &str, value: &str) {
+    let value: String = one_line(value).chars().map(|c| if c.is_ascii() { c } else { '?' }).take(MAX_TEXT).collect();
+    // Writing to a string cannot fail.
+    let _ = write!(out, "{name}: {value}\r\n");
+}

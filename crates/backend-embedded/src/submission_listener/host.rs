@@ -1,0 +1,166 @@
+//! Who may submit what.
+
+use std::net::IpAddr;
+
+use async_trait::async_trait;
+use mailapi_backend::{LogInError, SignError};
+use mailapi_model::{DomainName, EmailAddress, Grants, MessageId, ReversePath, Secret};
+use mailapi_smtp::server::{Answer, Message};
+use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
+
+use super::SubmissionSetup;
+use super::completion::complete;
+use super::header::{AuthorFields, HeaderError};
+use crate::Maildrop;
+use crate::accept::{RecipientCheck, Relaying};
+use crate::replies::to_wire;
+use crate::smtp_session::{Delivery, Host, forward_path, reverse_path, take_over, too_many_hops};
+
+pub(super) struct SubmissionHost<'a> {
+    maildrop: Maildrop,
+    setup: &'a SubmissionSetup,
+    peer: IpAddr,
+    /// What the one who has logged in may do.
+    grants: Option<Grants>,
+    size: u64,
+}
+
+impl<'a> SubmissionHost<'a> {
+    pub(super) const fn new(maildrop: Maildrop, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
+        Self { maildrop, setup, peer, grants: None, size: 0 }
+    }
+
+    fn check_sender(&self, mail: &MailFrom) -> Result<ReversePath, Reply> {
+        let grants = self.grants.as_ref().ok_or_else(not_logged_in)?;
+        let sender = reverse_path(mail)?;
+        // The null reverse-path is right for what must not be answered, such as a read receipt (RFC 8098 section 3).
+        // Who wrote it, its From says, and that is checked too.
+        if let Some(sender) = &sender {
+            may_send_as(grants, sender)?;
+        }
+        Ok(sender)
+    }
+
+    /// Checks, completes and signs a message.
+    async fn prepare(&self, message: &mut Message) -> Result<(), Reply> {
+        if let Some(refusal) = too_many_hops(&message.data, self.setup.settings.max_hops) {
+            return Err(refusal);
+        }
+        let grants = self.grants.as_ref().ok_or_else(not_logged_in)?;
+        let sender = reverse_path(&message.envelope.mail)?;
+        let fields = AuthorFields::of(&message.data).map_err(bad_header)?;
+        for address in fields.authors.iter().chain(&fields.senders) {
+            may_send_as(grants, address)?;
+        }
+        let author = fields.authors.first().or(sender.as_ref()).or(grants.mailbox()).ok_or_else(no_author)?.clone();
+        let (id, now) = (MessageId::random(self.maildrop.entropy()), self.maildrop.clock().now());
+        let octets = complete(std::mem::take(&mut message.data), &fields, &author, id, now);
+        let authors = if fields.has_from { fields.authors } else { vec![author] };
+        message.data = self.sign(&authors, octets).await?;
+        Ok(())
+    }
+
+    /// Signs for each domain of an author; each must be one that may send.
+    async fn sign(&self, authors: &[EmailAddress], mut message: Vec<u8>) -> Result<Vec<u8>, Reply> {
+        let mut signed: Vec<DomainName> = Vec::new();
+        for author in authors {
+            let domain = author.domain();
+            if !signed.contains(&domain) {
+                message = self.setup.sign.sign(&domain, message).await.map_err(not_signed)?;
+                signed.push(domain);
+            }
+        }
+        Ok(message)
+    }
+
+    async fn check_recipient(&self, recipient: &RcptTo) -> Result<(), Reply> {
+        let address = forward_path(recipient, &self.setup.hostname, self.setup.postmaster.as_ref())?;
+        match self.maildrop.check_recipient(&address, self.size, Relaying::Allowed).await {
+            Ok(RecipientCheck::Local | RecipientCheck::Remote) => Ok(()),
+            Ok(RecipientCheck::Refused(reply)) => Err(to_wire(&reply)),
+            Err(error) => {
+                tracing::error!(%error, "a recipient could not be looked up");
+                Err(Reply::new(451, (4, 3, 0), "The recipient cannot be looked up at the moment"))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Host for SubmissionHost<'_> {
+    async fn may_send(&mut self, mail: &MailFrom) -> Answer {
+        self.size = mail.size.unwrap_or_default();
+        self.check_sender(mail).map_or_else(Answer::Refuse, |_| Answer::Accept)
+    }
+
+    async fn may_receive(&mut self, recipient: &RcptTo) -> Answer {
+        self.check_recipient(recipient).await.map_or_else(Answer::Refuse, |()| Answer::Accept)
+    }
+
+    async fn log_in(&mut self, credentials: Credentials) -> Answer {
+        let password = Secret::new(credentials.password.expose().to_owned());
+        match self.setup.log_in.log_in(&credentials.username, &password).await {
+            Ok(grants) => {
+                self.grants = Some(grants);
+                Answer::Accept
+            }
+            Err(LogInError::Refused) => Answer::bad_credentials(),
+            // RFC 4954 section 6: the client may try again later with the same credentials.
+            Err(LogInError::Locked) => {
+                Answer::Refuse(Reply::new(454, (4, 7, 0), "Too many failed log-ins, try again later"))
+            }
+            Err(LogInError::Unavailable) => {
+                Answer::Refuse(Reply::new(454, (4, 7, 0), "Log-ins are not possible at the moment"))
+            }
+        }
+    }
+
+    async fn take(&mut self, mut message: Message) -> Answer {
+        if let Err(refusal) = self.prepare(&mut message).await {
+            return Answer::Refuse(refusal);
+        }
+        let delivery = Delivery {
+            maildrop: &self.maildrop,
+            hostname: &self.setup.hostname,
+            postmaster: self.setup.postmaster.as_ref(),
+            peer: self.peer,
+            relaying: Relaying::Allowed,
+            max_returned_bytes: self.setup.max_returned_bytes,
+        };
+        take_over(&delivery, message).await
+    }
+
+    fn tls_established(&mut self) {
+        self.grants = None;
+        self.size = 0;
+    }
+}
+
+fn may_send_as(grants: &Grants, address: &EmailAddress) -> Result<(), Reply> {
+    let refusal = |_| Reply::new(553, (5, 7, 1), format!("You may not send as <{address}>"));
+    grants.may_send_as(address).map(drop).map_err(refusal)
+}
+
+fn not_logged_in() -> Reply {
+    Reply::new(530, (5, 7, 0), "Authentication required")
+}
+
+fn bad_header(error: HeaderError) -> Reply {
+    let text = match error {
+        HeaderError::Twice => "From and Sender must not occur twice",
+        HeaderError::Malformed => "The header block holds a line that is no field",
+        HeaderError::Unreadable => "From and Sender must name mail addresses",
+    };
+    Reply::new(550, (5, 6, 0), text)
+}
+
+fn no_author() -> Reply {
+    Reply::new(550, (5, 6, 0), "The message names no author")
+}
+
+fn not_signed(error: SignError) -> Reply {
+    match error {
+        SignError::NotAllowed => Reply::new(550, (5, 7, 1), "The author's domain may not send"),
+        SignError::Unavailable => Reply::new(451, (4, 3, 0), "The message cannot be signed at the moment"),
+    }
+}

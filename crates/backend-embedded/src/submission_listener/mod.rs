@@ -1,0 +1,54 @@
+//! Mail from our users (port 587, here 2587; RFC 6409): whoever logs in sends as itself, or as whom its grants allow,
+//! to anyone.
+
+mod completion;
+mod header;
+mod host;
+
+use std::sync::Arc;
+
+use mailapi_backend::{LogIn, SignOutgoing};
+use mailapi_model::EmailAddress;
+use mailapi_smtp::server::Role;
+
+use crate::Maildrop;
+use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
+use crate::smtp_session::{BUSY, Doorway, SmtpSettings, converse};
+use host::SubmissionHost;
+
+/// What the submission listener needs.
+#[derive(Clone)]
+pub(crate) struct SubmissionSetup {
+    pub(crate) hostname: String,
+    pub(crate) postmaster: Option<EmailAddress>,
+    pub(crate) tls: Option<ServerTls>,
+    pub(crate) settings: SmtpSettings,
+    pub(crate) limits: ConnectionLimits,
+    pub(crate) max_returned_bytes: usize,
+    pub(crate) log_in: Arc<dyn LogIn>,
+    pub(crate) sign: Arc<dyn SignOutgoing>,
+}
+
+/// Serves until the signal comes and the last session has ended.
+pub(crate) async fn serve(listener: Listener, maildrop: Maildrop, setup: SubmissionSetup, shutdown: Shutdown) {
+    let (setup, limits) = (Arc::new(setup.clone()), setup.limits);
+    let session = move |arrival: Arrival| session(arrival, maildrop.clone(), setup.clone());
+    listener.serve(limits, shutdown, BUSY, session).await;
+}
+
+async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<SubmissionSetup>) {
+    let peer = arrival.peer;
+    // Without TLS a password is safe only where nobody is in between.
+    let role = Role::Submission { auth_without_tls: arrival.is_loopback() };
+    let max_message_bytes = maildrop.settings().max_message_bytes;
+    let doorway = Doorway {
+        session: setup.settings.session(&setup.hostname, role, setup.tls.is_some(), max_message_bytes),
+        settings: &setup.settings,
+        tls: setup.tls.as_ref(),
+        grace: setup.limits.grace,
+    };
+    let mut host = SubmissionHost::new(maildrop, &setup, peer.ip());
+    if let Err(error) = converse(arrival, doorway, &mut host).await {
+        tracing::debug!(%peer, %error, "a submission connection broke");
+    }
+}
