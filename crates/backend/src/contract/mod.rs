@@ -4,7 +4,7 @@
 //! makes a test of each story. Behind the cargo feature `contract-suite`, so that only tests build it; like every test
 //! it panics when a promise is not kept.
 //!
-//! ```ignore
+//! ```text
 //! async fn fixture() -> MyFixture { … }
 //!
 //! mailapi_backend::backend_contract!(fixture);
