@@ -15,7 +15,7 @@ pub use frame::{Frame, Part};
 pub use limits::Limits;
 pub use reader::{FrameReader, LinePoll, Poll, Refusal, Side};
 pub use sequence::{SequenceNumber, SequenceSet};
-pub use writer::Writer;
+pub use writer::{Writer, without_nul};
 
 /// `ATOM-CHAR`: anything but controls, 8-bit, space and the specials.
 pub(crate) fn is_atom_char(byte: u8) -> bool {

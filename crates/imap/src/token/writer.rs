@@ -1,5 +1,8 @@
 //! Writes tokens so that no value can be taken for protocol.
 
+use std::collections::VecDeque;
+use std::ops::Range;
+
 use super::is_astring_char;
 
 /// The longest string written in quotes; longer ones become literals, as some clients have small
@@ -10,6 +13,8 @@ const MAX_QUOTED: usize = 512;
 #[derive(Default)]
 pub struct Writer {
     out: Vec<u8>,
+    /// Octets that are not here, each with its place in `out`.
+    spans: VecDeque<(usize, Range<u64>)>,
 }
 
 impl Writer {
@@ -18,19 +23,27 @@ impl Writer {
         Self::default()
     }
 
-    /// What was written, which is thereby taken out.
+    /// What was written, which is thereby taken out; only what comes before the next span when there is one.
     pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
+        let Some(&(before, _)) = self.spans.front() else { return std::mem::take(&mut self.out) };
+        let rest = self.out.split_off(before);
+        self.spans.iter_mut().for_each(|(at, _)| *at -= before);
+        std::mem::replace(&mut self.out, rest)
     }
 
-    /// Bytes written and not yet taken.
+    /// The span whose octets come next, which is thereby taken out; none while there is something to take before it.
+    pub fn take_span(&mut self) -> Option<Range<u64>> {
+        self.spans.pop_front_if(|(at, _)| *at == 0).map(|(_, span)| span)
+    }
+
+    /// Bytes written and not yet taken, those of spans not counted.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
     /// True when nothing waits to be taken.
     pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
+        self.out.is_empty() && self.spans.is_empty()
     }
 
     /// Protocol words of our own, as they are. Never for outside values.
@@ -94,7 +107,15 @@ impl Writer {
     /// is sent as 0x80, as Dovecot does: sizes and offsets stay true.
     pub fn literal(&mut self, value: &[u8]) -> &mut Self {
         self.raw("{").number(value.len() as u64).raw("}\r\n");
-        self.out.extend(value.iter().map(|&byte| if byte == 0 { 0x80 } else { byte }));
+        self.out.extend(value.iter().copied().map(without_nul));
+        self
+    }
+
+    /// A literal whose octets the host adds itself, when [`Writer::take_span`] names them; each through
+    /// [`without_nul`].
+    pub fn literal_span(&mut self, span: Range<u64>) -> &mut Self {
+        self.raw("{").number(span.end.saturating_sub(span.start)).raw("}\r\n");
+        self.spans.push_back((self.out.len(), span));
         self
     }
 
@@ -109,6 +130,12 @@ impl Writer {
         }
         self.raw(")")
     }
+}
+
+/// An octet as it stands in a literal, see [`Writer::literal`].
+#[must_use]
+pub const fn without_nul(octet: u8) -> u8 {
+    if octet == 0 { 0x80 } else { octet }
 }
 
 #[cfg(test)]
@@ -129,6 +156,18 @@ mod tests {
         let mut writer = Writer::new();
         writer.literal(b"a\0b");
         assert_eq!(writer.take(), b"{3}\r\na\x80b");
+    }
+
+    #[test]
+    fn spans_keep_their_place() {
+        let mut writer = Writer::new();
+        writer.raw("a ").literal_span(5..8).literal_span(0..0).raw(" b");
+        assert_eq!((writer.take_span(), writer.take()), (None, b"a {3}\r\n".to_vec()));
+        assert_eq!((writer.take(), writer.take_span()), (Vec::new(), Some(5..8)));
+        assert_eq!((writer.take(), writer.take_span()), (b"{0}\r\n".to_vec(), Some(0..0)));
+        assert!(!writer.is_empty());
+        assert_eq!((writer.take(), writer.take_span()), (b" b".to_vec(), None));
+        assert!(writer.is_empty());
     }
 
     proptest! {

@@ -1,5 +1,7 @@
 //! Sections of a message: `BODY[1.2.HEADER.FIELDS (From)]<0.100>`.
 
+use std::ops::Range;
+
 use crate::token::{Cursor, SyntaxError, Writer};
 
 /// A section of a message (RFC 3501 section 6.4.5).
@@ -46,6 +48,12 @@ impl Partial {
         let from = usize::try_from(self.origin).unwrap_or(usize::MAX).min(octets.len());
         let length = usize::try_from(self.length).unwrap_or(usize::MAX).min(octets.len() - from);
         &octets[from..from + length]
+    }
+
+    /// The same of octets that are not here but lie in a range.
+    pub fn narrow(self, span: Range<u64>) -> Range<u64> {
+        let start = span.start.saturating_add(u64::from(self.origin)).min(span.end);
+        start..start.saturating_add(u64::from(self.length)).min(span.end)
     }
 }
 
@@ -188,6 +196,8 @@ mod tests {
             let small = Partial { origin: origin % 24, length: length % 24 }.slice(&octets);
             let expected: Vec<u8> = octets.iter().copied().skip((origin % 24) as usize).take((length % 24) as usize).collect();
             prop_assert_eq!(small, expected);
+            let span = Partial { origin, length }.narrow(3..3 + octets.len() as u64);
+            prop_assert_eq!((span.end - span.start) as usize, slice.len());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! FETCH responses.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use jiff::Timestamp;
 
@@ -29,6 +30,11 @@ pub trait MessageSource {
     /// Octets of it; none when there is no such part.
     /// [`crate::server::mime::PartLayout::locate`] answers which.
     fn section(&self, path: &[u32], range: PartRange) -> Option<Cow<'_, [u8]>>;
+    /// Where those octets lie, for a host that sends them itself and need not have them in memory: it is asked for
+    /// them by [`super::super::session::Session::take_span`]. Without an answer, [`MessageSource::section`] is asked.
+    fn section_span(&self, _path: &[u32], _range: PartRange) -> Option<Range<u64>> {
+        None
+    }
 }
 
 /// Writes `* n FETCH (...)` with its line end.
@@ -99,6 +105,10 @@ fn section(writer: &mut Writer, item: &SectionItem, message: &dyn MessageSource)
         writer.raw("<").number(u64::from(origin)).raw(">");
     }
     writer.raw(" ");
+    if let Some(span) = span(item, message) {
+        writer.literal_span(item.partial.map_or(span.clone(), |partial| partial.narrow(span)));
+        return;
+    }
     match octets(item, message) {
         None => {
             writer.raw("NIL");
@@ -111,15 +121,24 @@ fn section(writer: &mut Writer, item: &SectionItem, message: &dyn MessageSource)
 }
 
 fn octets<'m>(item: &SectionItem, message: &'m dyn MessageSource) -> Option<Cow<'m, [u8]>> {
-    let path = &item.section.path;
-    match &item.section.text {
-        SectionText::All => message.section(path, PartRange::All),
-        SectionText::Header => message.section(path, PartRange::Header),
-        SectionText::Text => message.section(path, PartRange::Text),
-        SectionText::Mime => message.section(path, PartRange::Mime),
-        SectionText::HeaderFields { names, not } => {
-            let header = message.section(path, PartRange::Header)?;
-            Some(Cow::Owned(header_fields(&header, names, *not)))
-        }
+    let octets = message.section(&item.section.path, part_range(&item.section.text))?;
+    Some(match &item.section.text {
+        SectionText::HeaderFields { names, not } => Cow::Owned(header_fields(&octets, names, *not)),
+        _ => octets,
+    })
+}
+
+/// Some fields of a header have to be picked out of it, so they lie nowhere as they are sent.
+fn span(item: &SectionItem, message: &dyn MessageSource) -> Option<Range<u64>> {
+    let picked = matches!(item.section.text, SectionText::HeaderFields { .. });
+    if picked { None } else { message.section_span(&item.section.path, part_range(&item.section.text)) }
+}
+
+const fn part_range(text: &SectionText) -> PartRange {
+    match text {
+        SectionText::All => PartRange::All,
+        SectionText::Header | SectionText::HeaderFields { .. } => PartRange::Header,
+        SectionText::Text => PartRange::Text,
+        SectionText::Mime => PartRange::Mime,
     }
 }

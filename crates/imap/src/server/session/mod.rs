@@ -15,6 +15,8 @@ mod selected;
 pub use config::SessionConfig;
 pub use effect::{Effect, Failure, FetchRequest, Needs, Reply};
 
+use std::ops::Range;
+
 use super::MessageSource;
 use super::command::{Command, CommandError, TaggedCommand};
 use super::encode::select;
@@ -124,9 +126,16 @@ impl Session {
         self.reader.feed(bytes);
     }
 
-    /// What must be sent now; it is thereby taken out.
+    /// What must be sent now; it is thereby taken out. For a host that answers [`MessageSource::section_span`], it ends
+    /// where octets follow that [`Session::take_span`] names.
     pub fn take_output(&mut self) -> Vec<u8> {
         self.out.take()
+    }
+
+    /// Which octets of the message that was last written must be sent now, after the output that was taken; each of
+    /// them through [`crate::token::without_nul`]. There is more output behind them.
+    pub fn take_span(&mut self) -> Option<Range<u64>> {
+        self.out.take_span()
     }
 
     /// Bytes that wait to be sent; in a long FETCH, a host sends when there are many.
