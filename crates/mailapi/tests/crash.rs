@@ -59,7 +59,7 @@ async fn a_kill_during_a_thousand_sends_loses_nothing_and_doubles_nothing() {
     for kill_after in [1, 100, 600] {
         answered.extend(send_and_kill(&caller, server, kill_after).await);
         server = place.serve();
-        // Taken over in the background as well; asking for it makes it certain.
+        // Also done in the background; asking for it makes it certain.
         caller.get(&server, "/mail/delivery-log/sync").await;
         check(&caller, &server, &answered).await;
     }

@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use support::Place;
+use support::{Place, Server};
 
 #[test]
 fn a_second_server_on_the_same_data_is_refused_and_the_command_line_is_not() {
@@ -65,4 +67,61 @@ fn people_are_told_where_everything_is_and_how_to_begin() {
     for expected in ["/api/v1", "/docs", "SMTP  ", "submission  ", "IMAP  ", "mapi_", "curl "] {
         assert!(shown.contains(expected), "{expected} in {shown}");
     }
+}
+
+/// The head and the body of a request that makes a domain.
+fn request_for_domain(server: &Server, name: &str) -> (String, String) {
+    let body = format!("{{\"domain\":\"{name}\"}}");
+    let head = format!(
+        "POST /api/v1/domains HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        server.token(),
+        body.len()
+    );
+    (head, body)
+}
+
+fn connect(server: &Server) -> std::io::Result<TcpStream> {
+    let url = server.api("");
+    TcpStream::connect(url.strip_prefix("http://").unwrap().split('/').next().unwrap())
+}
+
+#[test]
+fn a_request_in_flight_is_finished_before_the_server_ends() {
+    let place = Place::new();
+    let server = place.serve();
+    let mut connection = connect(&server).unwrap();
+    let (head, body) = request_for_domain(&server, "example.org");
+    let (first, second) = body.split_at(5);
+    connection.write_all(format!("{head}{first}").as_bytes()).unwrap();
+
+    server.signal("TERM");
+    // The door is closed before the request in flight is finished; only then does its second half come.
+    while connect(&server).is_ok() {}
+    connection.write_all(second.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    assert_eq!(server.wait().0, Some(0));
+    assert!(place.run(&["domain", "list"]).answer().contains("example.org"));
+}
+
+#[test]
+fn the_use_of_a_token_is_written_down_at_the_latest_when_the_server_ends() {
+    let place = Place::new();
+    let server = place.serve();
+    assert_eq!(last_use(&place), "-");
+    let mut connection = connect(&server).unwrap();
+    let (head, body) = request_for_domain(&server, "example.org");
+    connection.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    connection.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(server.stop("TERM").0, Some(0));
+    assert!(last_use(&place).ends_with('Z'), "{}", last_use(&place));
+}
+
+/// When the only token was last used, as the command line shows it.
+fn last_use(place: &Place) -> String {
+    let tokens = place.run(&["token", "list"]).answer();
+    let row = tokens.lines().nth(1).unwrap();
+    row.split_whitespace().rev().nth(1).unwrap().to_owned()
 }

@@ -148,15 +148,25 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end with `signal` (TERM, INT), and waits: its exit code and what it still logged.
-    pub(crate) fn stop(mut self, signal: &str) -> (Option<i32>, String) {
+    /// Asks it to end with `signal` (TERM, INT).
+    pub(crate) fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([format!("-{signal}"), self.id().to_string()]).status().unwrap();
         assert!(sent.success());
+    }
+
+    /// Waits for its end: its exit code and what it still logged.
+    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         if let Some(stdout) = &mut self.stdout {
             std::io::Read::read_to_string(stdout, &mut rest).unwrap();
         }
         (self.child.wait().unwrap().code(), rest)
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) fn stop(self, signal: &str) -> (Option<i32>, String) {
+        self.signal(signal);
+        self.wait()
     }
 }
 
