@@ -3,11 +3,13 @@
 //! A backend hands mail over ([`Submission`]), reads mailboxes ([`Mailboxes`]), reports what became of messages
 //! ([`DeliveryFeed`]) and knows who has a mailbox ([`Provisioning`]). It knows no caller and no rights: whoever calls
 //! has already asked. In the other direction a backend with listeners of its own asks the product who may log in
-//! ([`LogIn`]) and how a domain signs ([`SignOutgoing`]).
+//! ([`LogIn`]) and how a domain signs ([`SignOutgoing`]). Whoever needs the domain name system asks it
+//! through [`Dns`].
 
 #[cfg(feature = "contract-suite")]
 pub mod contract;
 mod delivery_feed;
+mod dns;
 mod log_in;
 mod mailboxes;
 pub mod mime;
@@ -18,6 +20,7 @@ mod submission;
 use std::sync::Arc;
 
 pub use delivery_feed::{DeliveryFeed, FeedBatch, FeedError};
+pub use dns::{Dns, DnsError, MailExchange};
 pub use log_in::{LogIn, LogInError};
 pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,

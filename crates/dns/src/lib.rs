@@ -1,0 +1,156 @@
+//! DNS over the network: [`Dns`] of the port, answered by hickory-resolver. None of that crate's types leave this one.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::{ResolverBuilder, TokioResolver};
+use mailapi_backend::{Dns, DnsError, MailExchange};
+
+/// How to ask.
+#[derive(Debug, Clone)]
+pub struct DnsSettings {
+    /// The name servers to ask; empty means those of the system.
+    pub servers: Vec<SocketAddr>,
+    /// How long one try may take.
+    pub timeout: Duration,
+    /// How often a question is asked again.
+    pub retries: usize,
+    /// How many answers are remembered for as long as they allow.
+    pub cached_answers: u64,
+}
+
+impl Default for DnsSettings {
+    fn default() -> Self {
+        Self { servers: Vec::new(), timeout: Duration::from_secs(3), retries: 1, cached_answers: 1024 }
+    }
+}
+
+/// No resolver could be set up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the system's name servers cannot be read: {0}")]
+pub struct DnsSetupError(String);
+
+/// Asks name servers over the network.
+pub struct NetworkDns(TokioResolver);
+
+impl NetworkDns {
+    /// A resolver with these settings.
+    ///
+    /// # Errors
+    /// [`DnsSetupError`] when no server is named and the system names none.
+    pub fn new(settings: &DnsSettings) -> Result<Self, DnsSetupError> {
+        let failed = |error: NetError| DnsSetupError(error.to_string());
+        let mut builder = builder(&settings.servers).map_err(failed)?;
+        let options = builder.options_mut();
+        options.timeout = settings.timeout;
+        options.attempts = settings.retries;
+        options.cache_size = settings.cached_answers;
+        Ok(Self(builder.build().map_err(failed)?))
+    }
+
+    async fn records<T>(
+        &self,
+        name: &str,
+        kind: RecordType,
+        pick: impl Fn(&RData) -> Option<T>,
+    ) -> Result<Vec<T>, DnsError> {
+        let absolute = format!("{}.", name.trim_end_matches('.'));
+        match self.0.lookup(absolute, kind).await {
+            Ok(found) => Ok(found.answers().iter().filter_map(|record| pick(&record.data)).collect()),
+            Err(error) if error.is_nx_domain() => Err(DnsError::NoSuchName),
+            Err(error) if error.is_no_records_found() => Ok(Vec::new()),
+            Err(NetError::Timeout) => Err(DnsError::Timeout),
+            Err(error) => Err(DnsError::Failed(error.to_string())),
+        }
+    }
+}
+
+fn builder(servers: &[SocketAddr]) -> Result<ResolverBuilder<TokioRuntimeProvider>, NetError> {
+    if servers.is_empty() {
+        return TokioResolver::builder_tokio();
+    }
+    let servers = servers.iter().map(|server| {
+        let mut config = NameServerConfig::udp_and_tcp(server.ip());
+        for connection in &mut config.connections {
+            let ConnectionConfig { port, .. } = connection;
+            *port = server.port();
+        }
+        config
+    });
+    let config = ResolverConfig::from_name_servers(servers.collect());
+    Ok(TokioResolver::builder_with_config(config, TokioRuntimeProvider::default()))
+}
+
+#[async_trait]
+impl Dns for NetworkDns {
+    async fn mx(&self, domain: &str) -> Result<Vec<MailExchange>, DnsError> {
+        let pick = |data: &RData| match data {
+            RData::MX(mx) => {
+                let exchange = mx.exchange.to_ascii();
+                let host = exchange.trim_end_matches('.');
+                let exchange = if host.is_empty() { ".".to_owned() } else { host.to_owned() };
+                Some(MailExchange { preference: mx.preference, exchange })
+            }
+            _ => None,
+        };
+        self.records(domain, RecordType::MX, pick).await
+    }
+
+    async fn txt(&self, name: &str) -> Result<Vec<String>, DnsError> {
+        let pick = |data: &RData| match data {
+            RData::TXT(txt) => Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned()),
+            _ => None,
+        };
+        self.records(name, RecordType::TXT, pick).await
+    }
+
+    async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
+        let pick = |data: &RData| match data {
+            RData::A(a) => Some(IpAddr::V4(a.0)),
+            RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
+            _ => None,
+        };
+        let mut addresses = self.records(host, RecordType::A, pick).await?;
+        addresses.extend(self.records(host, RecordType::AAAA, pick).await?);
+        Ok(addresses)
+    }
+
+    async fn names_of(&self, address: IpAddr) -> Result<Vec<String>, DnsError> {
+        let pick = |data: &RData| match data {
+            RData::PTR(name) => Some(name.0.to_ascii().trim_end_matches('.').to_owned()),
+            _ => None,
+        };
+        self.records(&reverse_name(address), RecordType::PTR, pick).await
+    }
+}
+
+/// The name under which the names of an address stand (RFC 1035 section 3.5, RFC 3596 section 2.5).
+fn reverse_name(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(v4) => {
+            let [a, b, c, d] = v4.octets();
+            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
+        }
+        IpAddr::V6(v6) => {
+            let nibbles = v6.octets().into_iter().rev().flat_map(|octet| [octet & 15, octet >> 4]);
+            nibbles.map(|nibble| format!("{nibble:x}.")).collect::<String>() + "ip6.arpa"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_stand_in_reverse() {
+        assert_eq!(reverse_name("192.0.2.17".parse().unwrap()), "17.2.0.192.in-addr.arpa");
+        let v6 = reverse_name("2001:db8::1".parse().unwrap());
+        assert_eq!(v6, format!("1.{}8.b.d.0.1.0.0.2.ip6.arpa", "0.".repeat(23)));
+    }
+}
