@@ -10,8 +10,10 @@ pub struct MaildropSettings {
     /// How much of a message one database row holds, and so how much of it reading keeps in memory. Default 128 KiB.
     /// Messages that are there already keep the length with which they were written.
     pub chunk_bytes: usize,
-    /// Messages above this length are parsed on a thread that may block. Default 256 KiB.
-    pub parse_inline_bytes: usize,
+    /// More octets than these are parsed, decoded or loaded on a thread that may block. Default 256 KiB.
+    pub inline_bytes: usize,
+    /// A folder with more entries than these is selected on a thread that may block. Default 2,000.
+    pub inline_entries: u64,
     /// How long the queue tries to reach a recipient. Default 5 days (RFC 5321 section 4.5.4.1).
     pub queue_lifetime: Duration,
     /// How long it is remembered which messages were taken over from the API. Default 30 days.
@@ -26,7 +28,7 @@ pub struct MaildropSettings {
     pub feed_batch: usize,
     /// Most messages that one step of the indexer reads. Default 64.
     pub index_batch: usize,
-    /// A step of the indexer ends when it has read this much text. Default 256 KiB; bounds how long others wait
+    /// A step of the indexer ends when it has read this much text. Default 64 KiB; bounds how long others wait
     /// for the database's writer.
     pub index_batch_bytes: usize,
     /// A text above this length stays out of the index and is read by each search. Default 1 MiB.
@@ -41,7 +43,8 @@ impl Default for MaildropSettings {
         Self {
             max_message_bytes: 25 * 1024 * 1024,
             chunk_bytes: 128 * 1024,
-            parse_inline_bytes: 256 * 1024,
+            inline_bytes: 256 * 1024,
+            inline_entries: 2_000,
             queue_lifetime: 5 * DAY,
             accepted_memory: 30 * DAY,
             accepted_batch: 1_000,
@@ -49,7 +52,7 @@ impl Default for MaildropSettings {
             max_keywords: 50,
             feed_batch: 1_000,
             index_batch: 64,
-            index_batch_bytes: 256 * 1024,
+            index_batch_bytes: 64 * 1024,
             max_indexed_bytes: 1024 * 1024,
             sweep_batch: 64,
         }

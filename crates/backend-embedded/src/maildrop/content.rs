@@ -54,7 +54,7 @@ impl NewContent {
         received_at: Timestamp,
         settings: &MaildropSettings,
     ) -> Result<Self, StoreError> {
-        let digest = if message.len() <= settings.parse_inline_bytes {
+        let digest = if message.len() <= settings.inline_bytes {
             Digest::of(&message)
         } else {
             let message = message.clone();

@@ -44,14 +44,15 @@ impl Maildrop {
     /// # Errors
     /// [`MaildropError::NoSuchMailbox`], [`MaildropError::NoSuchFolder`].
     pub async fn select(&self, address: &EmailAddress, name: &FolderName) -> Result<FolderSnapshot, MaildropError> {
+        let is_long = self.folder(address, name).await?.messages > self.settings().inline_entries;
         let (address, name) = (address.clone(), name.clone());
-        self.scan(move |connection| {
+        let job = move |connection: &Connection| {
             let mailbox = mailbox::expect(connection, &address)?;
             let folder = folder::expect(connection, mailbox.id, &name)?;
             let entries = entry::changed_since(connection, folder.id, 0)?;
             Ok(FolderSnapshot { folder, entries })
-        })
-        .await
+        };
+        if is_long { self.scan(job).await } else { self.read(job).await }
     }
 
     /// What came or changed after `modseq`, and the folder, out of one moment. When `folder.messages` does not fit
@@ -86,7 +87,7 @@ impl Maildrop {
     /// # Errors
     /// Only those of the database: a folder that is gone has none.
     pub async fn uids(&self, folder: FolderId) -> Result<Vec<u32>, MaildropError> {
-        self.scan(move |connection| Ok(entry::uids(connection, folder)?)).await
+        self.read(|connection| Ok(entry::uids(connection, folder)?)).await
     }
 
     /// Makes a folder.

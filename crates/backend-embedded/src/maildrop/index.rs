@@ -63,7 +63,14 @@ fn extract(connection: &Connection, settings: &MaildropSettings) -> Result<Vec<E
     let mut octets = 0;
     for content in waiting {
         let content = content?;
-        let text = text_of(connection, content)?;
+        let text = match text_of(connection, content) {
+            // One damaged message must not keep all those behind it from being found.
+            Err(error @ (MaildropError::NoSuchMessage | MaildropError::Store(StoreError::Unexpected(_)))) => {
+                tracing::error!(message = content.0, %error, "a message cannot be read for the index");
+                String::new()
+            }
+            text => text?,
+        };
         octets += text.len();
         extracted.push(Extracted { content, text });
         if octets >= settings.index_batch_bytes {

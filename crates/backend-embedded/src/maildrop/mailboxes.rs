@@ -8,7 +8,7 @@ use mailapi_backend::{
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use rusqlite::Connection;
 
-use super::{Maildrop, MaildropError, Touched, entry, folder, listing, mailbox, reading};
+use super::{Maildrop, MaildropError, Touched, entry, folder, listing, mailbox};
 
 #[async_trait]
 impl Mailboxes for Maildrop {
@@ -26,9 +26,7 @@ impl Mailboxes for Maildrop {
     }
 
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {
-        let (mailbox, folder) = (mailbox.clone(), folder.clone());
-        // Bodies may be long, and decoding them takes its time.
-        Ok(self.scan(move |connection| reading::full_message(connection, &mailbox, &folder, uid)).await?)
+        Ok(self.full_message(mailbox, folder, uid).await?)
     }
 
     async fn open_attachment(

@@ -5,7 +5,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream;
-use mailapi_model::EmailAddress;
+use mailapi_backend::mime::Digest;
+use mailapi_model::{EmailAddress, FolderName};
+use rusqlite::Connection;
 
 use super::id::ContentId;
 use super::{EntryMeta, Layout, Maildrop, MaildropError, content, entry, folder, mailbox};
@@ -19,17 +21,24 @@ impl Maildrop {
         self.read(|connection| content::layout(connection, content)).await
     }
 
+    /// What is kept of a parsed message. Its offsets count from [`Layout::return_path_len`] on.
+    ///
+    /// # Errors
+    /// [`MaildropError::NoSuchMessage`].
+    pub async fn digest(&self, content: ContentId) -> Result<Digest, MaildropError> {
+        self.read(|connection| content::digest(connection, content)).await
+    }
+
     /// A range of a message's octets; what of it lies beyond the end is left out. Keeps all of it in memory.
     ///
     /// # Errors
     /// [`MaildropError::NoSuchMessage`] when the message was expunged.
     pub async fn load_range(&self, content: ContentId, range: Range<u64>) -> Result<Bytes, MaildropError> {
-        let octets = self
-            .read(|connection| {
-                let layout = content::layout(connection, content)?;
-                content::read_range(connection, &layout, range)
-            })
-            .await?;
+        let layout = self.layout(content).await?;
+        let length = range.end.min(layout.size).saturating_sub(range.start);
+        let job = move |connection: &Connection| content::read_range(connection, &layout, range);
+        let is_long = length > self.settings().inline_bytes as u64;
+        let octets = if is_long { self.scan(job).await? } else { self.read(job).await? };
         Ok(octets.into())
     }
 
@@ -62,9 +71,9 @@ impl Maildrop {
 
 /// The entry that a mailbox, a folder's name and a UID name, told apart by what of it is missing.
 pub(crate) fn locate(
-    connection: &rusqlite::Connection,
+    connection: &Connection,
     mailbox: &EmailAddress,
-    folder: &mailapi_model::FolderName,
+    folder: &FolderName,
     uid: u32,
 ) -> Result<EntryMeta, MaildropError> {
     let mailbox = mailbox::expect(connection, mailbox)?;

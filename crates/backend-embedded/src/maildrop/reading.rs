@@ -9,26 +9,28 @@ use rusqlite::Connection;
 
 use super::{Layout, Maildrop, MaildropError, content, folder, listing, mailbox, octets};
 
-/// One message, decoded.
-pub(crate) fn full_message(
+/// One message, decoded; none when more than `most` octets would have to be read for it.
+fn full_message(
     connection: &Connection,
     address: &EmailAddress,
     name: &FolderName,
     uid: u32,
-) -> Result<FullMessage, MaildropError> {
+    most: u64,
+) -> Result<Option<FullMessage>, MaildropError> {
     let mailbox = mailbox::expect(connection, address)?;
     let folder = folder::expect(connection, mailbox.id, name)?;
     let summary = listing::summary(connection, folder.id, uid)?.ok_or(MaildropError::NoSuchMessage)?;
     let content = octets::locate(connection, address, name, uid)?.content;
     let layout = content::layout(connection, content)?;
     let digest = content::digest(connection, content)?;
-    let header = content::read_range(connection, &layout, 0..layout.return_path_len + digest.header_len)?;
-    let body = |body: Option<&BodyPart>| match body {
-        Some(body) => content::read_range(connection, &layout, range(&layout, &body.span)),
-        None => Ok(Vec::new()),
-    };
-    let (text, html) = (body(digest.text.as_ref())?, body(digest.html.as_ref())?);
-    Ok(digest.full_message(summary, &header, &text, &html))
+    let header = 0..layout.return_path_len + digest.header_len;
+    let body = |body: Option<&BodyPart>| body.map_or(0..0, |body| range(&layout, &body.span));
+    let parts = [header, body(digest.text.as_ref()), body(digest.html.as_ref())];
+    if parts.iter().map(|part| part.end - part.start).sum::<u64>() > most {
+        return Ok(None);
+    }
+    let [header, text, html] = parts.map(|part| content::read_range(connection, &layout, part));
+    Ok(Some(digest.full_message(summary, &header?, &text?, &html?)))
 }
 
 /// Where a part stands in the octets as stored.
@@ -38,6 +40,23 @@ fn range(layout: &Layout, span: &PartSpan) -> std::ops::Range<u64> {
 }
 
 impl Maildrop {
+    /// One message, decoded.
+    pub(crate) async fn full_message(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+        uid: u32,
+    ) -> Result<FullMessage, MaildropError> {
+        let most = self.settings().inline_bytes as u64;
+        let short = self.read(|connection| full_message(connection, address, name, uid, most)).await?;
+        if let Some(message) = short {
+            return Ok(message);
+        }
+        let (address, name) = (address.clone(), name.clone());
+        let long = self.scan(move |connection| full_message(connection, &address, &name, uid, u64::MAX)).await?;
+        long.ok_or(MaildropError::NoSuchMessage)
+    }
+
     /// One attachment, decoded piece by piece.
     pub(crate) async fn attachment(
         &self,

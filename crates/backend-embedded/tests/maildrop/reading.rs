@@ -123,3 +123,12 @@ async fn a_purge_empties_every_folder_and_leaves_them_there() {
     house.maildrop.keep_house_until_done().await.unwrap();
     assert_eq!(house.number("SELECT count(*) FROM drop_messages"), 1);
 }
+
+#[tokio::test]
+async fn a_digest_that_another_version_wrote_is_made_again() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org"], WITH_ATTACHMENT).await;
+    let before = house.maildrop.read(&ann(), &folder("INBOX"), 1).await.unwrap();
+    house.database().execute_batch("UPDATE drop_messages SET digest = x'00'").unwrap();
+    assert_eq!(house.maildrop.read(&ann(), &folder("INBOX"), 1).await.unwrap(), before);
+}

@@ -32,3 +32,15 @@ async fn a_step_has_a_bound_and_the_rest_is_left_for_the_next() {
         assert_eq!(house.maildrop.sweep_once().await.unwrap(), expected);
     }
 }
+
+#[tokio::test]
+async fn a_damaged_message_does_not_keep_those_behind_it_from_the_index() {
+    let house = House::new().await;
+    for _ in 0..2 {
+        house.deliver(&["ann@example.org"], &mail("Hi", "Hello.")).await;
+    }
+    house.database().execute_batch("DELETE FROM drop_chunks WHERE key < 2 * 65536").unwrap();
+    house.maildrop.keep_house_until_done().await.unwrap();
+    assert_eq!(house.number("SELECT count(*) FROM drop_unindexed"), 0);
+    assert_eq!(house.number("SELECT count(*) FROM drop_fts WHERE drop_fts MATCH 'words : \"hello\"'"), 1);
+}
