@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use mail_parser::parsers::MessageStream;
-use mail_parser::{Address, HeaderValue};
+use mail_parser::{Addr, Address, DateTime, HeaderValue};
 use mailapi_model::Timestamp;
 
 use super::charset;
@@ -67,7 +67,7 @@ pub(super) fn fields(block: &[u8]) -> Vec<Field<'_>> {
 }
 
 /// The value on one line, not decoded.
-fn unfolded(value: &[u8]) -> String {
+pub(super) fn unfolded(value: &[u8]) -> String {
     charset::guess(value).replace(['\r', '\n'], "").trim().to_owned()
 }
 
@@ -96,32 +96,69 @@ fn terminated(value: &[u8], max_octets: usize) -> Hidden {
     hidden
 }
 
+/// An entry of an address field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressEntry {
+    /// Somebody.
+    Mailbox(Correspondent),
+    /// The entries from here to [`AddressEntry::GroupEnd`] are a group of this name.
+    GroupStart(String),
+    /// The group ends.
+    GroupEnd,
+}
+
 /// The people named in an address field (RFC 5322 section 3.4), groups opened.
 pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
+    let entries = address_entries(value, max_octets).into_iter();
+    let people = entries.filter_map(|entry| match entry {
+        AddressEntry::Mailbox(person) => Some(person),
+        AddressEntry::GroupStart(_) | AddressEntry::GroupEnd => None,
+    });
+    people.collect()
+}
+
+/// The people named in an address field, and where its groups begin and end.
+pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEntry> {
     let text = terminated(value, max_octets);
     let HeaderValue::Address(addresses) = MessageStream::new(text.value.as_bytes()).parse_address() else {
         return Vec::new();
     };
-    let addresses = match addresses {
-        Address::List(list) => list,
-        Address::Group(groups) => groups.into_iter().flat_map(|group| group.addresses).collect(),
+    let shown = |part: Option<&str>| one_line(&text.reveal(part.unwrap_or_default()));
+    let person = |address: &Addr<'_>| {
+        let (name, email) = (shown(address.name.as_deref()), shown(address.address.as_deref()));
+        AddressEntry::Mailbox(Correspondent { name, email })
     };
-    addresses
-        .into_iter()
-        .map(|address| Correspondent {
-            name: one_line(&text.reveal(address.name.as_deref().unwrap_or_default())),
-            email: one_line(&text.reveal(address.address.as_deref().unwrap_or_default())),
-        })
-        .collect()
+    let groups = match addresses {
+        Address::List(list) => return list.iter().map(person).collect(),
+        Address::Group(groups) => groups,
+    };
+    let mut entries = Vec::new();
+    for group in groups {
+        // People outside of every group come as a group without a name.
+        let is_named = group.name.is_some();
+        entries.extend(group.name.as_deref().map(|name| AddressEntry::GroupStart(shown(Some(name)))));
+        entries.extend(group.addresses.iter().map(person));
+        entries.extend(is_named.then_some(AddressEntry::GroupEnd));
+    }
+    entries
+}
+
+fn date_time(value: &[u8], max_octets: usize) -> Option<DateTime> {
+    let text = terminated(value, max_octets);
+    match MessageStream::new(text.value.as_bytes()).parse_date() {
+        HeaderValue::DateTime(date) if date.is_valid() => Some(date),
+        _ => None,
+    }
 }
 
 /// The moment of a date field (RFC 5322 section 3.3); none when it is no date.
 pub(super) fn date(value: &[u8], max_octets: usize) -> Option<Timestamp> {
-    let text = terminated(value, max_octets);
-    match MessageStream::new(text.value.as_bytes()).parse_date() {
-        HeaderValue::DateTime(date) if date.is_valid() => Some(Timestamp::from_seconds(date.to_timestamp())),
-        _ => None,
-    }
+    date_time(value, max_octets).map(|date| Timestamp::from_seconds(date.to_timestamp()))
+}
+
+/// Year, month and day of a date field as they are written; none when it is no date.
+pub(super) fn day(value: &[u8], max_octets: usize) -> Option<(u16, u8, u8)> {
+    date_time(value, max_octets).map(|date| (date.year, date.month, date.day))
 }
 
 /// A Message-ID or Content-ID without its angle brackets; none when there is nothing.

@@ -8,6 +8,8 @@ pub struct Limits {
     pub max_depth: usize,
     /// Parts of a message, multiparts included; the last of them keeps the rest of the message. 10,000.
     pub max_parts: usize,
+    /// Messages inside one another, each forwarded in the one around it; a deeper one is not taken apart. 16.
+    pub max_messages: usize,
     /// Octets of a header value in which addresses are looked for. 256 KiB.
     pub max_address_octets: usize,
     /// Octets of a header value in which parameters are looked for. 8 KiB.
@@ -23,6 +25,7 @@ impl Default for Limits {
         Self {
             max_depth: 256,
             max_parts: 10_000,
+            max_messages: 16,
             max_address_octets: 256 * 1024,
             max_parameter_octets: 8 * 1024,
             max_forwarded_header_octets: 64 * 1024,

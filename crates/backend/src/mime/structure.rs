@@ -29,6 +29,8 @@ pub(super) struct Part {
     pub(super) encoding: TransferEncoding,
     /// Whether it only holds other parts.
     pub(super) has_parts: bool,
+    /// How many multiparts it lies in.
+    pub(super) level: usize,
 }
 
 /// All parts of a message.
@@ -141,7 +143,7 @@ impl Scan<'_> {
         let header = start..self.header_end(start);
         let body = header.end;
         let part = read_header(&self.raw[header.clone()], default_type, self.limits);
-        let part = Part { header, body: body..body, ..part };
+        let part = Part { header, body: body..body, level: self.open.len(), ..part };
         let index = self.parts.len();
         let boundary = part.content_type.parameter("boundary").map(|b| b.trim_end().as_bytes().to_vec());
         match boundary.filter(|boundary| !boundary.is_empty()) {
@@ -206,6 +208,7 @@ fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
         content_id: first("Content-ID").and_then(fields::identifier),
         encoding: encoding.as_deref().map(TransferEncoding::named).unwrap_or_default(),
         has_parts: false,
+        level: 0,
     }
 }
 

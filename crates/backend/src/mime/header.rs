@@ -1,0 +1,164 @@
+//! A header block as IMAP shows it (RFC 3501 section 7.4.2): some fields decoded, others as they are written.
+
+use super::fields::{self, AddressEntry, Field};
+use super::limits::Limits;
+
+/// The fields of a header block. Of several with one name the first counts, unless it is said otherwise.
+#[derive(Debug)]
+pub struct Header<'a> {
+    fields: Vec<Field<'a>>,
+    limits: Limits,
+}
+
+/// A field's value that has parameters, as it is written: encoded words and the marks of RFC 2231 stay.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WrittenParameters {
+    /// What stands before the parameters, such as `attachment`.
+    pub value: String,
+    /// Names and values, without quotes and comments.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl<'a> Header<'a> {
+    /// Reads a header block.
+    #[must_use]
+    pub fn of(block: &'a [u8]) -> Self {
+        Self { fields: fields::fields(block), limits: Limits::default() }
+    }
+
+    fn named<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'a [u8]> + 's {
+        self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    }
+
+    /// The values of all fields of a name, decoded, each on one line.
+    pub fn texts<'s>(&'s self, name: &'s str) -> impl Iterator<Item = String> + 's {
+        self.named(name).map(|value| fields::one_line(&fields::decoded(value)))
+    }
+
+    /// A field decoded, on one line.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.texts(name).next()
+    }
+
+    /// A field as it is written, on one line.
+    #[must_use]
+    pub fn written(&self, name: &str) -> Option<String> {
+        self.named(name).next().map(fields::unfolded)
+    }
+
+    /// The people of an address field, decoded, with the groups that they stand in.
+    #[must_use]
+    pub fn addresses(&self, name: &str) -> Vec<AddressEntry> {
+        let value = self.named(name).next();
+        value.map(|value| fields::address_entries(value, self.limits.max_address_octets)).unwrap_or_default()
+    }
+
+    /// Year, month and day of the Date field as they stand there, whatever its zone; none when it is no date.
+    #[must_use]
+    pub fn day(&self) -> Option<(u16, u8, u8)> {
+        self.named("Date").next().and_then(|value| fields::day(value, self.limits.max_parameter_octets))
+    }
+
+    /// A field with parameters, as it is written.
+    #[must_use]
+    pub fn parameters(&self, name: &str) -> Option<WrittenParameters> {
+        let text = fields::unfolded(self.named(name).next()?);
+        let read = &text[..text.floor_char_boundary(self.limits.max_parameter_octets)];
+        let mut segments = segments(read).into_iter();
+        let value = segments.next()?;
+        let parameters = segments.filter_map(|segment| {
+            let (name, value) = segment.split_once('=')?;
+            Some((name.trim().to_owned(), value.trim().to_owned())).filter(|(name, _)| !name.is_empty())
+        });
+        Some(WrittenParameters { value, parameters: parameters.collect() })
+    }
+}
+
+/// The pieces between semicolons, without quotes and comments (RFC 5322 sections 3.2.2 and 3.2.4), in which a
+/// semicolon has no meaning.
+fn segments(text: &str) -> Vec<String> {
+    let mut segments = vec![String::new()];
+    let (mut is_quoted, mut comments, mut is_escaped) = (false, 0_usize, false);
+    for c in text.chars() {
+        let is_special = !std::mem::take(&mut is_escaped);
+        match c {
+            '\\' if is_special && (is_quoted || comments > 0) => is_escaped = true,
+            '"' if is_special && comments == 0 => is_quoted = !is_quoted,
+            '(' if is_special && !is_quoted => comments += 1,
+            ')' if is_special && comments > 0 => comments -= 1,
+            _ if comments > 0 => {}
+            ';' if is_special && !is_quoted => segments.push(String::new()),
+            c => segments.last_mut().into_iter().for_each(|segment| segment.push(c)),
+        }
+    }
+    segments.iter().map(|segment| segment.trim().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parameters(value: &str) -> WrittenParameters {
+        let block = format!("Content-Type:{value}\r\n\r\n");
+        Header::of(block.as_bytes()).parameters("content-type").unwrap()
+    }
+
+    fn written<const N: usize>(value: &str, parameters: [(&str, &str); N]) -> WrittenParameters {
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        WrittenParameters { value: value.to_owned(), parameters: parameters.into_iter().map(owned).collect() }
+    }
+
+    #[test]
+    fn broken_parameters_do_no_harm() {
+        assert_eq!(parameters(""), written("", []));
+        assert_eq!(parameters(" ;;=x; =\"\";y"), written("", []));
+        assert_eq!(parameters(" a/b; c=\"open; d=e"), written("a/b", [("c", "open; d=e")]));
+        assert_eq!(parameters(" a/b (open; c=d"), written("a/b", []));
+        assert_eq!(parameters(" a/b) ; c=\\"), written("a/b)", [("c", "\\")]));
+    }
+
+    #[test]
+    fn parameters_stay_as_they_are_written() {
+        assert_eq!(
+            parameters(
+                " Text/Plain (a \\) ; \"comment); CHARSET = utf-8;\r\n name*0*=utf-8''na%C3%AFve; q=\"a;\\\"b\\\\c()\""
+            ),
+            written("Text/Plain", [("CHARSET", "utf-8"), ("name*0*", "utf-8''na%C3%AFve"), ("q", "a;\"b\\c()")])
+        );
+    }
+
+    #[test]
+    fn a_header_is_read_field_by_field() {
+        let header = Header::of(
+            b"DATE: Fri, 20 Nov 2026 23:15:30 -0800\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nX-Tag: one\r\nTo: Team:\r\n \
+              Ann <ann@x.org>, b@x.org;, c@x.org\r\nx-tag: two\r\nEmpty:\r\n\r\n",
+        );
+        assert_eq!(header.day(), Some((2026, 11, 20)));
+        assert_eq!(header.text("subject").as_deref(), Some("café"));
+        assert_eq!(header.written("subject").as_deref(), Some("=?utf-8?q?caf=C3=A9?="));
+        assert_eq!(header.texts("X-TAG").collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!((header.text("empty").as_deref(), header.text("absent")), (Some(""), None));
+        let person = |name: &str, email: &str| {
+            AddressEntry::Mailbox(crate::Correspondent { name: name.to_owned(), email: email.to_owned() })
+        };
+        let (ann, bob, carl) = (person("Ann", "ann@x.org"), person("", "b@x.org"), person("", "c@x.org"));
+        let expected = [AddressEntry::GroupStart("Team".to_owned()), ann, bob, AddressEntry::GroupEnd, carl];
+        assert_eq!(header.addresses("To"), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read(block in prop::collection::vec(any::<u8>(), 0..200), value in "[ -~]{0,80}") {
+            for block in [block, format!("Date:{value}\r\nTo:{value}").into_bytes()] {
+                let header = Header::of(&block);
+                for name in ["Date", "To", "a"] {
+                    let _ = (header.text(name), header.written(name), header.addresses(name), header.parameters(name));
+                }
+                let _ = header.day();
+            }
+        }
+    }
+}

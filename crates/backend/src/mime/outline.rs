@@ -1,0 +1,196 @@
+//! The tree of a message's parts, down into the messages that are forwarded in it: what IMAP's sections count on
+//! (RFC 3501 section 6.4.5).
+
+use std::iter::Peekable;
+use std::ops::Range;
+use std::vec::IntoIter;
+
+use super::limits::Limits;
+use super::structure::{self, Part};
+
+/// A message or part and what is in it. Ranges count from the start of the outermost message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// Its header block, the empty line included when there is one.
+    pub header: Range<usize>,
+    /// What follows, as it is written, without the line end that belongs to the next boundary.
+    pub body: Range<usize>,
+    /// `type/subtype`, lower case.
+    pub media_type: String,
+    /// What its body holds.
+    pub content: OutlineContent,
+}
+
+/// What a body holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutlineContent {
+    /// Neither parts nor a message, or none that is followed.
+    Leaf,
+    /// The parts of a multipart; at least one.
+    Multipart(Vec<Outline>),
+    /// The message inside message/rfc822.
+    Message(Box<Outline>),
+}
+
+impl Outline {
+    /// The outline of a message with the default [`Limits`], which hold for it and all messages in it together: it is
+    /// never deeper than [`Limits::max_depth`] and [`Limits::max_messages`] together say.
+    #[must_use]
+    pub fn of(raw: &[u8]) -> Self {
+        Self::with_limits(raw, &Limits::default())
+    }
+
+    /// The outline of a message.
+    #[must_use]
+    pub fn with_limits(raw: &[u8], limits: &Limits) -> Self {
+        Outliner { raw, limits, parts_left: limits.max_parts }.message(0..raw.len(), limits.max_depth, 0)
+    }
+}
+
+struct Outliner<'a> {
+    raw: &'a [u8],
+    limits: &'a Limits,
+    /// How many parts may still be found, all messages together.
+    parts_left: usize,
+}
+
+impl Outliner<'_> {
+    /// The message in `span`, which lies in `messages` others; `depth` levels of multiparts are left for it.
+    fn message(&mut self, span: Range<usize>, depth: usize, messages: usize) -> Outline {
+        let limits = Limits { max_depth: depth, max_parts: self.parts_left, ..*self.limits };
+        let parts = structure::parts(&self.raw[span.clone()], &limits);
+        self.parts_left = self.parts_left.saturating_sub(parts.len());
+        let whole = Outline {
+            header: span.start..span.start,
+            body: span.clone(),
+            media_type: "text/plain".to_owned(),
+            content: OutlineContent::Leaf,
+        };
+        self.part(&mut parts.into_iter().peekable(), span.start, depth, messages).unwrap_or(whole)
+    }
+
+    fn part(
+        &mut self,
+        parts: &mut Peekable<IntoIter<Part>>,
+        base: usize,
+        depth: usize,
+        messages: usize,
+    ) -> Option<Outline> {
+        let part = parts.next()?;
+        let shifted = |range: &Range<usize>| base + range.start..base + range.end;
+        let (header, body) = (shifted(&part.header), shifted(&part.body));
+        let is_followed = messages < self.limits.max_messages && self.parts_left > 0;
+        let content = if part.has_parts {
+            let mut children = Vec::new();
+            while parts.peek().is_some_and(|next| next.level > part.level) {
+                children.extend(self.part(parts, base, depth, messages));
+            }
+            OutlineContent::Multipart(children)
+        } else if part.media_type == "message/rfc822" && is_followed {
+            let depth = depth.saturating_sub(part.level);
+            OutlineContent::Message(Box::new(self.message(body.clone(), depth, messages + 1)))
+        } else {
+            OutlineContent::Leaf
+        };
+        Some(Outline { header, body, media_type: part.media_type, content })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Each part as its media type and its body, those inside it in brackets.
+    fn shape(outline: &Outline, raw: &str) -> String {
+        let inner = match &outline.content {
+            OutlineContent::Leaf => raw[outline.body.clone()].replace("\r\n", "|"),
+            OutlineContent::Multipart(parts) => {
+                parts.iter().map(|part| shape(part, raw)).collect::<Vec<_>>().join(", ")
+            }
+            OutlineContent::Message(message) => shape(message, raw),
+        };
+        format!("{}[{inner}]", outline.media_type)
+    }
+
+    fn deepest(outline: &Outline) -> usize {
+        1 + match &outline.content {
+            OutlineContent::Leaf => 0,
+            OutlineContent::Multipart(parts) => parts.iter().map(deepest).max().unwrap_or_default(),
+            OutlineContent::Message(message) => deepest(message),
+        }
+    }
+
+    #[test]
+    fn a_hostile_message_is_followed_no_further_than_the_limits() {
+        let forwarded = "Content-Type: message/rfc822\r\n\r\n".repeat(50_000);
+        let limits = Limits { max_messages: 3, ..Limits::default() };
+        assert_eq!(deepest(&Outline::with_limits(forwarded.as_bytes(), &limits)), 4);
+        let nested: String =
+            (0..3_000).map(|n| format!("Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n")).collect();
+        let limits = Limits { max_depth: 20, ..Limits::default() };
+        let outline = Outline::with_limits(format!("{forwarded}{nested}").as_bytes(), &limits);
+        assert!(deepest(&outline) <= limits.max_depth + limits.max_messages + 1);
+    }
+
+    #[test]
+    fn all_messages_together_have_no_more_parts_than_one() {
+        let digest = format!(
+            "Content-Type: multipart/digest; boundary=b\r\n\r\n{}--b--\r\n",
+            "--b\r\n\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\nx\r\n--c--\r\n".repeat(40)
+        );
+        let outline = Outline::with_limits(digest.as_bytes(), &Limits { max_parts: 50, ..Limits::default() });
+        fn parts(outline: &Outline) -> usize {
+            1 + match &outline.content {
+                OutlineContent::Leaf => 0,
+                OutlineContent::Multipart(children) => children.iter().map(parts).sum(),
+                OutlineContent::Message(message) => parts(message),
+            }
+        }
+        assert!((41..=50).contains(&parts(&outline)), "{}", parts(&outline));
+    }
+
+    #[test]
+    fn forwarded_messages_are_part_of_the_tree() {
+        let raw = "Content-Type: multipart/mixed; boundary=o\r\n\r\n\
+            --o\r\n\r\none\r\n\
+            --o\r\nContent-Type: message/rfc822\r\n\r\n\
+            Subject: two\r\nContent-Type: multipart/alternative; boundary=i\r\n\r\n\
+            --i\r\n\r\nplain\r\n--i\r\nContent-Type: text/html\r\n\r\nhtml\r\n--i--\r\n\
+            --o\r\nContent-Type: image/png\r\n\r\nabc\r\n--o--\r\n";
+        assert_eq!(
+            shape(&Outline::of(raw.as_bytes()), raw),
+            "multipart/mixed[text/plain[one], \
+             message/rfc822[multipart/alternative[text/plain[plain], text/html[html]]], image/png[abc]]"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_part_lies_within_what_holds_it(
+            lines in prop::collection::vec(prop_oneof![
+                Just("Content-Type: multipart/mixed; boundary=a"), Just("Content-Type: multipart/digest; boundary=b"),
+                Just("--a"), Just("--b"), Just("--a--"), Just("--b--"), Just(""), Just("x"),
+                Just("Content-Type: message/rfc822"),
+            ], 0..60),
+            octets in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            fn check(outline: &Outline, within: &Range<usize>) {
+                assert!(within.start <= outline.header.start && outline.header.end == outline.body.start);
+                assert!(outline.body.start <= outline.body.end && outline.body.end <= within.end);
+                match &outline.content {
+                    OutlineContent::Leaf => {}
+                    OutlineContent::Multipart(parts) => {
+                        assert!(!parts.is_empty());
+                        parts.iter().for_each(|part| check(part, &outline.body));
+                    }
+                    OutlineContent::Message(message) => check(message, &outline.body),
+                }
+            }
+            let mut raw = lines.join("\r\n").into_bytes();
+            raw.extend(octets);
+            check(&Outline::of(&raw), &(0..raw.len()));
+        }
+    }
+}
