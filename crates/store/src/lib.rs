@@ -15,6 +15,7 @@ mod plans;
 mod sent;
 mod sign_up;
 pub mod sqlite;
+mod stats;
 mod statuses;
 mod store;
 mod tokens;
@@ -29,5 +30,6 @@ pub use sent::{
     Begun, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord, StoredAnswer,
 };
 pub use sign_up::NewSignUp;
+pub use stats::{Hours, InboundCounts, InboundEvent, InboundOutcome, RolledUp, SentCounts, SentScope, Span, Stats};
 pub use store::Store;
 pub use tokens::{TokenChange, TokenFilter, Tokens};

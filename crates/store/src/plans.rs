@@ -5,9 +5,11 @@ use mailapi_model::{EmailAddress, MessageStatus, Outcome, Page, QueueId, Timesta
 use crate::db::{Filter, List, Stmt, Value};
 use crate::sent::read as sent;
 use crate::sqlite::{Sqlite, SqliteSettings};
+use crate::stats::hours::Hours;
+use crate::stats::read as stats;
 use crate::{
-    AccountFilter, DeliveryLogFilter, DomainFilter, PermissionFilter, SentFilter, SentOwner, Store, StoreError,
-    TokenFilter, accounts, delivery_log, domains, permissions, tokens,
+    AccountFilter, DeliveryLogFilter, DomainFilter, PermissionFilter, SentFilter, SentOwner, SentScope, Store,
+    StoreError, TokenFilter, accounts, delivery_log, domains, permissions, tokens,
 };
 
 async fn plan(engine: &Sqlite, statement: Stmt) -> String {
@@ -141,5 +143,26 @@ async fn totals_and_places_of_pages_are_found_in_indexes_alone() {
                 }
             }
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_read_only_ranges_of_the_counts_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(&folder).await;
+    let (domain, scopes) = (email().domain(), [SentScope::Domain(email().domain()), SentScope::Address(email())]);
+    // From 01:00 on a day to 03:00 two days later: hours, a day, and hours again.
+    let hours = Hours::around(Timestamp::from_seconds(3600), Timestamp::from_seconds(51 * 3600));
+    let statements = [
+        (stats::sent_totals("start_at", &scopes, &hours.pieces()), "scope=?"),
+        (stats::sent_to_domains(&scopes, hours, 10), "scope=?"),
+        (stats::inbound_totals(&domain, hours), "domain=?"),
+        (stats::inbound_from_domains(&domain, hours, 10), "domain=?"),
+    ];
+    for (statement, whose) in statements {
+        let plan = plan(&engine, statement.unwrap()).await;
+        let range = format!("USING PRIMARY KEY ({whose} AND span=? AND start_at>? AND start_at<?)");
+        assert_eq!(plan.matches(&range).count(), 3, "{plan}");
+        assert_eq!(plan.matches("SEARCH").count(), 3, "{plan}");
     }
 }

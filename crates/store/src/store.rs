@@ -5,16 +5,17 @@ use tokio::sync::watch;
 
 use crate::db::{Db, Stmt};
 use crate::sqlite::{Migration, Sqlite};
-use crate::{Accounts, DeliveryLog, DkimKeys, Domains, Permissions, Sent, StoreError, Tokens};
+use crate::{Accounts, DeliveryLog, DkimKeys, Domains, Permissions, Sent, Stats, StoreError, Tokens};
 
 /// The store's tables on SQLite; a migration that was released never changes.
-const SQLITE_MIGRATIONS: &[Migration] = &[
+pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/sqlite/0001_accounts.sql") },
     Migration { version: 2, sql: include_str!("../migrations/sqlite/0002_mail.sql") },
+    Migration { version: 3, sql: include_str!("../migrations/sqlite/0003_stats.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.
-const COMPONENT: &str = "store";
+pub(crate) const COMPONENT: &str = "store";
 
 /// Accounts, domains, tokens, permissions, sent mail and delivery events. Clones share one database.
 #[derive(Debug, Clone)]
@@ -106,5 +107,11 @@ impl Store {
     #[must_use]
     pub const fn delivery_log(&self) -> DeliveryLog<'_> {
         DeliveryLog(&self.db)
+    }
+
+    /// The statistics.
+    #[must_use]
+    pub const fn stats(&self) -> Stats<'_> {
+        Stats(&self.db)
     }
 }

@@ -7,5 +7,7 @@ mod engines;
 mod permissions;
 mod sent;
 mod sign_up;
+mod stats;
+mod stats_recount;
 mod statuses;
 mod tokens;

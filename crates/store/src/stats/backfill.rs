@@ -1,0 +1,52 @@
+//! What was sent before there were statistics is counted too.
+
+use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp};
+
+use super::{Hours, SentCounts, SentScope, Span};
+use crate::sqlite::{Sqlite, SqliteSettings};
+use crate::store::{COMPONENT, SQLITE_MIGRATIONS};
+use crate::{NewSent, Store};
+
+const SENT_AT: Timestamp = Timestamp::from_seconds(1_763_633_730);
+
+fn message(id: MessageId) -> NewSent {
+    let recipients: Vec<EmailAddress> =
+        ["bob@example.net", "eve@example.net"].iter().map(|address| address.parse().unwrap()).collect();
+    NewSent {
+        message_id: id,
+        token_id: None,
+        mailbox: None,
+        from: "ann@example.org".parse().unwrap(),
+        recipients: recipients.iter().map(|address| (address.clone(), RecipientKind::To)).collect(),
+        recipient_count: recipients.len(),
+        to: recipients,
+        subject: String::new(),
+        created_at: SENT_AT,
+        idempotency: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_older_than_the_journal_are_counted_by_the_first_roll_ups() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Sqlite::open(&folder.path().join("old.db"), SqliteSettings::default()).unwrap();
+    engine.migrate(COMPONENT, &SQLITE_MIGRATIONS[..2], SENT_AT).await.unwrap();
+    let store = Store::on_sqlite(engine);
+    let (taken, waiting) = (
+        "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap(),
+        "67e55044-10b1-426f-9247-bb680e5fe0c9".parse().unwrap(),
+    );
+    let refused = [("eve@example.net".parse().unwrap(), Reply { code: 550, enhanced: None, text: "no".to_owned() })];
+    store.sent().begin(&message(taken)).await.unwrap();
+    store.sent().begin(&message(waiting)).await.unwrap();
+    store.sent().submitted(taken, &QueueId("Q1".to_owned()), SENT_AT, &refused).await.unwrap();
+
+    assert_eq!(store.migrate(SENT_AT).await, Ok(SQLITE_MIGRATIONS.len() - 2));
+    store.sent().submitted(waiting, &QueueId("Q2".to_owned()), SENT_AT, &[]).await.unwrap();
+    while store.stats().roll_up_once(3).await.unwrap().more {}
+
+    let hours = Hours::around(SENT_AT, Timestamp::from_seconds(1_763_633_731));
+    let counts = store.stats().sent_by_time(&[SentScope::All], hours, Span::Day).await.unwrap();
+    let expected = SentCounts { sent: 3, rejected: 1, ..SentCounts::default() };
+    assert_eq!(counts.into_values().collect::<Vec<_>>(), [expected]);
+}

@@ -1,0 +1,110 @@
+//! Moving what was noted into the counts.
+
+use super::Stats;
+use super::counts::SentDelta;
+use super::sums::Sums;
+use crate::StoreError;
+use crate::db::{Row, Stmt, count, exactly_one};
+
+/// What a roll-up did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RolledUp {
+    /// How many changes it counted.
+    pub changes: usize,
+    /// Whether there may be more to count at once.
+    pub more: bool,
+}
+
+/// One journal's oldest entries.
+struct Noted {
+    journal: &'static str,
+    rows: Vec<Row>,
+}
+
+impl Stats<'_> {
+    /// One step: counts the oldest `most` changes of each journal and takes them out of it, in one transaction. When
+    /// nothing was noted it only looks.
+    ///
+    /// Several may run at once: of two that prepared the same changes one is stored, and the other did nothing.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written; nothing was counted then.
+    pub async fn roll_up_once(&self, most: usize) -> Result<RolledUp, StoreError> {
+        let is_noted = "SELECT 1 WHERE EXISTS (SELECT 1 FROM status_changes) OR EXISTS (SELECT 1 FROM inbound_mail)";
+        if self.0.first(Stmt::new(is_noted)).await?.is_none() {
+            return Ok(RolledUp::default());
+        }
+        let mut answers = self.0.scan(vec![step(), status_changes(most), inbound_mail(most)]).await?.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        let step = exactly_one(next())?.int()?;
+        let sent = Noted { journal: "status_changes", rows: next() };
+        let inbound = Noted { journal: "inbound_mail", rows: next() };
+        let rolled_up = RolledUp {
+            changes: sent.rows.len() + inbound.rows.len(),
+            more: sent.rows.len() >= most || inbound.rows.len() >= most,
+        };
+
+        let mut sums = Sums::default();
+        let mut statements = vec![take_step(step)];
+        statements.extend(sent.count(|row| count_sent(row, &mut sums))?);
+        statements.extend(inbound.count(|row| count_inbound(row, &mut sums))?);
+        statements.extend(sums.into_statements());
+        match self.0.batch(statements).await {
+            Err(error) if error.is_guard_failed() => Ok(RolledUp { changes: 0, more: true }),
+            stored => stored.map(|_| rolled_up),
+        }
+    }
+}
+
+impl Noted {
+    /// Counts every entry, and answers the statement that takes exactly these out of the journal.
+    fn count(self, mut count_row: impl FnMut(Row) -> Result<(), StoreError>) -> Result<Option<Stmt>, StoreError> {
+        let Self { journal, rows } = self;
+        let (length, mut last) = (rows.len(), None);
+        for mut row in rows {
+            last = Some(row.int()?);
+            count_row(row)?;
+        }
+        let forget = |last| Stmt::new(format!("DELETE FROM {journal} WHERE id <= $1")).bind(last);
+        Ok(last.map(|last| forget(last).demand(u64::try_from(length).unwrap_or(u64::MAX))))
+    }
+}
+
+fn step() -> Stmt {
+    Stmt::new("SELECT step FROM roll_ups")
+}
+
+/// The guard of a roll-up. The numbers in a journal would not do: an emptied one may begin anew.
+fn take_step(step: i64) -> Stmt {
+    Stmt::new("UPDATE roll_ups SET step = step + 1 WHERE step = $1").bind(step).demand(1)
+}
+
+fn status_changes(most: usize) -> Stmt {
+    Stmt::new(
+        "SELECT status_changes.id, created_at, sender, email, status_before, status_after, refused \
+         FROM status_changes LEFT JOIN sent_messages ON sent_messages.id = sent_id \
+         ORDER BY status_changes.id LIMIT $1",
+    )
+    .bind(count(most))
+}
+
+fn inbound_mail(most: usize) -> Stmt {
+    Stmt::new("SELECT id, at, domain, sender_domain, outcome FROM inbound_mail ORDER BY id LIMIT $1").bind(count(most))
+}
+
+fn count_sent(mut row: Row, sums: &mut Sums) -> Result<(), StoreError> {
+    // A message that was deleted meanwhile is not counted any further.
+    let (Some(at), Some(sender)) = (row.time_or_null()?, row.text_or_null()?) else { return Ok(()) };
+    let recipient = row.text()?;
+    // Whoever was refused stays so: before the change nobody was.
+    let before = SentDelta::of(row.parsed()?, false);
+    let after = SentDelta::of(row.parsed()?, row.bool()?);
+    sums.change_sent(at, sender, &recipient, before, after);
+    Ok(())
+}
+
+fn count_inbound(mut row: Row, sums: &mut Sums) -> Result<(), StoreError> {
+    let (at, domain, sender_domain) = (row.time()?, row.text()?, row.text_or_null()?);
+    sums.add_inbound(at, domain, sender_domain, row.parsed()?);
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Changes added up, and written as few additions to the counts.
+
+use std::collections::BTreeMap;
+
+use mailapi_model::Timestamp;
+
+use super::counts::SentDelta;
+use super::hours::Span;
+use super::inbound::InboundOutcome;
+use crate::db::Stmt;
+
+/// What a number of changes adds to the counts. The order of the maps is that of the tables: two nodes then take
+/// locks in the same order, and neighbours are written together.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    /// By hour, sender and recipient's domain.
+    sent: BTreeMap<(i64, String, String), SentDelta>,
+    /// By hour, recipient's domain and sender's domain.
+    inbound: BTreeMap<(i64, String, Option<String>), InboundDelta>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct InboundDelta {
+    accepted: i64,
+    rejected: i64,
+    spam: i64,
+}
+
+impl InboundDelta {
+    const fn add(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.rejected += other.rejected;
+        self.spam += other.spam;
+    }
+}
+
+/// Whose counts, which span, and its first moment.
+type Key = (String, &'static str, i64);
+
+impl Sums {
+    /// One recipient's state is another one now.
+    pub(super) fn change_sent(
+        &mut self,
+        at: Timestamp,
+        sender: String,
+        recipient: &str,
+        before: SentDelta,
+        after: SentDelta,
+    ) {
+        let sum = self.sent.entry((hour(at), sender, domain_of(recipient).to_owned())).or_default();
+        sum.take(before);
+        sum.add(after);
+    }
+
+    /// One more recipient of mail from outside.
+    pub(super) fn add_inbound(
+        &mut self,
+        at: Timestamp,
+        domain: String,
+        sender_domain: Option<String>,
+        outcome: InboundOutcome,
+    ) {
+        let sum = self.inbound.entry((hour(at), domain, sender_domain)).or_default();
+        match outcome {
+            InboundOutcome::Accepted => sum.accepted += 1,
+            InboundOutcome::Rejected => sum.rejected += 1,
+            InboundOutcome::Spam => {
+                sum.accepted += 1;
+                sum.spam += 1;
+            }
+        }
+    }
+
+    /// The additions to all counts.
+    pub(super) fn into_statements(self) -> Vec<Stmt> {
+        let mut statements = sent_statements(self.sent);
+        statements.extend(inbound_statements(self.inbound));
+        statements
+    }
+}
+
+fn hour(at: Timestamp) -> i64 {
+    Span::Hour.begin_of(at).as_millis()
+}
+
+/// What is behind the last `@`: a quoted local part may hold others.
+fn domain_of(address: &str) -> &str {
+    address.rsplit_once('@').map_or("", |(_, domain)| domain)
+}
+
+fn sent_statements(sent: BTreeMap<(i64, String, String), SentDelta>) -> Vec<Stmt> {
+    let mut totals: BTreeMap<Key, SentDelta> = BTreeMap::new();
+    let mut to_domains: BTreeMap<(Key, String), SentDelta> = BTreeMap::new();
+    for ((hour, sender, recipient_domain), delta) in sent {
+        // Changes that took each other back, and those that count as nothing.
+        if delta == SentDelta::default() {
+            continue;
+        }
+        for scope in ["", domain_of(&sender), sender.as_str()] {
+            for key in keys(scope, hour) {
+                totals.entry(key.clone()).or_default().add(delta);
+                to_domains.entry((key, recipient_domain.clone())).or_default().add(delta);
+            }
+        }
+    }
+    let totals = totals.into_iter().map(|(key, delta)| add_to_totals(key, delta));
+    let to_domains = to_domains.into_iter().map(|((key, domain), delta)| add_to_domain(key, domain, delta));
+    totals.chain(to_domains).collect()
+}
+
+fn inbound_statements(inbound: BTreeMap<(i64, String, Option<String>), InboundDelta>) -> Vec<Stmt> {
+    let mut totals: BTreeMap<Key, InboundDelta> = BTreeMap::new();
+    let mut from_domains: BTreeMap<(Key, String), i64> = BTreeMap::new();
+    for ((hour, domain, sender_domain), delta) in inbound {
+        for key in keys(&domain, hour) {
+            totals.entry(key.clone()).or_default().add(delta);
+            if let Some(sender_domain) = sender_domain.clone().filter(|_| delta.accepted > 0) {
+                *from_domains.entry((key, sender_domain)).or_default() += delta.accepted;
+            }
+        }
+    }
+    let totals = totals.into_iter().map(|(key, delta)| add_to_inbound(key, delta));
+    let from_domains = from_domains.into_iter().map(|((key, domain), accepted)| add_from_domain(key, domain, accepted));
+    totals.chain(from_domains).collect()
+}
+
+/// Where a change of this hour counts.
+fn keys(scope: &str, hour: i64) -> impl Iterator<Item = Key> {
+    let at = Timestamp::from_millis(hour);
+    Span::ALL.into_iter().map(move |span| (scope.to_owned(), span.as_str(), span.begin_of(at).as_millis()))
+}
+
+fn for_key(sql: &'static str, (scope, span, start): Key) -> Stmt {
+    Stmt::new(sql).bind(scope).bind(span).bind(start)
+}
+
+fn with_sent(statement: Stmt, delta: SentDelta) -> Stmt {
+    let SentDelta { sent, delivered, bounced, deferred, rejected } = delta;
+    statement.bind(sent).bind(delivered).bind(bounced).bind(deferred).bind(rejected)
+}
+
+fn add_to_totals(key: Key, delta: SentDelta) -> Stmt {
+    let sql = "INSERT INTO sent_totals (scope, span, start_at, sent, delivered, bounced, deferred, rejected) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (scope, span, start_at) DO UPDATE SET \
+               sent = sent_totals.sent + EXCLUDED.sent, delivered = sent_totals.delivered + EXCLUDED.delivered, \
+               bounced = sent_totals.bounced + EXCLUDED.bounced, deferred = sent_totals.deferred + EXCLUDED.deferred, \
+               rejected = sent_totals.rejected + EXCLUDED.rejected";
+    with_sent(for_key(sql, key), delta)
+}
+
+fn add_to_domain(key: Key, domain: String, delta: SentDelta) -> Stmt {
+    let sql = "INSERT INTO sent_to_domains (scope, span, start_at, recipient_domain, sent, delivered, bounced, \
+               deferred, rejected) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+               ON CONFLICT (scope, span, start_at, recipient_domain) DO UPDATE SET \
+               sent = sent_to_domains.sent + EXCLUDED.sent, \
+               delivered = sent_to_domains.delivered + EXCLUDED.delivered, \
+               bounced = sent_to_domains.bounced + EXCLUDED.bounced, \
+               deferred = sent_to_domains.deferred + EXCLUDED.deferred, \
+               rejected = sent_to_domains.rejected + EXCLUDED.rejected";
+    with_sent(for_key(sql, key).bind(domain), delta)
+}
+
+fn add_to_inbound(key: Key, delta: InboundDelta) -> Stmt {
+    let sql = "INSERT INTO inbound_totals (domain, span, start_at, accepted, rejected, spam) \
+               VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (domain, span, start_at) DO UPDATE SET \
+               accepted = inbound_totals.accepted + EXCLUDED.accepted, \
+               rejected = inbound_totals.rejected + EXCLUDED.rejected, spam = inbound_totals.spam + EXCLUDED.spam";
+    for_key(sql, key).bind(delta.accepted).bind(delta.rejected).bind(delta.spam)
+}
+
+fn add_from_domain(key: Key, sender_domain: String, accepted: i64) -> Stmt {
+    let sql = "INSERT INTO inbound_from_domains (domain, span, start_at, sender_domain, accepted) \
+               VALUES ($1, $2, $3, $4, $5) ON CONFLICT (domain, span, start_at, sender_domain) DO UPDATE SET \
+               accepted = inbound_from_domains.accepted + EXCLUDED.accepted";
+    for_key(sql, key).bind(sender_domain).bind(accepted)
+}
