@@ -7,11 +7,12 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 /// Who may depend on whom of ours; everything else is a wall.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("mailapi", &["http", "service", "backend-embedded", "backend-external", "backend", "store", "model"]),
+    ("mailapi", &["http", "service", "backend-embedded", "backend-external", "dns", "backend", "store", "model"]),
     ("http", &["service", "model"]),
     ("service", &["backend", "store", "model"]),
     ("backend-external", &["backend", "smtp", "imap", "model"]),
     ("backend-embedded", &["backend", "smtp", "imap", "store", "model"]),
+    ("dns", &["backend", "model"]),
     ("backend", &["model"]),
     ("store", &["model"]),
     ("smtp", &[]),
@@ -28,7 +29,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http", "hyper"], &["http"]),
     (&["toml", "clap", "rpassword", "tracing-subscriber", "getrandom"], &["mailapi"]),
     (&["tokio-rustls"], &["backend-embedded", "backend-external"]),
-    (&["hickory-resolver"], &["backend-embedded"]),
+    (&["hickory-resolver"], &["dns", "backend-embedded"]),
     // In `backend` it is the form of a stored digest, not of anything on a wire.
     (&["serde_json"], &["http", "backend"]),
     (&["sha-crypt", "mail-auth"], &["service"]),

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use mailapi_store::sqlite::SqliteSettings;
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
+use super::mirror::mirror;
 use super::secret::{SecretFile, SecretSetting};
 use super::values::{ByteSize, HumanDuration};
+use super::{ConfigError, at_least_one};
 
 /// The database's file in the data directory, when `url` names no other.
 const USUAL_FILE: &str = "mailapi.db";
@@ -21,48 +22,24 @@ pub(crate) struct Database {
     sqlite: SqliteKeys,
 }
 
-/// `[database.sqlite]`: memory, threads and times of the SQLite engine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-struct SqliteKeys {
-    group_jobs: usize,
-    group_time: HumanDuration,
-    queue_jobs: usize,
-    read_connections: usize,
-    scan_connections: usize,
-    busy_timeout: HumanDuration,
-    foreign_check: HumanDuration,
-    statement_cache: usize,
-    writer_cache: ByteSize,
-    reader_cache: ByteSize,
-    mmap_bytes: ByteSize,
-    checkpoint_pages: u32,
-    wal_limit_bytes: ByteSize,
-}
-
-/// Bytes of the unit in which SQLite counts its caches.
-const KIB: u64 = 1024;
-
-impl Default for SqliteKeys {
-    fn default() -> Self {
-        let defaults = SqliteSettings::default();
-        Self {
-            group_jobs: defaults.group_jobs,
-            group_time: HumanDuration(defaults.group_time),
-            queue_jobs: defaults.queue_jobs,
-            read_connections: defaults.read_connections,
-            scan_connections: defaults.scan_connections,
-            busy_timeout: HumanDuration(defaults.busy_timeout),
-            foreign_check: HumanDuration(defaults.foreign_check),
-            statement_cache: defaults.statement_cache,
-            writer_cache: ByteSize(u64::from(defaults.writer_cache_kib) * KIB),
-            reader_cache: ByteSize(u64::from(defaults.reader_cache_kib) * KIB),
-            mmap_bytes: ByteSize(defaults.mmap_bytes),
-            checkpoint_pages: defaults.checkpoint_pages,
-            wal_limit_bytes: ByteSize(defaults.wal_limit_bytes),
-        }
+mirror!(
+    /// `[database.sqlite]`: memory, threads and times of the SQLite engine.
+    SqliteKeys of SqliteSettings {
+        group_jobs: usize,
+        group_time: HumanDuration,
+        queue_jobs: usize,
+        read_connections: usize,
+        scan_connections: usize,
+        busy_timeout: HumanDuration,
+        foreign_check: HumanDuration,
+        statement_cache: usize,
+        writer_cache_kib: u32,
+        reader_cache_kib: u32,
+        mmap_bytes: ByteSize,
+        checkpoint_pages: u32,
+        wal_limit_bytes: ByteSize,
     }
-}
+);
 
 impl Database {
     /// The SQLite file.
@@ -84,35 +61,17 @@ impl Database {
 
     /// How the engine is to work.
     pub(crate) fn sqlite(&self) -> SqliteSettings {
-        let keys = &self.sqlite;
-        let kib = |size: ByteSize| u32::try_from(size.0 / KIB).unwrap_or(u32::MAX);
-        SqliteSettings {
-            group_jobs: keys.group_jobs,
-            group_time: keys.group_time.0,
-            queue_jobs: keys.queue_jobs,
-            read_connections: keys.read_connections,
-            scan_connections: keys.scan_connections,
-            busy_timeout: keys.busy_timeout.0,
-            foreign_check: keys.foreign_check.0,
-            statement_cache: keys.statement_cache,
-            writer_cache_kib: kib(keys.writer_cache),
-            reader_cache_kib: kib(keys.reader_cache),
-            mmap_bytes: keys.mmap_bytes.0,
-            checkpoint_pages: keys.checkpoint_pages,
-            wal_limit_bytes: keys.wal_limit_bytes.0,
-        }
+        let mut settings = SqliteSettings::default();
+        self.sqlite.apply(&mut settings);
+        settings
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let keys = &self.sqlite;
-        for (name, value) in [
-            ("group_jobs", keys.group_jobs),
-            ("queue_jobs", keys.queue_jobs),
-            ("read_connections", keys.read_connections),
-            ("scan_connections", keys.scan_connections),
-        ] {
-            super::at_least_one(&format!("database.sqlite.{name}"), value as u64)?;
-        }
+        at_least_one("database.sqlite.group_jobs", keys.group_jobs as u64)?;
+        at_least_one("database.sqlite.queue_jobs", keys.queue_jobs as u64)?;
+        at_least_one("database.sqlite.read_connections", keys.read_connections as u64)?;
+        at_least_one("database.sqlite.scan_connections", keys.scan_connections as u64)?;
         self.file(Path::new("")).map(|_| ())
     }
 }

@@ -95,6 +95,8 @@ fn insert(settings: &mut Table, variable: Variable) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn from_file(text: &str) -> Result<Config, String> {
@@ -162,5 +164,32 @@ mod tests {
         assert_eq!(config.auth.admins.len(), 2);
         assert_eq!(config.limits.max_message_bytes.0, 1 << 20);
         assert_eq!(config.auth.login_lockout, Config::default().auth.login_lockout);
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_read_or_refused_in_one_line(
+            text in r#"(\[[a-z.]{0,9}\]\n|(listen|url|level|x|admins) = ("[^\n]{0,9}"|[0-9]{0,25}|\[.{0,9}\])\n|.{0,9}){0,6}"#
+        ) {
+            if let Err(error) = from_file(&text) {
+                prop_assert_eq!(error.lines().count(), 1, "{}", error);
+            }
+        }
+
+        #[test]
+        fn any_variable_is_read_or_refused(name in "[A-Z_]{0,30}", value in ".{0,30}") {
+            let _ = from_environment(&format!("MAILAPI_{name}"), &value);
+        }
+
+        #[test]
+        fn every_known_variable_takes_or_refuses_any_value(
+            index in any::<prop::sample::Index>(), value in "([0-9]{0,25}(ms|s|d|MiB|KB)?|.{0,30})"
+        ) {
+            const NAMES: [&str; 6] = [
+                "SHUTDOWN_GRACE", "HTTP__LISTEN", "HTTP__TRUSTED_PROXIES", "AUTH__ADMINS", "LIMITS__MAX_MESSAGE_BYTES",
+                "AUTH__LOGIN_ATTEMPTS",
+            ];
+            let _ = from_environment(&format!("MAILAPI_{}", index.get(&NAMES)), &value);
+        }
     }
 }

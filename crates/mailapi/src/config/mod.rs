@@ -12,6 +12,7 @@ mod log;
 mod mail;
 mod mail_embedded;
 mod mail_external;
+mod mirror;
 mod secret;
 mod values;
 
@@ -73,10 +74,13 @@ impl Config {
     /// How the operations are to behave.
     pub(crate) fn service(&self) -> mailapi_service::Settings {
         let mut settings = mailapi_service::Settings::default();
-        self.http.apply(&mut settings);
         self.auth.apply(&mut settings);
         self.limits.apply(&mut settings);
         self.mail.apply(&mut settings);
+        settings.admins = self.auth.admins().collect();
+        settings.draft = self.limits.draft();
+        settings.health_cache = self.http.health_cache.0;
+        settings.health_timeout = self.http.health_timeout.0;
         settings
     }
 
@@ -141,6 +145,16 @@ mod tests {
         Config::default().check().unwrap();
         let printed = Config::default().to_toml();
         assert_eq!(Config::from_layers(Some(("printed", &printed)), &[]).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_crates_that_they_are_for() {
+        let config = Config::default();
+        let shown = |settings: &dyn std::fmt::Debug| format!("{settings:?}");
+        assert_eq!(shown(&config.service()), shown(&mailapi_service::Settings::default()));
+        assert_eq!(shown(&config.http()), shown(&mailapi_http::HttpSettings::default()));
+        let maildrop = mailapi_backend_embedded::MaildropSettings::default();
+        assert_eq!(config.maildrop(), maildrop);
     }
 
     #[test]

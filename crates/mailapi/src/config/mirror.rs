@@ -1,0 +1,96 @@
+//! Sections that show the settings of another crate one to one, so that no default stands in two places.
+
+use std::time::Duration;
+
+use super::values::{ByteSize, HumanDuration};
+
+/// A setting as a file writes it, and as the crate that it is for has it.
+pub(super) trait Shows<T>: Sized {
+    /// As a file writes it.
+    fn show(value: T) -> Self;
+    /// As the other crate has it.
+    fn value(&self) -> T;
+}
+
+impl Shows<Duration> for HumanDuration {
+    fn show(value: Duration) -> Self {
+        Self(value)
+    }
+
+    fn value(&self) -> Duration {
+        self.0
+    }
+}
+
+impl Shows<usize> for ByteSize {
+    fn show(value: usize) -> Self {
+        Self(value as u64)
+    }
+
+    fn value(&self) -> usize {
+        self.as_usize()
+    }
+}
+
+impl Shows<u64> for ByteSize {
+    fn show(value: u64) -> Self {
+        Self(value)
+    }
+
+    fn value(&self) -> u64 {
+        self.0
+    }
+}
+
+macro_rules! shown_as_they_are {
+    ($($number:ty),+) => {
+        $(impl Shows<$number> for $number {
+            fn show(value: $number) -> Self {
+                value
+            }
+
+            fn value(&self) -> $number {
+                *self
+            }
+        })+
+    };
+}
+
+shown_as_they_are!(u32, u64, usize);
+
+/// Makes a section out of fields of a settings struct: the same names, the struct's own defaults, and `apply`, which
+/// puts what was configured into the struct. Keys that are no field of it follow under `with`, with their defaults.
+macro_rules! mirror {
+    (
+        $(#[$doc:meta])*
+        $name:ident of $settings:ty { $($field:ident: $shown:ty),+ $(,)? }
+        $(with { $($own:ident: $type:ty = $default:expr),+ $(,)? })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
+        pub(crate) struct $name {
+            $($(pub(crate) $own: $type,)+)?
+            $(pub(crate) $field: $shown,)+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                let defaults = <$settings>::default();
+                Self {
+                    $($($own: $default,)+)?
+                    $($field: $crate::config::mirror::Shows::show(defaults.$field),)+
+                }
+            }
+        }
+
+        impl $name {
+            /// Puts the section's settings into those of the crate that they are for.
+            pub(super) fn apply(&self, settings: &mut $settings) {
+                $(settings.$field = $crate::config::mirror::Shows::value(&self.$field);)+
+            }
+        }
+    };
+}
+
+pub(super) use mirror;
