@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mailapi_backend_embedded::Embedded;
+use mailapi_dns::NetworkDns;
 use mailapi_model::{Clock, Entropy};
 use mailapi_service::Service;
 use mailapi_store::Store;
@@ -31,7 +32,15 @@ impl Parts {
         store.migrate(clock.now()).await.map_err(failed)?;
         let embedded = Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
         let embedded = embedded.await.map_err(failed)?;
-        let service = Service::new(store.clone(), embedded.backend(), clock, entropy, config.service());
+        let dns = NetworkDns::new(&config.dns()).map_err(|error| Failure::new(error.to_string()))?;
+        let service = Service::new(mailapi_service::Parts {
+            store: store.clone(),
+            backend: embedded.backend(),
+            dns: Arc::new(dns),
+            clock,
+            entropy,
+            settings: config.service(),
+        });
         Ok(Self { store, embedded, service })
     }
 

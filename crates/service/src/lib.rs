@@ -21,7 +21,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use mailapi_backend::Backend;
+use mailapi_backend::{Backend, Dns};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::Store;
 use tokio::sync::Semaphore;
@@ -39,12 +39,28 @@ use crate::recovery::InFlight;
 
 /// All operations. Cheap to clone; every clone is the same service.
 #[derive(Clone)]
-pub struct Service(Arc<Parts>);
+pub struct Service(Arc<Inner>);
 
-/// What the operations work with.
-struct Parts {
+/// What the operations work with; whoever starts the service puts it together.
+pub struct Parts {
+    /// Accounts, tokens, sent mail, delivery events.
+    pub store: Store,
+    /// The mail server.
+    pub backend: Backend,
+    /// The domain name system.
+    pub dns: Arc<dyn Dns>,
+    /// The clock that everything goes by.
+    pub clock: Arc<dyn Clock>,
+    /// The source of randomness that everything draws from.
+    pub entropy: Arc<dyn Entropy>,
+    /// What the operator decided.
+    pub settings: Settings,
+}
+
+struct Inner {
     store: Store,
     backend: Backend,
+    dns: Arc<dyn Dns>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     settings: Settings,
@@ -61,17 +77,12 @@ struct Parts {
 }
 
 impl Service {
-    /// Puts the parts together; starts nothing.
+    /// The service over these parts; starts nothing.
     #[must_use]
-    pub fn new(
-        store: Store,
-        backend: Backend,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        settings: Settings,
-    ) -> Self {
-        let epoch = Epoch::new(store.foreign_changes());
-        Self(Arc::new(Parts {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { store, backend, dns, clock, entropy, settings } = parts;
+        Self(Arc::new(Inner {
+            epoch: Epoch::new(store.foreign_changes()),
             callers: CallerCache::new(settings.cached_callers),
             sending_domains: SendingDomains::new(settings.cached_domains),
             last_used: LastUsed::default(),
@@ -82,10 +93,10 @@ impl Service {
             hashing: Semaphore::new(settings.concurrent_hashes.max(1)),
             store,
             backend,
+            dns,
             clock,
             entropy,
             settings,
-            epoch,
         }))
     }
 

@@ -10,6 +10,8 @@ use mailapi_model::{DraftLimits, EmailAddress};
 pub struct Settings {
     /// Mailboxes whose owners are admins.
     pub admins: HashSet<EmailAddress>,
+    /// The name under which the world knows our mail server: where MX records should point, and what HELO says.
+    pub mail_host: String,
     /// A session ends when it was not used for this long.
     pub session_inactivity: Duration,
     /// A session ends this long after the log-in, used or not.
@@ -51,6 +53,7 @@ impl Default for Settings {
         const MINUTE: Duration = Duration::from_secs(60);
         Self {
             admins: HashSet::new(),
+            mail_host: "localhost".to_owned(),
             session_inactivity: 10 * MINUTE,
             session_lifetime: 8 * 60 * MINUTE,
             login_attempts: 5,

@@ -11,7 +11,7 @@ use mailapi_http::{HttpSettings, HttpState};
 use mailapi_model::{Clock, EmailAddress, Entropy, Secret, TokenKind};
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::CreateUser;
-use mailapi_service::{Caller, Service, Settings};
+use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::Store;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use reqwest::Method;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::{FakeClock, SeededEntropy};
+use crate::{FakeClock, FakeDns, SeededEntropy};
 
 /// The password of every mailbox that a test makes.
 pub const PASSWORD: &str = "correct horse battery";
@@ -29,6 +29,8 @@ pub const PASSWORD: &str = "correct horse battery";
 pub struct TestApp {
     /// Its clock, which stands still.
     pub clock: Arc<FakeClock>,
+    /// The names that it sees.
+    pub dns: Arc<FakeDns>,
     /// Its operations.
     pub service: Service,
     /// Its accounts and sent mail.
@@ -70,12 +72,12 @@ impl TestApp {
         settings.http.limits.per_hour = 0;
         change(&mut settings);
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let clock = Arc::new(FakeClock::default());
-        let (store, embedded, service) = parts(directory.path(), &settings, clock.clone()).await;
+        let (clock, dns) = (Arc::new(FakeClock::default()), Arc::new(FakeDns::default()));
+        let (store, embedded, service) = parts(directory.path(), &settings, clock.clone(), dns.clone()).await;
         let admin = admin_token(&service).await;
         let (address, stop) = serve(service.clone(), settings.http).await;
         let client = reqwest::Client::new();
-        Self { clock, service, store, embedded, admin, address, client, _stop: stop, directory }
+        Self { clock, dns, service, store, embedded, admin, address, client, _stop: stop, directory }
     }
 
     /// An admin's API token.
@@ -254,14 +256,26 @@ impl Answer {
     }
 }
 
-async fn parts(directory: &Path, settings: &TestSettings, clock: Arc<FakeClock>) -> (Store, Embedded, Service) {
+async fn parts(
+    directory: &Path,
+    settings: &TestSettings,
+    clock: Arc<FakeClock>,
+    dns: Arc<FakeDns>,
+) -> (Store, Embedded, Service) {
     let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::default());
     let sqlite = Sqlite::open(&directory.join("mailapi.db"), SqliteSettings::default()).expect("a database");
     let store = Store::on_sqlite(sqlite.clone());
     store.migrate(clock.now()).await.expect("tables");
     let embedded = Embedded::open(sqlite, settings.maildrop.clone(), clock.clone(), entropy.clone());
     let embedded = embedded.await.expect("a maildrop");
-    let service = Service::new(store.clone(), embedded.backend(), clock, entropy, settings.service.clone());
+    let service = Service::new(Parts {
+        store: store.clone(),
+        backend: embedded.backend(),
+        dns,
+        clock,
+        entropy,
+        settings: settings.service.clone(),
+    });
     (store, embedded, service)
 }
 

@@ -3,10 +3,12 @@
 
 mod app;
 mod clock;
+mod dns;
 mod entropy;
 mod sink;
 
 pub use app::{Answer, PASSWORD, TestApp, TestSettings};
 pub use clock::FakeClock;
+pub use dns::FakeDns;
 pub use entropy::SeededEntropy;
 pub use sink::{Received, SmtpSink};

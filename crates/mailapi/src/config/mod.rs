@@ -2,6 +2,7 @@
 
 mod auth;
 mod database;
+mod dns;
 pub(crate) mod environment;
 mod housekeeping;
 mod http;
@@ -40,6 +41,7 @@ pub(crate) struct Config {
     pub(crate) auth: auth::Auth,
     pub(crate) limits: limits::Limits,
     pub(crate) mail: mail::Mail,
+    pub(crate) dns: dns::Dns,
     pub(crate) housekeeping: housekeeping::Housekeeping,
 }
 
@@ -54,6 +56,7 @@ impl Default for Config {
             auth: auth::Auth::default(),
             limits: limits::Limits::default(),
             mail: mail::Mail::default(),
+            dns: dns::Dns::default(),
             housekeeping: housekeeping::Housekeeping::default(),
         }
     }
@@ -68,6 +71,7 @@ impl Config {
         self.auth.check()?;
         self.limits.check()?;
         self.mail.check()?;
+        self.dns.check()?;
         self.housekeeping.check()
     }
 
@@ -87,6 +91,11 @@ impl Config {
     /// How the HTTP side is to behave.
     pub(crate) fn http(&self) -> mailapi_http::HttpSettings {
         self.http.settings(&self.limits, self.shutdown_grace.0)
+    }
+
+    /// How names are to be looked up.
+    pub(crate) fn dns(&self) -> mailapi_dns::DnsSettings {
+        self.dns.settings()
     }
 
     /// How the embedded mail server is to keep messages.

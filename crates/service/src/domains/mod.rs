@@ -9,12 +9,15 @@ mod list;
 mod pending;
 mod sending;
 mod update;
+mod verify;
 
 use mailapi_model::Denied;
 pub use mailapi_store::DomainChange;
 
 use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
+
+pub use verify::{DnsReport, RecordCheck, RecordStatus};
 
 pub(crate) use sending::{SendingDomain, SendingDomains};
 

@@ -3,6 +3,7 @@
 mod recovery;
 mod send;
 mod tokens;
+mod verify;
 
 use mailapi_model::{Draft, DraftFields, DraftLimits, Grants, TokenValue};
 use mailapi_service::Caller;

@@ -1,0 +1,69 @@
+//! Records without which mail goes on, only less well.
+
+use mailapi_backend::DnsError;
+
+use super::tags::Tags;
+use super::{Context, RecordCheck, RecordStatus, texts};
+
+pub(super) async fn check(context: &Context<'_>) -> Vec<RecordCheck> {
+    let (sts, reports, pointers) = tokio::join!(mta_sts(context), tls_rpt(context), ptr(context));
+    [vec![sts, reports], pointers].concat()
+}
+
+/// Whether others are told to insist on TLS (RFC 8461 section 3.1).
+async fn mta_sts(context: &Context<'_>) -> RecordCheck {
+    let name = format!("_mta-sts.{}", context.domain);
+    let check = RecordCheck::required("MTA-STS", name, "v=STSv1; id=1".to_owned()).advised();
+    tagged(context, check, "STSv1", "id", "It lets others insist on TLS; it needs a policy file on a web server, too.")
+        .await
+}
+
+/// Whether others are told where to report failures of TLS (RFC 8460 section 3).
+async fn tls_rpt(context: &Context<'_>) -> RecordCheck {
+    let name = format!("_smtp._tls.{}", context.domain);
+    let expected = format!("v=TLSRPTv1; rua=mailto:postmaster@{}", context.domain);
+    let check = RecordCheck::required("TLS-RPT", name, expected).advised();
+    tagged(context, check, "TLSRPTv1", "rua", "It lets others report failures of TLS to you.").await
+}
+
+async fn tagged(context: &Context<'_>, check: RecordCheck, version: &str, tag: &str, purpose: &str) -> RecordCheck {
+    let found = match texts(context.dns, &check.name).await {
+        Err(error) => return check.unanswered(&error),
+        Ok(found) => found,
+    };
+    let right = |text: &String| {
+        let tags = Tags::of(text);
+        tags.has_version(version) && tags.get(tag).is_some_and(|value| !value.is_empty())
+    };
+    let status = match (found.is_empty(), found.iter().any(right)) {
+        (true, _) => RecordStatus::Missing,
+        (false, true) => RecordStatus::Ok,
+        (false, false) => RecordStatus::Mismatch,
+    };
+    check.with(status, found, purpose)
+}
+
+/// Whether the addresses from which mail is sent have the server's name.
+async fn ptr(context: &Context<'_>) -> Vec<RecordCheck> {
+    let expected = context.host.to_owned();
+    if context.addresses.is_empty() {
+        let check = RecordCheck::required("PTR", context.host.to_owned(), expected).advised();
+        let hint = format!("{} has no address in DNS, so the sending address is not known.", context.host);
+        return vec![check.with(RecordStatus::Missing, Vec::new(), hint)];
+    }
+    let mut checks = Vec::new();
+    for address in &context.addresses {
+        let check = RecordCheck::required("PTR", address.to_string(), expected.clone()).advised();
+        let hint = "Many receivers refuse mail from an address whose name is not the server's; its provider sets it.";
+        checks.push(match context.dns.names_of(*address).await {
+            Err(DnsError::NoSuchName) => check.with(RecordStatus::Missing, Vec::new(), hint),
+            Err(error) => check.unanswered(&error),
+            Ok(found) if found.is_empty() => check.with(RecordStatus::Missing, found, hint),
+            Ok(found) if found.iter().any(|name| name.eq_ignore_ascii_case(context.host)) => {
+                check.with(RecordStatus::Ok, found, "The address has the server's name.")
+            }
+            Ok(found) => check.with(RecordStatus::Mismatch, found, hint),
+        });
+    }
+    checks
+}

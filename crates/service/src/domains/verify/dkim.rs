@@ -1,0 +1,45 @@
+//! Whether the world finds our keys.
+
+use mailapi_model::DkimKey;
+
+use super::tags::Tags;
+use super::{Context, RecordCheck, RecordStatus, texts};
+
+/// The key that signs is required. A newer one that waits for its record is not, until it signs.
+pub(super) async fn check(context: &Context<'_>, keys: &[DkimKey]) -> Vec<RecordCheck> {
+    if keys.is_empty() {
+        let check = RecordCheck::required("DKIM", format!("_domainkey.{}", context.domain), String::new());
+        return vec![check.with(RecordStatus::Missing, Vec::new(), "The domain has no key until it is approved.")];
+    }
+    let mut checks = Vec::new();
+    for (n, key) in keys.iter().enumerate() {
+        let check = check_key(context, key).await;
+        checks.push(if n == 0 { check } else { check.advised() });
+    }
+    checks
+}
+
+async fn check_key(context: &Context<'_>, key: &DkimKey) -> RecordCheck {
+    let check = RecordCheck::required("DKIM", key.dns_name(context.domain), key.dns_value());
+    let found = match texts(context.dns, &check.name).await {
+        Err(error) => return check.unanswered(&error),
+        Ok(found) => found,
+    };
+    if found.is_empty() {
+        let hint = "Add the record; without it nobody can check the signatures made with this key.";
+        return check.with(RecordStatus::Missing, found, hint);
+    }
+    if found.iter().any(|text| publishes(text, key)) {
+        return check.with(RecordStatus::Ok, found, "It is our key.");
+    }
+    check.with(RecordStatus::Mismatch, found, "It is another key than ours: replace the record.")
+}
+
+/// Whether a record publishes this key: `p=` equals ours when white space is left out (RFC 6376 section 3.6.1).
+fn publishes(text: &str, key: &DkimKey) -> bool {
+    let tags = Tags::of(text);
+    let published: String = tags.get("p").unwrap_or_default().chars().filter(|c| !c.is_whitespace()).collect();
+    let kind = tags.get("k").unwrap_or("rsa");
+    let version = tags.get("v").unwrap_or("DKIM1");
+    published == key.public_key && kind == key.algorithm.key_type() && version == "DKIM1"
+}

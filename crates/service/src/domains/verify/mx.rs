@@ -1,0 +1,31 @@
+//! Where mail for the domain goes.
+
+use mailapi_backend::DnsError;
+
+use super::{Context, RecordCheck, RecordStatus};
+
+pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
+    let expected = format!("10 {}.", context.host);
+    let check = RecordCheck::required("MX", context.domain.to_string(), expected);
+    let exchanges = match context.dns.mx(context.domain.as_str()).await {
+        Err(DnsError::NoSuchName) => Vec::new(),
+        Err(error) => return check.unanswered(&error),
+        Ok(exchanges) => exchanges,
+    };
+    let found = exchanges.iter().map(|mx| format!("{} {}", mx.preference, mx.exchange)).collect();
+    if exchanges.is_empty() {
+        return check.with(RecordStatus::Missing, found, "Add the record, or mail for the domain does not come here.");
+    }
+    for exchange in exchanges.iter().map(|mx| mx.exchange.as_str()) {
+        if exchange.eq_ignore_ascii_case(context.host) {
+            return check.with(RecordStatus::Ok, found, "Mail for the domain comes here.");
+        }
+        let theirs = context.dns.addresses(exchange).await.unwrap_or_default();
+        if theirs.iter().any(|address| context.addresses.contains(address)) {
+            let hint = format!("{exchange} has an address of {}: mail for the domain comes here.", context.host);
+            return check.with(RecordStatus::Ok, found, hint);
+        }
+    }
+    let hint = format!("Mail for the domain goes elsewhere; add {} unless that is meant.", context.host);
+    check.with(RecordStatus::Mismatch, found, hint)
+}

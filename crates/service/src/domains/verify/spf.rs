@@ -1,0 +1,201 @@
+//! Who may send for the domain (RFC 7208). The grammar is mail-auth's; its types stay in this file.
+
+use std::net::IpAddr;
+
+use mail_auth::common::parse::TxtRecordParser;
+use mail_auth::spf::{Macro, Mechanism, Qualifier, Spf};
+use mailapi_backend::{Dns, DnsError};
+
+use super::{Context, RecordCheck, RecordStatus, texts};
+
+/// The most look-ups that a receiver does for one policy; beyond, the policy counts as broken (RFC 7208 section 4.6.4).
+const MAX_LOOKUPS: u32 = 10;
+
+/// The deepest chain of includes that is followed; each costs a look-up, so more than the limit cannot be right.
+const MAX_DEPTH: u32 = MAX_LOOKUPS + 1;
+
+pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
+    let domain = context.domain.as_str();
+    let check = RecordCheck::required("SPF", domain.to_owned(), format!("v=spf1 a:{} mx -all", context.host));
+    let found = match texts(context.dns, domain).await {
+        Err(error) => return check.unanswered(&error),
+        Ok(found) => found.into_iter().filter(|text| is_policy(text)).collect::<Vec<_>>(),
+    };
+    let policy = match &found[..] {
+        [] => {
+            return check.with(RecordStatus::Missing, found, "Add the record; without it receivers distrust the mail.");
+        }
+        [policy] => policy.clone(),
+        _ => return check.with(RecordStatus::Mismatch, found, "Several policies count as broken: keep one."),
+    };
+    let mut walk = Walk { dns: context.dns, addresses: &context.addresses, lookups: 0 };
+    match walk.policy(domain, &policy, 0).await {
+        Err(Fault::Dns(error)) => check.unanswered(&error),
+        Err(Fault::Broken(why)) => check.with(RecordStatus::Mismatch, found, why),
+        Ok(_) if walk.lookups > MAX_LOOKUPS => {
+            let hint = format!("It takes {} look-ups; with more than {MAX_LOOKUPS} it counts as broken.", walk.lookups);
+            check.with(RecordStatus::Mismatch, found, hint)
+        }
+        Ok(verdict) => judge(check, found, verdict, &walk, context),
+    }
+}
+
+fn judge(
+    check: RecordCheck,
+    found: Vec<String>,
+    verdict: Verdict,
+    walk: &Walk<'_>,
+    context: &Context<'_>,
+) -> RecordCheck {
+    let lookups = format!("It takes {} of {MAX_LOOKUPS} look-ups.", walk.lookups);
+    match verdict {
+        _ if context.addresses.is_empty() => {
+            let hint =
+                format!("{lookups} Whether it allows our address is not known: {} has none in DNS.", context.host);
+            check.with(RecordStatus::Ok, found, hint)
+        }
+        Verdict::Allowed => check.with(RecordStatus::Ok, found, lookups),
+        Verdict::Unknown => {
+            let hint = format!("{lookups} It has macros, so whether it allows our address shows only with real mail.");
+            check.with(RecordStatus::Ok, found, hint)
+        }
+        Verdict::NotAllowed => {
+            let hint = format!("{lookups} It does not allow mail from {}: add a:{}.", context.host, context.host);
+            check.with(RecordStatus::Mismatch, found, hint)
+        }
+    }
+}
+
+fn is_policy(text: &str) -> bool {
+    let version = text.split(' ').next().unwrap_or_default();
+    version.eq_ignore_ascii_case("v=spf1")
+}
+
+/// What a policy says of our addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Allowed,
+    NotAllowed,
+    /// It depends on what only a real message tells.
+    Unknown,
+}
+
+enum Fault {
+    Dns(DnsError),
+    Broken(String),
+}
+
+/// One evaluation of a policy and of those that it includes.
+struct Walk<'a> {
+    dns: &'a dyn Dns,
+    addresses: &'a [IpAddr],
+    lookups: u32,
+}
+
+impl Walk<'_> {
+    /// All mechanisms are looked at, also behind the one that decides, so that the look-ups of the worst case are
+    /// counted: a mail that no mechanism allows costs a receiver all of them.
+    async fn policy(&mut self, domain: &str, text: &str, depth: u32) -> Result<Verdict, Fault> {
+        let broken = || Fault::Broken(format!("The policy of {domain} breaks the grammar."));
+        let policy = Spf::parse(text.as_bytes()).map_err(|_| broken())?;
+        let mut decided = None;
+        for directive in &policy.directives {
+            let matched = self.matches(domain, &directive.mechanism, depth).await?;
+            decided = decided.or(match (matched, &directive.qualifier) {
+                (Verdict::Allowed, Qualifier::Pass) => Some(Verdict::Allowed),
+                (Verdict::Allowed, _) => Some(Verdict::NotAllowed),
+                (Verdict::Unknown, _) => Some(Verdict::Unknown),
+                (Verdict::NotAllowed, _) => None,
+            });
+        }
+        match &policy.redirect {
+            Some(target) if decided.is_none() => self.other_policy(target, domain, depth).await,
+            _ => Ok(decided.unwrap_or(Verdict::NotAllowed)),
+        }
+    }
+
+    /// Whether a mechanism matches our addresses; `Allowed` says that it does.
+    async fn matches(&mut self, domain: &str, mechanism: &Mechanism, depth: u32) -> Result<Verdict, Fault> {
+        Ok(match mechanism {
+            Mechanism::All => Verdict::Allowed,
+            Mechanism::Ip4 { addr, mask } => self.any_of_ours(|ours| within(ours, (*addr).into(), *mask, 0)),
+            Mechanism::Ip6 { addr, mask } => self.any_of_ours(|ours| within(ours, (*addr).into(), 0, *mask)),
+            Mechanism::Include { macro_string } => self.other_policy(macro_string, domain, depth).await?,
+            Mechanism::A { macro_string, ip4_mask, ip6_mask } => {
+                self.lookups += 1;
+                let Some(host) = literal(macro_string, domain) else { return Ok(Verdict::Unknown) };
+                let theirs = self.addresses_of(&host).await?;
+                self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
+            }
+            Mechanism::Mx { macro_string, ip4_mask, ip6_mask } => {
+                self.lookups += 1;
+                let Some(name) = literal(macro_string, domain) else { return Ok(Verdict::Unknown) };
+                let theirs = self.addresses_of_exchanges(&name).await?;
+                self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
+            }
+            Mechanism::Ptr { .. } | Mechanism::Exists { .. } => {
+                self.lookups += 1;
+                Verdict::Unknown
+            }
+        })
+    }
+
+    /// What the policy of an include or a redirect says.
+    async fn other_policy(&mut self, target: &Macro, domain: &str, depth: u32) -> Result<Verdict, Fault> {
+        self.lookups += 1;
+        let Some(name) = literal(target, domain) else { return Ok(Verdict::Unknown) };
+        if depth >= MAX_DEPTH {
+            return Err(Fault::Broken(format!("The includes do not end within {MAX_LOOKUPS} look-ups.")));
+        }
+        let found = texts(self.dns, &name).await.map_err(Fault::Dns)?;
+        let policies: Vec<&String> = found.iter().filter(|text| is_policy(text)).collect();
+        match policies[..] {
+            [policy] => Box::pin(self.policy(&name, policy, depth + 1)).await,
+            [] => Err(Fault::Broken(format!("{name} is included and has no policy."))),
+            _ => Err(Fault::Broken(format!("{name} is included and has several policies."))),
+        }
+    }
+
+    async fn addresses_of(&self, host: &str) -> Result<Vec<IpAddr>, Fault> {
+        match self.dns.addresses(host).await {
+            Err(DnsError::NoSuchName) => Ok(Vec::new()),
+            addresses => addresses.map_err(Fault::Dns),
+        }
+    }
+
+    async fn addresses_of_exchanges(&self, name: &str) -> Result<Vec<IpAddr>, Fault> {
+        let exchanges = match self.dns.mx(name).await {
+            Err(DnsError::NoSuchName) => Vec::new(),
+            exchanges => exchanges.map_err(Fault::Dns)?,
+        };
+        let mut addresses = Vec::new();
+        for exchange in exchanges {
+            addresses.extend(self.addresses_of(&exchange.exchange).await?);
+        }
+        Ok(addresses)
+    }
+
+    fn any_of_ours(&self, matches: impl Fn(IpAddr) -> bool) -> Verdict {
+        let any = self.addresses.iter().any(|ours| matches(*ours));
+        if any { Verdict::Allowed } else { Verdict::NotAllowed }
+    }
+}
+
+/// Whether two addresses are of one family and equal under its mask.
+fn within(ours: IpAddr, theirs: IpAddr, mask4: u32, mask6: u128) -> bool {
+    match (ours, theirs) {
+        (IpAddr::V4(ours), IpAddr::V4(theirs)) => u32::from(ours) & mask4 == u32::from(theirs) & mask4,
+        (IpAddr::V6(ours), IpAddr::V6(theirs)) => u128::from(ours) & mask6 == u128::from(theirs) & mask6,
+        _ => false,
+    }
+}
+
+/// The name that a mechanism means: its own when it has one, the policy's domain otherwise; `None` when it depends on
+/// the message.
+fn literal(name: &Macro, domain: &str) -> Option<String> {
+    match name {
+        Macro::None => Some(domain.to_owned()),
+        Macro::Literal(octets) => Some(String::from_utf8_lossy(octets).into_owned()),
+        Macro::Variable { .. } | Macro::List(_) => None,
+    }
+}

@@ -1,0 +1,108 @@
+//! Domains and what the world finds of them in DNS.
+
+use mailapi_model::{DkimAlgorithm, DomainName};
+use mailapi_service::domains::{DnsReport, RecordCheck, RecordStatus};
+use mailapi_testkit::TestApp;
+
+use crate::caller;
+
+const HOST: &str = "mx.example.net";
+
+async fn app_with_domain() -> (TestApp, DomainName) {
+    let app = TestApp::start_with(|settings| settings.service.mail_host = HOST.to_owned()).await;
+    app.domain("example.org").await;
+    (app, "example.org".parse().unwrap())
+}
+
+async fn verified(app: &TestApp, name: &DomainName) -> DnsReport {
+    let admin = caller(app, app.admin()).await;
+    app.service.verify_domain(&admin, name).await.unwrap()
+}
+
+fn record<'a>(report: &'a DnsReport, kind: &str) -> &'a RecordCheck {
+    report.records.iter().find(|record| record.kind == kind).unwrap()
+}
+
+/// Publishes what a domain needs.
+async fn publish(app: &TestApp, name: &DomainName) {
+    app.dns.set_addresses(HOST, &["192.0.2.17"]);
+    app.dns.set_names("192.0.2.17", &[HOST]);
+    app.dns.set_mx("example.org", &[HOST]);
+    app.dns.set_txt("example.org", &["some other text", "v=spf1 include:spf.example.net -all"]);
+    app.dns.set_txt("spf.example.net", &["v=spf1 ip4:192.0.2.0/24 ~all"]);
+    app.dns.set_txt("_dmarc.example.org", &["v=DMARC1; p=reject"]);
+    let key = app.store.dkim_keys().current(name).await.unwrap().unwrap();
+    app.dns.set_txt(&key.dns_name(name), &[&key.dns_value()]);
+}
+
+#[tokio::test]
+async fn a_domain_that_nobody_published_lacks_everything() {
+    let (app, name) = app_with_domain().await;
+    let report = verified(&app, &name).await;
+    assert!(!report.verified);
+    assert!(report.records.iter().all(|record| record.status == RecordStatus::Missing), "{report:#?}");
+    assert_eq!(app.store.domains().get(&name).await.unwrap().unwrap().verified_at, None);
+}
+
+#[tokio::test]
+async fn a_published_domain_is_verified_and_advice_does_not_stand_in_its_way() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    let report = verified(&app, &name).await;
+    assert!(report.verified, "{report:#?}");
+    assert_eq!(record(&report, "MTA-STS").status, RecordStatus::Missing);
+    assert_eq!(record(&report, "PTR").status, RecordStatus::Ok);
+    assert!(record(&report, "SPF").hint.contains("1 of 10"));
+    assert!(app.store.domains().get(&name).await.unwrap().unwrap().verified_at.is_some());
+}
+
+#[tokio::test]
+async fn silence_is_no_absence_and_forgets_nothing() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    verified(&app, &name).await;
+    app.dns.silence("_dmarc.example.org");
+    let report = verified(&app, &name).await;
+    assert_eq!((report.verified, record(&report, "DMARC").status), (false, RecordStatus::Error));
+    assert!(app.store.domains().get(&name).await.unwrap().unwrap().verified_at.is_some());
+}
+
+#[tokio::test]
+async fn a_policy_that_is_broken_or_leaves_us_out_is_a_mismatch() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    let eleven: Vec<String> = (0..11).map(|n| format!("a:h{n}.example.net")).collect();
+    for (policy, hint) in [
+        ("v=spf1 ip4:198.51.100.1 -all", "does not allow"),
+        ("v=spf1 include:nowhere.example -all", "has no policy"),
+        ("v=spf1 include:example.org -all", "do not end"),
+        ("v=spf1 unheard:of -all", "grammar"),
+        (&format!("v=spf1 {} ip4:192.0.2.17 -all", eleven.join(" ")), "11 look-ups"),
+    ] {
+        app.dns.set_txt("example.org", &[policy]);
+        let report = verified(&app, &name).await;
+        let spf = record(&report, "SPF");
+        assert_eq!(spf.status, RecordStatus::Mismatch, "{policy}");
+        assert!(spf.hint.contains(hint), "{policy}: {}", spf.hint);
+    }
+    app.dns.set_txt("example.org", &["v=spf1 ip4:192.0.2.17 -all", "v=spf1 -all"]);
+    assert_eq!(record(&verified(&app, &name).await, "SPF").status, RecordStatus::Mismatch);
+}
+
+#[tokio::test]
+async fn a_new_key_signs_only_when_the_world_can_find_it() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    let admin = caller(&app, app.admin()).await;
+    let old = app.store.dkim_keys().current(&name).await.unwrap().unwrap();
+    let new = app.service.rotate_dkim(&admin, &name, DkimAlgorithm::Ed25519).await.unwrap();
+    assert_ne!(new.selector, old.selector);
+
+    let waiting = verified(&app, &name).await;
+    assert!(waiting.verified, "the old key is still there and signs");
+    assert_eq!(app.store.dkim_keys().current(&name).await.unwrap().unwrap().selector, old.selector);
+
+    app.dns.set_txt(&new.dns_name(&name), &[&new.dns_value()]);
+    assert!(verified(&app, &name).await.verified);
+    assert_eq!(app.store.dkim_keys().current(&name).await.unwrap().unwrap().selector, new.selector);
+}
