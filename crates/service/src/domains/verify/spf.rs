@@ -1,6 +1,6 @@
 //! Who may send for the domain (RFC 7208). The grammar is mail-auth's; its types stay in this file.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use mail_auth::common::parse::TxtRecordParser;
 use mail_auth::spf::{Macro, Mechanism, Qualifier, Spf};
@@ -96,8 +96,11 @@ impl Walk<'_> {
     /// All mechanisms are looked at, also behind the one that decides, so that the look-ups of the worst case are
     /// counted: a mail that no mechanism allows costs a receiver all of them.
     async fn policy(&mut self, domain: &str, text: &str, depth: u32) -> Result<Verdict, Fault> {
-        let broken = || Fault::Broken(format!("The policy of {domain} breaks the grammar."));
-        let policy = Spf::parse(text.as_bytes()).map_err(|_| broken())?;
+        let broken = |what: &str| Fault::Broken(format!("The policy of {domain} breaks the grammar{what}."));
+        if let Some(term) = text.split_ascii_whitespace().skip(1).find(|term| !is_term(term)) {
+            return Err(broken(&format!(" with {term}")));
+        }
+        let policy = Spf::parse(text.as_bytes()).map_err(|_| broken(""))?;
         let mut decided = None;
         for directive in &policy.directives {
             let matched = self.matches(domain, &directive.mechanism, depth).await?;
@@ -178,6 +181,27 @@ impl Walk<'_> {
     fn any_of_ours(&self, matches: impl Fn(IpAddr) -> bool) -> Verdict {
         let any = self.addresses.iter().any(|ours| matches(*ours));
         if any { Verdict::Allowed } else { Verdict::NotAllowed }
+    }
+}
+
+/// Whether a term is one that RFC 7208 section 12 knows. mail-auth passes over what it does not know, and receivers
+/// that are stricter take the whole policy for broken.
+fn is_term(term: &str) -> bool {
+    let mechanism = term.strip_prefix(['+', '-', '~', '?']).unwrap_or(term);
+    let (name, value) = mechanism.split_at(mechanism.find([':', '/', '=']).unwrap_or(mechanism.len()));
+    let network = |max: u8| {
+        let (address, length) = value.get(1..)?.split_once('/').map_or((value.get(1..)?, None), |(a, l)| (a, Some(l)));
+        let fits = length.is_none_or(|length| length.parse::<u8>().is_ok_and(|length| length <= max));
+        fits.then_some(address)
+    };
+    match name.to_ascii_lowercase().as_str() {
+        _ if value.starts_with('=') => !name.is_empty(),
+        "all" => value.is_empty(),
+        "include" | "exists" => value.len() > 1 && value.starts_with(':'),
+        "a" | "mx" | "ptr" => true,
+        "ip4" => network(32).is_some_and(|address| address.parse::<Ipv4Addr>().is_ok()),
+        "ip6" => network(128).is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        _ => false,
     }
 }
 

@@ -1,0 +1,172 @@
+//! Counts laid out over the buckets of a period.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use mailapi_model::{DomainName, Timestamp};
+use mailapi_store::{Hours, SentCounts, SentScope, Span, StoreError};
+
+use crate::Service;
+
+/// What an answer is broken down by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GroupBy {
+    /// Days of UTC.
+    #[default]
+    Day,
+    /// Hours of UTC.
+    Hour,
+    /// The recipients' domains.
+    Domain,
+}
+
+impl GroupBy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Day, Self::Hour, Self::Domain];
+
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Hour => "hour",
+            Self::Domain => "domain",
+        }
+    }
+}
+
+impl fmt::Display for GroupBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A name that is none of the three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be one of day, hour, domain")]
+pub struct UnknownGroupBy;
+
+impl FromStr for GroupBy {
+    type Err = UnknownGroupBy;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|group_by| group_by.as_str() == text).ok_or(UnknownGroupBy)
+    }
+}
+
+/// One part of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bucket {
+    /// The day that begins at this moment.
+    Day(Timestamp),
+    /// The hour that begins at this moment.
+    Hour(Timestamp),
+    /// What was sent to this domain.
+    Domain(DomainName),
+}
+
+impl fmt::Display for Bucket {
+    /// `2026-11-20`, `2026-11-20T10:00:00Z`, or the domain.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Day(begin) => f.write_str(&begin.to_string()[.."2026-11-20".len()]),
+            Self::Hour(begin) => write!(f, "{}Z", &begin.to_string()[.."2026-11-20T10:00:00".len()]),
+            Self::Domain(domain) => f.write_str(domain.shown()),
+        }
+    }
+}
+
+/// One bucket with its counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakdownEntry {
+    /// Which.
+    pub bucket: Bucket,
+    /// What is in it.
+    pub counts: SentCounts,
+}
+
+impl Service {
+    /// The whole of a period, and its parts: every hour or day in order, empty ones too; or the recipients' domains,
+    /// the largest first.
+    pub(super) async fn break_down(
+        &self,
+        scopes: &[SentScope],
+        hours: Hours,
+        group_by: GroupBy,
+    ) -> Result<(SentCounts, Vec<BreakdownEntry>), StoreError> {
+        let stats = self.0.store.stats();
+        let span = if group_by == GroupBy::Hour { Span::Hour } else { Span::Day };
+        let counted = stats.sent_by_time(scopes, hours, span).await?;
+        let whole = sum(counted.values());
+        let parts = match group_by {
+            GroupBy::Day => every(hours, span, &counted, Bucket::Day),
+            GroupBy::Hour => every(hours, span, &counted, Bucket::Hour),
+            GroupBy::Domain => {
+                let domains = stats.sent_to_domains(scopes, hours, self.stats_limits().max_domains).await?;
+                let entry = |(domain, counts)| BreakdownEntry { bucket: Bucket::Domain(domain), counts };
+                domains.into_iter().map(entry).collect()
+            }
+        };
+        Ok((whole, parts))
+    }
+}
+
+pub(super) fn sum<'a>(counts: impl Iterator<Item = &'a SentCounts>) -> SentCounts {
+    let mut whole = SentCounts::default();
+    counts.for_each(|part| whole.add(*part));
+    whole
+}
+
+/// Every bucket of the period, with zeros where nothing was sent.
+fn every(
+    hours: Hours,
+    span: Span,
+    counted: &BTreeMap<Timestamp, SentCounts>,
+    bucket: impl Fn(Timestamp) -> Bucket,
+) -> Vec<BreakdownEntry> {
+    let counts = |begin| counted.get(&begin).copied().unwrap_or_default();
+    hours.each(span).map(|begin| BreakdownEntry { bucket: bucket(begin), counts: counts(begin) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(text: &str) -> Timestamp {
+        Timestamp::parse_date_or_time(text).unwrap()
+    }
+
+    #[test]
+    fn a_bucket_is_named_by_its_beginning_in_utc() {
+        let evening = moment("2026-11-20T23:30:00-05:00");
+        assert_eq!(Bucket::Day(Span::Day.begin_of(evening)).to_string(), "2026-11-21");
+        assert_eq!(Bucket::Hour(Span::Hour.begin_of(evening)).to_string(), "2026-11-21T04:00:00Z");
+        let before_1970 = moment("1969-12-31T23:59:59Z");
+        assert_eq!(Bucket::Hour(Span::Hour.begin_of(before_1970)).to_string(), "1969-12-31T23:00:00Z");
+        assert_eq!(Bucket::Domain("bücher.example".parse().unwrap()).to_string(), "bücher.example");
+    }
+
+    #[test]
+    fn hours_without_mail_are_there_with_zeros() {
+        let hours = Hours::around(moment("2026-11-20T22:10:00Z"), moment("2026-11-21T00:10:00Z"));
+        let busy = SentCounts { sent: 2, delivered: 1, ..SentCounts::default() };
+        let counted = BTreeMap::from([(moment("2026-11-20T23:00:00Z"), busy)]);
+        let shown: Vec<_> = every(hours, Span::Hour, &counted, Bucket::Hour)
+            .into_iter()
+            .map(|entry| (entry.bucket.to_string(), entry.counts.sent))
+            .collect();
+        let expected = [("2026-11-20T22:00:00Z", 0), ("2026-11-20T23:00:00Z", 2), ("2026-11-21T00:00:00Z", 0)];
+        assert_eq!(shown, expected.map(|(date, sent)| (date.to_owned(), sent)));
+    }
+
+    #[test]
+    fn only_three_groupings_are_known() {
+        for name in ["", "Day", "week"] {
+            assert_eq!(name.parse::<GroupBy>(), Err(UnknownGroupBy));
+        }
+        for group_by in GroupBy::ALL {
+            assert_eq!(group_by.as_str().parse(), Ok(group_by));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `GET /stats/domains`.
+
+use mailapi_model::{DomainName, Listed, Page, Permission};
+use mailapi_store::{DomainFilter, SentCounts};
+
+use super::{GroupBy, Period, PeriodQuery, StatsError};
+use crate::{Caller, Service};
+
+/// What became of the mail of one domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DomainDelivery {
+    /// The domain.
+    pub domain: DomainName,
+    /// What was sent from it.
+    pub counts: SentCounts,
+}
+
+/// What became of the mail of several domains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DomainsStats {
+    /// When it was sent.
+    pub period: Period,
+    /// The domains.
+    pub domains: Listed<DomainDelivery>,
+}
+
+impl Service {
+    /// What became of the mail of each domain that the caller may see, newest domain first: an admin sees all, others
+    /// those where they have `view_stats`.
+    ///
+    /// # Errors
+    /// See [`StatsError`].
+    pub async fn domains_stats(
+        &self,
+        caller: &Caller,
+        period: PeriodQuery,
+        page: Page,
+    ) -> Result<DomainsStats, StatsError> {
+        let (period, hours) = period.resolve(self.0.clock.now(), &self.stats_limits(), GroupBy::Day)?;
+        let delegated = || caller.grants.domains_with(Permission::ViewStats).cloned().collect();
+        let only = if caller.grants.admin().is_ok() { None } else { Some(delegated()) };
+        let listed = self.0.store.domains().list(&DomainFilter { only, pending: false }, page).await?;
+        let listed = listed.map(|domain| domain.name);
+        let counted = self.0.store.stats().sent_by_domain(&listed.items, hours).await?;
+        let domains = listed.map(|domain| {
+            let counts = counted.get(&domain).copied().unwrap_or_default();
+            DomainDelivery { domain, counts }
+        });
+        Ok(DomainsStats { period, domains })
+    }
+}

@@ -1,0 +1,37 @@
+//! How far statistics reach.
+
+use std::time::Duration;
+
+/// What an answer may ask for, and how counts are kept up to date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatsLimits {
+    /// How long before now a period begins that names no beginning. Default 7 days.
+    pub default_period: Duration,
+    /// The most days that a period touches. Default 3,660, ten years.
+    pub max_days: u64,
+    /// The most hours that are shown one by one. Default 8,784, a leap year.
+    pub max_hours: u64,
+    /// The most recipient domains that are shown one by one, the largest. Default 1,000.
+    pub max_domains: usize,
+    /// How many domains a ranking names. Default 10.
+    pub ranked: usize,
+    /// The most changes that one roll-up counts. Default 1,000: it holds the writer for some milliseconds.
+    pub roll_up_batch: usize,
+    /// How long the roll-up rests when it has counted everything. Default 500 ms.
+    pub roll_up_pause: Duration,
+}
+
+impl Default for StatsLimits {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        Self {
+            default_period: 7 * DAY,
+            max_days: 3660,
+            max_hours: 366 * 24,
+            max_domains: 1000,
+            ranked: 10,
+            roll_up_batch: 1000,
+            roll_up_pause: Duration::from_millis(500),
+        }
+    }
+}

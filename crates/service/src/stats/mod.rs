@@ -1,0 +1,58 @@
+//! Statistics of delivery.
+
+mod breakdown;
+mod delivery;
+mod domain;
+mod domains;
+mod inbound;
+mod limits;
+mod period;
+mod roll_up;
+mod sender;
+mod summary;
+mod user;
+
+use mailapi_model::{Denied, Violations};
+
+use crate::error::store_errors_are_unavailable;
+use crate::{Service, Unavailable};
+
+pub use breakdown::{BreakdownEntry, Bucket, GroupBy, UnknownGroupBy};
+pub use delivery::{DeliveryQuery, DeliveryStats};
+pub use domain::{DomainCount, DomainStats};
+pub use domains::{DomainDelivery, DomainsStats};
+pub use limits::StatsLimits;
+pub use mailapi_store::{InboundCounts, InboundEvent, InboundOutcome, RolledUp, SentCounts};
+pub use period::{Period, PeriodQuery};
+pub use sender::Sender;
+pub use summary::delivery_rate;
+
+/// Why no statistics are shown.
+#[derive(Debug, thiserror::Error)]
+pub enum StatsError {
+    /// The caller may not see them.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// There is no such domain.
+    #[error("the domain does not exist")]
+    DomainNotFound,
+    /// There is no such account.
+    #[error("the user does not exist")]
+    UserNotFound,
+    /// The request breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] Violations),
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(StatsError);
+
+impl Service {
+    /// How far statistics reach.
+    #[must_use]
+    pub fn stats_limits(&self) -> StatsLimits {
+        StatsLimits::default()
+    }
+}

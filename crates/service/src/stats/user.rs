@@ -1,0 +1,28 @@
+//! `GET /stats/users/{email}`.
+
+use mailapi_model::EmailAddress;
+
+use super::sender::visible;
+use super::{DeliveryStats, GroupBy, PeriodQuery, Sender, StatsError};
+use crate::{Caller, Service};
+
+impl Service {
+    /// What became of the mail that is sent from the address of one account: to its owner, to those who have
+    /// `view_stats` on its domain, and to admins.
+    ///
+    /// # Errors
+    /// See [`StatsError`].
+    pub async fn user_stats(
+        &self,
+        caller: &Caller,
+        email: &EmailAddress,
+        period: PeriodQuery,
+        group_by: GroupBy,
+    ) -> Result<DeliveryStats, StatsError> {
+        let scopes = visible(&caller.grants, Some(&Sender::Address(email.clone())))?;
+        let (period, hours) = period.resolve(self.0.clock.now(), &self.stats_limits(), group_by)?;
+        self.0.store.accounts().get(email).await?.ok_or(StatsError::UserNotFound)?;
+        let (summary, breakdown) = self.break_down(&scopes, hours, group_by).await?;
+        Ok(DeliveryStats { period, summary, breakdown })
+    }
+}
