@@ -263,7 +263,10 @@ fn by_status<'a>(codes: impl Iterator<Item = &'a ErrorCode>) -> BTreeMap<String,
 fn documented_status(codes: &[ErrorCode]) -> DocumentedResponse {
     let line = |code: &ErrorCode| format!("`{}`: {}", code.as_str(), code.message());
     let example = |code: &ErrorCode| {
-        let body = serde_json::json!({ "success": false, "error": code.as_str(), "message": code.message() });
+        let mut body = serde_json::json!({ "success": false, "error": code.as_str(), "message": code.message() });
+        if *code == ErrorCode::ValidationError {
+            body["details"] = serde_json::json!([{ "field": "limit", "message": "must be a whole number, 1 or more" }]);
+        }
         (code.as_str(), RefOr::T(ExampleBuilder::new().value(Some(body)).build()))
     };
     let content = ContentBuilder::new()

@@ -19,7 +19,7 @@ use mailapi_model::{Timestamp, TokenId};
 
 use crate::error::{ApiError, whole_seconds};
 
-/// How many requests are allowed. Zero means any number.
+/// How many requests are allowed. Zero means any number; with no limit at all, answers carry no `RateLimit` headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
     /// Within one minute.

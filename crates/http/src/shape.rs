@@ -36,6 +36,12 @@ impl PartialSchema for Moment {
 
 impl ToSchema for Moment {}
 
+/// A file's octets, for the document.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "describes downloads in the document; they are streamed")]
+pub(crate) struct Octets(Vec<u8>);
+
 /// The parameters of every list, for the document.
 pub(crate) struct PageParameters;
 

@@ -36,16 +36,20 @@ struct DomainRecord {
     /// When it was made.
     created: Moment,
     /// Who signed it up; null when an admin made it.
+    #[schema(required)]
     creator_email: Option<String>,
     /// What its admin wrote about it.
+    #[schema(required)]
     description: Option<String>,
     /// How many users it has.
     user_count: u64,
     /// The selector of its current DKIM key.
+    #[schema(required)]
     dkim_selector: Option<String>,
     /// Whether its DNS records were found right when last looked at.
     verified: bool,
     /// When that was.
+    #[schema(required)]
     verified_at: Option<Moment>,
 }
 

@@ -42,6 +42,7 @@ struct DeliveryLogItem {
     /// When the try ended.
     timestamp: Moment,
     /// The message's identifier; null when it did not come through this interface.
+    #[schema(required)]
     message_id: Option<String>,
     /// The mail server's name of the message.
     queue_id: String,
@@ -52,10 +53,12 @@ struct DeliveryLogItem {
     /// `sent`, `deferred`, `bounced` or `expired`.
     status: &'static str,
     /// The delivery status code; null when there was none.
+    #[schema(required)]
     dsn_code: Option<String>,
     /// What the next mail server said, or why there was none.
     smtp_response: String,
     /// The next mail server; null when there was none.
+    #[schema(required)]
     relay: Option<String>,
     /// From the message's acceptance to the end of the try.
     delay_seconds: f64,

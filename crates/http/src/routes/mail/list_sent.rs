@@ -49,6 +49,7 @@ struct SentItem {
     /// When the message was stored.
     created_at: Moment,
     /// When the mail server took it; null when it has not.
+    #[schema(required)]
     submitted_at: Option<Moment>,
 }
 

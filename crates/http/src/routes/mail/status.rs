@@ -34,6 +34,7 @@ pub(crate) struct StatusRecord {
     /// When the message was stored.
     created_at: Moment,
     /// When the mail server took it; null when it has not.
+    #[schema(required)]
     submitted_at: Option<Moment>,
     /// Each recipient by itself.
     recipients: Vec<RecipientRecord>,
@@ -49,6 +50,7 @@ struct RecipientRecord {
     /// `pending`, `submitted`, `deferred`, `sent`, `bounced` or `failed`.
     status: &'static str,
     /// The newest delivery status code; null when there is none yet.
+    #[schema(required)]
     dsn_code: Option<String>,
     /// When it was delivered.
     #[serde(skip_serializing_if = "Option::is_none")]

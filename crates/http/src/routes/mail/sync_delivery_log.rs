@@ -27,6 +27,7 @@ pub(crate) struct SyncedRecord {
     /// Messages sent through this interface that they were about.
     messages_updated: u64,
     /// When the newest known event happened; null when there is none.
+    #[schema(required)]
     last_event_at: Option<Moment>,
 }
 

@@ -10,6 +10,7 @@ use crate::download::download;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
+use crate::shape::Octets;
 use crate::state::HttpState;
 
 documented_errors!(
@@ -31,7 +32,7 @@ documented_errors!(
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
     ),
     responses(
-        (status = 200, description = "The file.", body = Vec<u8>, content_type = "*/*", headers(
+        (status = 200, description = "The file.", body = Octets, content_type = "*/*", headers(
             ("Content-Disposition" = String, description = "The file's name, in ASCII and in UTF-8 (RFC 6266)."),
         )),
         Errors,
@@ -63,7 +64,7 @@ pub(crate) async fn download_attachment(
         ("index" = Option<u32>, Query, description = "The attachment's position, where several have the name."),
     ),
     responses(
-        (status = 200, description = "The file.", body = Vec<u8>, content_type = "*/*", headers(
+        (status = 200, description = "The file.", body = Octets, content_type = "*/*", headers(
             ("Content-Disposition" = String, description = "The file's name, in ASCII and in UTF-8 (RFC 6266)."),
         )),
         Errors,

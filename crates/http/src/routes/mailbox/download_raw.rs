@@ -9,6 +9,7 @@ use crate::download::download;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
+use crate::shape::Octets;
 use crate::state::HttpState;
 
 documented_errors!(
@@ -27,7 +28,7 @@ documented_errors!(
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
     ),
     responses(
-        (status = 200, description = "The message.", body = Vec<u8>, content_type = "message/rfc822", headers(
+        (status = 200, description = "The message.", body = Octets, content_type = "message/rfc822", headers(
             ("Content-Disposition" = String, description = "A name for the file: its number and `.eml`."),
         )),
         Errors,

@@ -63,8 +63,10 @@ pub(crate) struct MessageFound {
 #[schema(as = Body)]
 struct BodyFound {
     /// As plain text; null when it has none.
+    #[schema(required)]
     text: Option<String>,
     /// As HTML, as it was sent: not made safe for a browser. Null when it has none.
+    #[schema(required)]
     html: Option<String>,
 }
 

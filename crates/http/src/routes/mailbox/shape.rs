@@ -40,6 +40,7 @@ pub(super) struct AttachmentEntry {
     /// How many octets it has, decoded.
     size: u64,
     /// What a `cid:` link in the HTML body names; null when it is no inline file.
+    #[schema(required)]
     content_id: Option<String>,
 }
 

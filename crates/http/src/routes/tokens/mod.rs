@@ -42,6 +42,7 @@ struct TokenInfo {
     /// `admin` or `user`.
     token_type: &'static str,
     /// The mailbox that it is bound to; null for an admin token.
+    #[schema(required)]
     email: Option<String>,
     /// What its owner calls it.
     name: String,
@@ -50,8 +51,10 @@ struct TokenInfo {
     /// When it was made.
     created_at: Moment,
     /// When it was last used; null when it never was.
+    #[schema(required)]
     last_used_at: Option<Moment>,
     /// When it ends by itself; null when it does not.
+    #[schema(required)]
     expires_at: Option<Moment>,
 }
 

@@ -42,6 +42,7 @@ struct UserRecord {
     /// Whether the user is on the configured list of admins.
     is_admin: bool,
     /// How many octets of mail the mailbox may hold; null means any number.
+    #[schema(required)]
     quota_bytes: Option<u64>,
     /// How many it holds.
     quota_used_bytes: u64,
@@ -52,6 +53,7 @@ struct UserRecord {
     /// When it was last changed.
     updated_at: Moment,
     /// When the user last logged in with the password.
+    #[schema(required)]
     last_login_at: Option<Moment>,
 }
 

@@ -1,0 +1,103 @@
+//! What holds for JSON bodies, at whatever operation they arrive.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, StatusCode};
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::support::{InMemoryApp, api};
+
+async fn typed(app: &InMemoryApp, headers: &[(&str, &str)]) -> (u16, String) {
+    let request = api(Method::POST, "/domains").header("X-MAILAPI-TOKEN", &app.admin);
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    let answer = app.send(request.body(Body::from("{}")).unwrap()).await;
+    (answer.status.as_u16(), answer.json()["error"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn a_body_has_to_say_that_it_is_json() {
+    let app = InMemoryApp::start().await;
+    let refused = (415, "UNSUPPORTED_MEDIA_TYPE".to_owned());
+    for headers in [
+        &[][..],
+        &[("content-type", "text/plain")],
+        &[("content-type", "application/x-www-form-urlencoded")],
+        &[("content-type", "application/jsonp")],
+        &[("content-type", "")],
+        &[("content-type", "application/json"), ("content-encoding", "gzip")],
+    ] {
+        assert_eq!(typed(&app, headers).await, refused, "{headers:?}");
+    }
+    let read = (422, "VALIDATION_ERROR".to_owned());
+    for value in ["application/json", "Application/JSON; charset=utf-8", "application/json;"] {
+        assert_eq!(typed(&app, &[("content-type", value)]).await, read, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_told_where_it_goes_wrong() {
+    let app = InMemoryApp::start().await;
+    for text in [
+        &b""[..],
+        b" ",
+        b"{",
+        b"{\"domain\":}",
+        b"domain=x",
+        b"{'domain':'x'}",
+        b"{\"domain\":\"\xff\xfe\"}",
+        b"\xef\xbb\xbf{}",
+        b"{} {}",
+        b"{\"domain\":\"\\ud800\"}",
+    ] {
+        let message = app.post_text(&app.admin, "/domains", text).await.assert_error(400, "INVALID_JSON");
+        assert!(message.contains("line "), "{message}");
+    }
+    let deep = "[".repeat(100_000);
+    app.post_text(&app.admin, "/domains", deep).await.assert_error(400, "INVALID_JSON");
+}
+
+#[tokio::test]
+async fn json_that_is_no_object_breaks_a_rule() {
+    let app = InMemoryApp::start().await;
+    for text in ["null", "[]", "\"x\"", "17", "true"] {
+        assert_eq!(app.post_text(&app.admin, "/domains", text).await.assert_invalid(), [""]);
+    }
+}
+
+#[tokio::test]
+async fn members_that_nobody_knows_are_ignored() {
+    let app = InMemoryApp::start().await;
+    let body = json!({ "domain": "example.org", "unknown": { "deep": [1, null] } });
+    app.post(&app.admin, "/domains", body).await.assert(StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_whether_it_says_so_before_or_not() {
+    let app = InMemoryApp::with(|_, http| http.max_request_bytes = 100).await;
+    let at_limit = format!("{{\"x\":\"{}\"}}", "a".repeat(92));
+    app.post_text(&app.admin, "/domains", at_limit.clone()).await.assert_invalid();
+    let message = app.post_text(&app.admin, "/domains", format!("{at_limit} ")).await;
+    assert!(message.assert_error(413, "PAYLOAD_TOO_LARGE").contains("100"));
+    let pieces = (0..3).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 50])));
+    let chunked = Body::from_stream(futures_util::stream::iter(pieces));
+    app.post_text(&app.admin, "/domains", chunked).await.assert_error(413, "PAYLOAD_TOO_LARGE");
+}
+
+#[tokio::test]
+async fn a_body_that_stops_coming_is_given_up() {
+    let app = InMemoryApp::with(|_, http| {
+        http.body_pause = Duration::from_millis(10);
+        http.discard_timeout = Duration::from_millis(10);
+    })
+    .await;
+    let stuck = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+    app.post_text(&app.admin, "/domains", stuck).await.assert_error(408, "REQUEST_TIMEOUT");
+}
+
+#[tokio::test]
+async fn a_caller_without_the_right_learns_nothing_of_its_body() {
+    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    app.post_text(&ann, "/domains", "not JSON").await.assert_error(403, "ACCESS_DENIED");
+}

@@ -1,0 +1,48 @@
+//! `GET /health` and `GET /health/live`.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use serde_json::json;
+
+use crate::support::{Answer, InMemoryApp};
+
+async fn ask(app: &InMemoryApp, path: &str) -> Answer {
+    app.send(Request::get(path).body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_part_that_fails_degrades_the_whole_and_its_error_is_not_shown() {
+    let app = InMemoryApp::start().await;
+    app.mail_server.go_down();
+    let answer = ask(&app, "/health").await;
+    let body = answer.assert(StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(body["checks"], json!({ "database": "ok", "smtp": "unavailable", "imap": "unavailable" }));
+    assert_eq!((&body["success"], &body["status"]), (&json!(false), &json!("degraded")));
+    assert!(!body.to_string().contains("192.0.2.1"), "{body}");
+    ask(&app, "/health/live").await.assert(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn all_is_well() {
+    let app = InMemoryApp::start().await;
+    app.clock.advance(Duration::from_secs(90));
+    let body = ask(&app, "/health").await.assert(StatusCode::OK);
+    let expected = json!({
+        "success": true, "status": "ok", "version": env!("CARGO_PKG_VERSION"), "uptime_seconds": 90,
+        "checks": { "database": "ok", "smtp": "ok", "imap": "ok" },
+    });
+    assert_eq!(body, expected);
+    assert_eq!(ask(&app, "/health/live").await.json(), json!({ "success": true, "status": "ok" }));
+}
+
+#[tokio::test]
+async fn a_result_is_given_again_for_a_while() {
+    let app = InMemoryApp::start().await;
+    ask(&app, "/health").await.assert(StatusCode::OK);
+    app.mail_server.go_down();
+    ask(&app, "/health").await.assert(StatusCode::OK);
+    app.clock.advance(Duration::from_secs(10));
+    ask(&app, "/health").await.assert(StatusCode::SERVICE_UNAVAILABLE);
+}

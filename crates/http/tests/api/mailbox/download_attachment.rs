@@ -1,0 +1,60 @@
+//! `GET /mailbox/{email}/messages/{uid}/attachment/{index}`, and by name.
+
+use super::{bobs_mailbox, refuses_strangers, refuses_unknown_folders, refuses_unknown_messages};
+
+#[tokio::test]
+async fn what_does_not_exist_is_refused() {
+    refuses_strangers("/mailbox/{}/messages/1/attachment/0").await;
+    refuses_strangers("/mailbox/{}/folders/INBOX/messages/1/attachments/%C3%9C.txt").await;
+    refuses_unknown_folders("/mailbox/bob@example.org/messages/1/attachment/0?folder={}").await;
+    refuses_unknown_folders("/mailbox/bob@example.org/folders/{}/messages/1/attachments/x").await;
+    refuses_unknown_messages("/mailbox/bob@example.org/messages/{}/attachment/0").await;
+    refuses_unknown_messages("/mailbox/bob@example.org/folders/INBOX/messages/{}/attachments/x").await;
+}
+
+#[tokio::test]
+async fn an_attachment_that_is_not_there_is_named() {
+    let (app, _, bob) = bobs_mailbox().await;
+    for index in ["3", "99", "-1", "x", "4294967296", "0x0"] {
+        let path = format!("/mailbox/bob@example.org/messages/1/attachment/{index}");
+        app.get(&bob, &path).await.assert_error(404, "ATTACHMENT_NOT_FOUND");
+    }
+    let at = "/mailbox/bob@example.org/folders/INBOX/messages/1/attachments";
+    for name in ["minutes.txt", "%C3%9C.txt?index=0", "%C3%9C.txt?index=9", "%C3%9C.TXT"] {
+        app.get(&bob, &format!("{at}/{name}")).await.assert_error(404, "ATTACHMENT_NOT_FOUND");
+    }
+    assert_eq!(app.get(&bob, &format!("{at}/%C3%9C.txt?index=x")).await.assert_invalid(), ["index"]);
+}
+
+#[tokio::test]
+async fn a_browser_saves_whatever_it_is() {
+    let (app, _, bob) = bobs_mailbox().await;
+    let answer = app.get(&bob, "/mailbox/bob@example.org/messages/1/attachment/0").await;
+    assert_eq!(answer.octets.as_ref(), b"<script>alert(1)</script>");
+    for (name, value) in [
+        ("content-type", "text/html"),
+        ("content-length", "25"),
+        ("content-disposition", "attachment; filename=\"evil _page_.html\"; filename*=UTF-8''evil%20%22page%22.html"),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "sandbox"),
+        ("cache-control", "no-store"),
+        ("ratelimit-limit", "100"),
+    ] {
+        assert_eq!(answer.header(name), value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn of_several_with_one_name_the_first_is_taken_or_the_one_at_the_index() {
+    let (app, _, bob) = bobs_mailbox().await;
+    let at = "/mailbox/bob@example.org/folders/INBOX/messages/1/attachments/%C3%9C.txt";
+    for (query, content, content_type) in [
+        ("", &b"first"[..], "text/plain"),
+        ("?index=1", b"first", "text/plain"),
+        ("?index=2", b"second", "application/pdf"),
+    ] {
+        let answer = app.get(&bob, &format!("{at}{query}")).await;
+        assert_eq!((answer.octets.as_ref(), answer.header("content-type")), (content, content_type), "{query}");
+        assert_eq!(answer.header("content-disposition"), "attachment; filename=\"_.txt\"; filename*=UTF-8''%C3%9C.txt");
+    }
+}

@@ -1,0 +1,26 @@
+//! `GET /mailbox/{email}/folders`.
+
+use axum::http::StatusCode;
+use mailapi_model::Permission;
+use serde_json::json;
+
+use super::{bobs_mailbox, refuses_strangers};
+
+#[tokio::test]
+async fn strangers_are_refused() {
+    refuses_strangers("/mailbox/{}/folders").await;
+}
+
+#[tokio::test]
+async fn the_folders_and_what_they_hold() {
+    let (app, ann, bob) = bobs_mailbox().await;
+    let mut listed = app.get(&bob, "/mailbox/bob@example.org/folders").await.assert(StatusCode::OK);
+    assert!(listed["folders"][0]["size"].take().as_u64() > Some(500));
+    let expected = json!({ "success": true, "mailbox": "bob@example.org", "folders": [
+        { "name": "INBOX", "messages": 1, "unread": 1, "size": null },
+        { "name": "Projects/2026", "messages": 1, "unread": 1, "size": 29 },
+    ] });
+    assert_eq!(listed, expected);
+    app.grant("ann@example.org", Permission::ViewMailbox, "example.org").await;
+    app.get(&ann, "/mailbox/bob@example.org/folders").await.assert(StatusCode::OK);
+}

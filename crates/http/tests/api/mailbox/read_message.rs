@@ -1,0 +1,55 @@
+//! `GET /mailbox/{email}/messages/{uid}`, and the same with the folder in the path.
+
+use axum::http::StatusCode;
+use serde_json::json;
+
+use super::{bobs_mailbox, refuses_strangers, refuses_unknown_folders, refuses_unknown_messages};
+
+#[tokio::test]
+async fn strangers_are_refused() {
+    refuses_strangers("/mailbox/{}/messages/1").await;
+    refuses_strangers("/mailbox/{}/folders/INBOX/messages/1").await;
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_refused() {
+    refuses_unknown_folders("/mailbox/bob@example.org/messages/1?folder={}").await;
+    refuses_unknown_folders("/mailbox/bob@example.org/folders/{}/messages/1").await;
+    refuses_unknown_messages("/mailbox/bob@example.org/messages/{}").await;
+    refuses_unknown_messages("/mailbox/bob@example.org/folders/INBOX/messages/{}").await;
+}
+
+#[tokio::test]
+async fn a_message_has_its_shape() {
+    let (app, _, bob) = bobs_mailbox().await;
+    let mut read = app.get(&bob, "/mailbox/bob@example.org/messages/1").await.assert(StatusCode::OK);
+    let by_path = app.get(&bob, "/mailbox/bob@example.org/folders/INBOX/messages/1").await.assert(StatusCode::OK);
+    assert_eq!(read, by_path);
+    assert_eq!(read["headers"]["Received"], "by one\nby two");
+    assert_eq!(read["headers"]["Subject"], "Die Grüße");
+    read["headers"].take();
+    let expected = json!({
+        "success": true, "uid": 1, "message_id": "<one@example.org>",
+        "from": { "name": "Ann Lee", "email": "ann@example.org" },
+        "to": [{ "name": "Bob", "email": "bob@example.org" }, { "name": "", "email": "eve@example.net" }],
+        "cc": [{ "name": "", "email": "office@example.org" }], "subject": "Die Grüße",
+        "date": "2026-11-20T08:00:00.000Z", "headers": null,
+        "body": { "text": "See the minutes of Schönberg.", "html": null },
+        "attachments": [
+            { "index": 0, "filename": "evil \"page\".html", "content_type": "text/html", "size": 25, "content_id": null },
+            { "index": 1, "filename": "Ü.txt", "content_type": "text/plain", "size": 5, "content_id": null },
+            { "index": 2, "filename": "Ü.txt", "content_type": "application/pdf", "size": 6, "content_id": null },
+        ],
+        "flags": ["\\Recent"],
+    });
+    assert_eq!(read, expected);
+}
+
+#[tokio::test]
+async fn a_message_without_anything_is_a_message() {
+    let (app, _, bob) = bobs_mailbox().await;
+    app.mail_server.deliver("bob@example.org", "Empty", "");
+    let read = app.get(&bob, "/mailbox/bob@example.org/messages/1?folder=Empty").await.assert(StatusCode::OK);
+    let nobody = json!({ "name": "", "email": "" });
+    assert_eq!((&read["from"], &read["to"], &read["message_id"]), (&nobody, &json!([]), &json!("")));
+}

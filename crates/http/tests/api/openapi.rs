@@ -1,0 +1,145 @@
+//! The document, and that it is the truth.
+
+use std::path::Path;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use serde_json::Value;
+
+use crate::support::InMemoryApp;
+
+fn document() -> Value {
+    serde_json::from_str(&mailapi_http::openapi_json()).unwrap()
+}
+
+/// Path, method, operation.
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let of_path = |(path, item): (&String, &Value)| {
+        let operations = item.as_object().unwrap().clone();
+        let path = path.clone();
+        operations.into_iter().map(move |(method, operation)| (path.clone(), method, operation)).collect::<Vec<_>>()
+    };
+    paths.iter().flat_map(of_path).collect()
+}
+
+#[test]
+fn the_kept_copy_is_fresh() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let fresh = mailapi_http::openapi_json();
+    if !path.exists() {
+        std::fs::write(&path, &fresh).unwrap();
+        panic!("docs/openapi.json is new: read it, and run the test again");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(kept == fresh, "docs/openapi.json is stale: remove it, run the test, and look at what changed");
+}
+
+#[test]
+fn every_operation_is_documented_in_full() {
+    let document = document();
+    assert_eq!(document["openapi"], "3.1.0");
+    let operations = operations(&document);
+    assert!(operations.len() > 25);
+    let mut names = std::collections::HashSet::new();
+    for (path, method, operation) in &operations {
+        let at = format!("{method} {path}");
+        for member in ["summary", "description", "operationId"] {
+            assert!(operation[member].as_str().is_some_and(|text| !text.is_empty()), "{at}: {member}");
+        }
+        assert!(names.insert(operation["operationId"].as_str().unwrap()), "{at}: its name is used twice");
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        for parameter in &parameters {
+            assert!(parameter["description"].is_string() && parameter["schema"].is_object(), "{at}: {parameter}");
+        }
+        let in_path = parameters.iter().filter(|parameter| parameter["in"] == "path").count();
+        assert_eq!(in_path, path.matches('{').count(), "{at}: path parameters");
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{at}: success");
+        for (status, response) in responses {
+            assert!(response["content"].is_object() && response["description"].is_string(), "{at}: {status}");
+        }
+        let is_public = operation["security"].is_array();
+        assert_eq!(is_public, !path.starts_with("/api/v1"), "{at}: security");
+        assert_eq!(responses.contains_key("401"), !is_public, "{at}: 401");
+        assert_eq!(responses.contains_key("415"), operation["requestBody"].is_object(), "{at}: 415");
+    }
+}
+
+/// Every `$ref` leads somewhere.
+#[test]
+fn no_reference_is_broken() {
+    fn follow(value: &Value, document: &Value) {
+        match value {
+            Value::Object(members) => {
+                if let Some(Value::String(reference)) = members.get("$ref") {
+                    let pointer = reference.strip_prefix('#').unwrap();
+                    assert!(document.pointer(pointer).is_some(), "{reference}");
+                }
+                members.values().for_each(|value| follow(value, document));
+            }
+            Value::Array(items) => items.iter().for_each(|value| follow(value, document)),
+            _ => {}
+        }
+    }
+    let document = document();
+    follow(&document, &document);
+}
+
+#[test]
+fn schemas_and_their_members_are_described() {
+    let document = document();
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(schema["description"].is_string(), "{name}: description");
+        let Some(members) = schema["properties"].as_object() else { continue };
+        for (member, described) in members {
+            let is_described = |schema: &Value| schema["description"].is_string() || schema["$ref"].is_string();
+            let nullable = described["oneOf"].as_array().is_some_and(|kinds| kinds.iter().any(is_described));
+            assert!(is_described(described) || nullable, "{name}.{member}");
+        }
+    }
+}
+
+/// Whether the schema has an example, or consists of ones that have.
+fn has_example(schema: &Value, document: &Value) -> bool {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return document.pointer(&reference[1..]).is_some_and(|schema| has_example(schema, document));
+    }
+    let members = schema["properties"].as_object().into_iter().flat_map(|members| members.values());
+    let mut inner = members.chain(schema["items"].as_object().map(|_| &schema["items"]));
+    schema["example"].is_object()
+        || inner.any(|inner| has_example(inner, document))
+        || schema["allOf"].as_array().is_some_and(|all| all.iter().any(|inner| has_example(inner, document)))
+}
+
+#[test]
+fn every_body_has_an_example() {
+    let document = document();
+    for (path, method, operation) in operations(&document) {
+        let responses = operation["responses"].as_object().unwrap().values();
+        for body in responses.chain(operation["requestBody"].as_object().map(|_| &operation["requestBody"])) {
+            let content = &body["content"]["application/json"];
+            let own = content["examples"].is_object() || content["example"].is_object();
+            let is_free = content.is_null() || path == "/openapi.json";
+            assert!(is_free || own || has_example(&content["schema"], &document), "{method} {path}: {content}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_routes_are_those_of_the_document() {
+    let app = InMemoryApp::with(|_, http| http.limits.per_minute = 0).await;
+    let document = document();
+    let paths = document["paths"].as_object().unwrap();
+    for (path, item) in paths {
+        let sample: String =
+            path.split('/').map(|part| if part.starts_with('{') { "x" } else { part }).collect::<Vec<_>>().join("/");
+        for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            let request = Request::builder().method(method.clone()).uri(&sample).body(Body::empty()).unwrap();
+            let answer = app.send(request).await;
+            let is_there = !matches!(answer.status.as_u16(), 404 | 405);
+            let is_documented = item.get(method.as_str().to_lowercase()).is_some();
+            assert_eq!(is_there, is_documented, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Over real sockets: what the router alone does not show.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mailapi_http::{HttpSettings, serve};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::support::InMemoryApp;
+
+struct Running {
+    app: InMemoryApp,
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<()>,
+}
+
+async fn run(change: impl FnOnce(&mut HttpSettings)) -> Running {
+    let app = InMemoryApp::with(|_, http| change(http)).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (router, settings) = (app.router.clone(), app.settings.clone());
+    let server = tokio::spawn(async move {
+        serve(listener, router, &settings, async move { stopped.await.unwrap_or_default() }).await;
+    });
+    Running { app, address, stop, server }
+}
+
+async fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn a_request_is_answered_and_the_connection_kept() {
+    let running = run(|_| ()).await;
+    let client = reqwest::Client::new();
+    let url = format!("http://{}/api/v1/tokens/me", running.address);
+    for _ in 0..3 {
+        let answer = client.get(&url).header("X-MAILAPI-TOKEN", &running.app.admin).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 200);
+        assert_eq!(answer.json::<serde_json::Value>().await.unwrap()["token_type"], "admin");
+    }
+}
+
+#[tokio::test]
+async fn a_sender_of_too_much_gets_to_read_why() {
+    let running = run(|http| http.max_request_bytes = 1_000_000).await;
+    let url = format!("http://{}/api/v1/mail/send", running.address);
+    for (token, length, status) in [(running.app.admin.as_str(), 1_500_000, 413), ("unknown", 900_000, 401)] {
+        let request = reqwest::Client::new().post(&url).header("X-MAILAPI-TOKEN", token);
+        let request = request.header("content-type", "application/json").body(vec![b' '; length]);
+        assert_eq!(request.send().await.unwrap().status().as_u16(), status);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_leave_to_send_is_refused_at_once() {
+    let running = run(|http| http.max_request_bytes = 10).await;
+    let request = format!(
+        "POST /api/v1/domains HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {}\r\nContent-Type: application/json\r\n\
+         Expect: 100-continue\r\nConnection: close\r\nContent-Length: 11\r\n\r\n",
+        running.app.admin
+    );
+    let answer = exchange(running.address, request.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_given_up() {
+    let running = run(|http| http.header_timeout = Duration::from_millis(50)).await;
+    for start in [&b""[..], b"P", b"GET /health HTTP/1.1\r\nHost: x\r\n"] {
+        exchange(running.address, start).await;
+    }
+}
+
+#[tokio::test]
+async fn a_slot_is_given_back_when_a_connection_ends() {
+    let running = run(|http| http.max_connections = 1).await;
+    for _ in 0..3 {
+        let answer =
+            exchange(running.address, b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_requests_in_flight_finish_and_closes_idle_connections() {
+    let running = run(|_| ()).await;
+    let _idle = TcpStream::connect(running.address).await.unwrap();
+    let mut busy = TcpStream::connect(running.address).await.unwrap();
+    let head = format!(
+        "POST /api/v1/domains HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: 24\r\nExpect: 100-continue\r\n\r\n",
+        running.app.admin
+    );
+    busy.write_all(head.as_bytes()).await.unwrap();
+    // The server asks for the body: the request is in flight.
+    let mut leave = [0; 25];
+    busy.read_exact(&mut leave).await.unwrap();
+    assert_eq!(&leave[..21], b"HTTP/1.1 100 Continue");
+    running.stop.send(()).unwrap();
+    busy.write_all(b"{\"domain\":\"example.org\"}").await.unwrap();
+    let mut answer = String::new();
+    busy.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 Created"), "{answer}");
+    running.server.await.unwrap();
+    assert!(TcpStream::connect(running.address).await.is_err());
+}

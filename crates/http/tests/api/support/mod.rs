@@ -1,0 +1,195 @@
+//! A whole service in a temporary directory, with a mail server in memory that fails on demand, and a client for it
+//! that needs no socket. The whole server, with the real mail server, is `mailapi_testkit::TestApp`; `stories` uses it.
+//!
+//! Every answer is held against the OpenAPI document: an operation that answers a status or an error code which the
+//! document does not name fails the test, whatever the test looks at.
+
+mod document;
+mod mail_server;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use mailapi_http::{HttpSettings, HttpState, router};
+use mailapi_model::{Permission, TokenKind, TokenValue};
+use mailapi_service::tokens::CreateToken;
+use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_store::{NewGrant, Store};
+use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+pub(crate) use mail_server::{MemoryMailServer, PANICS};
+
+/// The password of every user here.
+pub(crate) const PASSWORD: &str = "correct horse";
+
+/// The service under test.
+pub(crate) struct InMemoryApp {
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) mail_server: MemoryMailServer,
+    pub(crate) service: Service,
+    pub(crate) store: Store,
+    pub(crate) settings: HttpSettings,
+    pub(crate) router: Router,
+    /// An admin's API token.
+    pub(crate) admin: String,
+    _directory: tempfile::TempDir,
+}
+
+impl InMemoryApp {
+    /// A service without any domain or user.
+    pub(crate) async fn start() -> Self {
+        Self::with(|_, _| ()).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn with(change: impl FnOnce(&mut Settings, &mut HttpSettings)) -> Self {
+        let clock = Arc::new(FakeClock::default());
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Sqlite::open(&directory.path().join("mailapi.db"), SqliteSettings::default()).unwrap();
+        let store = Store::on_sqlite(engine);
+        store.migrate(mailapi_model::Clock::now(clock.as_ref())).await.unwrap();
+        let mail_server = MemoryMailServer::new(clock.clone());
+        let mut settings = Settings { password_rounds: 1000, ..Settings::default() };
+        let mut http = HttpSettings::default();
+        change(&mut settings, &mut http);
+        let service = Service::new(Parts {
+            store: store.clone(),
+            backend: mail_server.backend(),
+            dns: Arc::new(FakeDns::default()),
+            clock: clock.clone(),
+            entropy: Arc::new(SeededEntropy::default()),
+            settings,
+        });
+        let router = router(HttpState::new(service.clone(), http.clone()));
+        let admin = token(&service, TokenKind::Admin, None).await;
+        Self { clock, mail_server, service, store, settings: http, router, admin, _directory: directory }
+    }
+
+    /// A service with the domain `example.org` and the users Ann and Bob in it, and their tokens.
+    pub(crate) async fn with_ann_and_bob() -> (Self, String, String) {
+        let app = Self::start().await;
+        app.domain("example.org").await;
+        let ann = app.user("ann@example.org").await;
+        let bob = app.user("bob@example.org").await;
+        (app, ann, bob)
+    }
+
+    /// Adds a domain.
+    pub(crate) async fn domain(&self, name: &str) {
+        self.service.create_domain(&Caller::operator(), name.parse().unwrap(), None).await.unwrap();
+    }
+
+    /// Adds a user, and gives a token of theirs.
+    pub(crate) async fn user(&self, email: &str) -> String {
+        let user = json!({ "email": email, "password": PASSWORD });
+        self.post(&self.admin, "/users", user).await.assert(StatusCode::CREATED);
+        token(&self.service, TokenKind::User, Some(email)).await
+    }
+
+    /// Delegates a permission on `domain`, which has to exist, to `email`.
+    pub(crate) async fn grant(&self, email: &str, permission: Permission, domain: &str) {
+        let grant = NewGrant {
+            email: email.parse().unwrap(),
+            domain: domain.parse().unwrap(),
+            permissions: vec![permission],
+            granted_by: "a test".to_owned(),
+            granted_at: mailapi_model::Clock::now(self.clock.as_ref()),
+        };
+        self.store.permissions().grant(&grant).await.unwrap();
+    }
+
+    pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
+        self.send(api(Method::GET, path).header("X-MAILAPI-TOKEN", token).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
+        self.send(api(Method::DELETE, path).header("X-MAILAPI-TOKEN", token).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn post(&self, token: &str, path: &str, body: Value) -> Answer {
+        self.post_text(token, path, body.to_string()).await
+    }
+
+    /// A body that may be no JSON.
+    pub(crate) async fn post_text(&self, token: &str, path: &str, body: impl Into<Body>) -> Answer {
+        let request = api(Method::POST, path).header("X-MAILAPI-TOKEN", token);
+        self.send(request.header(header::CONTENT_TYPE, "application/json").body(body.into()).unwrap()).await
+    }
+
+    /// Any request.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let octets = body.collect().await.unwrap().to_bytes();
+        let answer = Answer { status: parts.status, headers: parts.headers, octets };
+        document::check(&method, &path, &answer);
+        answer
+    }
+}
+
+/// A request to a path of the contract.
+pub(crate) fn api(method: Method, path: &str) -> axum::http::request::Builder {
+    Request::builder().method(method).uri(format!("/api/v1{path}"))
+}
+
+/// A new token.
+pub(crate) async fn token(service: &Service, kind: TokenKind, email: Option<&str>) -> String {
+    let email = email.map(|email| email.parse().unwrap());
+    let new = CreateToken { name: "test".to_owned(), kind, email, expires_at: None };
+    let (_, value): (_, TokenValue) = service.create_token(&Caller::operator(), new).await.unwrap();
+    value.expose().to_owned()
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) octets: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.octets).unwrap_or_else(|_| panic!("no JSON: {:?}", self.octets))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The JSON, after a look at the status.
+    #[track_caller]
+    pub(crate) fn assert(&self, status: StatusCode) -> Value {
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.octets));
+        self.json()
+    }
+
+    /// The message, after a look at the envelope.
+    #[track_caller]
+    pub(crate) fn assert_error(&self, status: u16, code: &str) -> String {
+        let body = self.json();
+        let seen = (self.status.as_u16(), body["error"].as_str(), body["success"].as_bool());
+        assert_eq!(seen, (status, Some(code), Some(false)), "{body}");
+        body["message"].as_str().expect("a message").to_owned()
+    }
+
+    /// The fields that a validation error names.
+    #[track_caller]
+    pub(crate) fn assert_invalid(&self) -> Vec<String> {
+        self.assert_error(422, "VALIDATION_ERROR");
+        let body = self.json();
+        let details = body["details"].as_array().expect("details");
+        let field = |detail: &Value| {
+            assert!(!detail["message"].as_str().unwrap().is_empty());
+            detail["field"].as_str().unwrap().to_owned()
+        };
+        details.iter().map(field).collect()
+    }
+}

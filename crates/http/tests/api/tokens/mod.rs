@@ -1,0 +1,5 @@
+mod create;
+mod get;
+mod list;
+mod me;
+mod revoke;

@@ -1,0 +1,4 @@
+mod create;
+mod get;
+mod list;
+mod me;
