@@ -4,8 +4,10 @@
 //! keeps and reads, [`queue`] holds what goes on to other servers, and the delivery feed tells what became of it.
 
 pub mod accept;
+pub mod courier;
 mod dsn;
 mod feed;
+mod listeners;
 pub mod maildrop;
 pub mod net;
 pub mod queue;
@@ -22,8 +24,10 @@ use mailapi_model::{Clock, Entropy};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
 
+pub use listeners::{BindError, Gatekeepers, ListenAddresses, ListenerSettings, Listeners};
 pub use maildrop::Maildrop;
 pub use settings::MaildropSettings;
+pub use smtp_session::SmtpSettings;
 
 /// The embedded mail server.
 #[derive(Clone)]

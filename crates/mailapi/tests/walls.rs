@@ -29,7 +29,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http", "hyper"], &["http"]),
     (&["toml", "clap", "rpassword", "tracing-subscriber", "getrandom"], &["mailapi"]),
     (&["tokio-rustls"], &["backend-embedded", "backend-external"]),
-    (&["hickory-resolver"], &["dns", "backend-embedded"]),
+    (&["hickory-resolver"], &["dns"]),
     // In `backend` it is the form of a stored digest, not of anything on a wire.
     (&["serde_json"], &["http", "backend"]),
     (&["sha-crypt", "mail-auth"], &["service"]),

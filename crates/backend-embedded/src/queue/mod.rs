@@ -6,6 +6,7 @@
 mod claim;
 mod columns;
 mod insert;
+mod put_off;
 mod record;
 
 use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, ReversePath, Timestamp};

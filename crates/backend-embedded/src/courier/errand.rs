@@ -1,0 +1,148 @@
+//! One connection's worth of work: messages for one destination, one after the other.
+
+use mailapi_model::Timestamp;
+use mailapi_smtp::client::{End, Failure, Outcome};
+
+use super::connect::{Destination, NoLink};
+use super::envelope::envelope;
+use super::notices::Tried;
+use super::transfer::Link;
+use super::verdict::{Finding, findings, follow_up};
+use super::{Courier, Inner};
+use crate::accept::AcceptError;
+use crate::maildrop::MaildropError;
+use crate::queue::{Attempt, QueuedMessage, RecipientResult};
+
+/// A claimed message, its recipients all of one destination.
+#[derive(Debug)]
+pub(super) struct Claimed {
+    pub(super) message: QueuedMessage,
+    pub(super) leased_until: Timestamp,
+}
+
+/// Why a message's results are not on record. Its lease ends, and it is tried again.
+#[derive(Debug, thiserror::Error)]
+enum NotRecorded {
+    #[error(transparent)]
+    Maildrop(#[from] MaildropError),
+    #[error(transparent)]
+    Notice(#[from] AcceptError),
+}
+
+struct Errand<'a> {
+    courier: &'a Inner,
+    destination: Destination,
+    link: Option<Link>,
+    /// Once the destination could not be reached, it is not tried again for the rest of the errand.
+    unreachable: Option<NoLink>,
+}
+
+/// Takes the messages where they go.
+pub(super) async fn run(courier: Courier, destination: Destination, work: Vec<Claimed>) {
+    let inner = &*courier.0;
+    let mut errand = Errand { courier: inner, destination, link: None, unreachable: None };
+    for Claimed { message, leased_until } in work {
+        // Should the lease end in the middle of the message, somebody else might send it too.
+        if inner.maildrop.clock().now().plus(inner.settings.message_timeout) > leased_until {
+            continue;
+        }
+        let queue_id = message.queue_id.clone();
+        if let Err(error) = errand.carry(message).await {
+            tracing::error!(%queue_id, %error, "what became of a message could not be recorded");
+        }
+    }
+    if let Some(link) = errand.link {
+        link.quit(&inner.settings).await;
+    }
+}
+
+impl Errand<'_> {
+    async fn carry(&mut self, message: QueuedMessage) -> Result<(), NotRecorded> {
+        if self.destination == Destination::Here {
+            return self.tell(message).await;
+        }
+        let (content, range) = (message.layout.content, message.layout.as_handed_over());
+        let octets = self.courier.maildrop.load_range(content, range).await?;
+        for recipients in message.recipients.chunks(self.courier.settings.max_recipients.max(1)) {
+            let part = QueuedMessage { recipients: recipients.to_vec(), ..message.clone() };
+            let findings = self.try_once(&part, &octets).await;
+            self.record(part, &findings, &octets).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the sender of deliveries that are on record already.
+    async fn tell(&self, message: QueuedMessage) -> Result<(), NotRecorded> {
+        let mut range = message.layout.as_handed_over();
+        let headers = self.courier.settings.max_returned_header_bytes as u64;
+        range.end = range.end.min(range.start.saturating_add(headers));
+        let octets = self.courier.maildrop.load_range(message.layout.content, range).await?;
+        let told = Attempt::Told;
+        let tried: Vec<_> =
+            message.recipients.iter().map(|recipient| Tried { recipient, finding: None, attempt: &told }).collect();
+        let notices = self.courier.notices(&message, &tried, &octets).await?;
+        let result = |position| RecipientResult { position, attempt: Attempt::Told };
+        let results = message.recipients.iter().map(|recipient| result(recipient.position)).collect();
+        Ok(self.courier.maildrop.record(message, results, notices).await.map_err(MaildropError::from)?)
+    }
+
+    /// One transaction; a finding for each recipient.
+    async fn try_once(&mut self, message: &QueuedMessage, octets: &[u8]) -> Vec<Finding> {
+        loop {
+            let settings = &self.courier.settings;
+            let mut link = match self.link().await {
+                Ok(link) => link,
+                Err(no_link) => return vec![Finding::without_link(&no_link); message.recipients.len()],
+            };
+            let offered = link.client.capabilities();
+            let outcome = link.send(&envelope(message, offered), octets, settings).await;
+            let (relay, was_kept) = (link.relay.clone(), link.used > 1);
+            if link.client.is_ready() {
+                self.link = Some(link);
+            }
+            // A server may close a connection that was kept, for having served its number of messages for instance.
+            // Nothing was taken, so the message goes over a new connection at once.
+            if !(was_kept && is_closed(&outcome)) {
+                return findings(&outcome, &relay, offered.dsn);
+            }
+        }
+    }
+
+    /// The connection that was kept, or a new one.
+    async fn link(&mut self) -> Result<Link, NoLink> {
+        if let Some(link) = self.link.take() {
+            return Ok(link);
+        }
+        if let Some(no_link) = &self.unreachable {
+            return Err(no_link.clone());
+        }
+        self.courier.connect(&self.destination).await.inspect_err(|no_link| self.unreachable = Some(no_link.clone()))
+    }
+
+    /// Results, events and notices in one transaction.
+    async fn record(&self, message: QueuedMessage, findings: &[Finding], octets: &[u8]) -> Result<(), NotRecorded> {
+        let Inner { maildrop, settings, .. } = self.courier;
+        let now = maildrop.clock().now();
+        let follow_up =
+            |(recipient, finding)| follow_up(finding, &message, recipient, settings, maildrop.entropy(), now);
+        let attempts: Vec<Attempt> = message.recipients.iter().zip(findings).map(follow_up).collect();
+        let tried: Vec<_> = message
+            .recipients
+            .iter()
+            .zip(findings)
+            .zip(&attempts)
+            .map(|((recipient, finding), attempt)| Tried { recipient, finding: Some(finding), attempt })
+            .collect();
+        let notices = self.courier.notices(&message, &tried, octets).await?;
+        drop(tried);
+        let result = |(position, attempt)| RecipientResult { position, attempt };
+        let positions: Vec<_> = message.recipients.iter().map(|recipient| recipient.position).collect();
+        let results = positions.into_iter().zip(attempts).map(result).collect();
+        Ok(maildrop.record(message, results, notices).await.map_err(MaildropError::from)?)
+    }
+}
+
+/// Whether the connection ended without a word on this message.
+fn is_closed(outcome: &Outcome) -> bool {
+    matches!(outcome.end, End::Failed(Failure::Closing(_) | Failure::Lost(_)))
+}

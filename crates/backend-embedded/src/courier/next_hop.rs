@@ -1,0 +1,87 @@
+//! Which servers a message goes to (RFC 5321 section 5.1).
+
+use mailapi_backend::{Dns, DnsError, MailExchange};
+use mailapi_model::{DomainName, EnhancedCode, Entropy, Reply};
+
+/// The exchange of a domain that takes no mail (RFC 7505).
+const NOBODY: &str = ".";
+
+/// The names of a domain's servers, those to be tried first in front.
+///
+/// # Errors
+/// The reply that stands for the failure: 4xx to try again, 5xx to give up.
+pub(super) async fn servers(
+    domain: &DomainName,
+    our_name: &str,
+    dns: &dyn Dns,
+    entropy: &dyn Entropy,
+) -> Result<Vec<String>, Reply> {
+    let mut records = dns.mx(domain.as_str()).await.map_err(|error| not_resolved(&error, domain.as_str()))?;
+    if records.is_empty() {
+        // Without an MX the domain is its own server.
+        return Ok(vec![domain.as_str().to_owned()]);
+    }
+    if records.iter().all(|mx| mx.exchange == NOBODY) {
+        let text = format!("the domain {domain} takes no mail");
+        return Err(Reply::new(556, EnhancedCode::new(5, 1, 10), text));
+    }
+    records.retain(|mx| mx.exchange != NOBODY);
+    order(&mut records, entropy);
+    if let Some(ours) = records.iter().find(|mx| mx.exchange.eq_ignore_ascii_case(our_name)).map(|mx| mx.preference) {
+        // Servers that are no better than ourselves would only send the mail back.
+        records.retain(|mx| mx.preference < ours);
+    }
+    if records.is_empty() {
+        return Err(loops(domain));
+    }
+    Ok(records.into_iter().map(|mx| mx.exchange).collect())
+}
+
+/// Mail for the domain would come back to us.
+pub(super) fn loops(domain: &DomainName) -> Reply {
+    let text = format!("mail for {domain} loops back to this server, which has no such domain");
+    Reply::new(554, EnhancedCode::new(5, 4, 6), text)
+}
+
+/// The failure to find a name.
+pub(super) fn not_resolved(error: &DnsError, name: &str) -> Reply {
+    match error {
+        DnsError::NoSuchName => {
+            Reply::new(550, EnhancedCode::new(5, 1, 2), format!("there is no host or domain {name}"))
+        }
+        DnsError::Timeout | DnsError::Failed(_) => {
+            Reply::new(451, EnhancedCode::new(4, 4, 3), format!("the name {name} cannot be looked up: {error}"))
+        }
+    }
+}
+
+/// By preference, at random among equals.
+fn order(records: &mut [MailExchange], entropy: &dyn Entropy) {
+    let draw = || {
+        let mut bytes = [0; 8];
+        entropy.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    };
+    records.sort_by_cached_key(|mx| (mx.preference, draw()));
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_testkit::SeededEntropy;
+
+    use super::*;
+
+    #[test]
+    fn equals_share_the_load_and_better_ones_come_first() {
+        let entropy = SeededEntropy::new(1);
+        let mx = |preference, exchange: &str| MailExchange { preference, exchange: exchange.to_owned() };
+        let mut firsts = [0, 0];
+        for _ in 0..200 {
+            let mut records = [mx(20, "backup"), mx(10, "a"), mx(10, "b")];
+            order(&mut records, &entropy);
+            assert_eq!(records[2].exchange, "backup");
+            firsts[usize::from(records[0].exchange == "b")] += 1;
+        }
+        assert!(firsts.iter().all(|count| *count > 50), "{firsts:?}");
+    }
+}

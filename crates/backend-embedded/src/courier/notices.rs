@@ -1,0 +1,122 @@
+//! Which notices the sender gets about a try (RFC 3461 section 5.2), and writing them.
+
+use mailapi_model::{EmailAddress, MessageId};
+use mailapi_smtp::{Notify, Ret};
+
+use super::Inner;
+use super::verdict::Finding;
+use crate::accept::{AcceptError, Incoming, Prepared, Relaying};
+use crate::dsn::{self, Action, Fate, Report, Returned};
+use crate::queue::{Attempt, QueuedMessage, QueuedRecipient};
+
+/// One recipient with what was found out and what follows from it; nothing was found out about one whose message lies
+/// in a mailbox here.
+pub(super) struct Tried<'a> {
+    pub(super) recipient: &'a QueuedRecipient,
+    pub(super) finding: Option<&'a Finding>,
+    pub(super) attempt: &'a Attempt,
+}
+
+impl Inner {
+    /// The notices about a try, ready to be taken over in the transaction that records it. `octets` is the message as
+    /// it was handed over, or the beginning of it.
+    pub(super) async fn notices(
+        &self,
+        message: &QueuedMessage,
+        tried: &[Tried<'_>],
+        octets: &[u8],
+    ) -> Result<Vec<Prepared>, AcceptError> {
+        // Nobody is told about a notice (RFC 5321 section 6.1).
+        let Some(sender) = &message.sender else { return Ok(Vec::new()) };
+        let mut notices = Vec::new();
+        for action in [Action::Failed, Action::Delayed, Action::Relayed, Action::Delivered] {
+            let of_action = tried.iter().filter(|tried| action_for(tried) == Some(action));
+            let recipients: Vec<_> = of_action.map(|tried| fate(tried, message)).collect();
+            if !recipients.is_empty() {
+                notices.extend(self.notice(message, sender, action, recipients, octets).await?);
+            }
+        }
+        Ok(notices)
+    }
+
+    async fn notice(
+        &self,
+        message: &QueuedMessage,
+        sender: &EmailAddress,
+        action: Action,
+        recipients: Vec<Fate<'_>>,
+        octets: &[u8],
+    ) -> Result<Option<Prepared>, AcceptError> {
+        let maildrop = &self.maildrop;
+        let now = maildrop.clock().now();
+        let report = Report {
+            hostname: &self.hostname,
+            queue_id: &message.queue_id,
+            arrived_at: message.accepted_at,
+            envelope_id: message.envid.as_deref(),
+            sender,
+            action,
+            recipients,
+            returned: self.returned(message, action, octets),
+            id: MessageId::random(maildrop.entropy()),
+            now,
+        };
+        let composed = match dsn::compose(&report) {
+            Ok(composed) => composed,
+            Err(error) => {
+                tracing::error!(queue_id = %message.queue_id, %error, "a notice could not be written");
+                return Ok(None);
+            }
+        };
+        let notice = Incoming::new(None, [sender.clone()], composed.into(), now, Relaying::Allowed);
+        maildrop.prepare(notice).await.map(Some)
+    }
+
+    /// The whole message comes back only with a failure, when it was asked for, and when it is not too long
+    /// (RFC 3461 section 6.2).
+    fn returned<'a>(&self, message: &QueuedMessage, action: Action, octets: &'a [u8]) -> Returned<'a> {
+        let whole = octets.len() as u64 == message.layout.size - message.layout.return_path_len;
+        let short = message.layout.size <= self.settings.max_returned_message_bytes;
+        if action == Action::Failed && message.ret == Some(Ret::Full) && whole && short {
+            return Returned::Message(octets);
+        }
+        Returned::Headers(&octets[dsn::header_block(octets, self.settings.max_returned_header_bytes)])
+    }
+}
+
+/// What the sender is told of, if of anything. Without a wish it is told of failures only.
+fn action_for(tried: &Tried<'_>) -> Option<Action> {
+    let notify = tried.recipient.notify;
+    let wants = |which: fn(Notify) -> bool| notify.is_some_and(which);
+    match tried.attempt {
+        Attempt::Bounced { .. } | Attempt::Expired { .. } => {
+            notify.is_none_or(|notify| notify.failure).then_some(Action::Failed)
+        }
+        Attempt::Deferred { delay_notified, .. } => {
+            (*delay_notified && !tried.recipient.delay_notified).then_some(Action::Delayed)
+        }
+        Attempt::Delivered { .. } => {
+            let others_will = tried.finding.is_some_and(|finding| finding.notifies);
+            (wants(|notify| notify.success) && !others_will).then_some(Action::Relayed)
+        }
+        Attempt::Told => Some(Action::Delivered),
+    }
+}
+
+fn fate<'a>(tried: &Tried<'a>, message: &QueuedMessage) -> Fate<'a> {
+    let finding = tried.finding;
+    let reply = match tried.attempt {
+        Attempt::Expired { reply, .. } => Some(reply.clone()),
+        _ => finding.map(|finding| finding.reply.clone()),
+    };
+    let said_by_server = finding.is_some_and(|finding| finding.said_by_server);
+    let expired = matches!(tried.attempt, Attempt::Expired { .. });
+    let delayed = matches!(tried.attempt, Attempt::Deferred { .. });
+    Fate {
+        recipient: &tried.recipient.address,
+        original: tried.recipient.orcpt.as_deref(),
+        reply,
+        relay: finding.and_then(|finding| finding.relay.as_deref()).filter(|_| said_by_server && !expired),
+        will_retry_until: delayed.then_some(message.expires_at),
+    }
+}

@@ -1,0 +1,111 @@
+//! Octets of a client between its logic and its connection.
+
+use std::io;
+use std::time::Duration;
+
+use mailapi_smtp::Envelope;
+use mailapi_smtp::client::{Client, ClientStep, Failure, Outcome, TransactionStep};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::CourierSettings;
+use crate::net::Stream;
+
+/// A connection that is ready for transactions.
+pub(super) struct Link {
+    pub(super) client: Client,
+    pub(super) stream: Stream,
+    /// `host[address]:port`.
+    pub(super) relay: String,
+    /// How many messages went over it.
+    pub(super) used: usize,
+}
+
+/// Goes on until the connection is ready or wants TLS; answers whether it wants TLS.
+pub(super) async fn bring_up(
+    client: &mut Client,
+    stream: &mut Stream,
+    settings: &CourierSettings,
+) -> Result<bool, Failure> {
+    let mut buffer = vec![0; settings.read_bytes.max(1)];
+    loop {
+        match client.step()? {
+            ClientStep::Ready => return Ok(false),
+            ClientStep::StartTls => return Ok(true),
+            ClientStep::Write(octets) => write(stream, &octets, settings.write_timeout).await.map_err(lost)?,
+            ClientStep::Read => {
+                let read = read(stream, &mut buffer, settings.greeting_timeout).await.map_err(lost)?;
+                client.push(&buffer[..read]);
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Sends one message. Never takes longer than the settings allow for a message.
+    pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8], settings: &CourierSettings) -> Outcome {
+        let end = Instant::now() + settings.message_timeout;
+        let mut buffer = vec![0; settings.read_bytes.max(1)];
+        self.used += 1;
+        let mut transaction = self.client.transaction(envelope, message);
+        let mut broken = None;
+        loop {
+            match transaction.step() {
+                TransactionStep::Done => return transaction.finish(),
+                TransactionStep::Write(octets) => {
+                    let written = write(&mut self.stream, &octets, settings.write_timeout);
+                    match timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
+                        Ok(()) => continue,
+                        // A server that closes early often says why; that is read first.
+                        Err(error) => broken = Some(error),
+                    }
+                }
+                TransactionStep::Read => {}
+            }
+            let read = read(&mut self.stream, &mut buffer, settings.reply_timeout);
+            match timeout_at(end, read).await.unwrap_or_else(|_| Err(too_slow())) {
+                Ok(read) => transaction.push(&buffer[..read]),
+                Err(error) => return transaction.abandon(broken.unwrap_or(error).to_string()),
+            }
+            if let Some(error) = broken.take() {
+                return match transaction.step() {
+                    TransactionStep::Done => transaction.finish(),
+                    _ => transaction.abandon(error.to_string()),
+                };
+            }
+        }
+    }
+
+    /// Ends the session. Whether the server hears it makes no difference.
+    pub(super) async fn quit(mut self, settings: &CourierSettings) {
+        if self.client.is_ready() {
+            let goodbye = self.client.quit();
+            let _ = write(&mut self.stream, &goodbye, settings.connect_timeout).await;
+        }
+    }
+}
+
+async fn write(stream: &mut Stream, octets: &[u8], within: Duration) -> io::Result<()> {
+    let written = async {
+        stream.write_all(octets).await?;
+        stream.flush().await
+    };
+    timeout(within, written).await.unwrap_or_else(|_| Err(too_slow()))
+}
+
+/// At least one octet.
+async fn read(stream: &mut Stream, buffer: &mut [u8], within: Duration) -> io::Result<usize> {
+    match timeout(within, stream.read(buffer)).await.unwrap_or_else(|_| Err(too_slow()))? {
+        0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
+        read => Ok(read),
+    }
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the server takes too long")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+fn lost(error: io::Error) -> Failure {
+    Failure::Lost(error.to_string())
+}

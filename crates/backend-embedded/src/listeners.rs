@@ -1,0 +1,154 @@
+//! The mail server's doors: bound before anything is promised, opened together, closed together.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mailapi_backend::{LogIn, SignOutgoing};
+use mailapi_model::EmailAddress;
+use tokio::task::JoinSet;
+
+use crate::Embedded;
+use crate::net::{ConnectionLimits, Listener, ServerTls, Shutdown};
+use crate::smtp_listener::{self, InboundSetup};
+use crate::smtp_session::SmtpSettings;
+use crate::submission_listener::{self, SubmissionSetup};
+
+/// Where to listen; a door without an address stays shut.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ListenAddresses {
+    /// Mail from outside.
+    pub smtp: Option<SocketAddr>,
+    /// Mail from our users.
+    pub submission: Option<SocketAddr>,
+}
+
+/// A door that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{door}: cannot listen on {address}: {error}")]
+pub struct BindError {
+    /// Which: `smtp` or `submission`.
+    pub door: &'static str,
+    /// Where.
+    pub address: SocketAddr,
+    /// Why.
+    pub error: io::Error,
+}
+
+/// How the doors behave. [`ListenerSettings::new`] gives the defaults named at each field.
+#[derive(Debug, Clone)]
+pub struct ListenerSettings {
+    /// Our name: in greetings, in Received headers, in reports.
+    pub hostname: String,
+    /// Who gets mail for `postmaster` without a domain. Default: that mailbox at our own name, if there is one.
+    pub postmaster: Option<EmailAddress>,
+    /// Certificate and key. Default: none, TLS is not offered, and passwords are taken from loopback only.
+    pub tls: Option<ServerTls>,
+    /// Sessions with mail from outside.
+    pub smtp: SmtpSettings,
+    /// Connections with mail from outside.
+    pub smtp_connections: ConnectionLimits,
+    /// Sessions with mail from our users.
+    pub submission: SmtpSettings,
+    /// Connections with mail from our users.
+    pub submission_connections: ConnectionLimits,
+    /// How much of a header block a notice of failure returns, in octets. Default 64 KiB.
+    pub max_returned_header_bytes: usize,
+}
+
+impl ListenerSettings {
+    /// The defaults for a host of this name.
+    #[must_use]
+    pub fn new(hostname: impl Into<String>) -> Self {
+        Self {
+            hostname: hostname.into(),
+            postmaster: None,
+            tls: None,
+            smtp: SmtpSettings::default(),
+            smtp_connections: ConnectionLimits::default(),
+            submission: SmtpSettings::default(),
+            submission_connections: ConnectionLimits::default(),
+            max_returned_header_bytes: 64 * 1024,
+        }
+    }
+}
+
+/// Whom the doors ask.
+#[derive(Clone)]
+pub struct Gatekeepers {
+    /// Who may log in.
+    pub log_in: Arc<dyn LogIn>,
+    /// Who may send, and with which signature.
+    pub sign: Arc<dyn SignOutgoing>,
+}
+
+/// Sockets that are bound: whoever connects waits until they are opened.
+#[derive(Debug)]
+pub struct Listeners {
+    smtp: Option<Listener>,
+    submission: Option<Listener>,
+}
+
+impl Listeners {
+    /// Binds every door that has an address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`BindError`] for the first that cannot be bound.
+    pub async fn bind(addresses: &ListenAddresses) -> Result<Self, BindError> {
+        Ok(Self {
+            smtp: bind("smtp", addresses.smtp).await?,
+            submission: bind("submission", addresses.submission).await?,
+        })
+    }
+
+    /// Where they can be reached; a port 0 has become a real one.
+    #[must_use]
+    pub fn addresses(&self) -> ListenAddresses {
+        let address = |listener: &Option<Listener>| listener.as_ref().map(Listener::local_addr);
+        ListenAddresses { smtp: address(&self.smtp), submission: address(&self.submission) }
+    }
+
+    /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace.
+    #[must_use]
+    pub fn open(
+        self,
+        embedded: &Embedded,
+        settings: ListenerSettings,
+        gatekeepers: Gatekeepers,
+        shutdown: &Shutdown,
+    ) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        let maildrop = embedded.maildrop();
+        if let Some(listener) = self.smtp {
+            let setup = InboundSetup {
+                hostname: settings.hostname.clone(),
+                postmaster: settings.postmaster.clone(),
+                tls: settings.tls.clone(),
+                settings: settings.smtp,
+                limits: settings.smtp_connections,
+                max_returned_bytes: settings.max_returned_header_bytes,
+            };
+            tasks.spawn(smtp_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
+        }
+        if let Some(listener) = self.submission {
+            let setup = SubmissionSetup {
+                hostname: settings.hostname,
+                postmaster: settings.postmaster,
+                tls: settings.tls,
+                settings: settings.submission,
+                limits: settings.submission_connections,
+                max_returned_bytes: settings.max_returned_header_bytes,
+                log_in: gatekeepers.log_in,
+                sign: gatekeepers.sign,
+            };
+            tasks.spawn(submission_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
+        }
+        tasks
+    }
+}
+
+async fn bind(door: &'static str, address: Option<SocketAddr>) -> Result<Option<Listener>, BindError> {
+    let Some(address) = address else { return Ok(None) };
+    let bound = Listener::bind(address).await;
+    bound.map(Some).map_err(|error| BindError { door, address, error })
+}

@@ -1,0 +1,28 @@
+//! Giving a claim up without a try.
+
+use mailapi_model::Timestamp;
+use mailapi_store::StoreError;
+use rusqlite::params;
+
+use super::QueueKey;
+use crate::Maildrop;
+
+impl Maildrop {
+    /// Ends the claims of these recipients; their next try is due at `until`. It does not count as one.
+    ///
+    /// # Errors
+    /// Only those of the database; then the claims end by themselves.
+    pub async fn put_off(&self, recipients: Vec<(QueueKey, u32)>, until: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE drop_queue_recipients SET leased_until = 0, next_attempt_at = $3
+            WHERE queue = $1 AND position = $2";
+        self.write(move |connection, touched| {
+            let mut statement = connection.prepare_cached(sql)?;
+            for (queue, position) in recipients {
+                statement.execute(params![queue.0, position, until.as_millis()])?;
+            }
+            touched.queue();
+            Ok(())
+        })
+        .await
+    }
+}
