@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
@@ -52,6 +52,10 @@ pub(crate) async fn unread_body(State(state): State<HttpState>, request: Request
     let (parts, body) = request.into_parts();
     let body = Shared(Arc::new(Mutex::new(body)));
     let response = next.run(Request::from_parts(parts, Body::new(body.clone()))).await;
+    if response.status() == StatusCode::REQUEST_TIMEOUT {
+        // It has been waited for already.
+        return response;
+    }
     let settings = state.settings();
     // Whether it came to its end or not, the answer goes out.
     let _ = tokio::time::timeout(settings.discard_timeout, discard(body, settings.max_request_bytes)).await;

@@ -87,11 +87,7 @@ async fn a_body_over_the_limit_is_refused_whether_it_says_so_before_or_not() {
 
 #[tokio::test]
 async fn a_body_that_stops_coming_is_given_up() {
-    let app = InMemoryApp::with(|_, http| {
-        http.body_pause = Duration::from_millis(10);
-        http.discard_timeout = Duration::from_millis(10);
-    })
-    .await;
+    let app = InMemoryApp::with(|_, http| http.body_pause = Duration::from_millis(10)).await;
     let stuck = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     app.post_text(&app.admin, "/domains", stuck).await.assert_error(408, "REQUEST_TIMEOUT");
 }
