@@ -1,0 +1,83 @@
+//! Who may see what.
+
+use mailapi_model::{Page, Permission};
+use mailapi_service::Caller;
+use mailapi_service::stats::{DeliveryQuery, GroupBy, PeriodQuery, StatsError};
+use mailapi_testkit::TestApp;
+
+use crate::{address, delivered, from_sender, owner, send};
+
+/// Two domains: two mailboxes of the first and one of the second have each sent one message.
+async fn three_senders() -> TestApp {
+    let app = TestApp::start().await;
+    for mailbox in ["ann@one.example", "bob@one.example", "eve@two.example"] {
+        app.mailbox(mailbox, None).await;
+    }
+    for sender in ["ann@one.example", "bob@one.example", "eve@two.example"] {
+        send(&app, sender, &["ann@one.example"]).await;
+    }
+    app
+}
+
+#[tokio::test]
+async fn a_mailbox_sees_itself_and_nothing_else() {
+    let app = three_senders().await;
+    let wrong = [(Permission::ManageDomains, "one.example"), (Permission::ViewStats, "two.example")];
+    for ann in [owner("ann@one.example", &[]), owner("ann@one.example", &wrong)] {
+        let of_bob = app.service.delivery_stats(&ann, from_sender("bob@one.example")).await;
+        assert!(matches!(of_bob, Err(StatsError::Denied(_))));
+        let bob = address("bob@one.example");
+        let of_bob = app.service.user_stats(&ann, &bob, PeriodQuery::default(), GroupBy::Day).await;
+        assert!(matches!(of_bob, Err(StatsError::Denied(_))));
+        let of_one = app.service.domain_stats(&ann, &bob.domain(), PeriodQuery::default()).await;
+        assert!(matches!(of_one, Err(StatsError::Denied(_))));
+
+        let own = address("ann@one.example");
+        let own = app.service.user_stats(&ann, &own, PeriodQuery::default(), GroupBy::Day).await.unwrap();
+        assert_eq!(own.summary, delivered(1));
+        let of_own_domain = app.service.delivery_stats(&ann, from_sender("one.example")).await.unwrap();
+        assert_eq!(of_own_domain.summary, delivered(1), "of its domain it sees its own part");
+    }
+    let ann = owner("ann@one.example", &[]);
+    assert_eq!(app.service.delivery_stats(&ann, DeliveryQuery::default()).await.unwrap().summary, delivered(1));
+    let listed = app.service.domains_stats(&ann, PeriodQuery::default(), Page::default()).await.unwrap();
+    assert_eq!((listed.domains.total, listed.domains.items), (0, vec![]));
+}
+
+#[tokio::test]
+async fn a_delegate_sees_the_domains_where_statistics_were_delegated() {
+    let app = three_senders().await;
+    let eve = owner("eve@two.example", &[(Permission::ViewStats, "one.example")]);
+    let summary = async |query| app.service.delivery_stats(&eve, query).await.unwrap().summary;
+    assert_eq!(summary(DeliveryQuery::default()).await, delivered(3), "that domain, and the own mailbox");
+    assert_eq!(summary(from_sender("one.example")).await, delivered(2));
+    assert_eq!(summary(from_sender("bob@one.example")).await, delivered(1));
+    let nobody = address("nobody@one.example");
+    let missing = app.service.user_stats(&eve, &nobody, PeriodQuery::default(), GroupBy::Day).await;
+    assert!(matches!(missing, Err(StatsError::UserNotFound)));
+
+    let listed = app.service.domains_stats(&eve, PeriodQuery::default(), Page::default()).await.unwrap();
+    let shown: Vec<_> = listed.domains.items.iter().map(|one| (one.domain.as_str(), one.counts)).collect();
+    assert_eq!((listed.domains.total, shown), (1, vec![("one.example", delivered(2))]));
+    let one = app.service.domain_stats(&eve, &address("bob@one.example").domain(), PeriodQuery::default()).await;
+    assert_eq!(one.unwrap().outbound, delivered(2));
+}
+
+#[tokio::test]
+async fn an_admin_sees_everything_that_exists() {
+    let app = three_senders().await;
+    app.domain("quiet.example").await;
+    let admin = Caller::operator();
+    let all = app.service.delivery_stats(&admin, DeliveryQuery::default()).await.unwrap();
+    assert_eq!(all.summary, delivered(3));
+    let nowhere = "nowhere.example".parse().unwrap();
+    let missing = app.service.domain_stats(&admin, &nowhere, PeriodQuery::default()).await;
+    assert!(matches!(missing, Err(StatsError::DomainNotFound)));
+
+    let listed = app.service.domains_stats(&admin, PeriodQuery::default(), Page::default()).await.unwrap();
+    let mut shown: Vec<_> = listed.domains.items.iter().map(|one| (one.domain.as_str(), one.counts.sent)).collect();
+    shown.sort_unstable();
+    assert_eq!((listed.domains.total, shown), (3, vec![("one.example", 2), ("quiet.example", 0), ("two.example", 1)]));
+    let second = app.service.domains_stats(&admin, PeriodQuery::default(), Page::new(1, 1)).await.unwrap();
+    assert_eq!((second.domains.total, second.domains.items.len()), (3, 1));
+}
