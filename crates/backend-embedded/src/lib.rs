@@ -7,6 +7,7 @@ pub mod accept;
 pub mod courier;
 mod dsn;
 mod feed;
+mod imap_listener;
 mod listeners;
 pub mod maildrop;
 pub mod net;
@@ -24,6 +25,7 @@ use mailapi_model::{Clock, Entropy};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
 
+pub use imap_listener::ImapSettings;
 pub use listeners::{BindError, Gatekeepers, ListenAddresses, ListenerSettings, Listeners};
 pub use maildrop::Maildrop;
 pub use settings::MaildropSettings;

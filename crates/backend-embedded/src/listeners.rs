@@ -9,6 +9,7 @@ use mailapi_model::EmailAddress;
 use tokio::task::JoinSet;
 
 use crate::Embedded;
+use crate::imap_listener::{self, ImapSettings, ImapSetup};
 use crate::net::{ConnectionLimits, Listener, ServerTls, Shutdown};
 use crate::smtp_listener::{self, InboundSetup};
 use crate::smtp_session::SmtpSettings;
@@ -21,13 +22,15 @@ pub struct ListenAddresses {
     pub smtp: Option<SocketAddr>,
     /// Mail from our users.
     pub submission: Option<SocketAddr>,
+    /// Mail programs that read.
+    pub imap: Option<SocketAddr>,
 }
 
 /// A door that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("{door}: cannot listen on {address}: {error}")]
 pub struct BindError {
-    /// Which: `smtp` or `submission`.
+    /// Which: `smtp`, `submission` or `imap`.
     pub door: &'static str,
     /// Where.
     pub address: SocketAddr,
@@ -52,6 +55,10 @@ pub struct ListenerSettings {
     pub submission: SmtpSettings,
     /// Connections with mail from our users.
     pub submission_connections: ConnectionLimits,
+    /// Sessions of mail programs that read.
+    pub imap: ImapSettings,
+    /// Connections of mail programs that read.
+    pub imap_connections: ConnectionLimits,
     /// How much of a header block a notice of failure returns, in octets. Default 64 KiB.
     pub max_returned_header_bytes: usize,
 }
@@ -68,6 +75,8 @@ impl ListenerSettings {
             smtp_connections: ConnectionLimits::default(),
             submission: SmtpSettings::default(),
             submission_connections: ConnectionLimits::default(),
+            imap: ImapSettings::default(),
+            imap_connections: ConnectionLimits::default(),
             max_returned_header_bytes: 64 * 1024,
         }
     }
@@ -87,6 +96,7 @@ pub struct Gatekeepers {
 pub struct Listeners {
     smtp: Option<Listener>,
     submission: Option<Listener>,
+    imap: Option<Listener>,
 }
 
 impl Listeners {
@@ -98,6 +108,7 @@ impl Listeners {
         Ok(Self {
             smtp: bind("smtp", addresses.smtp).await?,
             submission: bind("submission", addresses.submission).await?,
+            imap: bind("imap", addresses.imap).await?,
         })
     }
 
@@ -105,7 +116,7 @@ impl Listeners {
     #[must_use]
     pub fn addresses(&self) -> ListenAddresses {
         let address = |listener: &Option<Listener>| listener.as_ref().map(Listener::local_addr);
-        ListenAddresses { smtp: address(&self.smtp), submission: address(&self.submission) }
+        ListenAddresses { smtp: address(&self.smtp), submission: address(&self.submission), imap: address(&self.imap) }
     }
 
     /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace.
@@ -129,6 +140,15 @@ impl Listeners {
                 max_returned_bytes: settings.max_returned_header_bytes,
             };
             tasks.spawn(smtp_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
+        }
+        if let Some(listener) = self.imap {
+            let setup = ImapSetup {
+                tls: settings.tls.clone(),
+                settings: settings.imap,
+                limits: settings.imap_connections,
+                log_in: gatekeepers.log_in.clone(),
+            };
+            tasks.spawn(imap_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
         }
         if let Some(listener) = self.submission {
             let setup = SubmissionSetup {

@@ -104,6 +104,22 @@ pub(crate) fn find(connection: &Connection, folder: FolderId, uid: u32) -> Resul
     Ok(connection.prepare_cached(sql)?.query_row(params![folder, uid], read_meta).optional()?)
 }
 
+/// Every entry of a folder, by ascending UID.
+pub(crate) fn for_each(
+    connection: &Connection,
+    folder: FolderId,
+    mut look: impl FnMut(EntryMeta) -> Result<(), MaildropError>,
+) -> Result<(), MaildropError> {
+    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
+        WHERE folder_id = ?1 ORDER BY uid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![folder])?;
+    while let Some(row) = rows.next()? {
+        look(read_meta(row)?)?;
+    }
+    Ok(())
+}
+
 fn read_state(row: &Row<'_>) -> rusqlite::Result<EntryState> {
     let keywords = row.get_ref(2)?.as_str()?;
     Ok(EntryState { uid: row.get(0)?, flags: from_columns(row.get(1)?, keywords), modseq: row.get(3)? })

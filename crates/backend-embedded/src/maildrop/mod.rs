@@ -18,6 +18,7 @@ mod folder_names;
 mod housekeeping;
 mod id;
 mod index;
+mod inspecting;
 mod listing;
 pub(crate) mod mailbox;
 mod mailboxes;
@@ -42,6 +43,7 @@ pub(crate) use content::NewContent;
 pub(crate) use entry::NewEntry;
 pub(crate) use flag_bits::no_flags;
 pub(crate) use index::enqueue as enqueue_for_index;
+pub(crate) use inspecting::Inspected;
 
 pub use changes::MailboxWatch;
 pub use content::Layout;

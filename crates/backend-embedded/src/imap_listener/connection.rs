@@ -1,0 +1,280 @@
+//! A session over a connection: octets, time-outs, log-in, and FETCH, which writes while it reads.
+
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+
+use futures_util::{FutureExt, StreamExt};
+use mailapi_backend::LogInError;
+use mailapi_imap::server::MessageSource;
+use mailapi_imap::server::session::{Effect, Failure, FetchRequest, Reply, Session, Step};
+use mailapi_imap::token::without_nul;
+use mailapi_imap::{Flags, Password, SystemFlag};
+use mailapi_model::{Grants, SecretText};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::ImapSetup;
+use super::failure::failure;
+use super::fetch::{Fetched, Plan};
+use super::seats::Seats;
+use super::user::User;
+use crate::Maildrop;
+use crate::maildrop::{FlagChange, FolderId, Layout, MaildropError};
+use crate::net::{Arrival, Shutdown, Stream};
+
+/// One client.
+pub(super) struct Connection<'a> {
+    stream: Stream,
+    peer: SocketAddr,
+    session: Session,
+    maildrop: Maildrop,
+    setup: &'a ImapSetup,
+    seats: Seats,
+    shutdown: Shutdown,
+    /// Gathered, and written at once.
+    out: Vec<u8>,
+    user: Option<User>,
+    log_in_by: Instant,
+}
+
+/// What a wait ended with.
+enum Heard {
+    Octets(usize),
+    Change,
+    KeepAlive,
+    Silence,
+    Shutdown,
+}
+
+impl<'a> Connection<'a> {
+    pub(super) fn new(arrival: Arrival, maildrop: Maildrop, setup: &'a ImapSetup, seats: Seats) -> Self {
+        let settings = &setup.settings;
+        let max_message_bytes = maildrop.settings().max_message_bytes;
+        let config = settings.session(setup.tls.is_some(), arrival.is_loopback(), max_message_bytes);
+        Self {
+            session: Session::new(config, arrival.stream.is_tls()),
+            stream: arrival.stream,
+            peer: arrival.peer,
+            maildrop,
+            setup,
+            seats,
+            shutdown: arrival.shutdown,
+            out: Vec::new(),
+            user: None,
+            log_in_by: Instant::now() + settings.login_timeout,
+        }
+    }
+
+    /// Speaks with the client until one of the two leaves.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the client does not take what we say.
+    pub(super) async fn run(mut self) -> io::Result<()> {
+        let mut buffer = vec![0; self.setup.settings.read_bytes.max(1)];
+        loop {
+            let step = self.session.step();
+            self.gather(None).await?;
+            self.write().await?;
+            match step {
+                Step::Read => {
+                    if !self.listen(&mut buffer, false).await? {
+                        return Ok(());
+                    }
+                }
+                Step::Idle => {
+                    self.tell_news().await;
+                    self.gather(None).await?;
+                    self.write().await?;
+                    if !self.listen(&mut buffer, true).await? {
+                        return Ok(());
+                    }
+                }
+                // A client that sends command after command would never let us come to an end.
+                Step::Run(_) if self.shutdown.requested().now_or_never().is_some() => self.say_shutdown(),
+                Step::Run(effect) => self.carry_out(effect).await?,
+                Step::StartTls => {
+                    let tls = self.setup.tls.as_ref();
+                    tls.ok_or_else(|| io::Error::other("STARTTLS without a certificate"))?
+                        .upgrade(&mut self.stream)
+                        .await?;
+                    self.session.tls_started();
+                }
+                Step::Close => {
+                    // A client that has gone after LOGOUT is no trouble.
+                    let _ = timeout(self.setup.settings.write_timeout, self.stream.shutdown()).await;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Waits for the client; false when it is gone.
+    async fn listen(&mut self, buffer: &mut [u8], idles: bool) -> io::Result<bool> {
+        match self.wait(buffer, idles).await? {
+            Heard::Octets(0) => return Ok(false),
+            Heard::Octets(read) => self.session.feed(&buffer[..read]),
+            // The next step looks what it is.
+            Heard::Change => {}
+            Heard::KeepAlive => self.session.keepalive(),
+            Heard::Silence => self.session.bye("Time-out"),
+            Heard::Shutdown => self.say_shutdown(),
+        }
+        Ok(true)
+    }
+
+    async fn wait(&mut self, buffer: &mut [u8], idles: bool) -> io::Result<Heard> {
+        let settings = &self.setup.settings;
+        let now = Instant::now();
+        let patience = if self.user.is_some() { now + settings.idle_timeout } else { self.log_in_by };
+        let keep_alive = now + settings.keepalive_interval;
+        let user = self.user.as_mut().filter(|_| idles);
+        let change = async {
+            match user {
+                Some(user) => user.changed().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.shutdown.requested() => Ok(Heard::Shutdown),
+            read = timeout_at(patience, self.stream.read(buffer)) => match read {
+                Ok(read) => read.map(Heard::Octets),
+                Err(_) => Ok(Heard::Silence),
+            },
+            () = change => Ok(Heard::Change),
+            () = sleep_until(keep_alive), if idles => Ok(Heard::KeepAlive),
+        }
+    }
+
+    fn say_shutdown(&mut self) {
+        self.session.bye("The server is shutting down");
+    }
+
+    async fn tell_news(&mut self) {
+        let Some(user) = &mut self.user else { return };
+        if let Some(news) = user.news(&self.session).await {
+            self.session.folder_changed(news);
+        }
+    }
+
+    async fn carry_out(&mut self, effect: Effect) -> io::Result<()> {
+        let result = match effect {
+            Effect::Login { username, password } => self.log_in(&username, &password).await,
+            Effect::Fetch { folder, request } => self.fetch(FolderId(folder), &request).await?.map(|()| Reply::Done),
+            other => match &mut self.user {
+                Some(user) => user.carry_out(other, &self.session, self.setup.settings.max_search_texts).await,
+                None => Err(Failure::NotPermitted),
+            },
+        };
+        let news = match &mut self.user {
+            Some(user) => user.news(&self.session).await,
+            None => None,
+        };
+        self.session.finish(result, news);
+        Ok(())
+    }
+
+    async fn log_in(&mut self, username: &str, password: &Password) -> Result<Reply, Failure> {
+        let password = SecretText::new(password.expose().to_owned());
+        match self.setup.log_in.log_in(username, &password).await {
+            Ok(grants) => self.enter(&grants).await,
+            Err(LogInError::Unavailable) => Err(Failure::Unavailable),
+            Err(refusal @ (LogInError::Refused | LogInError::Locked)) => {
+                tracing::info!(peer = %self.peer, %refusal, "an IMAP log-in failed");
+                sleep(self.setup.settings.failed_login_delay).await;
+                Err(Failure::LoginRefused)
+            }
+        }
+    }
+
+    /// Lets somebody into the mailbox that the grants are bound to.
+    async fn enter(&mut self, grants: &Grants) -> Result<Reply, Failure> {
+        let address = grants.mailbox().ok_or(Failure::LoginRefused)?;
+        let mailbox = self.maildrop.mailbox(address).await.map_err(failure)?;
+        let seat = self.seats.take(mailbox).ok_or(Failure::Limit)?;
+        self.user = Some(User::new(self.maildrop.clone(), address.clone(), mailbox, seat));
+        Ok(Reply::Done)
+    }
+
+    /// Writes messages as they are read. The result is the command's; an error is the connection's.
+    async fn fetch(&mut self, folder: FolderId, request: &FetchRequest) -> io::Result<Result<(), Failure>> {
+        let settings = &self.setup.settings;
+        let plan = Plan::new(&request.items, settings.fetch_bytes);
+        let mut rest = request.uids.as_slice();
+        while !rest.is_empty() {
+            let step = &rest[..rest.len().min(settings.fetch_messages.max(1))];
+            let messages = match self.read_step(folder, request, &plan, step).await {
+                Ok(messages) => messages,
+                Err(error) => return Ok(Err(failure(error))),
+            };
+            // A step may end early. When it found nothing, all its messages are gone.
+            rest = match messages.last().map(MessageSource::uid) {
+                Some(last) => &rest[rest.partition_point(|uid| *uid <= last)..],
+                None => &rest[step.len()..],
+            };
+            for message in messages {
+                self.session.write_message(&message);
+                self.gather(message.layout()).await?;
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Reads some of the messages, from the first on. Only those that were read become `\Seen`.
+    async fn read_step(
+        &self,
+        folder: FolderId,
+        request: &FetchRequest,
+        plan: &Plan,
+        uids: &[u32],
+    ) -> Result<Vec<Fetched>, MaildropError> {
+        let mut messages = plan.read(&self.maildrop, folder, uids).await?;
+        if request.mark_seen {
+            let uids = messages.iter().map(MessageSource::uid).collect();
+            let seen = Flags::from_iter([SystemFlag::Seen]);
+            let states = self.maildrop.store_flags(folder, uids, FlagChange::Add, seen).await?;
+            for message in &mut messages {
+                if let Ok(at) = states.binary_search_by_key(&message.uid(), |state| state.uid) {
+                    message.set_state(states[at].clone());
+                }
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Gathers what the session has to say, with the octets of the message that was written last.
+    async fn gather(&mut self, layout: Option<Layout>) -> io::Result<()> {
+        loop {
+            self.out.append(&mut self.session.take_output());
+            self.write_when_enough().await?;
+            let Some(span) = self.session.take_span() else { return Ok(()) };
+            let layout = layout.ok_or_else(|| io::Error::other("octets of no message"))?;
+            let mut pieces = pin!(self.maildrop.stream_range(layout, span));
+            while let Some(piece) = pieces.next().await {
+                // The client has been told how long the literal is: if it cannot be finished, the connection must end.
+                let piece = piece.map_err(io::Error::other)?;
+                self.out.extend(piece.iter().copied().map(without_nul));
+                self.write_when_enough().await?;
+            }
+        }
+    }
+
+    async fn write_when_enough(&mut self) -> io::Result<()> {
+        if self.out.len() < self.setup.settings.write_bytes { Ok(()) } else { self.write().await }
+    }
+
+    async fn write(&mut self) -> io::Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let written = async {
+            self.stream.write_all(&self.out).await?;
+            self.stream.flush().await
+        };
+        timeout(self.setup.settings.write_timeout, written).await??;
+        self.out.clear();
+        Ok(())
+    }
+}

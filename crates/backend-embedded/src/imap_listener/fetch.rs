@@ -1,0 +1,175 @@
+//! What FETCH reads of messages: no more than its items need, and never a body only to send it.
+
+use std::borrow::Cow;
+use std::ops::{ControlFlow, Range};
+
+use jiff::Timestamp;
+use mailapi_imap::Flags;
+use mailapi_imap::server::MessageSource;
+use mailapi_imap::server::command::{FetchItem, SectionItem, SectionText};
+use mailapi_imap::server::mime::{BodyStructure, Envelope, PartRange};
+
+use super::structure::{Structure, envelope};
+use crate::Maildrop;
+use crate::maildrop::{EntryMeta, EntryState, FolderId, Inspected, Layout, MaildropError};
+
+/// How much of a message is read; each level includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Depth {
+    /// Its row.
+    Row,
+    /// Where its octets lie.
+    Layout,
+    /// Where its header ends.
+    HeaderLength,
+    /// Its header.
+    Header,
+    /// The whole, and what is kept of it is its structure.
+    Structure,
+}
+
+/// What the items of a FETCH need.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    depth: Depth,
+    /// The parts of whose header some fields are wanted.
+    headers: Vec<Vec<u32>>,
+    max_bytes: usize,
+}
+
+impl Plan {
+    /// The plan for some items; a step ends when it has read `max_bytes`.
+    pub(super) fn new(items: &[FetchItem], max_bytes: usize) -> Self {
+        let depth = items.iter().map(depth).max().unwrap_or(Depth::Row);
+        Self { depth, headers: items.iter().filter_map(picked_header).collect(), max_bytes }
+    }
+
+    /// Reads some of the messages, in the given order, from the first on; those that are gone are left out. Nothing
+    /// means that all of them are.
+    pub(super) async fn read(
+        &self,
+        maildrop: &Maildrop,
+        folder: FolderId,
+        uids: &[u32],
+    ) -> Result<Vec<Fetched>, MaildropError> {
+        let plan = self.clone();
+        let mut octets = 0;
+        let look = move |message: &Inspected<'_>| {
+            let fetched = Fetched::read(message, &plan, &mut octets)?;
+            Ok(if octets < plan.max_bytes { ControlFlow::Continue(fetched) } else { ControlFlow::Break(fetched) })
+        };
+        maildrop.inspect(folder, uids.to_vec(), look).await
+    }
+}
+
+fn depth(item: &FetchItem) -> Depth {
+    match item {
+        FetchItem::Flags | FetchItem::Uid | FetchItem::InternalDate | FetchItem::Size => Depth::Row,
+        FetchItem::Envelope => Depth::Header,
+        FetchItem::Body | FetchItem::BodyStructure => Depth::Structure,
+        FetchItem::Section(SectionItem { section, .. }) if !section.path.is_empty() => Depth::Structure,
+        FetchItem::Section(SectionItem { section, .. }) => match section.text {
+            SectionText::All => Depth::Layout,
+            SectionText::Header | SectionText::Text | SectionText::Mime => Depth::HeaderLength,
+            SectionText::HeaderFields { .. } => Depth::Header,
+        },
+    }
+}
+
+fn picked_header(item: &FetchItem) -> Option<Vec<u32>> {
+    let FetchItem::Section(SectionItem { section, .. }) = item else { return None };
+    let is_picked = matches!(section.text, SectionText::HeaderFields { .. }) && !section.path.is_empty();
+    is_picked.then(|| section.path.clone())
+}
+
+/// A message as far as it was read.
+pub(super) struct Fetched {
+    meta: EntryMeta,
+    layout: Option<Layout>,
+    header_len: u64,
+    header: Vec<u8>,
+    structure: Option<Structure>,
+}
+
+impl Fetched {
+    fn read(message: &Inspected<'_>, plan: &Plan, octets: &mut usize) -> Result<Self, MaildropError> {
+        let mut fetched =
+            Self { meta: message.meta().clone(), layout: None, header_len: 0, header: Vec::new(), structure: None };
+        if plan.depth == Depth::Row {
+            return Ok(fetched);
+        }
+        let layout = *fetched.layout.insert(message.layout()?);
+        if plan.depth >= Depth::HeaderLength {
+            fetched.header_len = message.header_len(&layout)?;
+        }
+        if plan.depth == Depth::Header {
+            fetched.header = message.octets(&layout, 0..fetched.header_len)?;
+            *octets += fetched.header.len();
+        }
+        if plan.depth == Depth::Structure {
+            let whole = message.octets(&layout, layout.whole())?;
+            *octets += whole.len();
+            let return_path_len = usize::try_from(layout.return_path_len).unwrap_or(usize::MAX);
+            fetched.structure = Some(Structure::of(&whole, return_path_len, &plan.headers));
+            let header_len = usize::try_from(fetched.header_len).unwrap_or(usize::MAX).min(whole.len());
+            fetched.header = whole[..header_len].to_vec();
+        }
+        Ok(fetched)
+    }
+
+    /// Takes note of flags that changed since it was read.
+    pub(super) fn set_state(&mut self, state: EntryState) {
+        self.meta.state = state;
+    }
+
+    /// Where its octets lie, for sending them; none when no item is made of octets.
+    pub(super) const fn layout(&self) -> Option<Layout> {
+        self.layout
+    }
+}
+
+impl MessageSource for Fetched {
+    fn uid(&self) -> u32 {
+        self.meta.state.uid
+    }
+
+    fn flags(&self) -> &Flags {
+        &self.meta.state.flags
+    }
+
+    fn internal_date(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.meta.internal_date.as_millis()).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    fn size(&self) -> u64 {
+        self.meta.size
+    }
+
+    fn envelope(&self) -> Envelope {
+        envelope(&self.header)
+    }
+
+    fn body_structure(&self) -> BodyStructure {
+        let nothing = || Structure::of(&[], 0, &[]).body().clone();
+        self.structure.as_ref().map_or_else(nothing, |structure| structure.body().clone())
+    }
+
+    /// Only asked for headers of which some fields are picked: everything else has a span.
+    fn section(&self, path: &[u32], _range: PartRange) -> Option<Cow<'_, [u8]>> {
+        let header = match path {
+            [] => Some(self.header.as_slice()),
+            path => self.structure.as_ref().and_then(|structure| structure.header(path)),
+        };
+        header.map(Cow::Borrowed)
+    }
+
+    fn section_span(&self, path: &[u32], range: PartRange) -> Option<Range<u64>> {
+        match (path, range) {
+            ([], PartRange::All) => Some(0..self.meta.size),
+            ([], PartRange::Header) => Some(0..self.header_len),
+            ([], PartRange::Text) => Some(self.header_len..self.meta.size),
+            ([], PartRange::Mime) => None,
+            (path, range) => self.structure.as_ref().and_then(|structure| structure.locate(path, range)),
+        }
+    }
+}

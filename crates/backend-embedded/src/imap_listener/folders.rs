@@ -1,0 +1,114 @@
+//! Effects on folders: SELECT, CREATE, DELETE, RENAME, SUBSCRIBE, LIST, STATUS, quota.
+
+use std::collections::{HashMap, HashSet};
+
+use mailapi_backend::Mailboxes;
+use mailapi_imap::MailboxName;
+use mailapi_imap::server::session::{Failure, Reply};
+use mailapi_imap::server::{self, MailboxStatus, Quota, SpecialUse, Usage};
+use mailapi_model::FolderName;
+
+use super::failure::failure;
+use super::selected::Selected;
+use super::user::{User, folder_name};
+use crate::maildrop::Folder;
+
+impl User {
+    pub(super) async fn select(&mut self, mailbox: &MailboxName) -> Result<Reply, Failure> {
+        self.selected = None;
+        let snapshot = self.maildrop.select(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
+        let (selected, told) = Selected::new(snapshot);
+        self.selected = Some(selected);
+        Ok(Reply::Selected(told))
+    }
+
+    pub(super) async fn create(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
+        let name = folder_name(mailbox)?;
+        self.maildrop.create_folder(&self.address, &name).await.map(|_| Reply::Done).map_err(failure)
+    }
+
+    /// Folders with a special use go like any other, as with Dovecot: a client that wants one makes it again.
+    pub(super) async fn delete(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
+        let name = folder_name(mailbox)?;
+        self.maildrop.delete_folder(&self.address, &name).await.map(|()| Reply::Done).map_err(failure)
+    }
+
+    pub(super) async fn rename(&self, from: &MailboxName, to: &MailboxName) -> Result<Reply, Failure> {
+        let (from, to) = (folder_name(from)?, folder_name(to)?);
+        self.maildrop.rename_folder(&self.address, &from, &to).await.map(|()| Reply::Done).map_err(failure)
+    }
+
+    pub(super) async fn subscribe(&self, mailbox: &MailboxName, subscribed: bool) -> Result<Reply, Failure> {
+        let name = folder_name(mailbox)?;
+        let done = if subscribed {
+            self.maildrop.subscribe(&self.address, &name).await
+        } else {
+            self.maildrop.unsubscribe(&self.address, &name).await
+        };
+        done.map(|()| Reply::Done).map_err(failure)
+    }
+
+    pub(super) async fn folders(&self) -> Result<Reply, Failure> {
+        let folders = self.maildrop.list_folders(&self.address).await.map_err(failure)?;
+        let subscribed = self.maildrop.subscriptions(&self.address).await.map_err(failure)?;
+        let mut orphans: HashSet<FolderName> = subscribed.into_iter().collect();
+        let mut told: Vec<_> = folders
+            .into_iter()
+            .filter_map(|folder| {
+                let subscribed = orphans.remove(&folder.name);
+                let special_use = folder.special_use.as_deref().and_then(special_use);
+                Some(server::Folder { name: mailbox_name(&folder.name)?, exists: true, subscribed, special_use })
+            })
+            .collect();
+        told.extend(orphans.iter().filter_map(|name| {
+            Some(server::Folder { name: mailbox_name(name)?, exists: false, subscribed: true, special_use: None })
+        }));
+        Ok(Reply::Folders(told))
+    }
+
+    pub(super) async fn statuses(&self, mailboxes: Vec<MailboxName>) -> Result<Reply, Failure> {
+        let folders = self.maildrop.list_folders(&self.address).await.map_err(failure)?;
+        let folders: HashMap<&str, &Folder> = folders.iter().map(|folder| (folder.name.as_str(), folder)).collect();
+        let statuses = mailboxes.into_iter().filter_map(|mailbox| {
+            let figures = status(folders.get(mailbox.as_str())?);
+            Some((mailbox, figures))
+        });
+        Ok(Reply::Statuses(statuses.collect()))
+    }
+
+    pub(super) async fn quota(&self) -> Result<Reply, Failure> {
+        let quota = Mailboxes::quota(&self.maildrop, &self.address).await.map_err(|error| {
+            tracing::error!(%error, "a quota could not be read");
+            Failure::Unavailable
+        })?;
+        let storage = quota.limit_bytes.map(|limit| Usage { used: quota.used_bytes, limit });
+        Ok(Reply::Quota(Quota { storage, messages: None }))
+    }
+
+    /// Every folder of a mailbox has the mailbox's own quota.
+    pub(super) async fn quota_root(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
+        self.maildrop.folder(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
+        self.quota().await
+    }
+}
+
+/// The name as the protocol knows it; none for one that it cannot carry.
+fn mailbox_name(name: &FolderName) -> Option<MailboxName> {
+    MailboxName::new(name.as_str(), FolderName::MAX_OCTETS).ok()
+}
+
+fn special_use(attribute: &str) -> Option<SpecialUse> {
+    use SpecialUse::{All, Archive, Drafts, Flagged, Junk, Sent, Trash};
+    [All, Archive, Drafts, Flagged, Junk, Sent, Trash].into_iter().find(|known| known.as_str() == attribute)
+}
+
+fn status(folder: &Folder) -> MailboxStatus {
+    let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    MailboxStatus {
+        messages: count(folder.messages),
+        unseen: count(folder.unread),
+        uid_next: folder.uid_next,
+        uid_validity: folder.uid_validity,
+        size: folder.size,
+    }
+}

@@ -1,0 +1,142 @@
+//! SEARCH: rows decide what rows can; texts are asked of the index first, and then compared as the API's search does
+//! it, decoded and whatever their case.
+
+use std::cell::{Cell, OnceCell};
+use std::collections::HashMap;
+
+use jiff::civil::Date;
+use jiff::tz::Offset;
+use mailapi_backend::mime::{Header, fold};
+use mailapi_imap::Flags;
+use mailapi_imap::server::command::{SearchKey, SearchSubject};
+use mailapi_imap::server::session::Failure;
+
+use super::failure::failure;
+use crate::Maildrop;
+use crate::maildrop::{FolderId, Inspected, MaildropError};
+
+/// The UIDs of the messages that match, ascending.
+pub(super) async fn search(
+    maildrop: &Maildrop,
+    folder: FolderId,
+    key: SearchKey,
+    max_texts: usize,
+) -> Result<Vec<u32>, Failure> {
+    let mut holders = HashMap::new();
+    for text in texts(&key) {
+        if holders.contains_key(text) {
+            continue;
+        }
+        if holders.len() >= max_texts {
+            return Err(Failure::Limit);
+        }
+        holders.insert(text.to_owned(), maildrop.search_text(folder, text).await.map_err(failure)?);
+    }
+    let matches = move |message: &Inspected<'_>| {
+        let candidate = Candidate::new(message, &holders);
+        let matches = key.matches(&candidate);
+        candidate.failure.into_inner().map_or(Ok(matches), Err)
+    };
+    maildrop.filter(folder, matches).await.map_err(failure)
+}
+
+/// The texts that the index is asked for.
+fn texts(key: &SearchKey) -> Vec<&str> {
+    match key {
+        SearchKey::Body(text) | SearchKey::Text(text) if !text.is_empty() => vec![text],
+        SearchKey::Header { name, text } if line_of(name).is_some() && !text.is_empty() => vec![text],
+        SearchKey::Not(key) => texts(key),
+        SearchKey::Or(one, other) => [texts(one), texts(other)].concat(),
+        SearchKey::And(keys) => keys.iter().flat_map(texts).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The line on which the searchable text of a message has a field.
+fn line_of(name: &str) -> Option<usize> {
+    ["SUBJECT", "FROM", "TO", "CC"].iter().position(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// A message of which it is to be decided whether it matches.
+struct Candidate<'a, 'c> {
+    message: &'a Inspected<'c>,
+    /// For each text, the messages that hold it anywhere.
+    holders: &'a HashMap<String, Vec<u32>>,
+    searchable: OnceCell<String>,
+    header: OnceCell<Vec<u8>>,
+    failure: Cell<Option<MaildropError>>,
+}
+
+impl<'a, 'c> Candidate<'a, 'c> {
+    fn new(message: &'a Inspected<'c>, holders: &'a HashMap<String, Vec<u32>>) -> Self {
+        let (searchable, header) = (OnceCell::new(), OnceCell::new());
+        Self { message, holders, searchable, header, failure: Cell::new(None) }
+    }
+
+    fn searchable(&self) -> &str {
+        self.searchable.get_or_init(|| self.or_nothing(self.message.searchable()))
+    }
+
+    fn header(&self) -> Header<'_> {
+        Header::of(self.header.get_or_init(|| self.or_nothing(self.message.header())))
+    }
+
+    /// What was read; a failure is kept for the end of the question.
+    fn or_nothing<T: Default>(&self, read: Result<T, MaildropError>) -> T {
+        read.unwrap_or_else(|error| {
+            self.failure.set(Some(error));
+            T::default()
+        })
+    }
+
+    fn holds(&self, text: &str) -> bool {
+        self.holders.get(text).is_some_and(|uids| uids.binary_search(&self.uid()).is_ok())
+    }
+}
+
+impl SearchSubject for Candidate<'_, '_> {
+    fn uid(&self) -> u32 {
+        self.message.meta().state.uid
+    }
+
+    fn flags(&self) -> &Flags {
+        &self.message.meta().state.flags
+    }
+
+    fn received(&self) -> Date {
+        let millis = self.message.meta().internal_date.as_millis();
+        let received = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        Offset::UTC.to_datetime(received).date()
+    }
+
+    fn sent(&self) -> Option<Date> {
+        let (year, month, day) = self.header().day()?;
+        Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()
+    }
+
+    fn size(&self) -> u64 {
+        self.message.meta().size
+    }
+
+    fn header_contains(&self, name: &str, text: &str) -> bool {
+        match line_of(name) {
+            Some(line) if !text.is_empty() => {
+                self.holds(text) && contains(self.searchable().split('\n').nth(line).unwrap_or_default(), text)
+            }
+            _ => self.header().texts(name).any(|value| text.is_empty() || contains(&value, text)),
+        }
+    }
+
+    fn body_contains(&self, text: &str) -> bool {
+        let body = || self.searchable().rsplit('\n').next().unwrap_or_default();
+        text.is_empty() || (self.holds(text) && contains(body(), text))
+    }
+
+    fn text_contains(&self, text: &str) -> bool {
+        text.is_empty() || self.holds(text)
+    }
+}
+
+fn contains(text: &str, wanted: &str) -> bool {
+    fold(text).contains(&fold(wanted))
+}

@@ -1,0 +1,68 @@
+//! What a session knows of its selected folder, and what has changed since.
+
+use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry};
+
+use crate::Maildrop;
+use crate::maildrop::{EntryState, FolderId, FolderSnapshot, MaildropError};
+
+/// The selected folder as the session last saw it.
+#[derive(Debug)]
+pub(super) struct Selected {
+    folder: FolderId,
+    modseq: u64,
+    /// Ascending.
+    uids: Vec<u32>,
+}
+
+impl Selected {
+    /// A folder that was just selected, and what its session is told of it.
+    pub(super) fn new(snapshot: FolderSnapshot) -> (Self, view::FolderSnapshot) {
+        let FolderSnapshot { folder, entries } = snapshot;
+        let uids = entries.iter().map(|entry| entry.uid).collect();
+        let told = view::FolderSnapshot {
+            folder: folder.id.0,
+            uid_validity: folder.uid_validity,
+            uid_next: folder.uid_next,
+            messages: entries.into_iter().map(told).collect(),
+        };
+        (Self { folder: folder.id, modseq: folder.highest_modseq, uids }, told)
+    }
+
+    /// What has changed since the last time, whoever changed it; none when nothing has.
+    pub(super) async fn news(&mut self, maildrop: &Maildrop) -> Result<Option<FolderUpdate>, MaildropError> {
+        let FolderSnapshot { folder, entries } = match maildrop.changed_since(self.folder, self.modseq).await {
+            Ok(snapshot) => snapshot,
+            Err(MaildropError::NoSuchFolder) => return Ok(Some(FolderUpdate::Gone)),
+            Err(error) => return Err(error),
+        };
+        if folder.highest_modseq == self.modseq {
+            return Ok(None);
+        }
+        self.add_new(&entries);
+        // Each message that came is known now, so a count that does not fit means that others went.
+        let removed = if self.uids.len() as u64 == folder.messages {
+            Vec::new()
+        } else {
+            self.take_missing(&maildrop.uids(self.folder).await?)
+        };
+        self.modseq = folder.highest_modseq;
+        Ok(Some(FolderUpdate::Changes { changed: entries.into_iter().map(told).collect(), removed }))
+    }
+
+    fn add_new(&mut self, entries: &[EntryState]) {
+        // A UID is never given out again, so what is new lies above all that was known.
+        let largest = self.uids.last().copied().unwrap_or_default();
+        self.uids.extend(entries.iter().map(|entry| entry.uid).filter(|uid| *uid > largest));
+    }
+
+    /// Forgets the UIDs that are not among those `present`, ascending; answers them.
+    fn take_missing(&mut self, present: &[u32]) -> Vec<u32> {
+        let (kept, missing) = self.uids.iter().partition(|uid| present.binary_search(uid).is_ok());
+        self.uids = kept;
+        missing
+    }
+}
+
+fn told(entry: EntryState) -> MessageEntry {
+    MessageEntry { uid: entry.uid, flags: entry.flags }
+}

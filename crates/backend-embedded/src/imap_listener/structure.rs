@@ -1,0 +1,225 @@
+//! ENVELOPE, BODYSTRUCTURE and the places of sections, made of what `mime` reads of a message.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use mailapi_backend::mime::{AddressEntry, Header, Outline, OutlineContent, WrittenParameters};
+use mailapi_imap::server::mime::{
+    Address, BodyStructure, Disposition, Envelope, Extension, Multipart, PartContent, PartLayout, PartRange,
+    SinglePart, SinglePartKind,
+};
+
+/// The envelope of a message (RFC 3501 section 7.4.2), from its header block.
+pub(super) fn envelope(header: &[u8]) -> Envelope {
+    let header = Header::of(header);
+    let people = |name| header.addresses(name).into_iter().map(address).collect();
+    Envelope {
+        date: header.written("Date"),
+        subject: header.text("Subject"),
+        from: people("From"),
+        sender: people("Sender"),
+        reply_to: people("Reply-To"),
+        to: people("To"),
+        cc: people("Cc"),
+        bcc: people("Bcc"),
+        in_reply_to: header.written("In-Reply-To"),
+        message_id: header.written("Message-ID"),
+    }
+}
+
+fn address(entry: AddressEntry) -> Address {
+    match entry {
+        AddressEntry::Mailbox(person) => {
+            let (local_part, domain) = person.email.rsplit_once('@').unwrap_or((&person.email, ""));
+            let name = Some(person.name.clone()).filter(|name| !name.is_empty());
+            Address::Mailbox { name, local_part: local_part.to_owned(), domain: domain.to_owned() }
+        }
+        AddressEntry::GroupStart(name) => Address::GroupStart(name),
+        AddressEntry::GroupEnd => Address::GroupEnd,
+    }
+}
+
+/// A message taken apart as IMAP counts its parts.
+#[derive(Debug, Clone)]
+pub(super) struct Structure {
+    layout: PartLayout,
+    body: BodyStructure,
+    headers: BTreeMap<Vec<u32>, Vec<u8>>,
+}
+
+impl Structure {
+    /// Takes a stored message apart, of which the first `return_path_len` octets are our own line; keeps the header
+    /// blocks of the parts in `paths`.
+    pub(super) fn of(stored: &[u8], return_path_len: usize, paths: &[Vec<u32>]) -> Self {
+        let message = &stored[return_path_len.min(stored.len())..];
+        let outline = Outline::of(message);
+        let mut layout = layout(&outline, return_path_len);
+        // Our line is the first of the header.
+        layout.header.start = 0;
+        let header_of = |path: &Vec<u32>| {
+            let range = layout.locate(path, PartRange::Header)?;
+            Some((path.clone(), stored.get(range)?.to_vec()))
+        };
+        let headers = paths.iter().filter_map(header_of).collect();
+        Self { body: body(message, &outline), layout, headers }
+    }
+
+    /// BODYSTRUCTURE.
+    pub(super) const fn body(&self) -> &BodyStructure {
+        &self.body
+    }
+
+    /// Where a section lies in the stored message.
+    pub(super) fn locate(&self, path: &[u32], range: PartRange) -> Option<Range<u64>> {
+        self.layout.locate(path, range).map(|range| range.start as u64..range.end as u64)
+    }
+
+    /// One of the header blocks that were kept.
+    pub(super) fn header(&self, path: &[u32]) -> Option<&[u8]> {
+        self.headers.get(path).map(Vec::as_slice)
+    }
+}
+
+fn layout(outline: &Outline, shift: usize) -> PartLayout {
+    let shifted = |range: &Range<usize>| range.start + shift..range.end + shift;
+    let content = match &outline.content {
+        OutlineContent::Leaf => PartContent::Leaf,
+        OutlineContent::Multipart(parts) => {
+            PartContent::Multipart(parts.iter().map(|part| layout(part, shift)).collect())
+        }
+        OutlineContent::Message(message) => PartContent::Message(Box::new(layout(message, shift))),
+    };
+    PartLayout { header: shifted(&outline.header), body: shifted(&outline.body), content }
+}
+
+fn body(message: &[u8], outline: &Outline) -> BodyStructure {
+    let header = Header::of(&message[outline.header.clone()]);
+    let content_type = header.parameters("Content-Type").unwrap_or_default();
+    let extension = extension(&header);
+    let (media_type, subtype) = outline.media_type.split_once('/').unwrap_or((&outline.media_type, ""));
+    if let OutlineContent::Multipart(parts) = &outline.content {
+        return BodyStructure::Multipart(Multipart {
+            parts: parts.iter().map(|part| body(message, part)).collect(),
+            subtype: subtype.to_owned(),
+            parameters: content_type.parameters,
+            extension,
+        });
+    }
+    let octets = &message[outline.body.clone()];
+    BodyStructure::Single(Box::new(SinglePart {
+        kind: kind(message, outline, media_type, subtype),
+        parameters: content_type.parameters,
+        id: header.written("Content-ID"),
+        description: header.written("Content-Description"),
+        encoding: header
+            .written("Content-Transfer-Encoding")
+            .filter(|e| !e.is_empty())
+            .unwrap_or_else(|| "7bit".into()),
+        octets: u32::try_from(octets.len()).unwrap_or(u32::MAX),
+        md5: header.written("Content-MD5"),
+        extension,
+    }))
+}
+
+fn kind(message: &[u8], outline: &Outline, media_type: &str, subtype: &str) -> SinglePartKind {
+    let lines = || {
+        let count = message[outline.body.clone()].iter().filter(|octet| **octet == b'\n').count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    };
+    match (&outline.content, media_type) {
+        (OutlineContent::Message(inner), _) => SinglePartKind::Message {
+            envelope: Box::new(envelope(&message[inner.header.clone()])),
+            body: body(message, inner),
+            lines: lines(),
+        },
+        (_, "text") => SinglePartKind::Text { subtype: subtype.to_owned(), lines: lines() },
+        // A message that was not followed must not look like one: the grammar then wants an envelope.
+        (_, "message") if subtype == "rfc822" => basic("application", "octet-stream"),
+        _ => basic(media_type, subtype),
+    }
+}
+
+fn basic(media_type: &str, subtype: &str) -> SinglePartKind {
+    SinglePartKind::Basic { media_type: media_type.to_owned(), subtype: subtype.to_owned() }
+}
+
+fn extension(header: &Header<'_>) -> Extension {
+    let disposition = header.parameters("Content-Disposition");
+    let disposition = disposition.filter(|disposition| !disposition.value.is_empty());
+    let languages = header.written("Content-Language").unwrap_or_default();
+    Extension {
+        disposition: disposition.map(|WrittenParameters { value, parameters }| Disposition { kind: value, parameters }),
+        languages: languages.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect(),
+        location: header.written("Content-Location"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RETURN_PATH: &str = "Return-Path: <eve@elsewhere.example>\r\n";
+
+    fn section<'a>(stored: &'a str, structure: &Structure, path: &[u32], range: PartRange) -> Option<&'a str> {
+        let span = structure.locate(path, range)?;
+        Some(&stored[span.start as usize..span.end as usize])
+    }
+
+    #[test]
+    fn sections_count_from_our_return_path_line() {
+        let forwarded = "Subject: two\r\n\r\ninner\r\n";
+        let stored = format!(
+            "{RETURN_PATH}Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\none\r\n\
+             --b\r\nContent-Type: message/rfc822\r\n\r\n{forwarded}\r\n--b--\r\n"
+        );
+        let structure = Structure::of(stored.as_bytes(), RETURN_PATH.len(), &[vec![2], vec![1]]);
+        let header = section(&stored, &structure, &[], PartRange::Header).unwrap();
+        assert!(header.starts_with(RETURN_PATH) && header.ends_with("boundary=b\r\n\r\n"));
+        assert_eq!(section(&stored, &structure, &[], PartRange::All), Some(stored.as_str()));
+        assert_eq!(section(&stored, &structure, &[1], PartRange::All), Some("one"));
+        assert_eq!(section(&stored, &structure, &[2], PartRange::All), Some(forwarded));
+        assert_eq!(section(&stored, &structure, &[2], PartRange::Text), Some("inner\r\n"));
+        assert_eq!(structure.header(&[2]), Some(&b"Subject: two\r\n\r\n"[..]));
+        assert_eq!((structure.header(&[1]), structure.header(&[3])), (None, None));
+    }
+
+    #[test]
+    fn a_body_structure_shows_what_the_header_says() {
+        let message = "Content-Type: Text/HTML; charset=\"utf-8\" (comment)\r\nContent-ID: <1@x>\r\n\
+            Content-Disposition: inline; filename*=utf-8''n%C3%A4h\r\nContent-Language: de, en\r\n\
+            Content-Transfer-Encoding: 8BIT\r\n\r\none\r\ntwo\r\n";
+        let structure = Structure::of(message.as_bytes(), 0, &[]);
+        let BodyStructure::Single(part) = structure.body() else { panic!() };
+        assert_eq!(part.kind, SinglePartKind::Text { subtype: "html".into(), lines: 2 });
+        assert_eq!(part.parameters, [("charset".to_owned(), "utf-8".to_owned())]);
+        assert_eq!((part.id.as_deref(), part.encoding.as_str(), part.octets), (Some("<1@x>"), "8BIT", 10));
+        let disposition = part.extension.disposition.as_ref().unwrap();
+        assert_eq!(disposition.parameters, [("filename*".to_owned(), "utf-8''n%C3%A4h".to_owned())]);
+        assert_eq!(part.extension.languages, ["de", "en"]);
+    }
+
+    #[test]
+    fn an_envelope_is_decoded() {
+        let envelope = envelope(b"Date: today\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nFrom: Ann <ann@x.org>, odd\r\n\r\n");
+        assert_eq!((envelope.date.as_deref(), envelope.subject.as_deref()), (Some("today"), Some("café")));
+        let expected = Address::Mailbox { name: Some("Ann".into()), local_part: "ann".into(), domain: "x.org".into() };
+        assert_eq!(envelope.from[0], expected);
+        assert_eq!((envelope.to.len(), envelope.message_id), (0, None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_have_a_structure(stored in prop::collection::vec(any::<u8>(), 0..300), line in 0_usize..20) {
+            let structure = Structure::of(&stored, line, &[vec![1], vec![1, 2]]);
+            for path in [&[][..], &[1], &[1, 1], &[2]] {
+                for range in [PartRange::All, PartRange::Header, PartRange::Text, PartRange::Mime] {
+                    if let Some(span) = structure.locate(path, range) {
+                        prop_assert!(span.start <= span.end);
+                    }
+                }
+            }
+        }
+    }
+}

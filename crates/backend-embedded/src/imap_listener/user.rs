@@ -1,0 +1,83 @@
+//! Somebody who has logged in: carries out what the session asks of the maildrop.
+
+use mailapi_imap::MailboxName;
+use mailapi_imap::server::session::{Effect, Failure, Reply, Session};
+use mailapi_imap::server::view::FolderUpdate;
+use mailapi_model::{EmailAddress, FolderName};
+
+use super::failure::failure;
+use super::search;
+use super::seats::Seat;
+use super::selected::Selected;
+use crate::Maildrop;
+use crate::maildrop::{FolderId, MailboxId, MailboxWatch};
+
+/// The owner of a mailbox in a session.
+pub(super) struct User {
+    pub(super) maildrop: Maildrop,
+    pub(super) address: EmailAddress,
+    pub(super) selected: Option<Selected>,
+    watch: MailboxWatch,
+    _seat: Seat,
+}
+
+impl User {
+    pub(super) fn new(maildrop: Maildrop, address: EmailAddress, mailbox: MailboxId, seat: Seat) -> Self {
+        let watch = maildrop.watch(mailbox);
+        Self { maildrop, address, selected: None, watch, _seat: seat }
+    }
+
+    /// Carries out what needs no connection: everything but log-in and FETCH.
+    pub(super) async fn carry_out(
+        &mut self,
+        effect: Effect,
+        session: &Session,
+        max_search_texts: usize,
+    ) -> Result<Reply, Failure> {
+        match effect {
+            Effect::Select { mailbox, .. } => self.select(&mailbox).await,
+            Effect::Create(mailbox) => self.create(&mailbox).await,
+            Effect::Delete(mailbox) => self.delete(&mailbox).await,
+            Effect::Rename { from, to } => self.rename(&from, &to).await,
+            Effect::Subscribe { mailbox, subscribed } => self.subscribe(&mailbox, subscribed).await,
+            Effect::Folders => self.folders().await,
+            Effect::Status(mailboxes) => self.statuses(mailboxes).await,
+            Effect::Quota => self.quota().await,
+            Effect::QuotaRoot(mailbox) => self.quota_root(&mailbox).await,
+            Effect::Append { mailbox, message } => self.append(&mailbox, message).await,
+            Effect::Refresh { .. } => Ok(Reply::Done),
+            Effect::Expunge { folder, uids } => {
+                let uids = uids.map(|ranges| session.selected().map(|view| view.uids_in(&ranges)).unwrap_or_default());
+                self.expunge(FolderId(folder), uids).await
+            }
+            Effect::Store { folder, uids, change } => self.store(FolderId(folder), uids, change).await,
+            Effect::Copy { folder, uids, to, remove } => self.copy(FolderId(folder), uids, &to, remove).await,
+            Effect::Search { folder, key } => {
+                search::search(&self.maildrop, FolderId(folder), key, max_search_texts).await.map(Reply::Found)
+            }
+            // The connection keeps these two for itself.
+            Effect::Login { .. } | Effect::Fetch { .. } => Err(Failure::Unavailable),
+        }
+    }
+
+    /// What has changed in the selected folder since the last time.
+    pub(super) async fn news(&mut self, session: &Session) -> Option<FolderUpdate> {
+        session.selected()?;
+        let news = self.selected.as_mut()?.news(&self.maildrop).await;
+        news.unwrap_or_else(|error| {
+            // What could not be read now is still news the next time.
+            failure(error);
+            None
+        })
+    }
+
+    /// Returns when something may have changed in the mailbox.
+    pub(super) async fn changed(&mut self) {
+        self.watch.changed().await;
+    }
+}
+
+/// The name as the maildrop knows it.
+pub(super) fn folder_name(mailbox: &MailboxName) -> Result<FolderName, Failure> {
+    mailbox.as_str().parse().map_err(|_| Failure::NoSuchMailbox)
+}
