@@ -1,12 +1,11 @@
 //! Plays every file in `tests/dialogs` against a session, its bytes arriving in pieces of several sizes.
 
-mod dialog;
 mod scripted;
 
 use std::fs;
 use std::path::Path;
 
-use dialog::Dialog;
+use mailapi_testkit::dialog::Dialog;
 use scripted::ScriptedHost;
 
 #[test]

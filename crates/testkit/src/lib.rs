@@ -3,6 +3,7 @@
 
 mod app;
 mod clock;
+pub mod dialog;
 mod dns;
 mod entropy;
 mod sink;

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use mailapi_smtp::server::{Answer, Config, Message, Question, Role, Session, Step};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
-
-use crate::dialog::Peer;
+use mailapi_testkit::dialog::Peer;
 
 /// Takes mail for `here.example`, but not for `unknown@here.example`, from anyone but `refused@…`. The one user is
 /// `ann@here.example` with the password `secret`.

@@ -16,20 +16,26 @@
 use std::fmt::Write;
 
 /// The server's end of a dialog: a session in memory or a connection over a socket.
-pub(crate) trait Peer {
+pub trait Peer {
+    /// Gives these bytes to the server.
     fn send(&mut self, bytes: &[u8]);
     /// The next reply line without CRLF; `None` when there is none.
     fn line(&mut self) -> Option<String>;
+    /// Whether the server has closed the connection.
     fn is_closed(&mut self) -> bool;
     /// Tells whether the server was ready for the handshake.
     fn start_tls(&mut self) -> bool;
     /// What the host was told and the dialog did not mention yet, oldest first.
     fn host_event(&mut self) -> Option<String>;
+    /// The dialog is over; from now on [`Peer::line`] gives what the server still says by itself.
+    fn hang_up(&mut self) {}
 }
 
+/// A dialog, read from a file.
 #[derive(Debug)]
-pub(crate) struct Dialog {
-    pub(crate) settings: Vec<(String, String)>,
+pub struct Dialog {
+    /// What the peer is to be like, by key and value.
+    pub settings: Vec<(String, String)>,
     lines: Vec<(usize, Line)>,
 }
 
@@ -43,8 +49,11 @@ enum Line {
 }
 
 impl Dialog {
-    /// Reads a dialog; the error names the line that makes no sense.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a dialog.
+    ///
+    /// # Errors
+    /// The line that makes no sense.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut dialog = Self { settings: Vec::new(), lines: Vec::new() };
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
@@ -61,11 +70,15 @@ impl Dialog {
         Ok(dialog)
     }
 
-    /// Plays the client against `peer`; the error names the line at which they part.
-    pub(crate) fn play(&self, peer: &mut impl Peer) -> Result<(), String> {
+    /// Plays the client against `peer`.
+    ///
+    /// # Errors
+    /// The line at which they part.
+    pub fn play(&self, peer: &mut impl Peer) -> Result<(), String> {
         for (number, line) in &self.lines {
             play_line(line, peer).map_err(|what| format!("line {number}: {what}"))?;
         }
+        peer.hang_up();
         let mut left = String::new();
         while let Some(line) = peer.line() {
             let _ = write!(left, "\n  reply {line}");
