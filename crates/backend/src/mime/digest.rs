@@ -8,7 +8,7 @@ use super::fields::{self, Field};
 use super::limits::Limits;
 use super::structure::{self, Part};
 use super::transfer::{self, TransferDecoder, TransferEncoding};
-use super::{charset, filename};
+use super::{charset, selection};
 use crate::{AttachmentInfo, Correspondent, FullMessage, MessageSummary};
 
 /// A message taken apart: what a listing shows of it, and where its bodies and attachments stand.
@@ -107,16 +107,19 @@ impl Digest {
         let parts = structure::parts(raw, limits);
         let header_len = parts.first().map_or(0, |message| message.body.start);
         let mut digest = Self::of_header(&raw[..header_len], limits);
-        let leaves = || parts.iter().enumerate().filter(|(_, part)| !part.has_parts);
-        let first = |kind| leaves().find(|(at, part)| part.media_type == kind && may_be_body(*at, part));
-        let (text, html) = (first("text/plain"), first("text/html"));
-        digest.text = text.map(|(_, part)| body(part));
-        digest.html = html.map(|(_, part)| body(part));
-        let bodies = [text, html].map(|body| body.map(|(at, _)| at));
-        for (_, part) in leaves().filter(|(at, _)| !bodies.contains(&Some(*at))) {
-            digest.attachments.push(attachment(raw, part, digest.attachments.len(), limits));
-        }
+        let chosen = selection::choose(&parts);
+        digest.text = chosen.text.map(|at| body(&parts[at]));
+        digest.html = chosen.html.map(|at| body(&parts[at]));
+        let numbered = chosen.attachments.into_iter().enumerate();
+        digest.attachments = numbered.map(|(index, at)| attachment(raw, &parts[at], index, limits)).collect();
         digest
+    }
+
+    /// What the header block alone tells: no bodies, no attachments. For backends whose mail server takes the parts
+    /// apart itself ([`super::Outline`]).
+    #[must_use]
+    pub fn of_header_block(block: &[u8]) -> Self {
+        Self::of_header(block, &Limits::default())
     }
 
     fn of_header(block: &[u8], limits: &Limits) -> Self {
@@ -131,7 +134,7 @@ impl Digest {
             from: people("From").unwrap_or_default().into_iter().next().unwrap_or_default(),
             to: people("To").unwrap_or_default(),
             cc: people("Cc").unwrap_or_default(),
-            subject: first("Subject").map(subject).unwrap_or_default(),
+            subject: first("Subject").map(fields::subject).unwrap_or_default(),
             date: first("Date").and_then(|value| fields::date(value, limits.max_parameter_octets)),
             header_len: block.len() as u64,
             ..Self::default()
@@ -194,19 +197,6 @@ fn value<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
     fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
 }
 
-fn subject(value: &[u8]) -> String {
-    fields::one_line(&fields::decoded(value))
-}
-
-/// Whether a text part is for reading in place. One with a file name is for keeping, unless it is all there is.
-fn may_be_body(index: usize, part: &Part) -> bool {
-    part.disposition.value != "attachment" && (index == 0 || given_name(part).is_none())
-}
-
-fn given_name(part: &Part) -> Option<&str> {
-    part.disposition.parameter("filename").or_else(|| part.content_type.parameter("name"))
-}
-
 fn body(part: &Part) -> BodyPart {
     BodyPart {
         span: PartSpan::new(&part.body, part.encoding),
@@ -218,7 +208,7 @@ fn attachment(raw: &[u8], part: &Part, index: usize, limits: &Limits) -> Attachm
     let encoded = &raw[part.body.clone()];
     let info = AttachmentInfo {
         index: u32::try_from(index).unwrap_or(u32::MAX),
-        filename: attachment_name(encoded, part, index, limits),
+        filename: selection::name(part, index, limits, || forwarded_subject(encoded, part.encoding, limits)),
         content_type: part.media_type.clone(),
         size: transfer::decoded_size(part.encoding, encoded),
         content_id: part.content_id.clone(),
@@ -226,22 +216,10 @@ fn attachment(raw: &[u8], part: &Part, index: usize, limits: &Limits) -> Attachm
     AttachmentPart { info, span: PartSpan::new(&part.body, part.encoding) }
 }
 
-/// The name that the sender gave; that of a forwarded message is its subject when the sender gave none.
-fn attachment_name(encoded: &[u8], part: &Part, index: usize, limits: &Limits) -> String {
-    let max = limits.max_filename_characters;
-    let given = given_name(part).and_then(|name| filename::harmless(name, max));
-    let is_message = matches!(part.media_type.as_str(), "message/rfc822" | "message/global");
-    if !is_message {
-        return given.unwrap_or_else(|| filename::made_up(index, &part.media_type));
-    }
-    let name = given.or_else(|| filename::harmless(&forwarded_subject(encoded, part.encoding, limits), max));
-    name.map_or_else(|| filename::made_up(index, &part.media_type), |name| filename::as_eml(&name, max))
-}
-
 fn forwarded_subject(encoded: &[u8], encoding: TransferEncoding, limits: &Limits) -> String {
     let start = &encoded[..encoded.len().min(limits.max_forwarded_header_octets)];
     let message = transfer::decode(encoding, start);
     let end = message.windows(2).position(|pair| pair == b"\n\n").unwrap_or(message.len());
     let end = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(end, |at| at.min(end));
-    value(&fields::fields(&message[..end]), "Subject").map(subject).unwrap_or_default()
+    value(&fields::fields(&message[..end]), "Subject").map(fields::subject).unwrap_or_default()
 }

@@ -88,6 +88,11 @@ pub(super) fn decoded(value: &[u8]) -> String {
     encoded_word::decoded(&unfolded(value)).trim().to_owned()
 }
 
+/// A Subject, decoded, on one line.
+pub(super) fn subject(value: &[u8]) -> String {
+    one_line(&decoded(value))
+}
+
 /// As much of a value as is looked into, ready for a field parser.
 fn terminated(value: &[u8], max_octets: usize) -> Hidden {
     let text = unfolded(value);

@@ -2,10 +2,12 @@
 //! through this module, so that a message looks the same wherever it lies.
 //!
 //! [`Digest::of`] takes a message apart once; a store keeps [`Digest::to_bytes`] beside the message and then lists,
-//! reads and downloads by it. [`SearchableText`] is what a search looks into. Nothing here refuses a message: whatever
+//! reads and downloads by it. Where a mail server describes the parts itself (BODYSTRUCTURE), [`DescribedMessage::of`] makes the
+//! same choice from its description. [`SearchableText`] is what a search looks into. Nothing here refuses a message: whatever
 //! its sender did to it, there is a result, in time that grows with the size of the message and no faster.
 
 mod charset;
+mod described;
 mod digest;
 mod encoded_word;
 mod fields;
@@ -13,17 +15,19 @@ mod filename;
 mod header;
 mod html;
 mod limits;
-mod outline;
 mod search;
+mod selection;
 mod stored;
 mod structure;
 mod transfer;
+mod tree;
 
+pub use described::{DescribedAttachment, DescribedBody, DescribedMessage, DescribedPart};
 pub use digest::{AttachmentPart, BodyPart, Digest, PartSpan, headers};
 pub use fields::AddressEntry;
 pub use header::{Header, WrittenParameters};
 pub use limits::Limits;
-pub use outline::{Outline, OutlineContent};
 pub use search::{SNIPPET_CHARACTERS, SearchableText, fold, matches, snippet};
 pub use stored::DigestError;
 pub use transfer::{TransferDecoder, TransferEncoding, decode};
+pub use tree::{PartTree, PartTreeContent};

@@ -33,6 +33,15 @@ pub(super) struct Part {
     pub(super) level: usize,
 }
 
+impl Part {
+    /// All parts inside are known. A multipart without parts is shown as the text that it is.
+    pub(super) fn end(&mut self) {
+        if !self.has_parts && self.media_type.starts_with("multipart/") {
+            "text/plain".clone_into(&mut self.media_type);
+        }
+    }
+}
+
 /// All parts of a message.
 pub(super) fn parts(raw: &[u8], limits: &Limits) -> Vec<Part> {
     let mut scan = Scan { raw, limits, parts: Vec::new(), open: Vec::new(), by_boundary: HashMap::new(), leaf: None };
@@ -122,10 +131,7 @@ impl Scan<'_> {
     fn end_part(&mut self, index: usize, end: usize) {
         let part = &mut self.parts[index];
         part.body.end = end.max(part.body.start);
-        if !part.has_parts && part.media_type.starts_with("multipart/") {
-            // A multipart without parts is shown as the text that it is.
-            "text/plain".clone_into(&mut part.media_type);
-        }
+        part.end();
     }
 
     fn forget_boundary(&mut self, level: usize) {
@@ -189,7 +195,8 @@ impl Scan<'_> {
     }
 }
 
-fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
+/// What a header block tells of its part, which is thereby neither placed nor known to hold others.
+pub(super) fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
     let fields = fields::fields(block);
     let first = |name: &str| fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value);
     let parameterized = |name| first(name).and_then(|value| Parameterized::read(value, limits.max_parameter_octets));

@@ -10,7 +10,7 @@ use super::structure::{self, Part};
 
 /// A message or part and what is in it. Ranges count from the start of the outermost message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outline {
+pub struct PartTree {
     /// Its header block, the empty line included when there is one.
     pub header: Range<usize>,
     /// What follows, as it is written, without the line end that belongs to the next boundary.
@@ -18,53 +18,53 @@ pub struct Outline {
     /// `type/subtype`, lower case.
     pub media_type: String,
     /// What its body holds.
-    pub content: OutlineContent,
+    pub content: PartTreeContent,
 }
 
 /// What a body holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OutlineContent {
+pub enum PartTreeContent {
     /// Neither parts nor a message, or none that is followed.
     Leaf,
     /// The parts of a multipart; at least one.
-    Multipart(Vec<Outline>),
+    Multipart(Vec<PartTree>),
     /// The message inside message/rfc822.
-    Message(Box<Outline>),
+    Message(Box<PartTree>),
 }
 
-impl Outline {
-    /// The outline of a message with the default [`Limits`], which hold for it and all messages in it together: it is
+impl PartTree {
+    /// The tree of a message with the default [`Limits`], which hold for it and all messages in it together: it is
     /// never deeper than [`Limits::max_depth`] and [`Limits::max_messages`] together say.
     #[must_use]
     pub fn of(raw: &[u8]) -> Self {
         Self::with_limits(raw, &Limits::default())
     }
 
-    /// The outline of a message.
+    /// The tree of a message.
     #[must_use]
     pub fn with_limits(raw: &[u8], limits: &Limits) -> Self {
-        Outliner { raw, limits, parts_left: limits.max_parts }.message(0..raw.len(), limits.max_depth, 0)
+        Walker { raw, limits, parts_left: limits.max_parts }.message(0..raw.len(), limits.max_depth, 0)
     }
 }
 
-struct Outliner<'a> {
+struct Walker<'a> {
     raw: &'a [u8],
     limits: &'a Limits,
     /// How many parts may still be found, all messages together.
     parts_left: usize,
 }
 
-impl Outliner<'_> {
+impl Walker<'_> {
     /// The message in `span`, which lies in `messages` others; `depth` levels of multiparts are left for it.
-    fn message(&mut self, span: Range<usize>, depth: usize, messages: usize) -> Outline {
+    fn message(&mut self, span: Range<usize>, depth: usize, messages: usize) -> PartTree {
         let limits = Limits { max_depth: depth, max_parts: self.parts_left, ..*self.limits };
         let parts = structure::parts(&self.raw[span.clone()], &limits);
         self.parts_left = self.parts_left.saturating_sub(parts.len());
-        let whole = Outline {
+        let whole = PartTree {
             header: span.start..span.start,
             body: span.clone(),
             media_type: "text/plain".to_owned(),
-            content: OutlineContent::Leaf,
+            content: PartTreeContent::Leaf,
         };
         self.part(&mut parts.into_iter().peekable(), span.start, depth, messages).unwrap_or(whole)
     }
@@ -75,7 +75,7 @@ impl Outliner<'_> {
         base: usize,
         depth: usize,
         messages: usize,
-    ) -> Option<Outline> {
+    ) -> Option<PartTree> {
         let part = parts.next()?;
         let shifted = |range: &Range<usize>| base + range.start..base + range.end;
         let (header, body) = (shifted(&part.header), shifted(&part.body));
@@ -85,14 +85,14 @@ impl Outliner<'_> {
             while parts.peek().is_some_and(|next| next.level > part.level) {
                 children.extend(self.part(parts, base, depth, messages));
             }
-            OutlineContent::Multipart(children)
+            PartTreeContent::Multipart(children)
         } else if part.media_type == "message/rfc822" && is_followed {
             let depth = depth.saturating_sub(part.level);
-            OutlineContent::Message(Box::new(self.message(body.clone(), depth, messages + 1)))
+            PartTreeContent::Message(Box::new(self.message(body.clone(), depth, messages + 1)))
         } else {
-            OutlineContent::Leaf
+            PartTreeContent::Leaf
         };
-        Some(Outline { header, body, media_type: part.media_type, content })
+        Some(PartTree { header, body, media_type: part.media_type, content })
     }
 }
 
@@ -103,22 +103,22 @@ mod tests {
     use super::*;
 
     /// Each part as its media type and its body, those inside it in brackets.
-    fn shape(outline: &Outline, raw: &str) -> String {
-        let inner = match &outline.content {
-            OutlineContent::Leaf => raw[outline.body.clone()].replace("\r\n", "|"),
-            OutlineContent::Multipart(parts) => {
+    fn shape(tree: &PartTree, raw: &str) -> String {
+        let inner = match &tree.content {
+            PartTreeContent::Leaf => raw[tree.body.clone()].replace("\r\n", "|"),
+            PartTreeContent::Multipart(parts) => {
                 parts.iter().map(|part| shape(part, raw)).collect::<Vec<_>>().join(", ")
             }
-            OutlineContent::Message(message) => shape(message, raw),
+            PartTreeContent::Message(message) => shape(message, raw),
         };
-        format!("{}[{inner}]", outline.media_type)
+        format!("{}[{inner}]", tree.media_type)
     }
 
-    fn deepest(outline: &Outline) -> usize {
-        1 + match &outline.content {
-            OutlineContent::Leaf => 0,
-            OutlineContent::Multipart(parts) => parts.iter().map(deepest).max().unwrap_or_default(),
-            OutlineContent::Message(message) => deepest(message),
+    fn deepest(tree: &PartTree) -> usize {
+        1 + match &tree.content {
+            PartTreeContent::Leaf => 0,
+            PartTreeContent::Multipart(parts) => parts.iter().map(deepest).max().unwrap_or_default(),
+            PartTreeContent::Message(message) => deepest(message),
         }
     }
 
@@ -126,12 +126,12 @@ mod tests {
     fn a_hostile_message_is_followed_no_further_than_the_limits() {
         let forwarded = "Content-Type: message/rfc822\r\n\r\n".repeat(50_000);
         let limits = Limits { max_messages: 3, ..Limits::default() };
-        assert_eq!(deepest(&Outline::with_limits(forwarded.as_bytes(), &limits)), 4);
+        assert_eq!(deepest(&PartTree::with_limits(forwarded.as_bytes(), &limits)), 4);
         let nested: String =
             (0..3_000).map(|n| format!("Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n")).collect();
         let limits = Limits { max_depth: 20, ..Limits::default() };
-        let outline = Outline::with_limits(format!("{forwarded}{nested}").as_bytes(), &limits);
-        assert!(deepest(&outline) <= limits.max_depth + limits.max_messages + 1);
+        let tree = PartTree::with_limits(format!("{forwarded}{nested}").as_bytes(), &limits);
+        assert!(deepest(&tree) <= limits.max_depth + limits.max_messages + 1);
     }
 
     #[test]
@@ -140,15 +140,15 @@ mod tests {
             "Content-Type: multipart/digest; boundary=b\r\n\r\n{}--b--\r\n",
             "--b\r\n\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\nx\r\n--c--\r\n".repeat(40)
         );
-        let outline = Outline::with_limits(digest.as_bytes(), &Limits { max_parts: 50, ..Limits::default() });
-        fn parts(outline: &Outline) -> usize {
-            1 + match &outline.content {
-                OutlineContent::Leaf => 0,
-                OutlineContent::Multipart(children) => children.iter().map(parts).sum(),
-                OutlineContent::Message(message) => parts(message),
+        let tree = PartTree::with_limits(digest.as_bytes(), &Limits { max_parts: 50, ..Limits::default() });
+        fn parts(tree: &PartTree) -> usize {
+            1 + match &tree.content {
+                PartTreeContent::Leaf => 0,
+                PartTreeContent::Multipart(children) => children.iter().map(parts).sum(),
+                PartTreeContent::Message(message) => parts(message),
             }
         }
-        assert!((41..=50).contains(&parts(&outline)), "{}", parts(&outline));
+        assert!((41..=50).contains(&parts(&tree)), "{}", parts(&tree));
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             --i\r\n\r\nplain\r\n--i\r\nContent-Type: text/html\r\n\r\nhtml\r\n--i--\r\n\
             --o\r\nContent-Type: image/png\r\n\r\nabc\r\n--o--\r\n";
         assert_eq!(
-            shape(&Outline::of(raw.as_bytes()), raw),
+            shape(&PartTree::of(raw.as_bytes()), raw),
             "multipart/mixed[text/plain[one], \
              message/rfc822[multipart/alternative[text/plain[plain], text/html[html]]], image/png[abc]]"
         );
@@ -176,21 +176,21 @@ mod tests {
             ], 0..60),
             octets in prop::collection::vec(any::<u8>(), 0..60),
         ) {
-            fn check(outline: &Outline, within: &Range<usize>) {
-                assert!(within.start <= outline.header.start && outline.header.end == outline.body.start);
-                assert!(outline.body.start <= outline.body.end && outline.body.end <= within.end);
-                match &outline.content {
-                    OutlineContent::Leaf => {}
-                    OutlineContent::Multipart(parts) => {
+            fn check(tree: &PartTree, within: &Range<usize>) {
+                assert!(within.start <= tree.header.start && tree.header.end == tree.body.start);
+                assert!(tree.body.start <= tree.body.end && tree.body.end <= within.end);
+                match &tree.content {
+                    PartTreeContent::Leaf => {}
+                    PartTreeContent::Multipart(parts) => {
                         assert!(!parts.is_empty());
-                        parts.iter().for_each(|part| check(part, &outline.body));
+                        parts.iter().for_each(|part| check(part, &tree.body));
                     }
-                    OutlineContent::Message(message) => check(message, &outline.body),
+                    PartTreeContent::Message(message) => check(message, &tree.body),
                 }
             }
             let mut raw = lines.join("\r\n").into_bytes();
             raw.extend(octets);
-            check(&Outline::of(&raw), &(0..raw.len()));
+            check(&PartTree::of(&raw), &(0..raw.len()));
         }
     }
 }

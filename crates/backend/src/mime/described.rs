@@ -1,0 +1,252 @@
+//! Messages that a mail server takes apart: the same choice of bodies and attachments as [`super::Digest`] makes, from
+//! the server's description of the parts (BODYSTRUCTURE, RFC 3501 section 7.4.2).
+//!
+//! A description holds what the header of each part says. It is written down as that header again, so that one
+//! reader decides what it means.
+
+use super::charset;
+use super::fields;
+use super::limits::Limits;
+use super::selection;
+use super::structure::{self, Part};
+use super::transfer::{self, TransferEncoding};
+use crate::AttachmentInfo;
+
+/// A part as a mail server describes it. Names are lower case; values are octets as the header has them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DescribedPart {
+    /// Such as `text`.
+    pub media_type: String,
+    /// Such as `plain`; may be empty.
+    pub subtype: String,
+    /// Content-Type's parameters. Continued ones (RFC 2231 section 3) may be one, extended ones keep their asterisk.
+    pub parameters: Vec<(String, Vec<u8>)>,
+    /// Content-Disposition and its parameters.
+    pub disposition: Option<(String, Vec<(String, Vec<u8>)>)>,
+    /// Content-ID.
+    pub content_id: Option<Vec<u8>>,
+    /// Content-Transfer-Encoding.
+    pub encoding: String,
+    /// Octets of its body as it is written.
+    pub octets: u64,
+    /// Whether it only holds other parts, which follow it.
+    pub has_parts: bool,
+    /// The Subject of the message that it forwards, as its header has it.
+    pub forwarded_subject: Option<Vec<u8>>,
+}
+
+/// Which of the described parts are the bodies and which are attachments.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DescribedMessage {
+    /// The first text/plain part that is no attachment.
+    pub text: Option<DescribedBody>,
+    /// The first text/html part that is no attachment.
+    pub html: Option<DescribedBody>,
+    /// Every other leaf, in the order of the message.
+    pub attachments: Vec<DescribedAttachment>,
+}
+
+/// A body of the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DescribedBody {
+    /// Its index among the described parts.
+    pub part: usize,
+    /// How it is written.
+    pub encoding: TransferEncoding,
+    /// The charset that it names.
+    pub charset: Option<String>,
+}
+
+impl DescribedBody {
+    /// The text of the body, from its octets as they stand in the message.
+    #[must_use]
+    pub fn decode(&self, encoded: &[u8]) -> String {
+        charset::decode(self.charset.as_deref(), &transfer::decode(self.encoding, encoded))
+    }
+}
+
+/// An attachment of the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DescribedAttachment {
+    /// Its index among the described parts.
+    pub part: usize,
+    /// How it is written.
+    pub encoding: TransferEncoding,
+    /// What is told of it. The size is that of its octets as they are written, which is exact for
+    /// [`TransferEncoding::Identity`] alone: a description tells no other.
+    pub info: AttachmentInfo,
+}
+
+impl DescribedMessage {
+    /// Chooses among all parts of a message, in the order in which they begin; the first is the message itself.
+    #[must_use]
+    pub fn of(described: &[DescribedPart]) -> Self {
+        let limits = Limits::default();
+        let parts: Vec<Part> = described.iter().map(|part| read(part, &limits)).collect();
+        let chosen = selection::choose(&parts);
+        let body = |at: usize| DescribedBody {
+            part: at,
+            encoding: parts[at].encoding,
+            charset: parts[at].content_type.parameter("charset").map(ToOwned::to_owned),
+        };
+        let attachment = |(index, at): (usize, usize)| attachment(&described[at], &parts[at], index, at, &limits);
+        Self {
+            text: chosen.text.map(body),
+            html: chosen.html.map(body),
+            attachments: chosen.attachments.into_iter().enumerate().map(attachment).collect(),
+        }
+    }
+}
+
+fn attachment(described: &DescribedPart, part: &Part, index: usize, at: usize, limits: &Limits) -> DescribedAttachment {
+    let subject = || described.forwarded_subject.as_deref().map(fields::subject).unwrap_or_default();
+    let info = AttachmentInfo {
+        index: u32::try_from(index).unwrap_or(u32::MAX),
+        filename: selection::name(part, index, limits, subject),
+        content_type: part.media_type.clone(),
+        size: described.octets,
+        content_id: part.content_id.clone(),
+    };
+    DescribedAttachment { part: at, encoding: part.encoding, info }
+}
+
+fn read(described: &DescribedPart, limits: &Limits) -> Part {
+    let mut part = structure::read_header(&header(described), "text/plain", limits);
+    part.has_parts = described.has_parts;
+    part.end();
+    part
+}
+
+/// The header that the description was made from, as far as it tells.
+fn header(part: &DescribedPart) -> Vec<u8> {
+    let mut block = Vec::new();
+    let slash = if part.subtype.is_empty() { "" } else { "/" };
+    let media_type = format!("{}{slash}{}", part.media_type, part.subtype);
+    if !media_type.is_empty() {
+        field(&mut block, "Content-Type", media_type.as_bytes(), &part.parameters);
+    }
+    if let Some((kind, parameters)) = &part.disposition {
+        field(&mut block, "Content-Disposition", kind.as_bytes(), parameters);
+    }
+    if let Some(id) = &part.content_id {
+        field(&mut block, "Content-ID", id, &[]);
+    }
+    field(&mut block, "Content-Transfer-Encoding", part.encoding.as_bytes(), &[]);
+    block
+}
+
+fn field(block: &mut Vec<u8>, name: &str, value: &[u8], parameters: &[(String, Vec<u8>)]) {
+    block.extend(format!("{name}: ").bytes());
+    block.extend(value.iter().map(on_one_line));
+    for (name, value) in parameters {
+        block.extend_from_slice(b"; ");
+        block.extend(name.bytes().filter(|&octet| octet.is_ascii_graphic() && !b"=;\"".contains(&octet)));
+        block.push(b'=');
+        if name.ends_with('*') { extended(block, value) } else { quoted(block, value) }
+    }
+    block.extend_from_slice(b"\r\n");
+}
+
+fn on_one_line(octet: &u8) -> u8 {
+    if matches!(octet, b'\r' | b'\n' | 0) { b' ' } else { *octet }
+}
+
+fn quoted(block: &mut Vec<u8>, value: &[u8]) {
+    block.push(b'"');
+    for octet in value.iter().map(on_one_line) {
+        if matches!(octet, b'"' | b'\\') {
+            block.push(b'\\');
+        }
+        block.push(octet);
+    }
+    block.push(b'"');
+}
+
+/// An extended value (RFC 2231 section 4), in which a server may have joined stretches that were not encoded.
+fn extended(block: &mut Vec<u8>, value: &[u8]) {
+    for &octet in value {
+        let is_plain = octet.is_ascii_alphanumeric() || b"!#$&+-.^_`{|}~%'".contains(&octet);
+        if is_plain { block.push(octet) } else { block.extend(format!("%{octet:02X}").bytes()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn leaf(media_type: &str, subtype: &str) -> DescribedPart {
+        DescribedPart { media_type: media_type.into(), subtype: subtype.into(), octets: 9, ..DescribedPart::default() }
+    }
+
+    fn named(name: &str, value: &[u8]) -> Vec<(String, Vec<u8>)> {
+        vec![(name.to_owned(), value.to_vec())]
+    }
+
+    fn name_of(part: DescribedPart) -> String {
+        let holder = DescribedPart { has_parts: true, ..leaf("multipart", "mixed") };
+        DescribedMessage::of(&[holder, part]).attachments.remove(0).info.filename
+    }
+
+    #[test]
+    fn no_value_writes_a_field_of_its_own() {
+        let part = DescribedPart {
+            parameters: named("name", b"a\r\nContent-Disposition: attachment; filename=\"evil\\"),
+            content_id: Some(b"<x>\r\nContent-Type: text/html".to_vec()),
+            encoding: "7bit\r\nContent-Disposition: inline; filename=z".to_owned(),
+            ..leaf("image", "png\r\nX: y")
+        };
+        assert_eq!(header(&part).iter().filter(|&&octet| octet == b'\n').count(), 3);
+        assert_eq!(name_of(part), "a Content-Disposition: attachment; filename=\"evil_");
+    }
+
+    #[test]
+    fn names_are_decoded_in_every_form() {
+        for (key, value, expected) in [
+            ("filename", &b"=?utf-8?q?n=C3=A9?=.bin"[..], "né.bin"),
+            ("filename", b"J\xfcrgen \"x\".pdf", "Jürgen \"x\".pdf"),
+            ("filename*", b"utf-8''na%C3%AFve plan.pdf", "naïve plan.pdf"),
+            ("filename*0*", b"utf-8''na%C3%AF", "naï"),
+            ("filename*", b"utf-8''%E2%82%AC;x", "€;x"),
+        ] {
+            let disposition = Some(("attachment".to_owned(), named(key, value)));
+            assert_eq!(name_of(DescribedPart { disposition, ..leaf("a", "b") }), expected, "{key}");
+        }
+        let forwarded =
+            DescribedPart { forwarded_subject: Some(b"=?utf-8?q?caf=C3=A9?=".to_vec()), ..leaf("message", "rfc822") };
+        assert_eq!(name_of(forwarded), "café.eml");
+    }
+
+    #[test]
+    fn what_cannot_be_a_type_is_octets_and_an_empty_multipart_is_text() {
+        let holder = || DescribedPart { has_parts: true, ..leaf("multipart", "mixed") };
+        assert_eq!(
+            DescribedMessage::of(&[holder(), leaf("foo", "")]).attachments[0].info.content_type,
+            "application/octet-stream"
+        );
+        assert_eq!(DescribedMessage::of(&[leaf("multipart", "mixed")]).text.map(|body| body.part), Some(0));
+        assert_eq!(DescribedMessage::of(&[]), DescribedMessage::default());
+    }
+
+    proptest! {
+        #[test]
+        fn any_description_is_read(
+            words in prop::collection::vec("\\PC{0,12}", 4), value in prop::collection::vec(any::<u8>(), 0..40), holds in any::<bool>(),
+        ) {
+            let part = DescribedPart {
+                media_type: words[0].clone(),
+                subtype: words[1].clone(),
+                parameters: named(&words[2], &value),
+                disposition: Some((words[3].clone(), named("filename*", &value))),
+                content_id: Some(value.clone()),
+                encoding: words[2].clone(),
+                octets: 1,
+                has_parts: holds,
+                forwarded_subject: Some(value),
+            };
+            let outline = DescribedMessage::of(&[part.clone(), part]);
+            prop_assert_eq!(outline.attachments.len() <= 2, true);
+        }
+    }
+}
