@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use mailapi_backend::mime::{AddressEntry, Header, Outline, OutlineContent, WrittenParameters};
+use mailapi_backend::mime::{AddressEntry, Header, PartTree, PartTreeContent, WrittenParameters};
 use mailapi_imap::server::mime::{
     Address, BodyStructure, Disposition, Envelope, Extension, Multipart, PartContent, PartLayout, PartRange,
     SinglePart, SinglePartKind,
@@ -52,8 +52,8 @@ impl Structure {
     /// blocks of the parts in `paths`.
     pub(super) fn of(stored: &[u8], return_path_len: usize, paths: &[Vec<u32>]) -> Self {
         let message = &stored[return_path_len.min(stored.len())..];
-        let outline = Outline::of(message);
-        let mut layout = layout(&outline, return_path_len);
+        let tree = PartTree::of(message);
+        let mut layout = layout(&tree, return_path_len);
         // Our line is the first of the header.
         layout.header.start = 0;
         let header_of = |path: &Vec<u32>| {
@@ -61,7 +61,7 @@ impl Structure {
             Some((path.clone(), stored.get(range)?.to_vec()))
         };
         let headers = paths.iter().filter_map(header_of).collect();
-        Self { body: body(message, &outline), layout, headers }
+        Self { body: body(message, &tree), layout, headers }
     }
 
     /// BODYSTRUCTURE.
@@ -80,24 +80,24 @@ impl Structure {
     }
 }
 
-fn layout(outline: &Outline, shift: usize) -> PartLayout {
+fn layout(tree: &PartTree, shift: usize) -> PartLayout {
     let shifted = |range: &Range<usize>| range.start + shift..range.end + shift;
-    let content = match &outline.content {
-        OutlineContent::Leaf => PartContent::Leaf,
-        OutlineContent::Multipart(parts) => {
+    let content = match &tree.content {
+        PartTreeContent::Leaf => PartContent::Leaf,
+        PartTreeContent::Multipart(parts) => {
             PartContent::Multipart(parts.iter().map(|part| layout(part, shift)).collect())
         }
-        OutlineContent::Message(message) => PartContent::Message(Box::new(layout(message, shift))),
+        PartTreeContent::Message(message) => PartContent::Message(Box::new(layout(message, shift))),
     };
-    PartLayout { header: shifted(&outline.header), body: shifted(&outline.body), content }
+    PartLayout { header: shifted(&tree.header), body: shifted(&tree.body), content }
 }
 
-fn body(message: &[u8], outline: &Outline) -> BodyStructure {
-    let header = Header::of(&message[outline.header.clone()]);
+fn body(message: &[u8], tree: &PartTree) -> BodyStructure {
+    let header = Header::of(&message[tree.header.clone()]);
     let content_type = header.parameters("Content-Type").unwrap_or_default();
     let extension = extension(&header);
-    let (media_type, subtype) = outline.media_type.split_once('/').unwrap_or((&outline.media_type, ""));
-    if let OutlineContent::Multipart(parts) = &outline.content {
+    let (media_type, subtype) = tree.media_type.split_once('/').unwrap_or((&tree.media_type, ""));
+    if let PartTreeContent::Multipart(parts) = &tree.content {
         return BodyStructure::Multipart(Multipart {
             parts: parts.iter().map(|part| body(message, part)).collect(),
             subtype: subtype.to_owned(),
@@ -105,9 +105,9 @@ fn body(message: &[u8], outline: &Outline) -> BodyStructure {
             extension,
         });
     }
-    let octets = &message[outline.body.clone()];
+    let octets = &message[tree.body.clone()];
     BodyStructure::Single(Box::new(SinglePart {
-        kind: kind(message, outline, media_type, subtype),
+        kind: kind(message, tree, media_type, subtype),
         parameters: content_type.parameters,
         id: header.written("Content-ID"),
         description: header.written("Content-Description"),
@@ -121,13 +121,13 @@ fn body(message: &[u8], outline: &Outline) -> BodyStructure {
     }))
 }
 
-fn kind(message: &[u8], outline: &Outline, media_type: &str, subtype: &str) -> SinglePartKind {
+fn kind(message: &[u8], tree: &PartTree, media_type: &str, subtype: &str) -> SinglePartKind {
     let lines = || {
-        let count = message[outline.body.clone()].iter().filter(|octet| **octet == b'\n').count();
+        let count = message[tree.body.clone()].iter().filter(|octet| **octet == b'\n').count();
         u32::try_from(count).unwrap_or(u32::MAX)
     };
-    match (&outline.content, media_type) {
-        (OutlineContent::Message(inner), _) => SinglePartKind::Message {
+    match (&tree.content, media_type) {
+        (PartTreeContent::Message(inner), _) => SinglePartKind::Message {
             envelope: Box::new(envelope(&message[inner.header.clone()])),
             body: body(message, inner),
             lines: lines(),
