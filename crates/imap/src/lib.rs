@@ -1,5 +1,6 @@
 //! IMAP without sockets: one token reader, session logic, a file per state.
 
+pub mod client;
 mod datetime;
 mod flag;
 mod mailbox;

@@ -50,6 +50,14 @@ impl Cursor {
         self.rest().first().copied()
     }
 
+    /// The byte behind a space that is next.
+    pub fn peek_after_space(&self) -> Option<u8> {
+        match self.rest() {
+            [b' ', byte, ..] => Some(*byte),
+            _ => None,
+        }
+    }
+
     fn at_literal(&self) -> bool {
         self.rest().is_empty() && matches!(self.frame.parts.get(self.part + 1), Some(Part::Literal(_)))
     }
@@ -128,6 +136,13 @@ impl Cursor {
         let system = self.try_byte(b'\\');
         let name = self.word(is_atom_char, "expected a flag")?;
         Ok(if system { format!("\\{name}") } else { name })
+    }
+
+    /// The rest of the line, whatever it is.
+    pub fn text(&mut self) -> String {
+        let text = String::from_utf8_lossy(self.rest()).into_owned();
+        self.offset += self.rest().len();
+        text
     }
 
     /// A number below 2^32.

@@ -13,7 +13,7 @@ mod writer;
 pub use cursor::{Cursor, SyntaxError, Value};
 pub use frame::{Frame, Part};
 pub use limits::Limits;
-pub use reader::{FrameReader, LinePoll, Poll, Refusal, Side};
+pub use reader::{FrameReader, LinePoll, Poll, Refusal, Side, StreamPoll};
 pub use sequence::{SequenceNumber, SequenceSet};
 pub use writer::{Writer, without_nul};
 

@@ -48,9 +48,34 @@ pub enum LinePoll {
     Overrun,
 }
 
+/// What [`FrameReader::poll_streaming`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum StreamPoll {
+    /// Nothing complete; feed more bytes.
+    NeedMore,
+    /// The literal of a body section begins: so many octets follow as pieces.
+    Begin(u64),
+    /// The next octets of the literal that began.
+    Piece(Vec<u8>),
+    /// The literal is complete; the rest of its response follows.
+    End,
+    /// A whole response. A literal that was handed out in pieces is empty in it.
+    Frame(Frame),
+    /// A literal that was not to be handed out was too large, and its response is dropped.
+    Refused(Refusal),
+    /// A line, or the sum of refused literals, passed its cap; the connection cannot go on.
+    Overrun,
+}
+
 enum State {
     Text,
-    Literal { remaining: u64 },
+    Literal {
+        remaining: u64,
+    },
+    /// A literal that is handed out as it comes.
+    Streamed {
+        remaining: u64,
+    },
 }
 
 struct Announced {
@@ -132,6 +157,64 @@ impl FrameReader {
                 return outcome;
             }
         }
+    }
+
+    /// Looks for the next whole response, and hands the literals of body sections out as they come,
+    /// whatever their size (RFC 3501 section 7.4.2, `BODY[<section>]`).
+    pub fn poll_streaming(&mut self) -> StreamPoll {
+        if let State::Streamed { remaining } = self.state {
+            return self.take_piece(remaining);
+        }
+        loop {
+            if let State::Literal { remaining } = self.state {
+                if !self.take_literal(remaining) {
+                    return StreamPoll::NeedMore;
+                }
+                self.state = State::Text;
+            }
+            let line = match self.take_line() {
+                LinePoll::NeedMore => return StreamPoll::NeedMore,
+                LinePoll::Overrun => return StreamPoll::Overrun,
+                LinePoll::Line(line) => line,
+            };
+            if let Some(size) = self.begin_stream(&line) {
+                return StreamPoll::Begin(size);
+            }
+            match self.end_of_line(line) {
+                Some(Poll::Frame(frame)) => return StreamPoll::Frame(frame),
+                Some(Poll::Refused(refusal)) => return StreamPoll::Refused(refusal),
+                Some(Poll::Overrun) => return StreamPoll::Overrun,
+                Some(Poll::NeedMore | Poll::NeedContinuation) | None => {}
+            }
+        }
+    }
+
+    fn begin_stream(&mut self, line: &[u8]) -> Option<u64> {
+        let announced = self.announced(line)?;
+        let text = &line[..announced.prefix];
+        if self.refused.is_some() || !ends_with_section(text) {
+            return None;
+        }
+        self.frame.parts.extend([Part::Text(text.to_vec()), Part::Literal(Vec::new())]);
+        self.state = State::Streamed { remaining: announced.size };
+        Some(announced.size)
+    }
+
+    fn take_piece(&mut self, remaining: u64) -> StreamPoll {
+        if remaining == 0 {
+            self.state = State::Text;
+            return StreamPoll::End;
+        }
+        let there = self.input.len() - self.start;
+        let take = usize::try_from(remaining).unwrap_or(usize::MAX).min(there);
+        if take == 0 {
+            return StreamPoll::NeedMore;
+        }
+        let piece = self.input[self.start..self.start + take].to_vec();
+        self.start += take;
+        self.scanned = self.start;
+        self.state = State::Streamed { remaining: remaining - take as u64 };
+        StreamPoll::Piece(piece)
     }
 
     /// Looks for the next line and does not look for literals in it: answers to a SASL challenge,
@@ -254,6 +337,17 @@ fn is_status_response(line: &[u8]) -> bool {
         || [&b"OK"[..], b"NO", b"BAD", b"BYE", b"PREAUTH"].iter().any(|word| second.eq_ignore_ascii_case(word))
 }
 
+/// True when the name of a body section comes last: `BODY[2] ` or `BODY[]<0> `. No other value of a
+/// FETCH response ends in an unquoted bracket.
+fn ends_with_section(text: &[u8]) -> bool {
+    let name = text.trim_ascii_end();
+    let without_origin = name.strip_suffix(b">").and_then(|name| {
+        let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        name[..name.len() - digits].strip_suffix(b"<")
+    });
+    without_origin.unwrap_or(name).ends_with(b"]")
+}
+
 /// Reads `{n}` or `{n+}` at the end of a line (RFC 3501 section 4.3, RFC 7888). A number too large
 /// for `u64` counts as the largest one: it is refused all the same.
 fn announced_literal(line: &[u8]) -> Option<Announced> {
@@ -371,7 +465,54 @@ mod tests {
         assert!(matches!(reader.poll(), Poll::Frame(frame) if frame.parts().len() == 3));
     }
 
+    /// Everything a client's reader says about `input`; neighbouring pieces joined.
+    fn streamed(input: &[u8], size: usize) -> Vec<StreamPoll> {
+        let mut reader = FrameReader::new(Side::Client, small());
+        let mut all = Vec::new();
+        for chunk in input.chunks(size) {
+            reader.feed(chunk);
+            loop {
+                match (reader.poll_streaming(), all.last_mut()) {
+                    (StreamPoll::NeedMore, _) => break,
+                    (StreamPoll::Overrun, _) => {
+                        all.push(StreamPoll::Overrun);
+                        return all;
+                    }
+                    (StreamPoll::Piece(more), Some(StreamPoll::Piece(piece))) => piece.extend(more),
+                    (other, _) => all.push(other),
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn only_the_literal_of_a_section_is_streamed() {
+        let told = streamed(b"* 1 FETCH (ENVELOPE ({17}\r\n01234567890123456 x) UID 1)\r\n", 7);
+        assert!(matches!(told[..], [StreamPoll::Refused(_)]), "{told:?}");
+        for name in ["BODY[]", "BODY[1.2]<30>"] {
+            let told = streamed(
+                format!("* 1 FETCH ({name} {{20}}\r\n0123456789\r\n{{5}}\r\nabc UID 7)\r\n* 2\r\n").as_bytes(),
+                5,
+            );
+            assert_eq!(
+                told[..3],
+                [StreamPoll::Begin(20), StreamPoll::Piece(b"0123456789\r\n{5}\r\nabc".to_vec()), StreamPoll::End]
+            );
+            assert!(matches!(&told[3..], [StreamPoll::Frame(_), StreamPoll::Frame(_)]), "{told:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_stream_does_not_depend_on_chunks(
+            lines in prop::collection::vec("(\\* 1 FETCH )?[ -~]{0,12}(BODY\\[\\](<0>)? \\{[0-9]{1,2}\\})?\r?\n", 0..8),
+            size in 1usize..40,
+        ) {
+            let input = lines.concat();
+            prop_assert_eq!(streamed(input.as_bytes(), size), streamed(input.as_bytes(), input.len().max(1)));
+        }
+
         #[test]
         fn chunks_do_not_matter(
             lines in prop::collection::vec("[ -~]{0,20}(\\{[0-9]{1,2}\\+?\\})?\r?\n", 0..8),

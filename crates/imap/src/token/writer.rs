@@ -52,6 +52,12 @@ impl Writer {
         self
     }
 
+    /// Octets of a literal that was announced, as they are.
+    pub fn octets(&mut self, octets: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(octets);
+        self
+    }
+
     /// A number.
     pub fn number(&mut self, number: u64) -> &mut Self {
         self.raw(&number.to_string())

@@ -1,0 +1,319 @@
+//! Commands, written so that no value can be taken for protocol.
+
+use std::collections::VecDeque;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::capabilities::Capabilities;
+use super::section::Section;
+use crate::secret::Password;
+use crate::token::{SequenceSet, Writer};
+use crate::utf7;
+
+/// The largest literal of a server with LITERAL- (RFC 7888 section 5).
+const LITERAL_MINUS: usize = 4096;
+
+/// What is asked of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FetchAttribute {
+    /// FLAGS
+    Flags,
+    /// RFC822.SIZE
+    Size,
+    /// INTERNALDATE
+    Arrived,
+    /// ENVELOPE
+    Envelope,
+    /// BODYSTRUCTURE
+    BodyStructure,
+    /// BODY.PEEK of a whole section: reading it leaves the flags alone.
+    Section(Section),
+    /// The same of its first octets only.
+    SectionStart(Section, u32),
+    /// BINARY.SIZE of a part, where the server has BINARY (RFC 3516).
+    DecodedSize(Vec<u32>),
+}
+
+/// What is asked of a mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusItem {
+    /// MESSAGES
+    Messages,
+    /// UNSEEN
+    Unseen,
+    /// SIZE, where the server has STATUS=SIZE (RFC 8438).
+    Size,
+}
+
+impl StatusItem {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "MESSAGES",
+            Self::Unseen => "UNSEEN",
+            Self::Size => "SIZE",
+        }
+    }
+}
+
+/// A stretch of a command. Not `Debug`: it may hold a password.
+enum Piece {
+    Text(String),
+    Literal(Vec<u8>),
+}
+
+/// How the answer to a command changes what is known of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    None,
+    /// What the server can do may be something else afterwards.
+    Capabilities,
+    /// The server speaks TLS after its answer, and nothing that it said before counts.
+    StartTls,
+}
+
+/// A command that has not been sent.
+pub struct Command {
+    pieces: Vec<Piece>,
+    /// What is sent in answer to a continuation request that no literal waits for.
+    pub(super) answer: Option<Password>,
+    pub(super) effect: Effect,
+    pub(super) streams: bool,
+}
+
+impl Command {
+    fn new(words: &str) -> Self {
+        Self { pieces: vec![Piece::Text(words.to_owned())], answer: None, effect: Effect::None, streams: false }
+    }
+
+    fn words(mut self, words: &str) -> Self {
+        match self.pieces.last_mut() {
+            Some(Piece::Text(text)) => text.push_str(words),
+            _ => self.pieces.push(Piece::Text(words.to_owned())),
+        }
+        self
+    }
+
+    /// A string: in quotes when it is printable ASCII, else a literal.
+    fn string(mut self, value: &str) -> Self {
+        if value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+            let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
+            return self.words(&format!("\"{quoted}\""));
+        }
+        self.pieces.push(Piece::Literal(value.as_bytes().to_vec()));
+        self.words("")
+    }
+
+    /// CAPABILITY
+    pub fn capability() -> Self {
+        Self::new("CAPABILITY")
+    }
+
+    /// NOOP: news are told.
+    pub fn noop() -> Self {
+        Self::new("NOOP")
+    }
+
+    /// LOGOUT
+    pub fn logout() -> Self {
+        Self::new("LOGOUT")
+    }
+
+    /// STARTTLS. After OK the host negotiates TLS and goes on with the same connection value.
+    pub fn start_tls() -> Self {
+        Self { effect: Effect::StartTls, ..Self::new("STARTTLS") }
+    }
+
+    /// AUTHENTICATE PLAIN (RFC 4616) as `user`, acting as `acting_as`; in one round trip where the
+    /// server has SASL-IR (RFC 4959).
+    pub fn authenticate_plain(acting_as: &str, user: &str, password: &Password, capabilities: &Capabilities) -> Self {
+        let response = BASE64.encode(format!("{acting_as}\0{user}\0{}", password.expose()));
+        let mut command = Self { effect: Effect::Capabilities, ..Self::new("AUTHENTICATE PLAIN") };
+        if capabilities.has("SASL-IR") {
+            return command.words(" ").words(&response);
+        }
+        command.answer = Some(Password::new(response));
+        command
+    }
+
+    /// LOGIN, for servers without AUTH=PLAIN.
+    pub fn login(user: &str, password: &Password) -> Self {
+        let command = Self { effect: Effect::Capabilities, ..Self::new("LOGIN ") };
+        command.string(user).words(" ").string(password.expose())
+    }
+
+    /// EXAMINE: reading changes nothing. `name` is decoded, with the server's separator.
+    pub fn examine(name: &str) -> Self {
+        Self::new("EXAMINE ").string(&utf7::encode(name))
+    }
+
+    /// SELECT, for changing.
+    pub fn select(name: &str) -> Self {
+        Self::new("SELECT ").string(&utf7::encode(name))
+    }
+
+    /// LIST of every mailbox; with STATUS items where the server has LIST-STATUS (RFC 5819).
+    pub fn list_all(items: &[StatusItem]) -> Self {
+        let command = Self::new("LIST \"\" \"*\"");
+        if items.is_empty() { command } else { command.words(&format!(" RETURN (STATUS {})", names(items))) }
+    }
+
+    /// LIST of nothing: tells the separator (RFC 3501 section 6.3.8).
+    pub fn list_separator() -> Self {
+        Self::new("LIST \"\" \"\"")
+    }
+
+    /// STATUS of one mailbox.
+    pub fn status(name: &str, items: &[StatusItem]) -> Self {
+        Self::new("STATUS ").string(&utf7::encode(name)).words(&format!(" {}", names(items)))
+    }
+
+    /// FETCH of a range of sequence numbers, UIDs told too.
+    pub fn fetch(first: u32, last: u32, attributes: &[FetchAttribute]) -> Self {
+        Self::new(&format!("FETCH {first}:{last} (UID{})", attribute_names(attributes)))
+    }
+
+    /// UID FETCH. The UIDs must not be none; hosts cut long sets, since a server may refuse a line
+    /// longer than 8,192 octets (RFC 7162 section 4).
+    pub fn uid_fetch(uids: &[u32], attributes: &[FetchAttribute]) -> Self {
+        Self::new(&format!("UID FETCH {} (UID{})", SequenceSet::compact(uids), attribute_names(attributes)))
+    }
+
+    /// The same command, with the body that it asks for handed out in pieces.
+    #[must_use]
+    pub fn streaming(mut self) -> Self {
+        self.streams = true;
+        self
+    }
+
+    /// UID SEARCH for a text that stands in Subject, From, To, Cc or the body.
+    pub fn uid_search(text: &str, capabilities: &Capabilities) -> Self {
+        let mut command = Self::new("UID SEARCH");
+        if capabilities.has("ESEARCH") {
+            command = command.words(" RETURN (ALL)");
+        }
+        if !text.is_ascii() {
+            command = command.words(" CHARSET UTF-8");
+        }
+        for key in ["OR SUBJECT", "OR FROM", "OR TO", "OR CC", "BODY"] {
+            command = command.words(&format!(" {key} ")).string(text);
+        }
+        command
+    }
+
+    /// Marks every message of the selected mailbox as deleted.
+    pub fn delete_all() -> Self {
+        Self::new("STORE 1:* +FLAGS.SILENT (\\Deleted)")
+    }
+
+    /// EXPUNGE
+    pub fn expunge() -> Self {
+        Self::new("EXPUNGE")
+    }
+
+    /// GETQUOTAROOT, where the server has QUOTA (RFC 9208).
+    pub fn quota_root(name: &str) -> Self {
+        Self::new("GETQUOTAROOT ").string(&utf7::encode(name))
+    }
+
+    /// The octets to send at once, and those that each wait for a continuation request.
+    pub(super) fn into_octets(self, tag: &str, capabilities: &Capabilities) -> (Vec<u8>, VecDeque<Vec<u8>>) {
+        let mut writer = Writer::new();
+        writer.raw(tag).raw(" ");
+        let mut stretches = VecDeque::new();
+        for piece in self.pieces {
+            match piece {
+                Piece::Text(text) => drop(writer.raw(&text)),
+                Piece::Literal(octets) => {
+                    let short = octets.len() <= LITERAL_MINUS;
+                    let waits = !(capabilities.literal_plus() || (short && capabilities.literal_minus()));
+                    let plus = if waits { "" } else { "+" };
+                    writer.raw(&format!("{{{}{plus}}}", octets.len())).crlf();
+                    if waits {
+                        stretches.push_back(writer.take());
+                    }
+                    writer.octets(&octets);
+                }
+            }
+        }
+        writer.crlf();
+        stretches.push_back(writer.take());
+        (stretches.pop_front().unwrap_or_default(), stretches)
+    }
+}
+
+fn names(items: &[StatusItem]) -> String {
+    let names: Vec<&str> = items.iter().map(|item| item.name()).collect();
+    format!("({})", names.join(" "))
+}
+
+fn attribute_names(attributes: &[FetchAttribute]) -> String {
+    attributes.iter().map(|attribute| format!(" {}", attribute_name(attribute))).collect()
+}
+
+fn attribute_name(attribute: &FetchAttribute) -> String {
+    match attribute {
+        FetchAttribute::Flags => "FLAGS".to_owned(),
+        FetchAttribute::Size => "RFC822.SIZE".to_owned(),
+        FetchAttribute::Arrived => "INTERNALDATE".to_owned(),
+        FetchAttribute::Envelope => "ENVELOPE".to_owned(),
+        FetchAttribute::BodyStructure => "BODYSTRUCTURE".to_owned(),
+        FetchAttribute::Section(section) => format!("BODY.PEEK[{section}]"),
+        FetchAttribute::SectionStart(section, octets) => format!("BODY.PEEK[{section}]<0.{octets}>"),
+        FetchAttribute::DecodedSize(part) => format!("BINARY.SIZE[{}]", Section::part(part)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sent(command: Command, capabilities: &str) -> Vec<String> {
+        let (first, rest) = command.into_octets("a1", &Capabilities::read(capabilities));
+        std::iter::once(first).chain(rest).map(|octets| String::from_utf8(octets).unwrap()).collect()
+    }
+
+    #[test]
+    fn values_stay_values() {
+        assert_eq!(sent(Command::examine("a\r\nb2 LOGOUT"), ""), ["a1 EXAMINE \"a&AA0ACg-b2 LOGOUT\"\r\n"]);
+        assert_eq!(sent(Command::examine("say \"\\\" & é"), ""), ["a1 EXAMINE \"say \\\"\\\\\\\" &- &AOk-\"\r\n"]);
+        let login = || Command::login("bob@x*master", &Password::new("a\r\nb".into()));
+        assert_eq!(sent(login(), ""), ["a1 LOGIN \"bob@x*master\" {4}\r\n", "a\r\nb\r\n"]);
+        assert_eq!(sent(login(), "LITERAL+"), ["a1 LOGIN \"bob@x*master\" {4+}\r\na\r\nb\r\n"]);
+    }
+
+    #[test]
+    fn a_search_outside_ascii_names_its_charset() {
+        let plain = sent(Command::uid_search("a b", &Capabilities::default()), "");
+        assert_eq!(
+            plain,
+            ["a1 UID SEARCH OR SUBJECT \"a b\" OR FROM \"a b\" OR TO \"a b\" OR CC \"a b\" BODY \"a b\"\r\n"]
+        );
+        let words = sent(Command::uid_search("é", &Capabilities::read("ESEARCH")), "LITERAL-");
+        assert!(
+            words[0].starts_with("a1 UID SEARCH RETURN (ALL) CHARSET UTF-8 OR SUBJECT {2+}\r\né OR FROM {2+}\r\né")
+        );
+        assert_eq!(sent(Command::uid_search("é", &Capabilities::default()), "").len(), 6);
+    }
+
+    #[test]
+    fn plain_authentication_takes_one_round_trip_where_it_can() {
+        let password = Password::new("pw".into());
+        let direct = Command::authenticate_plain("bob", "api", &password, &Capabilities::read("SASL-IR"));
+        assert_eq!(sent(direct, ""), ["a1 AUTHENTICATE PLAIN Ym9iAGFwaQBwdw==\r\n"]);
+        let asked = Command::authenticate_plain("bob", "api", &password, &Capabilities::default());
+        assert_eq!(asked.answer.as_ref().map(Password::expose), Some("Ym9iAGFwaQBwdw=="));
+        assert_eq!(sent(asked, ""), ["a1 AUTHENTICATE PLAIN\r\n"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_ends_a_line_of_its_own(name in "\\PC{0,20}", text in any::<String>()) {
+            let line = sent(Command::examine(&name), "").concat();
+            prop_assert_eq!(line.matches('\n').count(), 1);
+            let (first, rest) = Command::login(&text, &Password::new(text.clone())).into_octets("a1", &Capabilities::default());
+            prop_assert!(first.ends_with(b"\r\n") && rest.iter().all(|stretch| stretch.ends_with(b"\r\n")));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! One connection: one command in flight at a time.
+
+use std::collections::VecDeque;
+
+use super::capabilities::Capabilities;
+use super::command::{Command, Effect};
+use super::limits::ClientLimits;
+use super::response::{Response, Untagged};
+use super::status::{Code, StatusResponse};
+use crate::secret::Password;
+use crate::token::{FrameReader, Poll, Side, StreamPoll, SyntaxError};
+
+/// The server said something that cannot be followed. The connection is of no use any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// A response was larger than [`ClientLimits`] allow.
+    #[error("the server's answer is too long")]
+    TooLong,
+    /// A response breaks the grammar.
+    #[error("the server's answer is not understood: {0}")]
+    Syntax(#[from] SyntaxError),
+    /// A response came that nothing had asked for.
+    #[error("the server answered what was not asked")]
+    Unexpected,
+}
+
+/// What happened on a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing complete: write the output, then feed what the server sends.
+    NeedMore,
+    /// The server's first words.
+    Greeting(StatusResponse),
+    /// Data, of the answer or news.
+    Untagged(Untagged),
+    /// A body of so many octets begins.
+    BodyBegin(u64),
+    /// Its next octets.
+    BodyPiece(Vec<u8>),
+    /// It is complete.
+    BodyEnd,
+    /// The command in flight is answered.
+    Done(StatusResponse),
+}
+
+struct InFlight {
+    tag: String,
+    /// What is still to be sent, a stretch for each continuation request.
+    stretches: VecDeque<Vec<u8>>,
+    answer: Option<Password>,
+    effect: Effect,
+    streams: bool,
+}
+
+/// The state of one connection.
+pub struct Connection {
+    limits: ClientLimits,
+    reader: FrameReader,
+    out: Vec<u8>,
+    greeted: bool,
+    tags: u64,
+    in_flight: Option<InFlight>,
+    capabilities: Option<Capabilities>,
+}
+
+impl Connection {
+    /// A connection that waits for the server's greeting.
+    pub fn new(limits: ClientLimits) -> Self {
+        let reader = FrameReader::new(Side::Client, limits.for_reader());
+        Self { limits, reader, out: Vec::new(), greeted: false, tags: 0, in_flight: None, capabilities: None }
+    }
+
+    /// What the server can do; none when that must be asked (again).
+    pub fn capabilities(&self) -> Option<&Capabilities> {
+        self.capabilities.as_ref()
+    }
+
+    /// True when a command may be started: the server has greeted and the last answer was read to
+    /// its end.
+    pub fn is_ready(&self) -> bool {
+        self.greeted && self.in_flight.is_none()
+    }
+
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// [`ClientError::Unexpected`] when the connection is not ready.
+    pub fn start(&mut self, mut command: Command) -> Result<(), ClientError> {
+        if !self.is_ready() {
+            return Err(ClientError::Unexpected);
+        }
+        self.tags += 1;
+        let tag = format!("a{}", self.tags);
+        let (answer, effect, streams) = (command.answer.take(), command.effect, command.streams);
+        let nothing = Capabilities::default();
+        let (first, stretches) = command.into_octets(&tag, self.capabilities.as_ref().unwrap_or(&nothing));
+        self.out.extend(first);
+        self.in_flight = Some(InFlight { tag, stretches, answer, effect, streams });
+        Ok(())
+    }
+
+    /// What is to be written now; it is thereby taken out.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Adds octets from the server; only after [`Event::NeedMore`].
+    pub fn feed(&mut self, octets: &[u8]) {
+        self.reader.feed(octets);
+    }
+
+    /// Looks for what happened next.
+    ///
+    /// # Errors
+    /// When the server cannot be followed any more.
+    pub fn poll(&mut self) -> Result<Event, ClientError> {
+        loop {
+            let frame = match self.poll_reader() {
+                StreamPoll::NeedMore => return Ok(Event::NeedMore),
+                StreamPoll::Begin(size) => return Ok(Event::BodyBegin(size)),
+                StreamPoll::Piece(octets) => return Ok(Event::BodyPiece(octets)),
+                StreamPoll::End => return Ok(Event::BodyEnd),
+                StreamPoll::Refused(_) | StreamPoll::Overrun => return Err(ClientError::TooLong),
+                StreamPoll::Frame(frame) => frame,
+            };
+            match Response::read(frame, &self.limits)? {
+                Response::Continuation => self.go_on()?,
+                Response::Untagged(untagged) => return self.untagged(untagged),
+                Response::Tagged(tag, status) => return self.tagged(&tag, status),
+            }
+        }
+    }
+
+    fn poll_reader(&mut self) -> StreamPoll {
+        if self.in_flight.as_ref().is_some_and(|command| command.streams) {
+            return self.reader.poll_streaming();
+        }
+        match self.reader.poll() {
+            // Only a server's reader asks for a continuation.
+            Poll::NeedMore | Poll::NeedContinuation => StreamPoll::NeedMore,
+            Poll::Frame(frame) => StreamPoll::Frame(frame),
+            Poll::Refused(refusal) => StreamPoll::Refused(refusal),
+            Poll::Overrun => StreamPoll::Overrun,
+        }
+    }
+
+    fn go_on(&mut self) -> Result<(), ClientError> {
+        let command = self.in_flight.as_mut().ok_or(ClientError::Unexpected)?;
+        if let Some(stretch) = command.stretches.pop_front() {
+            self.out.extend(stretch);
+        } else {
+            let answer = command.answer.take().ok_or(ClientError::Unexpected)?;
+            self.out.extend_from_slice(answer.expose().as_bytes());
+            self.out.extend_from_slice(b"\r\n");
+        }
+        Ok(())
+    }
+
+    fn untagged(&mut self, untagged: Untagged) -> Result<Event, ClientError> {
+        match &untagged {
+            Untagged::Status(status) => self.learn(status),
+            Untagged::Capability(capabilities) => self.capabilities = Some(capabilities.clone()),
+            _ => {}
+        }
+        if self.greeted {
+            return Ok(Event::Untagged(untagged));
+        }
+        self.greeted = true;
+        match untagged {
+            Untagged::Status(status) => Ok(Event::Greeting(status)),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    fn tagged(&mut self, tag: &str, status: StatusResponse) -> Result<Event, ClientError> {
+        let command = self.in_flight.take().filter(|command| command.tag == tag).ok_or(ClientError::Unexpected)?;
+        if status.is_ok() && command.effect != Effect::None {
+            // Capabilities that were told before the command was done belong to the state before, or
+            // came without protection.
+            self.capabilities = None;
+        }
+        if status.is_ok() && command.effect == Effect::StartTls {
+            self.reader.clear();
+            return Ok(Event::Done(status));
+        }
+        self.learn(&status);
+        Ok(Event::Done(status))
+    }
+
+    fn learn(&mut self, status: &StatusResponse) {
+        if let Some(Code::Capability(capabilities)) = &status.code {
+            self.capabilities = Some(capabilities.clone());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! FETCH responses (RFC 3501 section 7.4.2).
+
+use super::body_structure::{BodyStructure, skip};
+use super::envelope::Envelope;
+use super::section::{Section, SectionText};
+use crate::datetime;
+use crate::token::{Cursor, SyntaxError};
+
+/// What a server told of one message: of its own accord or because it was asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FetchedMessage {
+    /// Its sequence number at the moment.
+    pub sequence: u32,
+    /// Its UID.
+    pub uid: Option<u32>,
+    /// Its flags as written.
+    pub flags: Option<Vec<String>>,
+    /// Octets of the whole (RFC822.SIZE).
+    pub size: Option<u64>,
+    /// When it arrived (INTERNALDATE), in seconds since the Unix epoch.
+    pub arrived: Option<i64>,
+    /// Its envelope.
+    pub envelope: Option<Box<Envelope>>,
+    /// Its structure.
+    pub body_structure: Option<BodyStructure>,
+    /// Sections of its octets.
+    pub sections: Vec<FetchedSection>,
+    /// Parts and their octets after decoding (BINARY.SIZE, RFC 3516 section 4.2).
+    pub decoded_sizes: Vec<(Vec<u32>, u64)>,
+}
+
+/// A section of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedSection {
+    /// Which.
+    pub section: Section,
+    /// From which octet on, when not all of it was asked for.
+    pub origin: Option<u64>,
+    /// Its octets; none when the server has no such section. Empty when they were handed out in
+    /// pieces.
+    pub octets: Option<Vec<u8>>,
+}
+
+impl FetchedMessage {
+    /// Reads the list of attributes; the cursor stands before it.
+    pub(super) fn read(cursor: &mut Cursor, sequence: u32, max_depth: usize) -> Result<Self, SyntaxError> {
+        let mut message = Self { sequence, ..Self::default() };
+        cursor.byte(b'(', "expected a list")?;
+        while !cursor.try_byte(b')') {
+            message.read_attribute(cursor, max_depth)?;
+            cursor.try_byte(b' ');
+        }
+        Ok(message)
+    }
+
+    fn read_attribute(&mut self, cursor: &mut Cursor, max_depth: usize) -> Result<(), SyntaxError> {
+        let name = cursor.keyword()?;
+        if name == "BODY" && cursor.peek() == Some(b'[') {
+            self.sections.push(read_section(cursor)?);
+            return Ok(());
+        }
+        if name == "BINARY.SIZE" {
+            let section = Section::read(cursor)?;
+            cursor.space()?;
+            self.decoded_sizes.push((section.part, cursor.number64()?));
+            return Ok(());
+        }
+        cursor.space()?;
+        match name.as_str() {
+            "UID" => self.uid = Some(cursor.number()?),
+            "FLAGS" => self.flags = Some(cursor.list(Cursor::flag)?),
+            "RFC822.SIZE" => self.size = Some(cursor.number64()?),
+            "INTERNALDATE" => {
+                let date = String::from_utf8_lossy(&cursor.string()?).into_owned();
+                self.arrived = datetime::parse_date_time(&date).map(jiff::Timestamp::as_second);
+            }
+            "ENVELOPE" => self.envelope = Some(Box::new(Envelope::read(cursor)?)),
+            "BODYSTRUCTURE" => self.body_structure = Some(BodyStructure::read(cursor, max_depth)?),
+            _ => skip(cursor)?,
+        }
+        Ok(())
+    }
+
+    /// The octets of the first section of that kind: the whole message, a part, the header.
+    pub fn section(&self, part: &[u32], text: &SectionText) -> Option<&[u8]> {
+        let same = |fetched: &&FetchedSection| fetched.section.part == part && fetched.section.text == *text;
+        self.sections.iter().find(same)?.octets.as_deref()
+    }
+
+    /// The octets after decoding of a part, when the server told them.
+    pub fn decoded_size(&self, part: &[u32]) -> Option<u64> {
+        self.decoded_sizes.iter().find(|(path, _)| path == part).map(|&(_, size)| size)
+    }
+}
+
+fn read_section(cursor: &mut Cursor) -> Result<FetchedSection, SyntaxError> {
+    let section = Section::read(cursor)?;
+    let origin = if cursor.try_byte(b'<') {
+        let origin = cursor.number64()?;
+        cursor.byte(b'>', "expected the end of an origin")?;
+        Some(origin)
+    } else {
+        None
+    };
+    cursor.space()?;
+    // A message may hold any octet, NUL too, whatever the grammar says of literals.
+    let octets = match cursor.peek() {
+        None => Some(cursor.literal()?),
+        Some(_) => cursor.nstring()?,
+    };
+    Ok(FetchedSection { section, origin, octets })
+}

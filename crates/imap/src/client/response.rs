@@ -1,0 +1,106 @@
+//! One response of a server.
+
+use super::capabilities::Capabilities;
+use super::connection::ClientError;
+use super::fetch::FetchedMessage;
+use super::folder::{FolderStatus, ListedFolder};
+use super::limits::ClientLimits;
+use super::quota::QuotaResource;
+use super::search::UidSet;
+use super::status::StatusResponse;
+use crate::token::{Cursor, Frame, Part, SyntaxError};
+
+/// What a server told without a tag: part of an answer, or news.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Untagged {
+    /// A status; BYE announces the end of the connection.
+    Status(StatusResponse),
+    /// What the server can do.
+    Capability(Capabilities),
+    /// How many messages the selected mailbox holds now.
+    Exists(u32),
+    /// The message of this sequence number is gone, and those behind it move up.
+    Expunge(u32),
+    /// Data of a message.
+    Fetch(Box<FetchedMessage>),
+    /// A mailbox.
+    List(ListedFolder),
+    /// Counts of a mailbox.
+    FolderStatus(FolderStatus),
+    /// The UIDs that were found.
+    Found(UidSet),
+    /// A quota root.
+    Quota(Vec<QuotaResource>),
+    /// Anything else, named by its word in upper case.
+    Other(String),
+}
+
+/// Any response.
+pub(super) enum Response {
+    /// The server waits for what comes next; its text tells nothing that PLAIN or a literal needs.
+    Continuation,
+    Untagged(Untagged),
+    Tagged(String, StatusResponse),
+}
+
+impl Response {
+    pub(super) fn read(frame: Frame, limits: &ClientLimits) -> Result<Self, ClientError> {
+        const INVALID: SyntaxError = SyntaxError("not a response");
+        let Some(Part::Text(line)) = frame.parts().first() else { return Err(INVALID.into()) };
+        if line.starts_with(b"+") {
+            return Ok(Self::Continuation);
+        }
+        if let Some(rest) = line.strip_prefix(b"* ") {
+            if let Some(status) = StatusResponse::read(rest) {
+                return Ok(Self::Untagged(Untagged::Status(status)));
+            }
+            return Ok(Self::Untagged(Untagged::read(frame, limits)?));
+        }
+        let tag = frame.tag().ok_or(INVALID)?;
+        let status = line.get(tag.len() + 1..).and_then(StatusResponse::read).ok_or(INVALID)?;
+        Ok(Self::Tagged(tag, status))
+    }
+}
+
+impl Untagged {
+    fn read(frame: Frame, limits: &ClientLimits) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new(frame, limits.cursor_depth());
+        cursor.byte(b'*', "expected untagged data")?;
+        cursor.space()?;
+        if cursor.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            return Self::read_numbered(&mut cursor, limits);
+        }
+        let word = cursor.keyword()?;
+        match word.as_str() {
+            "SEARCH" => return UidSet::read_search(&mut cursor).map(Self::Found),
+            "ESEARCH" => return UidSet::read_esearch(&mut cursor).map(Self::Found),
+            "CAPABILITY" => return Ok(Self::Capability(Capabilities::read(&cursor.text()))),
+            _ => {}
+        }
+        if !cursor.try_byte(b' ') {
+            return Ok(Self::Other(word));
+        }
+        match word.as_str() {
+            "LIST" => ListedFolder::read(&mut cursor).map(Self::List),
+            "STATUS" => FolderStatus::read(&mut cursor).map(Self::FolderStatus),
+            "QUOTA" => QuotaResource::read_root(&mut cursor).map(Self::Quota),
+            _ => Ok(Self::Other(word)),
+        }
+    }
+
+    fn read_numbered(cursor: &mut Cursor, limits: &ClientLimits) -> Result<Self, SyntaxError> {
+        let number = cursor.number()?;
+        cursor.space()?;
+        let word = cursor.keyword()?;
+        match word.as_str() {
+            "EXISTS" => Ok(Self::Exists(number)),
+            "EXPUNGE" => Ok(Self::Expunge(number)),
+            "FETCH" => {
+                cursor.space()?;
+                let message = FetchedMessage::read(cursor, number, limits.max_depth)?;
+                Ok(Self::Fetch(Box::new(message)))
+            }
+            _ => Ok(Self::Other(word)),
+        }
+    }
+}

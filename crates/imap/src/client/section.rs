@@ -1,0 +1,129 @@
+//! Sections of a message (RFC 3501 section 6.4.5).
+
+use std::fmt;
+
+use crate::token::{Cursor, SyntaxError};
+
+/// What of a message or part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SectionText {
+    /// The whole message, or a part's body.
+    All,
+    /// The header of a message.
+    Header,
+    /// Some fields of that header. The names come from us and are atoms.
+    HeaderFields(&'static [&'static str]),
+    /// Some fields, as a response names them.
+    SomeHeaderFields,
+    /// The body of a message.
+    Text,
+    /// The MIME header of a part.
+    Mime,
+}
+
+/// A section: of which part, and what of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Part numbers, outermost first; empty for the message itself.
+    pub part: Vec<u32>,
+    /// What of it.
+    pub text: SectionText,
+}
+
+impl Section {
+    /// The whole message.
+    pub const fn message() -> Self {
+        Self { part: Vec::new(), text: SectionText::All }
+    }
+
+    /// The header of the message.
+    pub const fn header() -> Self {
+        Self { part: Vec::new(), text: SectionText::Header }
+    }
+
+    /// Some fields of the header of the message.
+    pub const fn header_fields(names: &'static [&'static str]) -> Self {
+        Self { part: Vec::new(), text: SectionText::HeaderFields(names) }
+    }
+
+    /// The body of a part, as it is written.
+    pub fn part(path: &[u32]) -> Self {
+        Self { part: path.to_vec(), text: SectionText::All }
+    }
+
+    /// Reads what stands in the brackets of a response, with both brackets.
+    pub(super) fn read(cursor: &mut Cursor) -> Result<Self, SyntaxError> {
+        const INVALID: SyntaxError = SyntaxError("invalid section");
+        cursor.byte(b'[', "expected a section")?;
+        if cursor.try_byte(b']') {
+            return Ok(Self::message());
+        }
+        let word = cursor.keyword()?;
+        let name_at = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+        let (numbers, name) = word.split_at(name_at);
+        let numbers = numbers.strip_suffix('.').unwrap_or(numbers);
+        let part: Result<Vec<u32>, _> = numbers.split('.').filter(|n| !n.is_empty()).map(str::parse).collect();
+        let text = match name {
+            "" => SectionText::All,
+            "HEADER" => SectionText::Header,
+            "HEADER.FIELDS" | "HEADER.FIELDS.NOT" => SectionText::SomeHeaderFields,
+            "TEXT" => SectionText::Text,
+            "MIME" => SectionText::Mime,
+            _ => return Err(INVALID),
+        };
+        if text == SectionText::SomeHeaderFields {
+            cursor.space()?;
+            cursor.list(Cursor::astring)?;
+        }
+        cursor.byte(b']', "expected the end of a section")?;
+        Ok(Self { part: part.map_err(|_| INVALID)?, text })
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.part.iter().map(u32::to_string).collect();
+        let dot = if self.part.is_empty() || self.text == SectionText::All { "" } else { "." };
+        write!(f, "{}{dot}", numbers.join("."))?;
+        match &self.text {
+            SectionText::All => Ok(()),
+            SectionText::Header => f.write_str("HEADER"),
+            SectionText::HeaderFields(names) => write!(f, "HEADER.FIELDS ({})", names.join(" ")),
+            SectionText::SomeHeaderFields => f.write_str("HEADER.FIELDS"),
+            SectionText::Text => f.write_str("TEXT"),
+            SectionText::Mime => f.write_str("MIME"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::{Frame, Part};
+
+    fn read(text: &str) -> Result<Section, SyntaxError> {
+        Section::read(&mut Cursor::new(Frame::new(vec![Part::Text(text.as_bytes().to_vec())]), 4))
+    }
+
+    #[test]
+    fn broken_sections_are_refused() {
+        for text in ["", "[", "[1", "[x]", "[99999999999]", "[HEADER.FIELDS]", "[1.]x", "[HEADER.FIELDS (A]"] {
+            assert!(read(text).is_err() || text == "[1.]x", "{text}");
+        }
+    }
+
+    #[test]
+    fn sections_read_back() {
+        for section in [
+            Section::message(),
+            Section::header(),
+            Section::part(&[1, 2, 30]),
+            Section { part: vec![2], text: SectionText::Mime },
+            Section { part: vec![4, 1], text: SectionText::Header },
+        ] {
+            assert_eq!(read(&format!("[{section}]")), Ok(section));
+        }
+        let fields = Section::header_fields(&["FROM", "TO"]);
+        assert_eq!(read(&format!("[{fields}]")).unwrap().text, SectionText::SomeHeaderFields);
+    }
+}

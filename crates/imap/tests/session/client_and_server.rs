@@ -1,0 +1,178 @@
+//! Both ends of the crate talk to each other.
+
+use crate::memory_host::MemoryHost;
+use mailapi_imap::Password;
+use mailapi_imap::client::{
+    ClientLimits, Code, Command, Connection, Event, FetchAttribute, FetchedMessage, Section, SectionText, StatusItem,
+    StatusResponse, Untagged,
+};
+use mailapi_imap::server::session::{Session, SessionConfig, Step};
+
+struct Talk {
+    host: MemoryHost,
+    session: Session,
+    client: Connection,
+    piece: usize,
+}
+
+impl Talk {
+    /// The octets of both sides are handed over in pieces of this size.
+    fn begin(piece: usize, starttls: bool) -> Self {
+        let config = SessionConfig { plaintext_login: !starttls, starttls, ..SessionConfig::default() };
+        let session = Session::new(config, false);
+        let client = Connection::new(ClientLimits::default());
+        let mut talk = Self { host: MemoryHost::new(), session, client, piece };
+        assert!(matches!(talk.next(), Event::Greeting(status) if status.is_ok()));
+        talk
+    }
+
+    fn logged_in(piece: usize) -> Self {
+        let mut talk = Self::begin(piece, false);
+        assert!(talk.ask(Command::login("joe", &Password::new("secret".into()))).0.is_ok());
+        talk
+    }
+
+    fn next(&mut self) -> Event {
+        loop {
+            match self.client.poll().expect("a response that is understood") {
+                Event::NeedMore => self.exchange(),
+                event => return event,
+            }
+        }
+    }
+
+    fn exchange(&mut self) {
+        let said = self.client.take_output();
+        for piece in said.chunks(self.piece) {
+            self.session.feed(piece);
+            if matches!(self.host.drive(&mut self.session), Step::StartTls) {
+                let answer = self.session.take_output();
+                self.client.feed(&answer);
+                self.session.tls_started();
+                return;
+            }
+        }
+        self.host.drive(&mut self.session);
+        let answer = self.session.take_output();
+        assert!(!answer.is_empty(), "both wait");
+        self.client.feed(&answer);
+    }
+
+    fn ask(&mut self, command: Command) -> (StatusResponse, Vec<Untagged>) {
+        self.client.start(command).unwrap();
+        let mut data = Vec::new();
+        loop {
+            match self.next() {
+                Event::Untagged(untagged) => data.push(untagged),
+                Event::Done(status) => return (status, data),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn fetch(&mut self, command: Command) -> Vec<FetchedMessage> {
+        let (status, data) = self.ask(command);
+        assert!(status.is_ok(), "{status:?}");
+        data.into_iter()
+            .filter_map(|one| if let Untagged::Fetch(message) = one { Some(*message) } else { None })
+            .collect()
+    }
+}
+
+#[test]
+fn a_wrong_password_is_refused_with_its_code() {
+    let mut talk = Talk::begin(9, false);
+    let (status, _) = talk.ask(Command::login("joe", &Password::new("wrong".into())));
+    assert_eq!(status.code, Some(Code::AuthenticationFailed));
+}
+
+#[test]
+fn what_does_not_exist_is_refused() {
+    let mut talk = Talk::logged_in(7);
+    let (status, _) = talk.ask(Command::examine("Köln & more"));
+    assert_eq!(status.code, Some(Code::NonExistent));
+    talk.ask(Command::examine("INBOX"));
+    assert_eq!(talk.fetch(Command::uid_fetch(&[3, 4_294_967_295], &[FetchAttribute::Flags])), []);
+}
+
+#[test]
+fn starttls_forgets_what_was_told_in_clear_text() {
+    let mut talk = Talk::begin(100, true);
+    assert!(talk.client.capabilities().is_some_and(|told| told.has("STARTTLS")));
+    assert!(talk.ask(Command::start_tls()).0.is_ok());
+    assert_eq!(talk.client.capabilities(), None);
+    assert!(talk.ask(Command::capability()).0.is_ok());
+    let told = talk.client.capabilities().unwrap().clone();
+    assert!(!told.has("STARTTLS") && told.has("AUTH=PLAIN"));
+    let plain = Command::authenticate_plain("", "joe", &Password::new("secret".into()), &told);
+    assert!(talk.ask(plain).0.is_ok());
+}
+
+#[test]
+fn messages_are_fetched_however_the_octets_come() {
+    for piece in [1, 3, 1000] {
+        let mut talk = Talk::logged_in(piece);
+        let (status, told) = talk.ask(Command::examine("INBOX"));
+        assert_eq!(status.code, Some(Code::ReadOnly));
+        assert!(told.contains(&Untagged::Exists(3)));
+        let uid_validity =
+            |one: &Untagged| matches!(one, Untagged::Status(status) if status.code == Some(Code::UidValidity(7)));
+        assert!(told.iter().any(uid_validity));
+        let attributes = [
+            FetchAttribute::Flags,
+            FetchAttribute::Size,
+            FetchAttribute::Arrived,
+            FetchAttribute::Envelope,
+            FetchAttribute::BodyStructure,
+            FetchAttribute::Section(Section::header_fields(&["SUBJECT"])),
+            FetchAttribute::SectionStart(Section::part(&[1]), 3),
+        ];
+        let messages = talk.fetch(Command::fetch(2, 3, &attributes));
+        assert_eq!(messages.iter().map(|message| message.uid).collect::<Vec<_>>(), [Some(2), Some(4)]);
+        let last = &messages[1];
+        assert_eq!((last.arrived, last.flags.as_deref()), (Some(836_000_000), Some(&["$Junk".to_owned()][..])));
+        assert_eq!(last.envelope.as_ref().unwrap().subject.as_deref(), Some(&b"three"[..]));
+        assert_eq!(last.section(&[], &SectionText::SomeHeaderFields), Some(&b"Subject: three\r\n\r\n"[..]));
+        assert_eq!(last.section(&[1], &SectionText::All), Some(&b"thi"[..]));
+        assert_eq!(last.size, Some(41));
+    }
+}
+
+#[test]
+fn a_body_comes_in_pieces() {
+    let mut talk = Talk::logged_in(50);
+    talk.ask(Command::examine("INBOX"));
+    let command = Command::uid_fetch(&[2], &[FetchAttribute::Section(Section::message())]).streaming();
+    talk.client.start(command).unwrap();
+    assert_eq!(talk.next(), Event::BodyBegin(40));
+    let Event::BodyPiece(octets) = talk.next() else { panic!("no octets") };
+    assert_eq!(octets, b"From: b@x.test\r\nSubject: two\r\n\r\nsecond\r\n");
+    assert_eq!(talk.next(), Event::BodyEnd);
+    assert!(matches!(talk.next(), Event::Untagged(Untagged::Fetch(message)) if message.uid == Some(2)));
+    assert!(matches!(talk.next(), Event::Done(status) if status.is_ok()));
+    assert!(talk.client.is_ready());
+}
+
+#[test]
+fn searches_find_and_folders_are_counted() {
+    let mut talk = Talk::logged_in(20);
+    talk.ask(Command::examine("INBOX"));
+    for text in ["SECOND", "two", "b@x"] {
+        let search = Command::uid_search(text, talk.client.capabilities().unwrap());
+        let (status, told) = talk.ask(search);
+        assert!(status.is_ok(), "{status:?}");
+        let found = told.iter().find_map(|one| if let Untagged::Found(found) = one { Some(found) } else { None });
+        assert_eq!(found.unwrap().newest_first().collect::<Vec<_>>(), [2], "{text}");
+    }
+    let (_, told) = talk.ask(Command::uid_search("é", &Default::default()));
+    assert!(told.iter().any(|one| matches!(one, Untagged::Found(found) if found.is_empty())));
+    let (_, told) = talk.ask(Command::list_all(&[StatusItem::Messages, StatusItem::Unseen, StatusItem::Size]));
+    let inbox = told.iter().find_map(|one| match one {
+        Untagged::FolderStatus(status) if status.name.as_deref() == Some("INBOX") => Some(status),
+        _ => None,
+    });
+    let inbox = inbox.expect("the inbox");
+    assert_eq!((inbox.messages, inbox.unseen, inbox.size), (Some(3), Some(2), Some(120)));
+    let (_, told) = talk.ask(Command::quota_root("INBOX"));
+    assert!(told.iter().any(|one| matches!(one, Untagged::Quota(resources) if resources[0].limit == 1024)));
+}
