@@ -30,6 +30,6 @@ pub use sent::{
     Begun, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord, StoredAnswer,
 };
 pub use sign_up::NewSignUp;
-pub use stats::{Hours, InboundCounts, InboundEvent, InboundOutcome, RolledUp, SentCounts, SentScope, Span, Stats};
+pub use stats::{Hours, InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts, SentScope, Span, Stats};
 pub use store::Store;
 pub use tokens::{TokenChange, TokenFilter, Tokens};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mailapi_store::RollUpSize;
+
 /// What an answer may ask for, and how counts are kept up to date.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatsLimits {
@@ -15,8 +17,9 @@ pub struct StatsLimits {
     pub max_domains: usize,
     /// How many domains a ranking names. Default 10.
     pub ranked: usize,
-    /// The most changes that one roll-up counts. Default 1,000: it holds the writer for some milliseconds.
-    pub roll_up_batch: usize,
+    /// How much one roll-up takes on. Default 1,000 changes in 250 groups: that holds the writer for some
+    /// milliseconds.
+    pub roll_up: RollUpSize,
     /// How long the roll-up rests when it has counted everything. Default 500 ms.
     pub roll_up_pause: Duration,
 }
@@ -30,7 +33,7 @@ impl Default for StatsLimits {
             max_hours: 366 * 24,
             max_domains: 1000,
             ranked: 10,
-            roll_up_batch: 1000,
+            roll_up: RollUpSize { changes: 1000, groups: 250 },
             roll_up_pause: Duration::from_millis(500),
         }
     }

@@ -22,7 +22,7 @@ pub use delivery::{DeliveryQuery, DeliveryStats};
 pub use domain::{DomainCount, DomainStats};
 pub use domains::{DomainDelivery, DomainsStats};
 pub use limits::StatsLimits;
-pub use mailapi_store::{InboundCounts, InboundEvent, InboundOutcome, RolledUp, SentCounts};
+pub use mailapi_store::{InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts};
 pub use period::{Period, PeriodQuery};
 pub use sender::Sender;
 pub use summary::delivery_rate;

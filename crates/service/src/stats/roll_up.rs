@@ -11,6 +11,6 @@ impl Service {
     /// # Errors
     /// [`Unavailable`]; nothing was counted then, and the next step tries again.
     pub async fn roll_up_once(&self) -> Result<RolledUp, Unavailable> {
-        Ok(self.0.store.stats().roll_up_once(self.stats_limits().roll_up_batch).await?)
+        Ok(self.0.store.stats().roll_up_once(self.stats_limits().roll_up).await?)
     }
 }

@@ -2,7 +2,7 @@
 
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp};
 
-use super::{Hours, SentCounts, SentScope, Span};
+use super::{Hours, RollUpSize, SentCounts, SentScope, Span};
 use crate::sqlite::{Sqlite, SqliteSettings};
 use crate::store::{COMPONENT, SQLITE_MIGRATIONS};
 use crate::{NewSent, Store};
@@ -43,7 +43,7 @@ async fn rows_that_are_older_than_the_journal_are_counted_by_the_first_roll_ups(
 
     assert_eq!(store.migrate(SENT_AT).await, Ok(SQLITE_MIGRATIONS.len() - 2));
     store.sent().submitted(waiting, &QueueId("Q2".to_owned()), SENT_AT, &[]).await.unwrap();
-    while store.stats().roll_up_once(3).await.unwrap().more {}
+    while store.stats().roll_up_once(RollUpSize { changes: 3, groups: 3 }).await.unwrap().more {}
 
     let hours = Hours::around(SENT_AT, Timestamp::from_seconds(1_763_633_731));
     let counts = store.stats().sent_by_time(&[SentScope::All], hours, Span::Day).await.unwrap();

@@ -18,7 +18,7 @@ pub use counts::SentCounts;
 pub use hours::{Hours, Span};
 pub use inbound::{InboundEvent, InboundOutcome};
 pub use read::{InboundCounts, SentScope};
-pub use roll_up::RolledUp;
+pub use roll_up::{RollUpSize, RolledUp};
 
 use crate::db::Db;
 

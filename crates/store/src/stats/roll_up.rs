@@ -6,6 +6,16 @@ use super::sums::Sums;
 use crate::StoreError;
 use crate::db::{Row, Stmt, count, exactly_one};
 
+/// How much one roll-up takes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RollUpSize {
+    /// The most changes of each journal.
+    pub changes: usize,
+    /// The most groups of changes that have the hour, the sender and the recipient's domain in common. What the
+    /// writer is kept busy with are groups: each is at most a dozen additions, however many changes it holds.
+    pub groups: usize,
+}
+
 /// What a roll-up did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RolledUp {
@@ -22,51 +32,61 @@ struct Noted {
 }
 
 impl Stats<'_> {
-    /// One step: counts the oldest `most` changes of each journal and takes them out of it, in one transaction. When
-    /// nothing was noted it only looks.
+    /// One step: counts the oldest changes of each journal and takes them out of it, in one transaction. When nothing
+    /// was noted it only looks.
     ///
     /// Several may run at once: of two that prepared the same changes one is stored, and the other did nothing.
     ///
     /// # Errors
     /// When the database cannot be read or written; nothing was counted then.
-    pub async fn roll_up_once(&self, most: usize) -> Result<RolledUp, StoreError> {
+    pub async fn roll_up_once(&self, size: RollUpSize) -> Result<RolledUp, StoreError> {
         let is_noted = "SELECT 1 WHERE EXISTS (SELECT 1 FROM status_changes) OR EXISTS (SELECT 1 FROM inbound_mail)";
         if self.0.first(Stmt::new(is_noted)).await?.is_none() {
             return Ok(RolledUp::default());
         }
+        let most = size.changes.max(1);
         let mut answers = self.0.scan(vec![step(), status_changes(most), inbound_mail(most)]).await?.into_iter();
         let mut next = || answers.next().unwrap_or_default();
         let step = exactly_one(next())?.int()?;
         let sent = Noted { journal: "status_changes", rows: next() };
         let inbound = Noted { journal: "inbound_mail", rows: next() };
-        let rolled_up = RolledUp {
-            changes: sent.rows.len() + inbound.rows.len(),
-            more: sent.rows.len() >= most || inbound.rows.len() >= most,
-        };
+        let more = sent.rows.len() >= most || inbound.rows.len() >= most;
+        let noted = sent.rows.len() + inbound.rows.len();
 
-        let mut sums = Sums::default();
-        let mut statements = vec![take_step(step)];
-        statements.extend(sent.count(|row| count_sent(row, &mut sums))?);
-        statements.extend(inbound.count(|row| count_inbound(row, &mut sums))?);
+        let (mut sums, mut statements) = (Sums::default(), vec![take_step(step)]);
+        let counted = sent.count(size.groups, &mut sums, count_sent, &mut statements)?
+            + inbound.count(size.groups, &mut sums, count_inbound, &mut statements)?;
         statements.extend(sums.into_statements());
         match self.0.batch(statements).await {
             Err(error) if error.is_guard_failed() => Ok(RolledUp { changes: 0, more: true }),
-            stored => stored.map(|_| rolled_up),
+            stored => stored.map(|_| RolledUp { changes: counted, more: more || counted < noted }),
         }
     }
 }
 
 impl Noted {
-    /// Counts every entry, and answers the statement that takes exactly these out of the journal.
-    fn count(self, mut count_row: impl FnMut(Row) -> Result<(), StoreError>) -> Result<Option<Stmt>, StoreError> {
+    /// Counts entries until there are `groups` sums, at least one, and says how many they were. Adds the statement
+    /// that takes exactly these out of the journal.
+    fn count(
+        self,
+        groups: usize,
+        sums: &mut Sums,
+        count_row: impl Fn(Row, &mut Sums) -> Result<(), StoreError>,
+        statements: &mut Vec<Stmt>,
+    ) -> Result<usize, StoreError> {
         let Self { journal, rows } = self;
-        let (length, mut last) = (rows.len(), None);
+        let (mut counted, mut last) = (0, None);
         for mut row in rows {
+            if counted > 0 && sums.groups() >= groups {
+                break;
+            }
             last = Some(row.int()?);
-            count_row(row)?;
+            count_row(row, sums)?;
+            counted += 1;
         }
         let forget = |last| Stmt::new(format!("DELETE FROM {journal} WHERE id <= $1")).bind(last);
-        Ok(last.map(|last| forget(last).demand(u64::try_from(length).unwrap_or(u64::MAX))))
+        statements.extend(last.map(|last| forget(last).demand(u64::try_from(counted).unwrap_or(u64::MAX))));
+        Ok(counted)
     }
 }
 

@@ -71,6 +71,11 @@ impl Sums {
         }
     }
 
+    /// How many groups of changes there are.
+    pub(super) fn groups(&self) -> usize {
+        self.sent.len() + self.inbound.len()
+    }
+
     /// The additions to all counts.
     pub(super) fn into_statements(self) -> Vec<Stmt> {
         let mut statements = sent_statements(self.sent);

@@ -1,12 +1,17 @@
 use mailapi_model::{Evidence, Outcome, QueueId, Reply, Timestamp};
 use mailapi_store::{
-    Failure, Hours, InboundCounts, InboundEvent, InboundOutcome, RolledUp, SentCounts, SentScope, Span, Store,
+    Failure, Hours, InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts, SentScope, Span,
+    Store,
 };
 
 use crate::delivery_log::{cursor, event};
 use crate::engines::{at, domain, email, message_id, new_sent, on_every_engine};
 
-const MOST: usize = 1000;
+const MOST: RollUpSize = changes(1000);
+
+const fn changes(changes: usize) -> RollUpSize {
+    RollUpSize { changes, groups: 1000 }
+}
 
 /// Far more than any story takes.
 fn always() -> Hours {
@@ -88,25 +93,25 @@ async fn a_roll_up_counts_each_change_once_however_many_run() {
         for number in 1..=20 {
             submit(store, number, &["bob@example.net", "eve@example.net"]).await;
         }
-        assert_eq!(store.stats().roll_up_once(10).await, Ok(RolledUp { changes: 10, more: true }));
+        assert_eq!(store.stats().roll_up_once(changes(10)).await, Ok(RolledUp { changes: 10, more: true }));
         let racers = (0..8).map(|_| {
             let store = store.clone();
             tokio::spawn(async move {
-                let mut changes = 0;
+                let mut counted = 0;
                 loop {
-                    let step = store.stats().roll_up_once(7).await.unwrap();
-                    changes += step.changes;
+                    let step = store.stats().roll_up_once(changes(7)).await.unwrap();
+                    counted += step.changes;
                     if !step.more {
-                        return changes;
+                        return counted;
                     }
                 }
             })
         });
-        let mut changes = 10;
+        let mut counted = 10;
         for racer in racers.collect::<Vec<_>>() {
-            changes += racer.await.unwrap();
+            counted += racer.await.unwrap();
         }
-        assert_eq!(changes, 40);
+        assert_eq!(counted, 40);
         assert_eq!(total(store, SentScope::All).await.sent, 40);
         assert_eq!(store.stats().roll_up_once(MOST).await, Ok(RolledUp::default()));
     })
@@ -199,8 +204,8 @@ async fn mail_from_outside_is_counted_by_outcome_and_by_those_who_sent_what_was_
         ];
         store.stats().record_inbound(&events).await.unwrap();
         assert_eq!(store.stats().inbound(&ours, always()).await, Ok(InboundCounts::default()));
-        assert_eq!(store.stats().roll_up_once(4).await, Ok(RolledUp { changes: 4, more: true }));
-        assert_eq!(store.stats().roll_up_once(4).await, Ok(RolledUp { changes: 2, more: false }));
+        assert_eq!(store.stats().roll_up_once(changes(4)).await, Ok(RolledUp { changes: 4, more: true }));
+        assert_eq!(store.stats().roll_up_once(changes(4)).await, Ok(RolledUp { changes: 2, more: false }));
 
         let counts = store.stats().inbound(&ours, always()).await.unwrap();
         assert_eq!(counts, InboundCounts { accepted: 4, rejected: 2, spam: 1 });
@@ -211,6 +216,20 @@ async fn mail_from_outside_is_counted_by_outcome_and_by_those_who_sent_what_was_
         let senders = store.stats().inbound_from_domains(&ours, always(), 5).await.unwrap();
         assert_eq!(senders, [(domain("two.example"), 2), (domain("one.example"), 1)]);
         assert_eq!(store.stats().inbound_from_domains(&ours, always(), 1).await.unwrap().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_roll_up_ends_when_it_has_enough_to_write() {
+    on_every_engine(async |store| {
+        submit(store, 1, &["a@one.example", "b@one.example", "a@two.example", "a@three.example"]).await;
+        let small = RollUpSize { changes: 1000, groups: 1 };
+        for expected in [(1, true), (1, true), (1, true), (1, false)] {
+            let RolledUp { changes, more } = store.stats().roll_up_once(small).await.unwrap();
+            assert_eq!((changes, more), expected);
+        }
+        assert_eq!(total(store, SentScope::All).await.sent, 4);
     })
     .await;
 }

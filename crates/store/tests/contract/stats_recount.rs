@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mailapi_model::{
     DeliveryEvent, DomainName, EmailAddress, Evidence, Outcome, QueueId, RecipientStatus, Reply, Timestamp,
 };
-use mailapi_store::{Failure, Hours, NewSent, SentCounts, SentScope, Span, Store, StoreError};
+use mailapi_store::{Failure, Hours, NewSent, RollUpSize, SentCounts, SentScope, Span, Store, StoreError};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -22,11 +22,12 @@ enum Step {
     Submit { message: usize, refused: Vec<usize> },
     Fail { message: usize, with_reply: bool, refused: Vec<usize> },
     Report { message: usize, recipient: usize, outcome: Outcome, evidence: Evidence },
-    RollUp { most: usize },
-    RollUpTwice { most: usize },
+    RollUp(RollUpSize),
+    RollUpTwice(RollUpSize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let size = || (1_usize..12, 1_usize..6).prop_map(|(changes, groups)| RollUpSize { changes, groups });
     let some = || prop::collection::vec(0..RECIPIENTS.len(), 0..3);
     let evidence = prop_oneof![2 => Just(Evidence::MailServer), 1 => Just(Evidence::ReturnedMail)];
     let outcome = prop::sample::select(Outcome::ALL.to_vec());
@@ -39,8 +40,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(message, with_reply, refused)| Step::Fail { message, with_reply, refused }),
         6 => report
             .prop_map(|(message, recipient, outcome, evidence)| Step::Report { message, recipient, outcome, evidence }),
-        2 => (1_usize..12).prop_map(|most| Step::RollUp { most }),
-        1 => (1_usize..12).prop_map(|most| Step::RollUpTwice { most }),
+        2 => size().prop_map(Step::RollUp),
+        1 => size().prop_map(Step::RollUpTwice),
     ];
     prop::collection::vec(step, 0..60)
 }
@@ -63,9 +64,9 @@ impl World {
         let stats = self.store.stats();
         match step {
             Step::Begin { sender, hour, recipients } => self.begin(*sender, *hour, recipients).await,
-            Step::RollUp { most } => drop(stats.roll_up_once(*most).await.unwrap()),
-            Step::RollUpTwice { most } => {
-                let (one, two) = tokio::join!(stats.roll_up_once(*most), stats.roll_up_once(*most));
+            Step::RollUp(size) => drop(stats.roll_up_once(*size).await.unwrap()),
+            Step::RollUpTwice(size) => {
+                let (one, two) = tokio::join!(stats.roll_up_once(*size), stats.roll_up_once(*size));
                 assert!(one.is_ok() && two.is_ok());
             }
             _ if self.messages.is_empty() => {}
@@ -198,7 +199,7 @@ async fn play(store: Store, steps: &[Step], period: Hours) {
     for step in steps {
         world.take(step).await;
     }
-    while world.store.stats().roll_up_once(9).await.unwrap().more {}
+    while world.store.stats().roll_up_once(RollUpSize { changes: 9, groups: 9 }).await.unwrap().more {}
     let mut scopes =
         vec![SentScope::All, SentScope::Domain(domain("example.org")), SentScope::Domain(domain("x.example"))];
     scopes.extend(SENDERS.iter().map(|sender| SentScope::Address(email(sender))));
