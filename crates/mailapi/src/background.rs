@@ -3,36 +3,23 @@
 use std::time::Duration;
 
 use mailapi_backend_embedded::Maildrop;
+use mailapi_backend_embedded::courier::Courier;
+use mailapi_backend_embedded::net::Shutdown;
 use mailapi_service::{Service, Unavailable};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use crate::config::Housekeeping;
-use crate::wiring::Parts;
+use crate::config::Config;
+use crate::wiring::Assembly;
 
-/// Tells everything that runs to come to an end.
-#[derive(Debug, Clone)]
-pub(crate) struct Stop(watch::Receiver<bool>);
-
-impl Stop {
-    /// The signal, and what gives it.
-    pub(crate) fn channel() -> (watch::Sender<bool>, Self) {
-        let (sender, receiver) = watch::channel(false);
-        (sender, Self(receiver))
-    }
-
-    /// Returns when it is time to end.
-    pub(crate) async fn requested(&mut self) {
-        // A sender that is gone cannot give the signal any more: that is the end, too.
-        let _ = self.0.wait_for(|stop| *stop).await;
-    }
-}
-
-/// Starts the loops; they end by themselves after `stop`.
-pub(crate) fn start(parts: &Parts, settings: &Housekeeping, pending_grace: Duration, stop: &Stop) -> JoinSet<()> {
-    let (service, mut tasks) = (&parts.service, JoinSet::new());
-    tasks.spawn(keep_house(parts.embedded.maildrop().clone(), stop.clone()));
+/// Starts the loops; they end by themselves after `shutdown`.
+pub(crate) fn start(assembly: &Assembly, courier: Courier, config: &Config, shutdown: &Shutdown) -> JoinSet<()> {
+    let (service, settings) = (&assembly.service, &config.housekeeping);
+    let (stop, pending_grace) = (shutdown.clone(), config.mail.pending_grace.0);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { courier.run(stop).await });
+    let stop = shutdown;
+    tasks.spawn(keep_house(assembly.embedded.maildrop().clone(), stop.clone()));
     tasks.spawn(follow_deliveries(service.clone(), settings.retry_pause.0, stop.clone()));
     let every = |interval: Duration| Ticks::new(interval, stop.clone());
 
@@ -59,7 +46,7 @@ pub(crate) fn start(parts: &Parts, settings: &Housekeeping, pending_grace: Durat
 }
 
 /// Reads what the mail server reports, as soon as there is something, and a last time at the end.
-async fn follow_deliveries(service: Service, retry_pause: Duration, mut stop: Stop) {
+async fn follow_deliveries(service: Service, retry_pause: Duration, mut stop: Shutdown) {
     loop {
         let pause = match service.follow_once().await {
             Ok((_, true)) => continue,
@@ -79,7 +66,7 @@ async fn follow_deliveries(service: Service, retry_pause: Duration, mut stop: St
 }
 
 /// Sweeps, indexes and forgets in the maildrop. It may be dropped at any point: each step is one transaction.
-async fn keep_house(maildrop: Maildrop, mut stop: Stop) {
+async fn keep_house(maildrop: Maildrop, mut stop: Shutdown) {
     tokio::select! {
         () = stop.requested() => {}
         () = maildrop.keep_house() => {}
@@ -95,11 +82,11 @@ fn complain<T>(what: &str, result: Result<T, Unavailable>) {
 /// Moments at a steady distance, until the end.
 struct Ticks {
     interval: tokio::time::Interval,
-    stop: Stop,
+    stop: Shutdown,
 }
 
 impl Ticks {
-    fn new(period: Duration, stop: Stop) -> Self {
+    fn new(period: Duration, stop: Shutdown) -> Self {
         let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { interval, stop }

@@ -1,47 +1,59 @@
 //! The listeners: bound before anything is promised, opened together, closed together.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use mailapi_backend_embedded::net::Shutdown;
+use mailapi_backend_embedded::{Gatekeepers, Listeners};
 use mailapi_http::HttpState;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::background::Stop;
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::welcome::Addresses;
-use crate::wiring::Parts;
+use crate::wiring::Assembly;
 
 /// Sockets that are bound: whoever connects waits until they are opened.
 pub(crate) struct Doors {
     http: TcpListener,
+    mail: Listeners,
 }
 
 impl Doors {
     /// Binds every listener that is switched on.
     pub(crate) async fn bind(config: &Config) -> Outcome<Self> {
-        Ok(Self { http: bind("http.listen", config.http.listen).await? })
+        let http = bind_http(config.http.listen).await?;
+        let mail = Listeners::bind(&config.mail.embedded.listen()).await;
+        let mail = mail.map_err(|error| {
+            let (door, address, error) = (error.door, error.address, error.error);
+            Failure::new(format!("mail.embedded.{door}_listen: cannot listen on {address}: {error}"))
+        })?;
+        Ok(Self { http, mail })
     }
 
     /// Where they can be reached; a port 0 of the configuration has become a real one.
     pub(crate) fn addresses(&self, config: &Config) -> Outcome<Addresses> {
         let base_url = Addresses::base_url(config.http.public_url.0.as_deref(), self.http.local_addr()?);
-        Ok(Addresses { base_url, smtp: None, submission: None, imap: None })
+        let mail = self.mail.addresses();
+        Ok(Addresses { base_url, smtp: mail.smtp, submission: mail.submission, imap: mail.imap })
     }
 
-    /// Lets everybody in, until `stop`. The tasks end when what was in flight is finished, or after the grace.
-    pub(crate) fn open(self, config: &Config, parts: &Parts, stop: &Stop) -> JoinSet<()> {
-        let mut tasks = JoinSet::new();
-        let (settings, mut stop_http) = (config.http(), stop.clone());
-        let router = mailapi_http::router(HttpState::new(parts.service.clone(), settings.clone()));
+    /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace.
+    pub(crate) fn open(self, config: &Config, assembly: &Assembly, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
+        let service = &assembly.service;
+        let gatekeepers = Gatekeepers { log_in: Arc::new(service.clone()), sign: Arc::new(service.clone()) };
+        let mut tasks = self.mail.open(&assembly.embedded, config.listeners()?, gatekeepers, shutdown);
+        let (settings, mut close) = (config.http(), shutdown.clone());
+        let router = mailapi_http::router(HttpState::new(service.clone(), settings.clone()));
         tasks.spawn(async move {
-            mailapi_http::serve(self.http, router, &settings, stop_http.requested()).await;
+            mailapi_http::serve(self.http, router, &settings, close.requested()).await;
         });
-        tasks
+        Ok(tasks)
     }
 }
 
-async fn bind(key: &str, address: SocketAddr) -> Outcome<TcpListener> {
+async fn bind_http(address: SocketAddr) -> Outcome<TcpListener> {
     let listener = TcpListener::bind(address).await;
-    listener.map_err(|error| Failure::new(format!("{key}: cannot listen on {address}: {error}")))
+    listener.map_err(|error| Failure::new(format!("http.listen: cannot listen on {address}: {error}")))
 }

@@ -41,4 +41,4 @@ macro_rules! stories {
     };
 }
 
-stories!(curl_imap, first_mail, imap_client, isync, mutt, outside_mail, submission);
+stories!(curl_imap, first_mail, imap_client, isync, mutt, outside_mail, submission, typed_password);

@@ -32,6 +32,7 @@ use crate::maildrop::MaildropError;
 use crate::net::{ClientTls, Shutdown, TlsError, TlsTrust};
 use round::Round;
 
+pub use mailapi_smtp::{Credentials, Password};
 pub use settings::{CourierSettings, Relay, RelayTls};
 
 /// Delivers the queue; clones share it. There must be one courier for a queue.

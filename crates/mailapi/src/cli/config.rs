@@ -16,8 +16,11 @@ pub(super) enum Command {
 
 pub(super) fn run(command: &Command, config: &Config) -> Outcome {
     match command {
-        // It was loaded and checked before any command runs.
-        Command::Check => print("the configuration is fine\n"),
+        // It was loaded and checked before any command runs; what is left is what only a server reads.
+        Command::Check => {
+            config.check_files()?;
+            print("the configuration is fine\n")
+        }
         Command::Print => print(&config.to_toml()),
     }
 }

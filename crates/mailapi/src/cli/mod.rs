@@ -26,6 +26,9 @@ pub(crate) use output::print;
 /// The exit code of arguments that make no sense, as shells and clap have it.
 const USAGE: u8 = 2;
 
+/// Options of every command stand apart from its own.
+const GLOBAL_OPTIONS: &str = "Global options";
+
 /// An HTTP/JSON mail API with a mail server built in.
 ///
 /// Without a command, `mailapi` starts the server. Commands that manage domains, users and tokens work on the same
@@ -37,11 +40,11 @@ struct Arguments {
     ///
     /// Every setting can also come from the environment: MAILAPI_HTTP__LISTEN is `listen` in the section `[http]`.
     /// The file config/mailapi.default.toml describes all of them.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
     config: Option<PathBuf>,
 
     /// How log lines look [default: auto, people's form on a terminal and JSON otherwise]
-    #[arg(long, global = true, value_name = "FORMAT", hide_possible_values = false)]
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = GLOBAL_OPTIONS)]
     log_format: Option<LogFormat>,
 
     #[command(subcommand)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use mailapi_backend_embedded::net::Shutdown;
 use tokio::task::JoinSet;
 
 use super::print;
-use crate::background::{self, Stop};
+use crate::background;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::doors::Doors;
@@ -15,30 +16,36 @@ use crate::logging::Style;
 use crate::signals::Signals;
 use crate::system::SystemEntropy;
 use crate::welcome::{Addresses, FirstStart};
-use crate::wiring::Parts;
+use crate::wiring::Assembly;
 
 pub(super) async fn run(config: &Config, style: Style) -> Outcome {
     // From here on a signal is heard, also while the start is still under way.
     let mut signals = Signals::listen()?;
     let directory = DataDir::open(&config.data_dir)?;
     let _lock = directory.lock()?;
-    let parts = Parts::open(config, &directory).await?;
-    let outcome = serve(config, &directory, &parts, style, &mut signals).await;
-    parts.close().await;
+    let assembly = Assembly::open(config, &directory).await?;
+    let outcome = serve(config, &directory, &assembly, style, &mut signals).await;
+    assembly.close().await;
     outcome
 }
 
-async fn serve(config: &Config, directory: &DataDir, parts: &Parts, style: Style, signals: &mut Signals) -> Outcome {
-    mend(parts).await?;
+async fn serve(
+    config: &Config,
+    directory: &DataDir,
+    assembly: &Assembly,
+    style: Style,
+    signals: &mut Signals,
+) -> Outcome {
+    mend(assembly).await?;
     let doors = Doors::bind(config).await?;
     let addresses = doors.addresses(config)?;
-    let first = first_start(parts, &addresses, directory).await?;
+    let first = first_start(assembly, &addresses, directory).await?;
 
     // Two signals, one after the other: who is inside may still finish while the loops go on behind the doors.
-    let (close_doors, doors_close) = Stop::channel();
-    let (end_loops, loops_end) = Stop::channel();
-    let open_doors = doors.open(config, parts, &doors_close);
-    let loops = background::start(parts, &config.housekeeping, config.mail.pending_grace.0, &loops_end);
+    let (close_doors, doors_close) = Shutdown::channel();
+    let (end_loops, loops_end) = Shutdown::channel();
+    let loops = background::start(assembly, assembly.courier(config)?, config, &loops_end);
+    let open_doors = doors.open(config, assembly, &doors_close)?;
     greet(&addresses, first.as_ref(), directory, style)?;
 
     tracing::info!(signal = signals.next().await, "stopping");
@@ -56,17 +63,17 @@ async fn serve(config: &Config, directory: &DataDir, parts: &Parts, style: Style
 }
 
 /// Puts right what a crash left behind, before anybody is let in.
-async fn mend(parts: &Parts) -> Outcome {
-    let told = parts.service.reconcile().await?;
+async fn mend(assembly: &Assembly) -> Outcome {
+    let told = assembly.service.reconcile().await?;
     if told > 0 {
         tracing::info!(told, "the mail server did not know some domains or mailboxes yet");
     }
-    parts.service.recover_once(Duration::ZERO).await?;
+    assembly.service.recover_once(Duration::ZERO).await?;
     Ok(())
 }
 
-async fn first_start(parts: &Parts, addresses: &Addresses, directory: &DataDir) -> Outcome<Option<FirstStart>> {
-    let token = first_token::ensure(&parts.service, directory).await?;
+async fn first_start(assembly: &Assembly, addresses: &Addresses, directory: &DataDir) -> Outcome<Option<FirstStart>> {
+    let token = first_token::ensure(&assembly.service, directory).await?;
     Ok(token.map(|token| FirstStart::new(token, addresses, &directory.admin_token_file(), &SystemEntropy)))
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Add {
     /// The user's address; its domain must exist
     email: EmailAddress,
     /// What the user is called
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
     /// How much mail the mailbox may hold, such as 2GiB [default: no limit]
     #[arg(long, value_name = "SIZE")]

@@ -42,21 +42,31 @@ impl Shows<u64> for ByteSize {
     }
 }
 
+impl<S: Shows<T>, T> Shows<Vec<T>> for Vec<S> {
+    fn show(value: Vec<T>) -> Self {
+        value.into_iter().map(S::show).collect()
+    }
+
+    fn value(&self) -> Vec<T> {
+        self.iter().map(S::value).collect()
+    }
+}
+
 macro_rules! shown_as_they_are {
-    ($($number:ty),+) => {
-        $(impl Shows<$number> for $number {
-            fn show(value: $number) -> Self {
+    ($($kind:ty),+) => {
+        $(impl Shows<$kind> for $kind {
+            fn show(value: $kind) -> Self {
                 value
             }
 
-            fn value(&self) -> $number {
+            fn value(&self) -> $kind {
                 *self
             }
         })+
     };
 }
 
-shown_as_they_are!(u32, u64, usize);
+shown_as_they_are!(bool, u8, u16, u32, u64, usize);
 
 /// Makes a section out of fields of a settings struct: the same names, the struct's own defaults, and `apply`, which
 /// puts what was configured into the struct. Keys that are no field of it follow under `with`, with their defaults.

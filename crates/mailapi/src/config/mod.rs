@@ -20,9 +20,13 @@ mod values;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mailapi_backend_embedded::courier::CourierSettings;
+use mailapi_backend_embedded::{ListenerSettings, MaildropSettings};
+use mailapi_dns::DnsSettings;
+use mailapi_http::HttpSettings;
+use mailapi_service::Settings;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use housekeeping::Housekeeping;
 pub(crate) use log::{Log, LogFormat};
 pub(crate) use values::ByteSize;
 use values::HumanDuration;
@@ -75,12 +79,20 @@ impl Config {
         self.housekeeping.check()
     }
 
+    /// Reads every file that the settings name, to see whether a server could.
+    pub(crate) fn check_files(&self) -> Result<(), ConfigError> {
+        self.listeners()?;
+        self.courier()?;
+        Ok(())
+    }
+
     /// How the operations are to behave.
-    pub(crate) fn service(&self) -> mailapi_service::Settings {
-        let mut settings = mailapi_service::Settings::default();
+    pub(crate) fn service(&self) -> Settings {
+        let mut settings = Settings::default();
         self.auth.apply(&mut settings);
         self.limits.apply(&mut settings);
         self.mail.apply(&mut settings);
+        settings.mail_host = self.mail.embedded.hostname().to_owned();
         settings.admins = self.auth.admins().collect();
         settings.draft = self.limits.draft();
         settings.health_cache = self.http.health_cache.0;
@@ -89,18 +101,28 @@ impl Config {
     }
 
     /// How the HTTP side is to behave.
-    pub(crate) fn http(&self) -> mailapi_http::HttpSettings {
+    pub(crate) fn http(&self) -> HttpSettings {
         self.http.settings(&self.limits, self.shutdown_grace.0)
     }
 
-    /// How names are to be looked up.
-    pub(crate) fn dns(&self) -> mailapi_dns::DnsSettings {
-        self.dns.settings()
+    /// How the embedded mail server is to keep messages.
+    pub(crate) fn maildrop(&self) -> MaildropSettings {
+        self.mail.embedded.maildrop(&self.limits, self.mail.feed_batch)
     }
 
-    /// How the embedded mail server is to keep messages.
-    pub(crate) fn maildrop(&self) -> mailapi_backend_embedded::MaildropSettings {
-        self.mail.embedded.maildrop(&self.limits, self.mail.feed_batch)
+    /// How the embedded mail server's listeners are to behave; reads the certificate and the key.
+    pub(crate) fn listeners(&self) -> Result<ListenerSettings, ConfigError> {
+        self.mail.embedded.listeners(self.shutdown_grace.0)
+    }
+
+    /// How mail is to go to other servers; reads the relay's secrets.
+    pub(crate) fn courier(&self) -> Result<CourierSettings, ConfigError> {
+        self.mail.embedded.courier(self.shutdown_grace.0)
+    }
+
+    /// How names are to be looked up.
+    pub(crate) fn dns(&self) -> DnsSettings {
+        self.dns.settings()
     }
 
     /// The effective settings as a TOML file; secrets are redacted.
@@ -112,6 +134,12 @@ impl Config {
 /// Refuses a zero where it would mean that nothing ever happens.
 fn at_least_one(key: &str, value: u64) -> Result<(), ConfigError> {
     if value == 0 { Err(ConfigError::new(format!("{key}: must be at least 1"))) } else { Ok(()) }
+}
+
+/// The content of a file that the setting `key` names.
+fn read_file(key: &str, path: &secret::FilePath) -> Result<Vec<u8>, ConfigError> {
+    let cannot = |error| ConfigError::new(format!("{key}: {} cannot be read: {error}", path.0.display()));
+    std::fs::read(&path.0).map_err(cannot)
 }
 
 /// What is wrong with a configuration, in one line that names the place.
@@ -160,10 +188,19 @@ mod tests {
     fn the_defaults_are_those_of_the_crates_that_they_are_for() {
         let config = Config::default();
         let shown = |settings: &dyn std::fmt::Debug| format!("{settings:?}");
-        assert_eq!(shown(&config.service()), shown(&mailapi_service::Settings::default()));
-        assert_eq!(shown(&config.http()), shown(&mailapi_http::HttpSettings::default()));
-        let maildrop = mailapi_backend_embedded::MaildropSettings::default();
-        assert_eq!(config.maildrop(), maildrop);
+        assert_eq!(shown(&config.service()), shown(&Settings::default()));
+        assert_eq!(shown(&config.http()), shown(&HttpSettings::default()));
+        assert_eq!(shown(&config.maildrop()), shown(&MaildropSettings::default()));
+        assert_eq!(shown(&config.dns()), shown(&DnsSettings::default()));
+        // One grace for all that is in flight, whatever each crate has by itself.
+        let grace = config.shutdown_grace.0;
+        let courier = CourierSettings { grace, ..CourierSettings::default() };
+        assert_eq!(shown(&config.courier().unwrap()), shown(&courier));
+        let mut listeners = ListenerSettings::new("localhost");
+        listeners.smtp_connections.grace = grace;
+        listeners.submission_connections.grace = grace;
+        listeners.imap_connections.grace = grace;
+        assert_eq!(shown(&config.listeners().unwrap()), shown(&listeners));
     }
 
     #[test]

@@ -15,13 +15,18 @@ use super::values::Unset;
 pub(crate) struct SecretSetting(String);
 
 impl SecretSetting {
+    /// Whether it stands in the configuration itself.
+    pub(super) const fn is_set(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// What stands in place of a secret in `config print`.
     const REDACTED: &'static str = "(redacted)";
 
     /// The secret, from the setting `key` itself or from the file that `{key}_file` names; none when both are empty.
     /// A line break at the end of the file is not part of the secret.
     pub(super) fn resolve(&self, key: &str, file: &SecretFile) -> Result<Option<SecretText>, ConfigError> {
-        let Some(SecretPath(path)) = &file.0 else {
+        let Some(FilePath(path)) = &file.0 else {
             return Ok((!self.0.is_empty()).then(|| SecretText::new(self.0.clone())));
         };
         if !self.0.is_empty() {
@@ -49,14 +54,14 @@ impl Serialize for SecretSetting {
     }
 }
 
-/// The file of a secret, or of anything else that may be left out.
-pub(crate) type SecretFile = Unset<SecretPath>;
+/// The file of a secret.
+pub(crate) type SecretFile = Unset<FilePath>;
 
 /// A path that shows itself as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SecretPath(pub(crate) PathBuf);
+pub(crate) struct FilePath(pub(crate) PathBuf);
 
-impl std::str::FromStr for SecretPath {
+impl std::str::FromStr for FilePath {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -64,7 +69,7 @@ impl std::str::FromStr for SecretPath {
     }
 }
 
-impl fmt::Display for SecretPath {
+impl fmt::Display for FilePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.display().fmt(f)
     }
@@ -77,7 +82,7 @@ mod tests {
     fn in_file(content: &str) -> (tempfile::NamedTempFile, SecretFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        let path = SecretPath(file.path().to_owned());
+        let path = FilePath(file.path().to_owned());
         (file, Unset(Some(path)))
     }
 
@@ -86,7 +91,7 @@ mod tests {
         let (_kept, file) = in_file("hunter22\n");
         let both = SecretSetting("hunter21".to_owned()).resolve("database.url", &file).unwrap_err().to_string();
         assert_eq!(both, "both database.url and database.url_file are set; keep one of them");
-        let missing = Unset(Some(SecretPath("does/not/exist".into())));
+        let missing = Unset(Some(FilePath("does/not/exist".into())));
         assert!(SecretSetting::default().resolve("database.url", &missing).is_err());
         let (_kept, empty) = in_file("\n");
         assert!(SecretSetting::default().resolve("database.url", &empty).is_err());

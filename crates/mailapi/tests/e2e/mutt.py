@@ -9,6 +9,7 @@ import subprocess
 from harness import PASSWORD, needs, tell
 
 CONFIGURATION = """
+set folder="{directory}"
 set imap_user="{user}"
 set imap_pass="{password}"
 set ssl_starttls=no
@@ -20,7 +21,7 @@ set wait_key=no
 set pipe_decode=yes
 set header_cache=""
 unset mark_old
-push "<first-entry><pipe-message>cat > {output}<enter><flag-message><next-entry><delete-message><sync-mailbox><quit>"
+push "<first-entry><pipe-message>cat > {output}<enter><display-message><exit><flag-message><next-entry><delete-message><sync-mailbox><quit>"
 """
 
 
@@ -53,7 +54,8 @@ def story(server):
     output = os.path.join(server.directory, "piped")
     configuration = os.path.join(server.directory, "muttrc")
     with open(configuration, "w", encoding="utf-8") as file:
-        file.write(CONFIGURATION.format(user=bob, password=PASSWORD, output=output))
+        file.write(CONFIGURATION.format(user=bob, password=PASSWORD, output=output,
+                                        directory=server.directory))  # fmt: skip
     host, port = server.imap
     environment = {**os.environ, "TERM": "xterm", "HOME": server.directory, "LANG": "C.UTF-8"}
     run_on_a_terminal(["mutt", "-n", "-F", configuration, "-f", f"imap://{host}:{port}/INBOX"], environment, 60)

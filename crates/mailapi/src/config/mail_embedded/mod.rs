@@ -1,0 +1,152 @@
+//! `[mail.embedded]`: the mail server that is built in.
+
+mod relay;
+mod sections;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mailapi_backend_embedded::courier::CourierSettings;
+use mailapi_backend_embedded::net::{ConnectionLimits, ServerTls};
+use mailapi_backend_embedded::{ImapSettings, ListenAddresses, ListenerSettings, MaildropSettings, SmtpSettings};
+use mailapi_model::{DomainName, EmailAddress};
+use serde::{Deserialize, Serialize};
+
+use super::limits::Limits;
+use super::secret::{FilePath, SecretFile, SecretSetting};
+use super::values::{ByteSize, Text, Unset};
+use super::{ConfigError, at_least_one, read_file};
+use relay::{RelayAddress, RelayTlsName};
+use sections::{ConnectionKeys, CourierKeys, ImapKeys, MaildropKeys, SmtpKeys};
+
+/// The section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Embedded {
+    hostname: Text<DomainName>,
+    postmaster: Unset<EmailAddress>,
+    smtp_listen: Unset<SocketAddr>,
+    submission_listen: Unset<SocketAddr>,
+    imap_listen: Unset<SocketAddr>,
+    tls_cert: Unset<FilePath>,
+    tls_key: Unset<FilePath>,
+    relay: Unset<RelayAddress>,
+    relay_tls: RelayTlsName,
+    relay_ca: Unset<FilePath>,
+    relay_user: Unset<String>,
+    relay_password: SecretSetting,
+    relay_password_file: SecretFile,
+    max_returned_header_bytes: ByteSize,
+    smtp: SmtpKeys,
+    submission: SmtpKeys,
+    imap: ImapKeys,
+    connections: ConnectionKeys,
+    courier: CourierKeys,
+    maildrop: MaildropKeys,
+}
+
+impl Default for Embedded {
+    fn default() -> Self {
+        let loopback = |port| Unset(Some(SocketAddr::from(([127, 0, 0, 1], port))));
+        let hostname = "localhost".parse().expect("localhost is a name");
+        Self {
+            hostname: Text(hostname),
+            postmaster: Unset(None),
+            smtp_listen: loopback(2525),
+            submission_listen: loopback(2587),
+            imap_listen: loopback(2143),
+            tls_cert: Unset(None),
+            tls_key: Unset(None),
+            relay: Unset(None),
+            relay_tls: RelayTlsName::WhenOffered,
+            relay_ca: Unset(None),
+            relay_user: Unset(None),
+            relay_password: SecretSetting::default(),
+            relay_password_file: Unset(None),
+            max_returned_header_bytes: ByteSize(CourierSettings::default().max_returned_header_bytes as u64),
+            smtp: SmtpKeys::default(),
+            submission: SmtpKeys::default(),
+            imap: ImapKeys::default(),
+            connections: ConnectionKeys::default(),
+            courier: CourierKeys::default(),
+            maildrop: MaildropKeys::default(),
+        }
+    }
+}
+
+impl Embedded {
+    /// The name of the mail server.
+    pub(crate) fn hostname(&self) -> &str {
+        self.hostname.0.as_str()
+    }
+
+    /// Where its listeners are.
+    pub(crate) fn listen(&self) -> ListenAddresses {
+        ListenAddresses { smtp: self.smtp_listen.0, submission: self.submission_listen.0, imap: self.imap_listen.0 }
+    }
+
+    /// How its listeners behave; reads the certificate and the key.
+    pub(super) fn listeners(&self, grace: Duration) -> Result<ListenerSettings, ConfigError> {
+        let (mut smtp, mut submission) = (SmtpSettings::default(), SmtpSettings::default());
+        self.smtp.apply(&mut smtp);
+        self.submission.apply(&mut submission);
+        let mut imap = ImapSettings::default();
+        self.imap.apply(&mut imap);
+        let mut connections = ConnectionLimits { grace, ..ConnectionLimits::default() };
+        self.connections.apply(&mut connections);
+        Ok(ListenerSettings {
+            hostname: self.hostname().to_owned(),
+            postmaster: self.postmaster.0.clone(),
+            tls: self.tls()?,
+            smtp,
+            smtp_connections: connections.clone(),
+            submission,
+            submission_connections: connections.clone(),
+            imap,
+            imap_connections: connections,
+            max_returned_header_bytes: self.max_returned_header_bytes.as_usize(),
+        })
+    }
+
+    /// How mail to other servers goes out; reads the relay's secrets.
+    pub(super) fn courier(&self, grace: Duration) -> Result<CourierSettings, ConfigError> {
+        let mut settings = CourierSettings { grace, ..CourierSettings::default() };
+        self.courier.apply(&mut settings);
+        settings.relay = self.relay()?;
+        settings.max_returned_header_bytes = self.max_returned_header_bytes.as_usize();
+        Ok(settings)
+    }
+
+    /// How messages are kept. `feed_batch` is the same for whoever writes delivery reports and whoever reads them.
+    pub(super) fn maildrop(&self, limits: &Limits, feed_batch: usize) -> MaildropSettings {
+        let mut settings = MaildropSettings::default();
+        self.maildrop.apply(&mut settings);
+        settings.max_message_bytes = limits.max_message_bytes.as_usize();
+        settings.feed_batch = feed_batch;
+        settings
+    }
+
+    fn tls(&self) -> Result<Option<ServerTls>, ConfigError> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert.0, &self.tls_key.0) else {
+            return Ok(None);
+        };
+        let certificate = read_file("mail.embedded.tls_cert", certificate)?;
+        let key = read_file("mail.embedded.tls_key", key)?;
+        let tls = ServerTls::from_pem(&certificate, &key);
+        tls.map(Some).map_err(|error| ConfigError::new(format!("mail.embedded.tls_cert and tls_key: {error}")))
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.tls_cert.0.is_some() != self.tls_key.0.is_some() {
+            return Err(ConfigError::new("mail.embedded.tls_cert and tls_key: set both or none"));
+        }
+        self.check_relay()?;
+        self.smtp.check("mail.embedded.smtp")?;
+        self.submission.check("mail.embedded.submission")?;
+        self.imap.check()?;
+        self.connections.check()?;
+        self.courier.check()?;
+        self.maildrop.check()?;
+        at_least_one("mail.embedded.max_returned_header_bytes", self.max_returned_header_bytes.0)
+    }
+}

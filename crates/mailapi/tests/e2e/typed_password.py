@@ -1,0 +1,46 @@
+"""On a terminal a password is asked for twice and never shown."""
+
+import os
+import pty
+
+from harness import DOMAIN, PASSWORD, tell
+
+
+def type_on_a_terminal(server, arguments, answers):
+    """Runs a command on a terminal of its own, answers each question, and gives the exit code and what was shown."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(server.directory)
+        os.execvpe(os.environ["MAILAPI_BINARY"], ["mailapi", *arguments], server.environment())
+    shown = b""
+    answers = list(answers)
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:  # what Linux says when the other side is gone
+            break
+        if not piece:
+            break
+        shown += piece
+        if shown.endswith(b": ") and answers:
+            os.write(terminal, answers.pop(0).encode() + b"\n")
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), shown.decode()
+
+
+def story(server):
+    server.create_people("bob")
+    ann = f"ann@{DOMAIN}"
+    code, shown = type_on_a_terminal(server, ["user", "add", ann], [PASSWORD, "something else"])
+    assert code == 1 and "the two passwords differ" in shown, (code, shown)
+    code, shown = type_on_a_terminal(server, ["user", "add", ann], ["short", "short"])
+    assert code == 1 and "at least 8 characters" in shown, (code, shown)
+    code, shown = type_on_a_terminal(server, ["user", "add", ann], [PASSWORD, PASSWORD])
+    assert code == 0 and PASSWORD not in shown and "New password: " in shown, (code, shown)
+    with server.logged_in(ann):
+        pass
+
+
+if __name__ == "__main__":
+    tell(story)
