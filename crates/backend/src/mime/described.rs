@@ -12,6 +12,9 @@ use super::structure::{self, Part};
 use super::transfer::{self, TransferEncoding};
 use crate::AttachmentInfo;
 
+/// A parameter's name, such as `filename*`, and its value as the header has it.
+pub type DescribedParameter = (String, Vec<u8>);
+
 /// A part as a mail server describes it. Names are lower case; values are octets as the header has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DescribedPart {
@@ -20,9 +23,9 @@ pub struct DescribedPart {
     /// Such as `plain`; may be empty.
     pub subtype: String,
     /// Content-Type's parameters. Continued ones (RFC 2231 section 3) may be one, extended ones keep their asterisk.
-    pub parameters: Vec<(String, Vec<u8>)>,
+    pub parameters: Vec<DescribedParameter>,
     /// Content-Disposition and its parameters.
-    pub disposition: Option<(String, Vec<(String, Vec<u8>)>)>,
+    pub disposition: Option<(String, Vec<DescribedParameter>)>,
     /// Content-ID.
     pub content_id: Option<Vec<u8>>,
     /// Content-Transfer-Encoding.

@@ -22,7 +22,7 @@ mod structure;
 mod transfer;
 mod tree;
 
-pub use described::{DescribedAttachment, DescribedBody, DescribedMessage, DescribedPart};
+pub use described::{DescribedAttachment, DescribedBody, DescribedMessage, DescribedParameter, DescribedPart};
 pub use digest::{AttachmentPart, BodyPart, Digest, PartSpan, headers};
 pub use fields::AddressEntry;
 pub use header::{Header, WrittenParameters};

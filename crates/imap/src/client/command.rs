@@ -29,10 +29,8 @@ pub enum FetchAttribute {
     BodyStructure,
     /// BODY.PEEK of a whole section: reading it leaves the flags alone.
     Section(Section),
-    /// The same of its first octets only.
-    SectionStart(Section, u32),
-    /// BINARY.SIZE of a part, where the server has BINARY (RFC 3516).
-    DecodedSize(Vec<u32>),
+    /// The same of some of its octets only: from which on, and how many.
+    SectionSlice(Section, u64, u32),
 }
 
 /// What is asked of a mailbox.
@@ -259,8 +257,7 @@ fn attribute_name(attribute: &FetchAttribute) -> String {
         FetchAttribute::Envelope => "ENVELOPE".to_owned(),
         FetchAttribute::BodyStructure => "BODYSTRUCTURE".to_owned(),
         FetchAttribute::Section(section) => format!("BODY.PEEK[{section}]"),
-        FetchAttribute::SectionStart(section, octets) => format!("BODY.PEEK[{section}]<0.{octets}>"),
-        FetchAttribute::DecodedSize(part) => format!("BINARY.SIZE[{}]", Section::part(part)),
+        FetchAttribute::SectionSlice(section, from, octets) => format!("BODY.PEEK[{section}]<{from}.{octets}>"),
     }
 }
 

@@ -25,8 +25,6 @@ pub struct FetchedMessage {
     pub body_structure: Option<BodyStructure>,
     /// Sections of its octets.
     pub sections: Vec<FetchedSection>,
-    /// Parts and their octets after decoding (BINARY.SIZE, RFC 3516 section 4.2).
-    pub decoded_sizes: Vec<(Vec<u32>, u64)>,
 }
 
 /// A section of a message.
@@ -59,12 +57,6 @@ impl FetchedMessage {
             self.sections.push(read_section(cursor)?);
             return Ok(());
         }
-        if name == "BINARY.SIZE" {
-            let section = Section::read(cursor)?;
-            cursor.space()?;
-            self.decoded_sizes.push((section.part, cursor.number64()?));
-            return Ok(());
-        }
         cursor.space()?;
         match name.as_str() {
             "UID" => self.uid = Some(cursor.number()?),
@@ -87,9 +79,10 @@ impl FetchedMessage {
         self.sections.iter().find(same)?.octets.as_deref()
     }
 
-    /// The octets after decoding of a part, when the server told them.
-    pub fn decoded_size(&self, part: &[u32]) -> Option<u64> {
-        self.decoded_sizes.iter().find(|(path, _)| path == part).map(|&(_, size)| size)
+    /// The octets of a slice of a part that begins at this octet.
+    pub fn slice(&self, part: &[u32], origin: u64) -> Option<&[u8]> {
+        let same = |fetched: &&FetchedSection| fetched.section.part == part && fetched.origin == Some(origin);
+        self.sections.iter().find(same)?.octets.as_deref()
     }
 }
 

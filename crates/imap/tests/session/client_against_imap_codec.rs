@@ -74,7 +74,7 @@ fn the_oracle_reads_every_command() {
         FetchAttribute::BodyStructure,
         FetchAttribute::Section(Section::part(&[1, 2])),
         FetchAttribute::Section(Section::header()),
-        FetchAttribute::SectionStart(Section::message(), 65_536),
+        FetchAttribute::SectionSlice(Section::message(), 7, 65_536),
         FetchAttribute::Section(Section::header_fields(&["FROM", "MESSAGE-ID"])),
     ];
     let commands = [

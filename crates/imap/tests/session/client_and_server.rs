@@ -125,7 +125,7 @@ fn messages_are_fetched_however_the_octets_come() {
             FetchAttribute::Envelope,
             FetchAttribute::BodyStructure,
             FetchAttribute::Section(Section::header_fields(&["SUBJECT"])),
-            FetchAttribute::SectionStart(Section::part(&[1]), 3),
+            FetchAttribute::SectionSlice(Section::part(&[1]), 0, 3),
         ];
         let messages = talk.fetch(Command::fetch(2, 3, &attributes));
         assert_eq!(messages.iter().map(|message| message.uid).collect::<Vec<_>>(), [Some(2), Some(4)]);
