@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::ImapSetup;
 use super::failure::failure;
-use super::fetch::{Fetched, Plan};
+use super::fetch::{self, Plan};
 use super::seats::Seats;
 use super::user::User;
 use crate::Maildrop;
@@ -37,6 +37,8 @@ pub(super) struct Connection<'a> {
     out: Vec<u8>,
     user: Option<User>,
     log_in_by: Instant,
+    /// When the client last said something, or had an answer.
+    heard_at: Instant,
 }
 
 /// What a wait ended with.
@@ -52,6 +54,7 @@ impl<'a> Connection<'a> {
     pub(super) fn new(arrival: Arrival, maildrop: Maildrop, setup: &'a ImapSetup, seats: Seats) -> Self {
         let settings = &setup.settings;
         let max_message_bytes = maildrop.settings().max_message_bytes;
+        let now = Instant::now();
         let config = settings.session(setup.tls.is_some(), arrival.is_loopback(), max_message_bytes);
         Self {
             session: Session::new(config, arrival.stream.is_tls()),
@@ -63,7 +66,8 @@ impl<'a> Connection<'a> {
             shutdown: arrival.shutdown,
             out: Vec::new(),
             user: None,
-            log_in_by: Instant::now() + settings.login_timeout,
+            log_in_by: now + settings.login_timeout,
+            heard_at: now,
         }
     }
 
@@ -114,7 +118,10 @@ impl<'a> Connection<'a> {
     async fn listen(&mut self, buffer: &mut [u8], idles: bool) -> io::Result<bool> {
         match self.wait(buffer, idles).await? {
             Heard::Octets(0) => return Ok(false),
-            Heard::Octets(read) => self.session.feed(&buffer[..read]),
+            Heard::Octets(read) => {
+                self.heard_at = Instant::now();
+                self.session.feed(&buffer[..read]);
+            }
             // The next step looks what it is.
             Heard::Change => {}
             Heard::KeepAlive => self.session.keepalive(),
@@ -126,9 +133,8 @@ impl<'a> Connection<'a> {
 
     async fn wait(&mut self, buffer: &mut [u8], idles: bool) -> io::Result<Heard> {
         let settings = &self.setup.settings;
-        let now = Instant::now();
-        let patience = if self.user.is_some() { now + settings.idle_timeout } else { self.log_in_by };
-        let keep_alive = now + settings.keepalive_interval;
+        let patience = if self.user.is_some() { self.heard_at + settings.idle_timeout } else { self.log_in_by };
+        let keep_alive = Instant::now() + settings.keepalive_interval;
         let user = self.user.as_mut().filter(|_| idles);
         let change = async {
             match user {
@@ -173,6 +179,7 @@ impl<'a> Connection<'a> {
             None => None,
         };
         self.session.finish(result, news);
+        self.heard_at = Instant::now();
         Ok(())
     }
 
@@ -200,21 +207,15 @@ impl<'a> Connection<'a> {
 
     /// Writes messages as they are read. The result is the command's; an error is the connection's.
     async fn fetch(&mut self, folder: FolderId, request: &FetchRequest) -> io::Result<Result<(), Failure>> {
-        let settings = &self.setup.settings;
-        let plan = Plan::new(&request.items, settings.fetch_bytes);
+        let plan = Plan::new(&request.items, &self.setup.settings);
         let mut rest = request.uids.as_slice();
         while !rest.is_empty() {
-            let step = &rest[..rest.len().min(settings.fetch_messages.max(1))];
-            let messages = match self.read_step(folder, request, &plan, step).await {
-                Ok(messages) => messages,
+            let step = match self.read_step(folder, request, &plan, rest).await {
+                Ok(step) => step,
                 Err(error) => return Ok(Err(failure(error))),
             };
-            // A step may end early. When it found nothing, all its messages are gone.
-            rest = match messages.last().map(MessageSource::uid) {
-                Some(last) => &rest[rest.partition_point(|uid| *uid <= last)..],
-                None => &rest[step.len()..],
-            };
-            for message in messages {
+            rest = &rest[step.consumed..];
+            for message in step.messages {
                 self.session.write_message(&message);
                 self.gather(message.layout()).await?;
             }
@@ -229,19 +230,19 @@ impl<'a> Connection<'a> {
         request: &FetchRequest,
         plan: &Plan,
         uids: &[u32],
-    ) -> Result<Vec<Fetched>, MaildropError> {
-        let mut messages = plan.read(&self.maildrop, folder, uids).await?;
+    ) -> Result<fetch::Step, MaildropError> {
+        let mut step = plan.step(&self.maildrop, folder, uids).await?;
         if request.mark_seen {
-            let uids = messages.iter().map(MessageSource::uid).collect();
+            let uids = step.messages.iter().map(MessageSource::uid).collect();
             let seen = Flags::from_iter([SystemFlag::Seen]);
             let states = self.maildrop.store_flags(folder, uids, FlagChange::Add, seen).await?;
-            for message in &mut messages {
+            for message in &mut step.messages {
                 if let Ok(at) = states.binary_search_by_key(&message.uid(), |state| state.uid) {
                     message.set_state(states[at].clone());
                 }
             }
         }
-        Ok(messages)
+        Ok(step)
     }
 
     /// Gathers what the session has to say, with the octets of the message that was written last.

@@ -9,6 +9,7 @@ use mailapi_imap::server::MessageSource;
 use mailapi_imap::server::command::{FetchItem, SectionItem, SectionText};
 use mailapi_imap::server::mime::{BodyStructure, Envelope, PartRange};
 
+use super::ImapSettings;
 use super::structure::{Structure, envelope};
 use crate::Maildrop;
 use crate::maildrop::{EntryMeta, EntryState, FolderId, Inspected, Layout, MaildropError};
@@ -28,37 +29,82 @@ enum Depth {
     Structure,
 }
 
-/// What the items of a FETCH need.
+/// What the items of a FETCH need, and how much of it is read in one step.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     depth: Depth,
     /// The parts of whose header some fields are wanted.
     headers: Vec<Vec<u32>>,
+    max_messages: usize,
     max_bytes: usize,
 }
 
+/// What one step of a FETCH read.
+pub(super) struct Step {
+    /// The messages that are there.
+    pub(super) messages: Vec<Fetched>,
+    /// How many UIDs it has dealt with, from the first on.
+    pub(super) consumed: usize,
+}
+
 impl Plan {
-    /// The plan for some items; a step ends when it has read `max_bytes`.
-    pub(super) fn new(items: &[FetchItem], max_bytes: usize) -> Self {
-        let depth = items.iter().map(depth).max().unwrap_or(Depth::Row);
-        Self { depth, headers: items.iter().filter_map(picked_header).collect(), max_bytes }
+    pub(super) fn new(items: &[FetchItem], settings: &ImapSettings) -> Self {
+        Self {
+            depth: items.iter().map(depth).max().unwrap_or(Depth::Row),
+            headers: items.iter().filter_map(picked_header).collect(),
+            max_messages: settings.fetch_messages.max(1),
+            max_bytes: settings.fetch_bytes,
+        }
     }
 
-    /// Reads some of the messages, in the given order, from the first on; those that are gone are left out. Nothing
-    /// means that all of them are.
-    pub(super) async fn read(
+    /// Reads some of the messages, from the first of the ascending UIDs on.
+    pub(super) async fn step(
         &self,
         maildrop: &Maildrop,
         folder: FolderId,
         uids: &[u32],
+    ) -> Result<Step, MaildropError> {
+        let mut next = uids[..uids.len().min(self.max_messages)].to_vec();
+        let last = next.last().copied();
+        let mut is_long = false;
+        if self.depth == Depth::Structure {
+            (next, is_long) = self.few_octets(maildrop.fetch_meta(folder, next).await?);
+        }
+        let last = next.last().copied().or(last);
+        let messages = self.read(maildrop, folder, next, is_long).await?;
+        let through = messages.last().map(MessageSource::uid).or(last);
+        let consumed = through.map_or(uids.len(), |through| uids.partition_point(|uid| *uid <= through));
+        Ok(Step { messages, consumed })
+    }
+
+    /// As many of the messages as may be read as a whole in one step, at least one; and whether that one is long.
+    fn few_octets(&self, messages: Vec<EntryMeta>) -> (Vec<u32>, bool) {
+        let max = self.max_bytes as u64;
+        let is_long = messages.first().is_some_and(|first| first.size > max);
+        let mut octets = 0_u64;
+        let fits = |message: &EntryMeta| {
+            let is_first = octets == 0;
+            octets = octets.saturating_add(message.size);
+            is_first || octets <= max
+        };
+        (messages.into_iter().take_while(fits).map(|message| message.state.uid).collect(), is_long)
+    }
+
+    async fn read(
+        &self,
+        maildrop: &Maildrop,
+        folder: FolderId,
+        uids: Vec<u32>,
+        is_long: bool,
     ) -> Result<Vec<Fetched>, MaildropError> {
         let plan = self.clone();
         let mut octets = 0;
         let look = move |message: &Inspected<'_>| {
-            let fetched = Fetched::read(message, &plan, &mut octets)?;
+            let fetched = Fetched::read(message, &plan)?;
+            octets += fetched.header.len();
             Ok(if octets < plan.max_bytes { ControlFlow::Continue(fetched) } else { ControlFlow::Break(fetched) })
         };
-        maildrop.inspect(folder, uids.to_vec(), look).await
+        maildrop.inspect(folder, uids, is_long, look).await
     }
 }
 
@@ -92,7 +138,7 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    fn read(message: &Inspected<'_>, plan: &Plan, octets: &mut usize) -> Result<Self, MaildropError> {
+    fn read(message: &Inspected<'_>, plan: &Plan) -> Result<Self, MaildropError> {
         let mut fetched =
             Self { meta: message.meta().clone(), layout: None, header_len: 0, header: Vec::new(), structure: None };
         if plan.depth == Depth::Row {
@@ -104,11 +150,9 @@ impl Fetched {
         }
         if plan.depth == Depth::Header {
             fetched.header = message.octets(&layout, 0..fetched.header_len)?;
-            *octets += fetched.header.len();
         }
         if plan.depth == Depth::Structure {
             let whole = message.octets(&layout, layout.whole())?;
-            *octets += whole.len();
             let return_path_len = usize::try_from(layout.return_path_len).unwrap_or(usize::MAX);
             fetched.structure = Some(Structure::of(&whole, return_path_len, &plan.headers));
             let header_len = usize::try_from(fetched.header_len).unwrap_or(usize::MAX).min(whole.len());

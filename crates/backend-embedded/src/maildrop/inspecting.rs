@@ -50,7 +50,7 @@ impl Inspected<'_> {
 
 impl Maildrop {
     /// Looks at messages in the given order, until `look` breaks; answers what it made of each. Those that are gone are
-    /// left out.
+    /// left out. What takes longer than a moment `is_long`, and runs on a thread that may block.
     ///
     /// # Errors
     /// The first of `look`.
@@ -58,13 +58,14 @@ impl Maildrop {
         &self,
         folder: FolderId,
         uids: Vec<u32>,
+        is_long: bool,
         mut look: F,
     ) -> Result<Vec<T>, MaildropError>
     where
         F: FnMut(&Inspected<'_>) -> Result<ControlFlow<T, T>, MaildropError> + Send + 'static,
         T: Send + 'static,
     {
-        self.scan(move |connection| {
+        let job = move |connection: &Connection| {
             let mut made = Vec::new();
             for uid in uids {
                 let Some(meta) = entry::find(connection, folder, uid)? else { continue };
@@ -77,8 +78,8 @@ impl Maildrop {
                 }
             }
             Ok(made)
-        })
-        .await
+        };
+        if is_long { self.scan(job).await } else { self.read(job).await }
     }
 
     /// The UIDs of those messages of a folder that `keep` wants, ascending.

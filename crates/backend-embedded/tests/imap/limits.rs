@@ -1,0 +1,137 @@
+//! Who is let in, how many, and for how long.
+
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::door::Door;
+
+#[tokio::test]
+async fn a_failed_log_in_is_answered_late() {
+    let delay = Duration::from_millis(60);
+    let door = Door::open_with(|settings| settings.listeners.imap.failed_login_delay = delay).await;
+    let mut client = door.connect().await;
+    let start = Instant::now();
+    let answer = client.run("LOGIN ann@example.org wrong").await;
+    assert_eq!(answer.end, "NO [AUTHENTICATIONFAILED] Authentication failed");
+    assert!(start.elapsed() >= delay);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_log_in_is_sent_away() {
+    let door = Door::open_with(|settings| {
+        settings.listeners.imap.login_timeout = Duration::from_millis(50);
+    })
+    .await;
+    let mut client = door.connect().await;
+    assert_eq!(client.line().await.as_deref(), Some("* BYE Time-out"));
+    assert_eq!(client.line().await, None);
+}
+
+#[tokio::test]
+async fn words_now_and_then_do_not_win_time_before_the_log_in() {
+    let door = Door::open_with(|settings| {
+        settings.listeners.imap.login_timeout = Duration::from_millis(50);
+    })
+    .await;
+    let mut client = door.connect().await;
+    let last = loop {
+        client.send_if_open(b"x NOOP\r\n").await;
+        match client.line().await {
+            Some(line) if line.starts_with("x OK") => {}
+            last => break last,
+        }
+    };
+    // What was still on its way when the server hung up may take its last words with it.
+    assert!(last.is_none_or(|line| line == "* BYE Time-out"));
+}
+
+#[tokio::test]
+async fn a_silent_client_is_logged_out_also_while_it_idles() {
+    let door = Door::open_with(|settings| {
+        settings.listeners.imap.idle_timeout = Duration::from_millis(200);
+        settings.listeners.imap.keepalive_interval = Duration::from_millis(20);
+    })
+    .await;
+    let mut silent = door.ann_in("INBOX").await;
+    assert_eq!(silent.line().await.as_deref(), Some("* BYE Time-out"));
+    let mut idle = door.ann_in("INBOX").await;
+    idle.idle().await;
+    let mut said = Vec::new();
+    while let Some(line) = idle.line().await {
+        said.push(line);
+    }
+    assert_eq!(said.pop().as_deref(), Some("* BYE Time-out"));
+    assert!((1..=10).contains(&said.len()) && said.iter().all(|line| line == "* OK Still here"), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_mailbox_has_a_limited_number_of_sessions() {
+    let door = Door::open_with(|settings| settings.listeners.imap.max_connections_per_user = 1).await;
+    let mut first = door.ann().await;
+    let mut second = door.connect().await;
+    assert!(second.run("LOGIN ann@example.org secret").await.end.starts_with("NO [LIMIT]"));
+    assert!(second.run("LOGIN bob@example.org secret").await.end.starts_with("OK"));
+    first.ok("LOGOUT").await;
+    assert_eq!(first.line().await, None);
+    // The seat is free as soon as the session's task has ended, which may be a moment after the client has heard it.
+    let mut third = door.connect().await;
+    let mut end = String::new();
+    for _ in 0..1_000 {
+        end = third.run("LOGIN ann@example.org secret").await.end;
+        if end.starts_with("OK") {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(end.starts_with("OK"), "{end}");
+}
+
+#[tokio::test]
+async fn connections_above_the_limit_are_told_so() {
+    let door = Door::open_with(|settings| settings.listeners.imap_connections.max_connections = 1).await;
+    let _first = door.connect().await;
+    let mut second = Client::connect(door.address).await;
+    let said = second.line().await.unwrap();
+    assert_eq!(said, "* BYE [UNAVAILABLE] Too many connections, try again later");
+    assert_eq!(second.line().await, None);
+}
+
+#[tokio::test]
+async fn everybody_is_told_when_the_server_ends() {
+    let door = Door::open().await;
+    let (mut fresh, mut selected, mut idle) =
+        (door.connect().await, door.ann_in("INBOX").await, door.ann_in("INBOX").await);
+    idle.idle().await;
+    door.end().await;
+    for client in [&mut fresh, &mut selected, &mut idle] {
+        assert_eq!(client.line().await.as_deref(), Some("* BYE The server is shutting down"));
+        assert_eq!(client.line().await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_never_stops_talking_cannot_keep_the_server_alive() {
+    let door = Door::open().await;
+    let mut client = door.ann_in("INBOX").await;
+    let commands = b"x NOOP\r\n".repeat(100_000);
+    let talking = tokio::spawn(async move {
+        client.send(&commands).await;
+        client
+    });
+    door.end().await;
+    talking.abort();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off() {
+    let door = Door::open_with(|settings| {
+        settings.listeners.imap.write_timeout = Duration::from_millis(50);
+        settings.listeners.imap_connections.grace = Duration::from_secs(24 * 60 * 60);
+    })
+    .await;
+    door.put("INBOX", "Subject: long\r\n\r\n".to_owned() + &"line\r\n".repeat(200_000)).await;
+    let mut client = door.ann_in("INBOX").await;
+    client.send(&b"x FETCH 1 BODY.PEEK[]\r\n".repeat(100)).await;
+    // The server ends only when the session has, and nobody reads what it says.
+    door.end().await;
+}

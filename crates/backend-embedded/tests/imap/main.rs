@@ -1,0 +1,11 @@
+//! The IMAP listener over real sockets.
+
+mod client;
+mod counters;
+mod dialogs;
+mod door;
+mod limits;
+mod news;
+mod octets;
+mod searching;
+mod with_the_api;

@@ -1,0 +1,102 @@
+//! What a session hears of changes that others make.
+
+use mailapi_backend::{Mailboxes, Provisioning};
+use mailapi_backend_embedded::maildrop::FlagChange;
+use mailapi_imap::Flags;
+
+use crate::door::{Door, ann};
+
+const MAIL: &str = "From: eve@elsewhere.example\nSubject: Hi\n\ntext\n";
+
+#[tokio::test]
+async fn two_sessions_see_what_the_other_does() {
+    let door = Door::open().await;
+    let (mut one, mut two) = (door.ann_in("INBOX").await, door.ann_in("INBOX").await);
+    assert!(one.append("INBOX", "", MAIL).await.end.starts_with("OK [APPENDUID "));
+    assert_eq!(two.ok("NOOP").await, ["* 1 EXISTS"]);
+    one.append("INBOX", "\\Flagged todo", MAIL).await;
+    assert_eq!(two.ok("NOOP").await, ["* FLAGS (\\Answered \\Flagged \\Deleted \\Seen \\Draft todo)", "* 2 EXISTS"]);
+    two.ok("STORE 1 +FLAGS.SILENT (\\Deleted)").await;
+    assert_eq!(one.ok("NOOP").await, ["* 1 FETCH (UID 1 FLAGS (\\Deleted))"]);
+    assert_eq!(one.ok("EXPUNGE").await, ["* 1 EXPUNGE"]);
+    // The second message is still number 2 for the other session, which reads it before it hears the news.
+    assert_eq!(two.ok("FETCH 2 UID").await, ["* 2 FETCH (UID 2)"]);
+    assert_eq!(two.ok("NOOP").await, ["* 1 EXPUNGE"]);
+    assert_eq!(two.ok("MOVE 1 Trash").await.last().unwrap(), "* 1 EXPUNGE");
+    assert_eq!(one.ok("NOOP").await, ["* 1 EXPUNGE"]);
+    assert_eq!(one.ok("NOOP").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_client_that_idles_hears_at_once() {
+    let door = Door::open().await;
+    let mut idle = door.ann_in("INBOX").await;
+    // What changed between SELECT and IDLE is told when IDLE begins.
+    door.deliver(MAIL).await;
+    idle.idle().await;
+    assert_eq!(idle.line().await.unwrap(), "* 1 EXISTS");
+    door.deliver(MAIL).await;
+    assert_eq!(idle.line().await.unwrap(), "* 2 EXISTS");
+    let folder = door.maildrop.folder(&ann(), &"INBOX".parse().unwrap()).await.unwrap().id;
+    door.maildrop.store_flags(folder, vec![1], FlagChange::Add, Flags::from_words(["\\Seen"])).await.unwrap();
+    assert_eq!(idle.line().await.unwrap(), "* 1 FETCH (UID 1 FLAGS (\\Seen))");
+    // Purged by the API.
+    door.maildrop.purge(&ann()).await.unwrap();
+    assert_eq!(idle.line().await.unwrap(), "* 2 EXPUNGE");
+    assert_eq!(idle.line().await.unwrap(), "* 1 EXPUNGE");
+    assert_eq!(idle.done().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_client_that_idles_hears_of_other_processes() {
+    let door = Door::open().await;
+    let mut idle = door.ann_in("INBOX").await;
+    idle.idle().await;
+    let other = door.other_process().await;
+    other.append(&ann(), &"INBOX".parse().unwrap(), &Flags::new(), None, MAIL.into()).await.unwrap();
+    assert_eq!(idle.line().await.unwrap(), "* 1 EXISTS");
+}
+
+#[tokio::test]
+async fn changes_of_other_folders_and_mailboxes_are_no_news() {
+    let door = Door::open().await;
+    let mut idle = door.ann_in("Drafts").await;
+    idle.idle().await;
+    door.deliver(MAIL).await;
+    assert_eq!(idle.done().await, [""; 0]);
+    assert_eq!(idle.ok("NOOP").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_session_whose_folder_is_removed_must_select_again_and_one_that_is_renamed_need_not() {
+    let door = Door::open().await;
+    let mut admin = door.ann().await;
+    admin.ok("CREATE Work/a").await;
+    let (mut removed, mut renamed) = (door.ann_in("Drafts").await, door.ann_in("Work/a").await);
+    admin.ok("CREATE Work").await;
+    admin.ok("RENAME Work Job").await;
+    admin.append("Job/a", "", MAIL).await;
+    assert_eq!(renamed.ok("NOOP").await, ["* 1 EXISTS"]);
+    admin.ok("DELETE Drafts").await;
+    removed.send(b"x NOOP\r\n").await;
+    assert_eq!(removed.line().await.as_deref(), Some("* BYE the selected mailbox is gone"));
+    assert_eq!(removed.line().await, None);
+    door.maildrop.remove_mailbox(&ann()).await.unwrap();
+    renamed.send(b"x NOOP\r\n").await;
+    assert_eq!(renamed.line().await.as_deref(), Some("* BYE the selected mailbox is gone"));
+    assert!(admin.run("LIST \"\" *").await.end.starts_with("NO [UNAVAILABLE]"));
+}
+
+#[tokio::test]
+async fn renaming_the_inbox_moves_its_messages_and_leaves_what_is_below() {
+    let door = Door::open().await;
+    let mut client = door.ann_in("INBOX").await;
+    client.ok("CREATE INBOX/below").await;
+    client.append("INBOX", "\\Seen", MAIL).await;
+    // APPEND told of the message; the rename takes it away again.
+    assert_eq!(client.ok("RENAME INBOX Old").await, ["* 1 EXPUNGE"]);
+    let listed = client.ok("LIST \"\" *").await.join("\n");
+    assert!(listed.contains("INBOX/below") && listed.contains("Old") && !listed.contains("Old/"), "{listed}");
+    client.ok("SELECT Old").await;
+    assert_eq!(client.ok("FETCH 1 FLAGS").await, ["* 1 FETCH (FLAGS (\\Seen))"]);
+}

@@ -1,0 +1,109 @@
+//! SEARCH: what rows decide, and texts as the API finds them.
+
+use mailapi_backend::{FolderScope, Mailboxes, SearchQuery};
+use mailapi_model::Page;
+
+use crate::client::Client;
+use crate::door::{Door, ann};
+
+async fn found(client: &mut Client, keys: &str) -> Vec<u32> {
+    let answer = client.ok(&format!("UID SEARCH {keys}")).await;
+    let numbers = answer[0].strip_prefix("* SEARCH").unwrap();
+    numbers.split_whitespace().map(|uid| uid.parse().unwrap()).collect()
+}
+
+async fn door() -> Door {
+    let door = Door::open_with(|settings| settings.listeners.imap.max_search_texts = 3).await;
+    for message in [
+        "From: =?utf-8?q?J=C3=BCrgen?= <j@x.example>\r\nTo: ann@example.org\r\nSubject: =?utf-8?q?F=C3=BC=C3=9Fe?=\r\n\
+         Date: Fri, 20 Nov 2026 23:15:30 -0800\r\nMessage-ID: <one@x.example>\r\n\r\nNothing here\r\n",
+        "From: bob@example.org, carl@x.example\r\nCc: Dora <d@x.example>\r\nBcc: hidden@x.example\r\nSubject: parts\r\n\
+         Content-Type: multipart/alternative; boundary=b\r\n\r\n\
+         --b\r\nContent-Transfer-Encoding: base64\r\n\r\nTmVlZGxlIGluIGEgaGF5c3RhY2s=\r\n\
+         --b\r\nContent-Type: text/html\r\n\r\n<p>spli<b>t wo</b>rd</p>\r\n--b--\r\n",
+        "Subject: needle\r\nX-Tag: Stack\r\n\r\n",
+    ] {
+        door.put("INBOX", message).await;
+    }
+    door
+}
+
+#[tokio::test]
+async fn texts_are_found_decoded_whatever_their_case_and_whether_or_not_they_are_indexed() {
+    let door = door().await;
+    let mut client = door.ann_in("INBOX").await;
+    for indexed in [false, true] {
+        if indexed {
+            door.maildrop.keep_house_until_done().await.unwrap();
+        }
+        for (keys, expected) in [
+            ("TEXT absent", &[][..]),
+            ("TEXT needle", &[2, 3]),
+            ("BODY NEEDLE", &[2]),
+            ("SUBJECT Needle", &[3]),
+            ("BODY \"split word\"", &[2]),
+            ("FROM {7+}\r\nJÜRGEN", &[1]),
+            ("SUBJECT {6+}\r\nfüße", &[1]),
+            ("TO ann CC x", &[]),
+            ("CC dora", &[2]),
+            ("TO dora", &[]),
+            ("BCC hidden", &[2]),
+            ("HEADER X-Tag sta", &[3]),
+            ("HEADER x-tag \"\"", &[3]),
+            ("FROM \"\"", &[1, 2]),
+            ("BODY \"\"", &[1, 2, 3]),
+            ("HEADER Message-ID <one@", &[1]),
+            ("NOT TEXT needle", &[1]),
+            ("OR SUBJECT needle FROM bob", &[2, 3]),
+            ("TEXT ne", &[2, 3]),
+            ("TEXT needle UID 3:9", &[3]),
+        ] {
+            assert_eq!(found(&mut client, keys).await, expected, "{keys}, indexed: {indexed}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_decide_the_rest() {
+    let door = door().await;
+    let mut client = door.ann_in("INBOX").await;
+    client.ok("STORE 2 FLAGS.SILENT (\\Seen todo)").await;
+    for (keys, expected) in [
+        ("SENTON 20-Nov-2026", &[1][..]),
+        ("SENTON 21-Nov-2026", &[]),
+        ("SENTBEFORE 1-Jan-2027", &[1]),
+        ("ON 20-Nov-2026", &[1, 2, 3]),
+        ("SINCE 21-Nov-2026", &[]),
+        ("UNSEEN", &[1, 3]),
+        ("KEYWORD TODO", &[2]),
+        ("SMALLER 60", &[3]),
+        ("1:2 NOT SEEN", &[1]),
+    ] {
+        assert_eq!(found(&mut client, keys).await, expected, "{keys}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_for_too_many_texts_is_refused() {
+    let door = door().await;
+    let mut client = door.ann_in("INBOX").await;
+    assert_eq!(
+        client.run("SEARCH TEXT a TEXT b TEXT c TEXT d").await.end,
+        "NO [LIMIT] A limit of the server is reached"
+    );
+    client.ok("SEARCH TEXT a TEXT b TEXT c TEXT a").await;
+}
+
+#[tokio::test]
+async fn the_api_finds_the_same() {
+    let door = door().await;
+    let mut client = door.ann_in("INBOX").await;
+    for text in ["needle", "split word", "j@x", "haystack", "nothing"] {
+        let (scope, page) = (FolderScope::One("INBOX".parse().unwrap()), Page::new(50, 0));
+        let query = SearchQuery { text: text.parse().unwrap(), scope, page };
+        let hits = door.maildrop.search(&ann(), &query).await.unwrap();
+        let mut uids: Vec<u32> = hits.items.iter().map(|hit| hit.uid).collect();
+        uids.reverse();
+        assert_eq!(found(&mut client, &format!("TEXT \"{text}\"")).await, uids);
+    }
+}
