@@ -41,4 +41,4 @@ macro_rules! stories {
     };
 }
 
-stories!(curl_imap, first_mail, imap_client, isync, mutt, outside_mail, submission, typed_password);
+stories!(curl_imap, first_mail, imap_client, isync, mutt, outside_mail, submission, two_servers, typed_password);

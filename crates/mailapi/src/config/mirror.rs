@@ -66,7 +66,7 @@ macro_rules! shown_as_they_are {
     };
 }
 
-shown_as_they_are!(bool, u8, u16, u32, u64, usize);
+shown_as_they_are!(bool, u16, u32, u64, usize);
 
 /// Makes a section out of fields of a settings struct: the same names, the struct's own defaults, and `apply`, which
 /// puts what was configured into the struct. Keys that are no field of it follow under `with`, with their defaults.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -20,8 +21,9 @@ DOMAIN = "story.test"
 class Server:
     """The binary that MAILAPI_BINARY names, on free ports of the loopback and in a directory of its own."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, settings=None):
         self.directory = directory
+        self.settings = settings or {}
         self.data = os.path.join(directory, "data")
         self.log = os.path.join(directory, "server.log")
         self.process = None
@@ -37,6 +39,7 @@ class Server:
             "LIMITS__REQUESTS_PER_MINUTE": "0",
             "LIMITS__REQUESTS_PER_HOUR": "0",
             "AUTH__PASSWORD_ROUNDS": "1000",
+            **self.settings,
         }
         ours = {"MAILAPI_" + name: value for name, value in settings.items()}
         return {**{k: v for k, v in os.environ.items() if not k.startswith("MAILAPI_")}, **ours}
@@ -105,11 +108,11 @@ class Server:
         assert status == 200, (path, status, answer)
         return answer
 
-    def create_people(self, *names):
-        """The story's domain and mailboxes in it; their addresses."""
-        status, answer = self.call("POST", "/domains", {"domain": DOMAIN})
+    def create_people(self, *names, domain=DOMAIN):
+        """A domain and mailboxes in it; their addresses."""
+        status, answer = self.call("POST", "/domains", {"domain": domain})
         assert status == 201, answer
-        addresses = [f"{name}@{DOMAIN}" for name in names]
+        addresses = [f"{name}@{domain}" for name in names]
         for address in addresses:
             status, answer = self.call("POST", "/users", {"email": address, "password": PASSWORD})
             assert status == 201, answer
@@ -151,16 +154,31 @@ def needs(*programs):
         sys.exit(f"not installed: {', '.join(missing)}")
 
 
-def tell(story):
-    """Runs a story against a fresh server; on failure the end of the server's log is shown."""
+def until(true, what):
+    """Asks again and again, as a client would, for what happens in the background."""
+    deadline = time.monotonic() + 30
+    while not (answer := true()):
+        assert time.monotonic() < deadline, what
+    return answer
+
+
+@contextlib.contextmanager
+def running(settings=None):
+    """A fresh server; when the story fails, the end of the server's log is shown."""
     with tempfile.TemporaryDirectory(prefix="mailapi-story-") as directory:
-        server = Server(directory)
+        server = Server(directory, settings)
         server.start()
         try:
-            story(server)
+            yield server
             server.stop()
         except BaseException:
             server.process.kill()
             with contextlib.suppress(OSError), open(server.log, encoding="utf-8") as log:
                 sys.stderr.write("".join(log.readlines()[-50:]))
             raise
+
+
+def tell(story):
+    """Runs a story against a fresh server."""
+    with running() as server:
+        story(server)

@@ -62,7 +62,7 @@ mirror!(
         port: u16,
         allow_loopback: bool,
         retry_intervals: Vec<HumanDuration>,
-        retry_jitter_percent: u8,
+        retry_jitter_percent: u32,
         delay_notice_after: HumanDuration,
         max_connections: usize,
         max_connections_per_destination: usize,
@@ -103,7 +103,7 @@ mirror!(
 );
 
 /// The most that a wait can be shortened by.
-const WHOLE: u8 = 100;
+const WHOLE: u32 = 100;
 
 impl SmtpKeys {
     pub(super) fn check(&self, section: &str) -> Result<(), ConfigError> {
