@@ -9,6 +9,7 @@ use mailapi_model::EmailAddress;
 use tokio::task::JoinSet;
 
 use crate::Embedded;
+use crate::dsn::RETURNED_HEADER_BYTES;
 use crate::imap_listener::{self, ImapSettings, ImapSetup};
 use crate::net::{ConnectionLimits, Listener, ServerTls, Shutdown};
 use crate::smtp_listener::{self, InboundSetup};
@@ -77,7 +78,7 @@ impl ListenerSettings {
             submission_connections: ConnectionLimits::default(),
             imap: ImapSettings::default(),
             imap_connections: ConnectionLimits::default(),
-            max_returned_header_bytes: 64 * 1024,
+            max_returned_header_bytes: RETURNED_HEADER_BYTES,
         }
     }
 }

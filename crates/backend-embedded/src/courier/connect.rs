@@ -97,11 +97,9 @@ impl Inner {
                     continue;
                 }
             };
-            for address in addresses {
-                if left == 0 {
-                    break;
-                }
-                left -= 1;
+            let tried = addresses.len().min(left);
+            left -= tried;
+            for address in addresses.into_iter().take(tried) {
                 if !self.settings.allow_loopback && is_this_machine(address) {
                     failures.add(NoLink::without_server(loops(domain)));
                     continue;

@@ -135,6 +135,9 @@ impl Errand<'_> {
             .collect();
         let notices = self.courier.notices(&message, &tried, octets).await?;
         drop(tried);
+        let taken = findings.iter().filter(|finding| finding.taken).count();
+        let relay = findings.first().and_then(|finding| finding.relay.clone());
+        tracing::info!(queue_id = %message.queue_id, relay, tried = findings.len(), taken, "a message was tried");
         let result = |(position, attempt)| RecipientResult { position, attempt };
         let positions: Vec<_> = message.recipients.iter().map(|recipient| recipient.position).collect();
         let results = positions.into_iter().zip(attempts).map(result).collect();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mailapi_smtp::Credentials;
 
+use crate::dsn::RETURNED_HEADER_BYTES;
 use crate::net::TlsTrust;
 
 /// The settings of the courier. `default()` gives the defaults named at each field.
@@ -20,7 +21,7 @@ pub struct CourierSettings {
     pub retry_intervals: Vec<Duration>,
     /// By how many per cent at most a wait is shortened at random, so that mail that failed together does not come
     /// back together. Default 10.
-    pub retry_jitter_percent: u8,
+    pub retry_jitter_percent: u32,
     /// After how long a sender who asked for it is told of a delay. Default 4 hours.
     pub delay_notice_after: Duration,
     /// Most connections at a time. Default 20.
@@ -92,7 +93,7 @@ impl Default for CourierSettings {
             write_timeout: minutes(3),
             message_timeout: minutes(30),
             read_bytes: 4 * 1024,
-            max_returned_header_bytes: 64 * 1024,
+            max_returned_header_bytes: RETURNED_HEADER_BYTES,
             max_returned_message_bytes: 1024 * 1024,
             longest_pause: minutes(60),
             failure_pause: Duration::from_secs(5),

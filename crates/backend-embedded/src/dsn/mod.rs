@@ -13,6 +13,9 @@ use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, Timestamp};
 
 pub(crate) use compose::compose;
 
+/// How much of a header block a notice returns unless it is set otherwise: 64 KiB.
+pub(crate) const RETURNED_HEADER_BYTES: usize = 64 * 1024;
+
 /// What became of a message for some of its recipients.
 #[derive(Debug, Clone)]
 pub(crate) struct Report<'a> {

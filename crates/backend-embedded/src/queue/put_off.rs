@@ -13,8 +13,8 @@ impl Maildrop {
     /// # Errors
     /// Only those of the database; then the claims end by themselves.
     pub async fn put_off(&self, recipients: Vec<(QueueKey, u32)>, until: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE drop_queue_recipients SET leased_until = 0, next_attempt_at = $3
-            WHERE queue = $1 AND position = $2";
+        let sql = "UPDATE drop_queue_recipients SET leased_until = 0, next_attempt_at = ?3
+            WHERE queue = ?1 AND position = ?2";
         self.write(move |connection, touched| {
             let mut statement = connection.prepare_cached(sql)?;
             for (queue, position) in recipients {

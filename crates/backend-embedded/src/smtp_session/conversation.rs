@@ -123,6 +123,9 @@ impl Conversation<'_> {
     }
 
     async fn wait(&mut self, buffer: &mut [u8]) -> io::Result<Wait> {
+        if self.leave_at.is_some() && !self.receiving {
+            return Ok(Wait::Leaving);
+        }
         loop {
             let silence = (Instant::now() + self.settings.idle_timeout).min(self.end);
             let leave_at = self.leave_at;

@@ -40,6 +40,10 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, message: Message) -> Answ
     };
     match delivery.maildrop.accept(incoming.clone()).await {
         Ok(taken) => {
+            tracing::info!(
+                queue_id = %taken.queue_id, octets = incoming.message.len(), delivered = taken.delivered.len(),
+                queued = taken.queued.len(), refused = taken.refused.len(), "a message was taken over"
+            );
             if !taken.refused.is_empty() {
                 give_back(delivery, &incoming, &taken.queue_id, &taken.refused, now).await;
             }

@@ -69,6 +69,7 @@ fn is_received(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use mailapi_smtp::Envelope;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -104,5 +105,15 @@ mod tests {
         assert!(too_many_hops(twice, 2).is_none());
         assert_eq!(too_many_hops(twice, 1).map(|reply| reply.code), Some(554));
         assert!(too_many_hops(b"", 0).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_client_name_makes_one_header_and_any_message_is_counted(name in any::<String>(), message in prop::collection::vec(any::<u8>(), 0..200)) {
+            let header = header(&name, "192.0.2.1");
+            prop_assert_eq!(header.matches('\n').count(), 3);
+            prop_assert!(header.ends_with("\r\n") && header.is_ascii());
+            let _ = too_many_hops(&message, 1);
+        }
     }
 }

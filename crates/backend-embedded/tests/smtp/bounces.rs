@@ -1,0 +1,114 @@
+//! Refused for good.
+
+use mailapi_backend::Provisioning;
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_model::{Clock, Outcome};
+use mailapi_smtp::{Notify, Ret};
+use mailapi_testkit::SmtpSink;
+
+use crate::office::{Office, address, mail};
+use crate::socket::Line;
+
+fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
+    (recipient.to_owned(), outcome, code.to_owned())
+}
+
+#[tokio::test]
+async fn there_is_no_bounce_of_a_bounce() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
+    let null =
+        Incoming::new(None, [address("zoe@far.example")], mail("Hi").into(), office.clock.now(), Relaying::Allowed);
+    office.maildrop.accept(null).await.unwrap();
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);
+    assert!(office.queue_is_empty().await);
+}
+
+#[tokio::test]
+async fn a_sender_who_wants_no_notice_gets_none() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
+    let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));
+    outgoing.recipients[0].notify = Some(Notify::NEVER);
+    office.maildrop.accept(outgoing).await.unwrap();
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert!(office.inbox("ann@here.example").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_sender_who_is_gone_loses_the_notice_and_nothing_else() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
+    office.send(&["zoe@far.example"], &mail("Hi")).await;
+    office.maildrop.remove_mailbox(&address("ann@here.example")).await.unwrap();
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);
+    assert!(office.queue_is_empty().await);
+}
+
+#[tokio::test]
+async fn each_recipient_has_a_fate_of_its_own_and_the_refused_come_back_in_one_notice() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
+    sink.refuse("joe@far.example", &["450 4.2.1 Later"]);
+    sink.refuse("eva@far.example", &["554 5.7.1 Not from you"]);
+    office.send(&["zoe@far.example", "joe@far.example", "tim@far.example", "eva@far.example"], &mail("Hi")).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let told: Vec<_> = office.told().await.into_iter().take(4).collect();
+    assert_eq!(
+        told,
+        [
+            self::told("zoe@far.example", Outcome::Bounced, "5.1.1"),
+            self::told("joe@far.example", Outcome::Deferred, "4.2.1"),
+            self::told("tim@far.example", Outcome::Sent, "2.0.0"),
+            self::told("eva@far.example", Outcome::Bounced, "5.7.1"),
+        ]
+    );
+    assert_eq!(sink.received()[0].recipients, ["tim@far.example"]);
+    let inbox = office.inbox("ann@here.example").await;
+    assert_eq!(inbox.len(), 1);
+    let report = &inbox[0];
+    for part in [
+        "Return-Path: <>\r\n",
+        "From: \"Mail Delivery System\" <MAILER-DAEMON@mx.here.example>\r\n",
+        "Auto-Submitted: auto-replied\r\n",
+        "Final-Recipient: rfc822;zoe@far.example\r\nAction: failed\r\nStatus: 5.1.1\r\nRemote-MTA: dns;127.0.0.1\r\n",
+        "Final-Recipient: rfc822;eva@far.example\r\n",
+        "Diagnostic-Code: smtp;554 5.7.1 Not from you\r\n",
+        "Content-Type: text/rfc822-headers\r\n",
+    ] {
+        assert!(report.contains(part), "{part} in {report}");
+    }
+    assert!(!report.contains("joe@far.example") && !report.contains("Hello."), "{report}");
+}
+
+#[tokio::test]
+async fn the_whole_message_comes_back_when_its_sender_wants_it() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse_data(&["554 5.6.0 Not like this"]);
+    let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));
+    outgoing.ret = Some(Ret::Full);
+    office.maildrop.accept(outgoing).await.unwrap();
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let report = office.inbox("ann@here.example").await.remove(0);
+    assert!(report.contains("Content-Type: message/rfc822\r\n") && report.contains("Hello."), "{report}");
+}
+
+#[tokio::test]
+async fn who_is_refused_only_after_the_message_came_is_reported_to_the_sender() {
+    let office = Office::open().await;
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    line.say("EHLO client.example").await;
+    // Nobody says how long the message will be, so it is too long for the one mailbox only when it is there.
+    line.say("MAIL FROM:<ann@here.example>").await;
+    assert!(line.say("RCPT TO:<full@here.example>").await.starts_with("250"));
+    assert!(line.say("RCPT TO:<bob@here.example>").await.starts_with("250"));
+    line.say("DATA").await;
+    line.send(format!("Subject: long\r\n\r\n{}\r\n", "x".repeat(600)).as_bytes()).await;
+    assert!(line.say(".").await.starts_with("250 2.0.0"));
+    assert_eq!(office.inbox("bob@here.example").await.len(), 1);
+    let report = office.inbox("ann@here.example").await.remove(0);
+    assert!(report.contains("Final-Recipient: rfc822;full@here.example\r\nAction: failed\r\nStatus: 5.2.2\r\n"));
+}

@@ -1,0 +1,83 @@
+//! A courier that is cut short loses nothing; one that runs by itself needs no push.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_backend::DeliveryFeed;
+use mailapi_backend_embedded::net::Shutdown;
+use mailapi_model::Outcome;
+use mailapi_testkit::SmtpSink;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+
+use crate::office::{Office, mail, relay_at};
+
+/// Greets, and goes on until it has read a line that begins with `last`; then it is silent.
+async fn stops_after(last: &'static str) -> (std::net::SocketAddr, tokio::sync::oneshot::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (reached, stopped) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (reader, mut writer) = stream.into_split();
+        let mut lines = BufReader::new(reader).lines();
+        writer.write_all(b"220 slow.example\r\n").await.unwrap();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if line.starts_with(last) {
+                reached.send(()).unwrap();
+                return std::future::pending::<()>().await;
+            }
+            let reply: &[u8] = if line == "DATA" { b"354 go\r\n" } else { b"250 ok\r\n" };
+            if matches!(line.split(' ').next(), Some("EHLO" | "MAIL" | "RCPT" | "DATA")) {
+                writer.write_all(reply).await.unwrap();
+            }
+        }
+    });
+    (address, stopped)
+}
+
+#[tokio::test]
+async fn a_courier_cut_at_any_point_loses_nothing() {
+    for last in ["EHLO", "MAIL", "RCPT", "DATA", "Subject", "."] {
+        let (office, sink) = (Office::open().await, SmtpSink::start().await);
+        let (slow, stopped) = stops_after(last).await;
+        office.send(&["zoe@far.example", "joe@far.example"], &mail("Hi")).await;
+        let courier = office.courier(|settings| settings.relay = relay_at(slow));
+        tokio::select! {
+            _ = courier.deliver_due_once() => panic!("the server never answers"),
+            reached = stopped => reached.unwrap(),
+        }
+        assert!(office.events().await.is_empty(), "{last}: nothing is on record");
+        // The next courier, after a restart.
+        office.maildrop.end_leases().await.unwrap();
+        office.courier_to(&sink).deliver_due_once().await.unwrap();
+        let outcomes: Vec<_> = office.events().await.iter().map(|event| event.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Sent; 2], "{last}");
+        assert_eq!(sink.received().len(), 1, "{last}");
+        assert!(office.queue_is_empty().await);
+    }
+}
+
+#[tokio::test]
+async fn a_running_courier_delivers_what_comes_and_ends_when_asked() {
+    let (office, sink) = (Arc::new(Office::open().await), SmtpSink::start().await);
+    office.send(&["zoe@far.example"], &mail("before")).await;
+    let courier = office.courier_to(&sink);
+    let (stop, shutdown) = Shutdown::channel();
+    let running = tokio::spawn(async move { courier.run(shutdown).await });
+    let sent = |count| {
+        let office = office.clone();
+        async move {
+            while office.events().await.len() < count {
+                office.maildrop.changed().await;
+            }
+        }
+    };
+    let patience = Duration::from_secs(30);
+    tokio::time::timeout(patience, sent(1)).await.unwrap();
+    office.send(&["joe@far.example"], &mail("while it runs")).await;
+    tokio::time::timeout(patience, sent(2)).await.unwrap();
+    stop.send_replace(true);
+    tokio::time::timeout(patience, running).await.unwrap().unwrap();
+    assert_eq!(sink.received().len(), 2);
+}

@@ -1,0 +1,12 @@
+//! Mail over sockets: what the listeners refuse and take, and what the courier does with it.
+
+mod bounces;
+mod dialogs;
+mod direct;
+mod interrupted;
+mod limits;
+mod office;
+mod relayed;
+mod retries;
+mod socket;
+mod tls;

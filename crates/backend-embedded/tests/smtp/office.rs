@@ -1,0 +1,198 @@
+//! A mail server with open doors in a temporary directory. Its courier goes out only when a test sends it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use mailapi_backend::{DeliveryFeed, LogIn, LogInError, Mailboxes, Provisioning, SignError, SignOutgoing};
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
+use mailapi_backend_embedded::net::Shutdown;
+use mailapi_backend_embedded::{
+    Embedded, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, Maildrop, MaildropSettings,
+};
+use mailapi_model::{
+    Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, Outcome, Page, Permission,
+    SecretText,
+};
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub(crate) const HOSTNAME: &str = "mx.here.example";
+pub(crate) const PASSWORD: &str = "secret";
+
+/// Has the domain `here.example` with the mailboxes ann, bob and full (no room), and the domain `team.example`, as
+/// whose members ann may send.
+pub(crate) struct Office {
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) dns: Arc<FakeDns>,
+    pub(crate) maildrop: Maildrop,
+    pub(crate) smtp: SocketAddr,
+    pub(crate) submission: SocketAddr,
+    stop: watch::Sender<bool>,
+    doors: JoinSet<()>,
+    _directory: TempDir,
+}
+
+impl Office {
+    pub(crate) async fn open() -> Self {
+        Self::open_with(|_, _| {}).await
+    }
+
+    pub(crate) async fn open_with(change: impl FnOnce(&mut ListenerSettings, &mut MaildropSettings)) -> Self {
+        let mut settings = (ListenerSettings::new(HOSTNAME), MaildropSettings::default());
+        settings.0.postmaster = Some(address("ann@here.example"));
+        change(&mut settings.0, &mut settings.1);
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(FakeClock::default());
+        let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
+        let entropy = Arc::new(SeededEntropy::default());
+        let embedded = Embedded::open(sqlite, settings.1, clock.clone(), entropy).await.unwrap();
+        furnish(embedded.maildrop()).await;
+        let loopback = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let addresses = ListenAddresses { smtp: loopback, submission: loopback, imap: None };
+        let listeners = Listeners::bind(&addresses).await.unwrap();
+        let ListenAddresses { smtp, submission, .. } = listeners.addresses();
+        let gatekeepers = Gatekeepers { log_in: Arc::new(Doorman), sign: Arc::new(Seal) };
+        let (stop, shutdown) = Shutdown::channel();
+        let doors = listeners.open(&embedded, settings.0, gatekeepers, &shutdown);
+        Self {
+            clock,
+            dns: Arc::default(),
+            maildrop: embedded.maildrop().clone(),
+            smtp: smtp.unwrap(),
+            submission: submission.unwrap(),
+            stop,
+            doors,
+            _directory: directory,
+        }
+    }
+
+    /// A courier that hands everything to the sink.
+    pub(crate) fn courier_to(&self, sink: &SmtpSink) -> Courier {
+        self.courier(|settings| settings.relay = relay_at(sink.address()))
+    }
+
+    pub(crate) fn courier(&self, change: impl FnOnce(&mut CourierSettings)) -> Courier {
+        let mut settings = CourierSettings::default();
+        change(&mut settings);
+        Courier::new(self.maildrop.clone(), HOSTNAME, self.dns.clone(), settings).unwrap()
+    }
+
+    /// Puts a message of ann's into the queue, as the API does.
+    pub(crate) async fn send(&self, recipients: &[&str], message: &str) {
+        self.maildrop.accept(self.outgoing(recipients, message)).await.unwrap();
+    }
+
+    pub(crate) fn outgoing(&self, recipients: &[&str], message: &str) -> Incoming {
+        let sender = Some(address("ann@here.example"));
+        let recipients: Vec<_> = recipients.iter().map(|text| address(text)).collect();
+        Incoming::new(sender, recipients, message.to_owned().into(), self.clock.now(), Relaying::Allowed)
+    }
+
+    pub(crate) fn wait(&self, minutes: u64) {
+        self.clock.advance(Duration::from_secs(minutes * 60));
+    }
+
+    /// Everything that the delivery feed told so far, as recipient, outcome and status code.
+    pub(crate) async fn told(&self) -> Vec<(String, Outcome, String)> {
+        let code = |event: &DeliveryEvent| event.dsn.map(|dsn| dsn.to_string()).unwrap_or_default();
+        let events = self.events().await;
+        events.iter().map(|event| (event.recipient.to_string(), event.outcome, code(event))).collect()
+    }
+
+    pub(crate) async fn events(&self) -> Vec<DeliveryEvent> {
+        self.maildrop.read_after(&FeedCursor::default(), 1000).await.unwrap().events
+    }
+
+    /// The raw messages of an INBOX, oldest first.
+    pub(crate) async fn inbox(&self, mailbox: &str) -> Vec<String> {
+        let (mailbox, inbox) = (address(mailbox), FolderName::inbox());
+        let listed = self.maildrop.list(&mailbox, &inbox, Page::new(Page::MAX_LIMIT, 0)).await.unwrap();
+        let mut messages = Vec::new();
+        for summary in listed.items.iter().rev() {
+            let opened = self.maildrop.open_raw(&mailbox, &inbox, summary.uid).await.unwrap();
+            let pieces: Vec<_> = opened.content.try_collect().await.unwrap();
+            messages.push(String::from_utf8_lossy(&pieces.concat()).into_owned());
+        }
+        messages
+    }
+
+    /// Whether nothing waits for another server.
+    pub(crate) async fn queue_is_empty(&self) -> bool {
+        self.maildrop.next_due_at().await.unwrap().is_none()
+    }
+
+    /// Shuts the doors and waits for those who are inside.
+    pub(crate) async fn close(mut self) {
+        self.ask_to_leave();
+        while let Some(ended) = self.doors.join_next().await {
+            ended.unwrap();
+        }
+    }
+
+    pub(crate) fn ask_to_leave(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+async fn furnish(maildrop: &Maildrop) {
+    for domain in ["here.example", "team.example"] {
+        maildrop.put_domain(&domain.parse().unwrap()).await.unwrap();
+    }
+    for (mailbox, quota) in [("ann@here.example", None), ("bob@here.example", None), ("full@here.example", Some(500))] {
+        maildrop.put_mailbox(&address(mailbox), quota).await.unwrap();
+    }
+}
+
+/// A relay that is spoken to in the clear.
+pub(crate) fn relay_at(address: SocketAddr) -> Option<Relay> {
+    Some(Relay::new(address.ip().to_string(), address.port()))
+}
+
+pub(crate) fn address(text: &str) -> EmailAddress {
+    text.parse().unwrap()
+}
+
+/// A small message of ann's.
+pub(crate) fn mail(subject: &str) -> String {
+    format!("From: ann@here.example\r\nSubject: {subject}\r\n\r\nHello.\r\n")
+}
+
+/// Knows ann, and bob whose account is locked.
+struct Doorman;
+
+#[async_trait]
+impl LogIn for Doorman {
+    async fn log_in(&self, user: &str, password: &SecretText) -> Result<Grants, LogInError> {
+        match (user, password.expose().as_str()) {
+            ("ann@here.example", PASSWORD) => {
+                let delegated = vec![(Permission::SendMail, "team.example".parse().unwrap())];
+                Ok(Grants::of_mailbox(address("ann@here.example"), false, delegated))
+            }
+            ("bob@here.example", _) => Err(LogInError::Locked),
+            ("root@here.example", PASSWORD) => Ok(Grants::of_mailbox(address("root@here.example"), true, Vec::new())),
+            _ => Err(LogInError::Refused),
+        }
+    }
+}
+
+/// Signs for `here.example` and `team.example`.
+struct Seal;
+
+#[async_trait]
+impl SignOutgoing for Seal {
+    async fn sign(&self, from: &DomainName, message: Vec<u8>) -> Result<Vec<u8>, SignError> {
+        match from.as_str() {
+            "here.example" | "team.example" => {
+                Ok([format!("DKIM-Signature: d={from}\r\n").as_bytes(), &message].concat())
+            }
+            _ => Err(SignError::NotAllowed),
+        }
+    }
+}

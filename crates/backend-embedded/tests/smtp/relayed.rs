@@ -1,0 +1,144 @@
+//! Everything goes to a relay.
+
+use mailapi_backend_embedded::courier::Relay;
+use mailapi_model::Outcome;
+use mailapi_smtp::{Notify, Ret};
+use mailapi_testkit::SmtpSink;
+
+use crate::office::{Office, mail, relay_at};
+use crate::socket::Line;
+
+fn sent(recipient: &str) -> (String, Outcome, String) {
+    (recipient.to_owned(), Outcome::Sent, "2.0.0".to_owned())
+}
+
+#[tokio::test]
+async fn nothing_is_done_for_an_empty_queue() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    assert_eq!(office.courier_to(&sink).deliver_due_once().await.unwrap(), 0);
+    assert!(sink.received().is_empty());
+}
+
+#[tokio::test]
+async fn the_relay_gets_exactly_what_was_handed_over_once_for_all_recipients() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let message = "From: ann@here.example\r\nSubject: Gr\u{fc}\u{df}e\r\n\r\n.\r\n..dots\r\nlast\r\n";
+    office.send(&["zoe@far.example", "bob@here.example", "joe@away.example"], message).await;
+    assert_eq!(office.courier_to(&sink).deliver_due_once().await.unwrap(), 2);
+    let received = sink.received();
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].sender, "ann@here.example");
+    assert_eq!(received[0].recipients, ["zoe@far.example", "joe@away.example"]);
+    assert_eq!(String::from_utf8_lossy(&received[0].data), message);
+    let expected = ["bob@here.example", "zoe@far.example", "joe@away.example"].map(sent);
+    assert_eq!(office.told().await, expected);
+    let relay = office.events().await[1].relay.clone().unwrap();
+    assert_eq!(relay, format!("127.0.0.1[127.0.0.1]:{}", sink.address().port()));
+    assert!(office.queue_is_empty().await);
+}
+
+#[tokio::test]
+async fn many_messages_share_connections_and_arrive_once_each() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    for number in 0..30 {
+        office.send(&["zoe@far.example"], &mail(&format!("number {number}"))).await;
+    }
+    let courier = office.courier(|settings| {
+        settings.relay = relay_at(sink.address());
+        settings.max_messages_per_connection = 4;
+        settings.max_claimed = 7;
+    });
+    assert_eq!(courier.deliver_due_once().await.unwrap(), 30);
+    let mut subjects: Vec<_> =
+        sink.received().iter().map(|message| String::from_utf8_lossy(&message.data).into_owned()).collect();
+    subjects.sort();
+    subjects.dedup();
+    assert_eq!((subjects.len(), sink.received().len()), (30, 30));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_kept_and_is_closed_is_replaced_at_once() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("joe@away.example", &["421 4.3.2 Enough for now"]);
+    office.send(&["zoe@far.example"], &mail("one")).await;
+    office.send(&["joe@away.example"], &mail("two")).await;
+    let courier = office.courier(|settings| {
+        settings.relay = relay_at(sink.address());
+        settings.max_connections_per_destination = 1;
+    });
+    courier.deliver_due_once().await.unwrap();
+    assert_eq!(office.told().await, ["zoe@far.example", "joe@away.example"].map(sent));
+}
+
+#[tokio::test]
+async fn more_recipients_than_one_transaction_takes_follow_in_another() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let recipients: Vec<String> = (0..5).map(|number| format!("r{number}@far.example")).collect();
+    let recipients: Vec<&str> = recipients.iter().map(String::as_str).collect();
+    office.send(&recipients, &mail("Hi")).await;
+    let courier = office.courier(|settings| {
+        settings.relay = relay_at(sink.address());
+        settings.max_recipients = 2;
+    });
+    courier.deliver_due_once().await.unwrap();
+    let received: Vec<_> = sink.received().into_iter().flat_map(|message| message.recipients).collect();
+    assert_eq!(received, recipients);
+    assert_eq!(sink.received().len(), 3);
+}
+
+#[tokio::test]
+async fn a_success_that_its_sender_asked_for_is_told_where_nobody_else_does() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let mut outgoing = office.outgoing(&["zoe@far.example", "bob@here.example"], &mail("Hi"));
+    let success = Notify { success: true, failure: true, delay: false };
+    for recipient in &mut outgoing.recipients {
+        recipient.notify = Some(success);
+    }
+    outgoing.ret = Some(Ret::Full);
+    outgoing.envid = Some("QQ1".to_owned());
+    office.maildrop.accept(outgoing).await.unwrap();
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    // The sink offers DSN, so the word on zoe is the sink's to give.
+    let inbox = office.inbox("ann@here.example").await;
+    assert_eq!(inbox.len(), 1, "{inbox:?}");
+    let report = &inbox[0];
+    for part in ["Return-Path: <>\r\n", "Original-Envelope-Id: QQ1", "Final-Recipient: rfc822;bob@here.example"] {
+        assert!(report.contains(part), "{part} in {report}");
+    }
+    assert!(report.contains("Action: delivered\r\nStatus: 2.0.0\r\n") && !report.contains("zoe@far.example"));
+    assert!(report.contains("Subject: Hi\r\n") && !report.contains("Hello."), "headers only: {report}");
+    assert!(office.queue_is_empty().await);
+}
+
+#[tokio::test]
+async fn a_relay_that_is_not_there_is_no_fault_of_the_mail() {
+    let office = Office::open().await;
+    office.send(&["zoe@far.example"], &mail("Hi")).await;
+    let courier = office.courier(|settings| settings.relay = Some(Relay::new("gone.example", 25)));
+    courier.deliver_due_once().await.unwrap();
+    assert_eq!(office.told().await, [("zoe@far.example".to_owned(), Outcome::Deferred, "4.4.0".to_owned())]);
+}
+
+#[tokio::test]
+async fn what_is_submitted_goes_to_the_relay_with_its_trace_and_signature() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let mut line = Line::to(office.submission).await;
+    line.reply().await;
+    for command in ["EHLO client.example", "AUTH PLAIN AGFubkBoZXJlLmV4YW1wbGUAc2VjcmV0"] {
+        assert!(line.say(command).await.starts_with('2'), "{command}");
+    }
+    line.say("MAIL FROM:<ann@here.example>").await;
+    line.say("RCPT TO:<Zoe@far.example>").await;
+    line.say("DATA").await;
+    let message = "From: ann@here.example\r\nDate: today\r\nMessage-ID: <1@here.example>\r\n\r\nhello\r\n";
+    line.send(message.as_bytes()).await;
+    let queued = line.say(".").await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let received = &sink.received()[0];
+    let data = String::from_utf8_lossy(&received.data);
+    assert!(data.starts_with("Received: from client.example"), "{data}");
+    assert!(data.ends_with(&format!("\r\nDKIM-Signature: d=here.example\r\n{message}")), "{data}");
+    let event = &office.events().await[0];
+    assert!(queued.ends_with(&event.queue_id.0) && data.contains(&event.queue_id.0), "{queued}");
+    assert_eq!(event.message_id, None);
+}

@@ -1,0 +1,98 @@
+//! Not yet, and too late.
+
+use mailapi_model::Outcome;
+use mailapi_smtp::Notify;
+use mailapi_testkit::SmtpSink;
+use std::time::Duration;
+
+use crate::office::{Office, mail};
+
+fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
+    (recipient.to_owned(), outcome, code.to_owned())
+}
+
+#[tokio::test]
+async fn a_message_is_not_tried_again_before_its_time() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["450 4.2.0 Greylisted"]);
+    office.send(&["zoe@far.example"], &mail("Hi")).await;
+    let courier = office.courier_to(&sink);
+    assert_eq!(courier.deliver_due_once().await.unwrap(), 1);
+    office.wait(4);
+    assert_eq!(courier.deliver_due_once().await.unwrap(), 0);
+    assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Deferred, "4.2.0")]);
+}
+
+#[tokio::test]
+async fn what_is_refused_for_now_is_sent_later_and_once() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["450 4.2.0 Greylisted"]);
+    sink.refuse_data(&["451 4.3.0 Busy"]);
+    office.send(&["zoe@far.example"], &mail("Hi")).await;
+    let courier = office.courier_to(&sink);
+    courier.deliver_due_once().await.unwrap();
+    office.wait(5);
+    courier.deliver_due_once().await.unwrap();
+    office.wait(10);
+    courier.deliver_due_once().await.unwrap();
+    assert_eq!(
+        office.told().await,
+        [
+            told("zoe@far.example", Outcome::Deferred, "4.2.0"),
+            told("zoe@far.example", Outcome::Deferred, "4.3.0"),
+            told("zoe@far.example", Outcome::Sent, "2.0.0"),
+        ]
+    );
+    let last = office.events().await.pop().unwrap();
+    assert_eq!(last.delay, Duration::from_secs(15 * 60));
+    assert_eq!(sink.received().len(), 1);
+    assert!(office.inbox("ann@here.example").await.is_empty());
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_tried_again_rather_than_lost() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.hang_up_after_data(1);
+    office.send(&["zoe@far.example"], &mail("Hi")).await;
+    let courier = office.courier_to(&sink);
+    courier.deliver_due_once().await.unwrap();
+    assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Deferred, "4.4.2")]);
+    office.wait(5);
+    courier.deliver_due_once().await.unwrap();
+    assert_eq!(office.told().await[1..], [told("zoe@far.example", Outcome::Sent, "2.0.0")]);
+    assert_eq!(sink.received().len(), 2, "the sink took it both times");
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_old_is_given_back() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["450 4.2.1 Not today", "450 4.2.1 Not today either"]);
+    office.send(&["zoe@far.example"], &mail("Hi")).await;
+    let courier = office.courier_to(&sink);
+    courier.deliver_due_once().await.unwrap();
+    office.wait(5 * 24 * 60);
+    courier.deliver_due_once().await.unwrap();
+    assert_eq!(office.told().await[1], told("zoe@far.example", Outcome::Expired, "5.4.7"));
+    let inbox = office.inbox("ann@here.example").await;
+    assert_eq!(inbox.len(), 1);
+    assert!(inbox[0].contains("Status: 5.4.7\r\n") && inbox[0].contains("Not today either"), "{}", inbox[0]);
+    assert!(office.queue_is_empty().await);
+}
+
+#[tokio::test]
+async fn a_delay_is_told_once_to_a_sender_who_asked() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));
+    outgoing.recipients[0].notify = Some(Notify { success: false, failure: true, delay: true });
+    office.maildrop.accept(outgoing).await.unwrap();
+    sink.refuse("zoe@far.example", &["450 4.2.1 No"; 4]);
+    let courier = office.courier_to(&sink);
+    for minutes in [0, 5, 4 * 60, 4 * 60] {
+        office.wait(minutes);
+        courier.deliver_due_once().await.unwrap();
+    }
+    let inbox = office.inbox("ann@here.example").await;
+    assert_eq!(inbox.len(), 1, "{inbox:?}");
+    assert!(inbox[0].contains("Action: delayed\r\nStatus: 4.2.1\r\n"), "{}", inbox[0]);
+    assert!(inbox[0].contains("Will-Retry-Until: Wed, 25 Nov 2026 10:15:30 +0000\r\n"), "{}", inbox[0]);
+}

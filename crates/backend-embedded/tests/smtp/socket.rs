@@ -1,0 +1,145 @@
+//! The client's end of a dialog over a real connection.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_backend_embedded::net::{ClientTls, Stream, TlsTrust};
+use mailapi_model::Outcome;
+use mailapi_testkit::dialog::Peer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+
+use crate::office::Office;
+
+/// A connection that knows lines.
+pub(crate) struct Line {
+    stream: Stream,
+    unread: Vec<u8>,
+}
+
+impl Line {
+    pub(crate) async fn to(address: SocketAddr) -> Self {
+        Self { stream: Stream::plain(TcpStream::connect(address).await.unwrap()).unwrap(), unread: Vec::new() }
+    }
+
+    pub(crate) async fn send(&mut self, octets: &[u8]) {
+        // The server may have left already, as some dialogs want it to.
+        let _ = self.stream.write_all(octets).await;
+        let _ = self.stream.flush().await;
+    }
+
+    /// The next line without its CRLF; none at the end.
+    pub(crate) async fn read(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\r\n") {
+                let line: Vec<u8> = self.unread.drain(..end + 2).collect();
+                return Some(String::from_utf8_lossy(&line[..end]).into_owned());
+            }
+            let mut buffer = [0; 4096];
+            match self.stream.read(&mut buffer).await {
+                Ok(0) | Err(_) => return None,
+                Ok(read) => self.unread.extend_from_slice(&buffer[..read]),
+            }
+        }
+    }
+
+    /// The last line of the next reply.
+    pub(crate) async fn reply(&mut self) -> String {
+        loop {
+            let line = self.read().await.unwrap_or_else(|| "closed".to_owned());
+            if line.as_bytes().get(3) != Some(&b'-') {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a line and reads the reply.
+    pub(crate) async fn say(&mut self, line: &str) -> String {
+        self.send(format!("{line}\r\n").as_bytes()).await;
+        self.reply().await
+    }
+
+    pub(crate) async fn start_tls(&mut self) -> bool {
+        let tls = ClientTls::new(&TlsTrust::Anybody).unwrap();
+        self.unread.is_empty() && tls.upgrade("mx.here.example", &mut self.stream).await.is_ok()
+    }
+
+    pub(crate) async fn hang_up(&mut self) {
+        let _ = self.stream.shutdown().await;
+    }
+}
+
+/// Plays dialogs against an office. After each message it tells what the maildrop and the queue got.
+pub(crate) struct SocketPeer {
+    line: Line,
+    runtime: Handle,
+    office: Arc<Office>,
+    seen: HashMap<&'static str, usize>,
+    events: VecDeque<String>,
+}
+
+/// A server that says nothing for so long has nothing to say.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl SocketPeer {
+    pub(crate) async fn new(office: Arc<Office>, address: SocketAddr) -> Self {
+        let (line, runtime) = (Line::to(address).await, Handle::current());
+        Self { line, runtime, office, seen: HashMap::new(), events: VecDeque::new() }
+    }
+
+    /// `inbox mailbox "message"` for what lies in an INBOX, `queued recipient` for what waits.
+    async fn look(&mut self) {
+        for mailbox in ["ann@here.example", "bob@here.example", "full@here.example"] {
+            let messages = self.office.inbox(mailbox).await;
+            let seen = self.seen.entry(mailbox).or_default();
+            for message in messages.iter().skip(*seen) {
+                self.events.push_back(format!("inbox {mailbox} \"{}\"", message.escape_debug()));
+            }
+            *seen = messages.len();
+        }
+        let courier = self.office.courier(|_| {});
+        let seen = self.office.events().await.len();
+        // Where no name exists every recipient of another server bounces: that shows who was queued.
+        courier.deliver_due_once().await.unwrap();
+        for event in self.office.events().await.iter().skip(seen).filter(|event| event.outcome == Outcome::Bounced) {
+            let sender = event.sender.as_ref().map(ToString::to_string).unwrap_or_default();
+            self.events.push_back(format!("queued <{sender}> <{}>", event.recipient));
+        }
+        for mailbox in ["ann@here.example", "bob@here.example"] {
+            self.seen.insert(mailbox, self.office.inbox(mailbox).await.len());
+        }
+    }
+}
+
+impl Peer for SocketPeer {
+    fn send(&mut self, bytes: &[u8]) {
+        self.runtime.clone().block_on(self.line.send(bytes));
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let read = self.line.read();
+        self.runtime.clone().block_on(async { tokio::time::timeout(PATIENCE, read).await.ok().flatten() })
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.line().is_none()
+    }
+
+    fn start_tls(&mut self) -> bool {
+        self.runtime.clone().block_on(self.line.start_tls())
+    }
+
+    fn host_event(&mut self) -> Option<String> {
+        if self.events.is_empty() {
+            self.runtime.clone().block_on(self.look());
+        }
+        self.events.pop_front()
+    }
+
+    fn hang_up(&mut self) {
+        self.runtime.clone().block_on(self.line.hang_up());
+    }
+}
