@@ -18,7 +18,7 @@ pub enum AddressError {
     /// There is no `@`, or nothing before it.
     #[error("must be an email address, such as user@example.org")]
     NotAnAddress,
-    /// The part before the `@` breaks the grammar or is longer than 64 octets.
+    /// The part before the `@` breaks the grammar or is longer than 160 octets.
     #[error("the part before the @ is not valid")]
     LocalPart,
     /// The domain breaks the rules of host names or is longer than 253 octets.
@@ -90,7 +90,9 @@ pub struct EmailAddress {
 }
 
 impl EmailAddress {
-    const MAX_LOCAL: usize = 64;
+    /// RFC 5321 section 4.5.3.1.1 names 64. Forwarders (SRS) and list software (VERP) write longer reverse-paths, and
+    /// their mail has to be taken, so there is room for those.
+    const MAX_LOCAL: usize = 160;
     const MAX_LENGTH: usize = 254;
 
     /// What is stored, compared and put on the wire.
@@ -307,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        let long = format!("{}@example.org", "a".repeat(65));
+        let long = format!("{}@example.org", "a".repeat(161));
         for text in [
             "",
             "@",

@@ -280,9 +280,7 @@ fn header_rule(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
         return Err("is no header name");
     }
-    if STRUCTURAL.iter().any(is)
-        || name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"))
-    {
+    if STRUCTURAL.iter().any(is) || name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-")) {
         return Err("is set by mailapi and cannot be overridden");
     }
     if is(&"Subject") || is(&"Reply-To") {
