@@ -45,6 +45,8 @@ error_codes! {
     InvalidToken = "INVALID_TOKEN", UNAUTHORIZED, "The token is not known.";
     /// The token worked once.
     TokenExpired = "TOKEN_EXPIRED", UNAUTHORIZED, "The token has expired or is inactive.";
+    /// Address and password do not open a mailbox.
+    InvalidCredentials = "INVALID_CREDENTIALS", UNAUTHORIZED, "Address or password is wrong.";
     /// The caller lacks a right.
     AccessDenied = "ACCESS_DENIED", FORBIDDEN, "The token does not allow this.";
     /// The sender's domain may not send.
@@ -63,6 +65,8 @@ error_codes! {
     DomainNotFound = "DOMAIN_NOT_FOUND", NOT_FOUND, "The domain does not exist.";
     /// No such token, or none for this caller's eyes.
     TokenNotFound = "TOKEN_NOT_FOUND", NOT_FOUND, "The token does not exist.";
+    /// No such permission.
+    PermissionNotFound = "PERMISSION_NOT_FOUND", NOT_FOUND, "The permission does not exist.";
     /// No such path.
     NotFound = "NOT_FOUND", NOT_FOUND, "There is nothing at this path.";
     /// The path knows other methods.
@@ -84,11 +88,17 @@ error_codes! {
     UserExists = "USER_EXISTS", CONFLICT, "The user exists already.";
     /// The mail domain is there already.
     DomainExists = "DOMAIN_EXISTS", CONFLICT, "The domain exists already.";
+    /// The mail domain still has users.
+    DomainNotEmpty = "DOMAIN_NOT_EMPTY", CONFLICT, "The domain still has users; force=true deletes them too.";
+    /// The permission was granted before.
+    PermissionExists = "PERMISSION_EXISTS", CONFLICT, "The user holds this permission already.";
     /// The idempotency key belongs to another request.
     IdempotencyConflict = "IDEMPOTENCY_CONFLICT", CONFLICT,
         "The Idempotency-Key was used for another request.";
     /// Too many requests.
     RateLimitExceeded = "RATE_LIMIT_EXCEEDED", TOO_MANY_REQUESTS, "Too many requests; see Retry-After.";
+    /// Too many failed log-ins.
+    AccountLocked = "ACCOUNT_LOCKED", TOO_MANY_REQUESTS, "Too many failed log-ins; see Retry-After.";
     /// The mail server did not take the message.
     SendFailed = "SEND_FAILED", INTERNAL_SERVER_ERROR, "The mail server did not take the message.";
     /// The mailbox server cannot be reached.
@@ -151,7 +161,12 @@ impl ApiError {
 
     /// Too many requests; the caller may come back after `wait`.
     pub(crate) fn rate_limited(wait: Duration) -> Self {
-        Self { retry_after: Some(wait), ..ErrorCode::RateLimitExceeded.into() }
+        Self::later(ErrorCode::RateLimitExceeded, wait)
+    }
+
+    /// Not now; the caller may come back after `wait`.
+    pub(crate) fn later(code: ErrorCode, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..code.into() }
     }
 
     /// Something unforeseen. The log gets `cause`, under the request's id; the caller gets nothing of it.
@@ -245,6 +260,12 @@ pub(crate) fn documented_with_body(own: &[ErrorCode]) -> BTreeMap<String, RefOr<
 /// The documented responses of an operation for everybody.
 pub(crate) fn documented_public(own: &[ErrorCode]) -> BTreeMap<String, RefOr<DocumentedResponse>> {
     by_status(own.iter().chain(&[ErrorCode::InternalError]))
+}
+
+/// As [`documented_public`], for an operation that also reads a JSON body.
+pub(crate) fn documented_public_with_body(own: &[ErrorCode]) -> BTreeMap<String, RefOr<DocumentedResponse>> {
+    let usual = [ErrorCode::RateLimitExceeded, ErrorCode::InternalError, ErrorCode::ServiceUnavailable];
+    by_status(own.iter().chain(&WITH_BODY).chain(&usual))
 }
 
 fn by_status<'a>(codes: impl Iterator<Item = &'a ErrorCode>) -> BTreeMap<String, RefOr<DocumentedResponse>> {

@@ -39,6 +39,20 @@ impl FromRequest<HttpState> for JsonBody {
     }
 }
 
+/// The members of a JSON object; none when the request has no body at all.
+pub(crate) struct OptionalJsonBody(pub(crate) Members);
+
+impl FromRequest<HttpState> for OptionalJsonBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+        if request.body().is_end_stream() {
+            return Ok(Self(Members::root(Map::new())));
+        }
+        Ok(Self(JsonBody::from_request(request, state).await?.members))
+    }
+}
+
 /// Runs `work` here when `octets` are few, and on a thread for long work otherwise.
 pub(crate) async fn offload<T: Send + 'static>(
     octets: usize,
@@ -190,9 +204,47 @@ impl Members {
         merged(violations, OneLine::parse(&path, &text))
     }
 
-    /// A whole number that is not negative.
+    /// A whole number that is not negative, up to the largest that every JSON reader knows exactly (RFC 8259 section 6).
     pub(crate) fn unsigned(&mut self, name: &str, violations: &mut Violations) -> Option<u64> {
-        self.take(name, violations, "must be a whole number, 0 or more", |value| value.as_u64())
+        const LARGEST: u64 = (1 << 53) - 1;
+        const EXPECTED: &str = "must be a whole number, 0 to 9007199254740991";
+        self.take(name, violations, EXPECTED, |value| value.as_u64().filter(|number| *number <= LARGEST))
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&mut self, name: &str, violations: &mut Violations) -> Option<bool> {
+        self.take(name, violations, "must be true or false", |value| value.as_bool())
+    }
+
+    /// What becomes of a thing that `null` takes away: an inner none for `null`, an outer one when the member is
+    /// absent and the thing stays.
+    pub(crate) fn change<T>(
+        &mut self,
+        name: &str,
+        violations: &mut Violations,
+        read: impl FnOnce(&mut Self, &str, &mut Violations) -> Option<T>,
+    ) -> Option<Option<T>> {
+        match self.map.get(name) {
+            Some(Value::Null) => Some(None),
+            _ => read(self, name, violations).map(Some),
+        }
+    }
+
+    /// Strings, each read as something more; none when the member is absent.
+    pub(crate) fn all_parsed<T: FromStr<Err: fmt::Display>>(
+        &mut self,
+        name: &str,
+        violations: &mut Violations,
+    ) -> Vec<T> {
+        let items = self.items(name, violations);
+        let read = |(path, value): (String, Value), violations: &mut Violations| match text(value) {
+            Some(text) => violations.check(&path, text.parse()),
+            None => {
+                violations.add(path, "must be a string");
+                None
+            }
+        };
+        items.into_iter().filter_map(|item| read(item, violations)).collect()
     }
 
     /// Strings; none when the member is absent.
@@ -329,6 +381,15 @@ mod tests {
         assert_eq!((members.text("a", &mut found), members.text("b", &mut found)), (None, None));
         assert!(members.texts("c", &mut found).is_empty() && members.objects("d", &mut found).is_empty());
         assert!(found.is_empty());
+    }
+
+    #[test]
+    fn where_null_takes_something_away_it_is_not_the_same_as_absence() {
+        let mut members = members(json!({ "a": null, "b": 7, "c": "x" }));
+        let mut found = Violations::none();
+        let mut change = |name: &str| members.change(name, &mut found, Members::unsigned);
+        assert_eq!((change("a"), change("b"), change("c"), change("d")), (Some(None), Some(Some(7)), None, None));
+        assert_eq!(found.all().len(), 1);
     }
 
     proptest! {

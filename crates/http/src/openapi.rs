@@ -13,8 +13,8 @@ const TOKEN: &str = "token";
 const DESCRIPTION: &str = "\
 Sends mail, says what became of it, and reads mailboxes, over HTTP and JSON.
 
-**Tokens.** Every operation of `/api/v1` needs a token in the header `X-MAILAPI-TOKEN`. An admin token reaches \
-everything; a user token reaches the mailbox it is bound to, and what an admin has delegated to that mailbox.
+**Tokens.** Every operation of `/api/v1` but logging in and signing up needs a token in the header \
+`X-MAILAPI-TOKEN`: an API token, or the session token that logging in gives. An admin token reaches everything; a user token reaches the mailbox it is bound to, and what an admin has delegated to that mailbox.
 
 **Answers.** Every body is a JSON object with a boolean `success`, but for downloads and `GET /api/v1/tokens/me`. \
 Errors have `success: false`, a code in `error`, a sentence in `message`, and with `VALIDATION_ERROR` every broken rule \
@@ -64,11 +64,14 @@ pub(crate) fn frame() -> OpenApi {
         .build()
 }
 
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 9] = [
     ("mail", "Sending, and what became of it."),
     ("mailbox", "Reading folders, messages and attachments. Reading leaves every flag as it is."),
-    ("domains", "Mail domains."),
-    ("users", "Accounts and their mailboxes."),
+    ("stats", "What became of sent mail, and how much came in, counted per recipient."),
     ("tokens", "API tokens."),
+    ("auth", "Sessions of people who log in with their mailbox's password, and signing up."),
+    ("permissions", "Rights that admins delegate to users, one domain at a time."),
+    ("domains", "Mail domains, their DNS records and their DKIM keys."),
+    ("users", "Accounts and their mailboxes."),
     ("service", "The service itself: health and documentation. No token is needed."),
 ];

@@ -16,9 +16,12 @@ pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
     let api = OpenApiRouter::new()
         .merge(routes::mail::routes())
         .merge(routes::mailbox::routes())
+        .merge(routes::stats::routes())
+        .merge(routes::tokens::routes())
+        .merge(routes::auth::routes())
+        .merge(routes::permissions::routes())
         .merge(routes::domains::routes())
-        .merge(routes::users::routes())
-        .merge(routes::tokens::routes());
+        .merge(routes::users::routes());
     OpenApiRouter::with_openapi(openapi::frame()).nest(BASE, api).merge(health::routes()).merge(docs::routes())
 }
 

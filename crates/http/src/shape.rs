@@ -3,7 +3,7 @@
 use mailapi_model::Timestamp;
 use serde::{Serialize, Serializer};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Required, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
@@ -35,6 +35,24 @@ impl PartialSchema for Moment {
 }
 
 impl ToSchema for Moment {}
+
+/// A moment that a request names, for the document: with any offset, or as a date, which begins in UTC.
+pub(crate) struct DateOrTime;
+
+impl PartialSchema for DateOrTime {
+    fn schema() -> RefOr<Schema> {
+        let text =
+            |format| ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(format)));
+        OneOfBuilder::new()
+            .item(text(KnownFormat::DateTime).description(Some("A moment, with any offset.")))
+            .item(text(KnownFormat::Date).description(Some("The beginning of a day in UTC.")))
+            .description(Some("A date-time with any offset, or a date."))
+            .examples(["2026-11-20T12:15:30+02:00"])
+            .into()
+    }
+}
+
+impl ToSchema for DateOrTime {}
 
 /// A file's octets, for the document.
 #[derive(ToSchema)]

@@ -16,7 +16,7 @@ pub struct Domains<'a>(pub(crate) &'a Db);
 pub struct DomainFilter {
     /// Only these; none means all.
     pub only: Option<Vec<DomainName>>,
-    /// Only those that are not active.
+    /// Only those that wait for approval.
     pub pending: bool,
 }
 
@@ -161,7 +161,10 @@ pub(crate) fn insert_domain(domain: &NewDomain) -> Stmt {
 pub(crate) fn conditions(filter: &DomainFilter) -> Filter {
     let names = filter.only.as_ref().map(|names| names.iter().map(Value::from).collect());
     let conditions = Filter::all().one_of("name", names);
-    if filter.pending { conditions.only("active = FALSE") } else { conditions }
+    // Approval gives a domain its first key; one that was approved and switched off has keys.
+    const AWAITS_APPROVAL: &str =
+        "active = FALSE AND NOT EXISTS (SELECT 1 FROM dkim_keys WHERE dkim_keys.domain = domains.name)";
+    if filter.pending { conditions.only(AWAITS_APPROVAL) } else { conditions }
 }
 
 fn read_domain(mut row: Row) -> Result<Domain, StoreError> {

@@ -1,8 +1,11 @@
 //! One file for each operation, in the folders of the contract's areas.
 
+pub(crate) mod auth;
 pub(crate) mod domains;
 pub(crate) mod mail;
 pub(crate) mod mailbox;
+pub(crate) mod permissions;
+pub(crate) mod stats;
 pub(crate) mod tokens;
 pub(crate) mod users;
 

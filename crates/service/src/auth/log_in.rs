@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{LogIn, LogInError};
-use mailapi_model::{Credentials, EmailAddress, Grants, SecretText, Timestamp};
+use mailapi_model::{Credentials, EmailAddress, Grants, PasswordRule, SecretText, Timestamp};
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Service, Unavailable};
@@ -56,16 +56,17 @@ impl Service {
         user: &str,
         password: &SecretText,
     ) -> Result<Credentials, CredentialsError> {
-        let key = user.to_lowercase();
+        let key = lock_key(user);
         let now = self.0.clock.now();
         if let Some(remaining) = self.0.failed_log_ins.locked_for(&key, now) {
             return Err(CredentialsError::Locked { remaining });
         }
-        let Some(credentials) = self.matching_account(user, password).await? else {
-            self.0.failed_log_ins.note(key, now, &self.0.settings);
-            return Err(CredentialsError::Refused);
-        };
-        self.0.failed_log_ins.forget(&key);
+        let matching = self.matching_account(user, password).await?;
+        // Of many guesses at once, those that are judged after the lock learn nothing, right or wrong.
+        if let Some(remaining) = self.0.failed_log_ins.judge(key, matching.is_some(), now, &self.0.settings) {
+            return Err(CredentialsError::Locked { remaining });
+        }
+        let credentials = matching.ok_or(CredentialsError::Refused)?;
         self.0.store.accounts().touch_login(&credentials.email, now).await?;
         Ok(credentials)
     }
@@ -75,12 +76,23 @@ impl Service {
             Ok(address) => self.0.store.accounts().credentials(&address).await?,
             Err(_) => None,
         };
-        let Some(credentials) = stored else {
-            self.verify_against_nothing(password.clone()).await?;
+        // The time that a hash takes grows with the password, and no password of ours is that long.
+        let is_possible = password.expose().len() <= PasswordRule::MAX_OCTETS;
+        let Some(credentials) = stored.filter(|_| is_possible) else {
+            self.verify_against_nothing().await?;
             return Ok(None);
         };
         let matches = self.verify(password.clone(), credentials.password_hash.clone()).await?;
         Ok(Some(credentials).filter(|credentials| matches && credentials.active))
+    }
+}
+
+/// Under which name failures are counted: the same for every spelling of one address, and short for what is none.
+fn lock_key(user: &str) -> String {
+    const LONGEST: usize = 254;
+    match user.parse::<EmailAddress>() {
+        Ok(address) => address.as_str().to_owned(),
+        Err(_) => user.chars().take(LONGEST).collect::<String>().to_lowercase(),
     }
 }
 
@@ -102,9 +114,21 @@ impl FailedLogIns {
         (until > now).then(|| until.since(now))
     }
 
-    fn note(&self, key: String, now: Timestamp, settings: &crate::Settings) {
-        let (attempts, window) = (settings.login_attempts.max(1) as usize, settings.login_lockout);
+    /// Counts a failure, or forgives those before a success; unless the address was locked in the meantime: then how
+    /// long it still is.
+    fn judge(&self, key: String, matches: bool, now: Timestamp, settings: &crate::Settings) -> Option<Duration> {
         let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = addresses.get(&key).and_then(|failures| failures.locked_until).filter(|until| *until > now);
+        match (until, matches) {
+            (Some(until), _) => return Some(until.since(now)),
+            (None, true) => drop(addresses.remove(&key)),
+            (None, false) => Self::note(&mut addresses, key, now, settings),
+        }
+        None
+    }
+
+    fn note(addresses: &mut HashMap<String, Failures>, key: String, now: Timestamp, settings: &crate::Settings) {
+        let (attempts, window) = (settings.login_attempts.max(1) as usize, settings.login_lockout);
         if addresses.len() >= settings.login_addresses && !addresses.contains_key(&key) {
             addresses.retain(|_, failures| failures.matter(now, window));
         }
@@ -115,10 +139,6 @@ impl FailedLogIns {
             failures.locked_until = Some(now.plus(window));
             failures.at.clear();
         }
-    }
-
-    fn forget(&self, key: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 
@@ -135,14 +155,25 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
+    fn every_spelling_of_an_address_is_locked_with_the_others() {
+        for spelling in ["ANN@xn--bcher-kva.example", "\"ann\"@Bücher.example", "\"a\\nn\"@bücher.example"] {
+            assert_eq!(lock_key(spelling), "ann@xn--bcher-kva.example", "{spelling}");
+        }
+        assert_eq!(lock_key("No Address"), "no address");
+        assert!(lock_key(&"x".repeat(1_000_000)).len() < 1000);
+    }
+
+    #[test]
     fn five_failures_lock_for_fifteen_minutes_and_four_do_not() {
         let (failures, settings) = (FailedLogIns::default(), crate::Settings::default());
         let start = Timestamp::from_seconds(1_000_000);
         for n in 0..4 {
-            failures.note("ann@example.org".into(), start.plus(n * MINUTE), &settings);
+            failures.judge("ann@example.org".into(), false, start.plus(n * MINUTE), &settings);
         }
         assert_eq!(failures.locked_for("ann@example.org", start.plus(4 * MINUTE)), None);
-        failures.note("ann@example.org".into(), start.plus(4 * MINUTE), &settings);
+        assert_eq!(failures.judge("ann@example.org".into(), false, start.plus(4 * MINUTE), &settings), None);
+        let late = failures.judge("ann@example.org".into(), true, start.plus(4 * MINUTE), &settings);
+        assert_eq!(late, Some(15 * MINUTE), "the right password too, when it is judged after the lock");
         assert_eq!(failures.locked_for("ann@example.org", start.plus(5 * MINUTE)), Some(14 * MINUTE));
         assert_eq!(failures.locked_for("bob@example.org", start.plus(5 * MINUTE)), None);
         assert_eq!(failures.locked_for("ann@example.org", start.plus(19 * MINUTE)), None);
@@ -153,7 +184,7 @@ mod tests {
         let (failures, settings) = (FailedLogIns::default(), crate::Settings::default());
         let start = Timestamp::from_seconds(1_000_000);
         for n in 0..20 {
-            failures.note("ann@example.org".into(), start.plus(4 * n * MINUTE), &settings);
+            failures.judge("ann@example.org".into(), false, start.plus(4 * n * MINUTE), &settings);
             assert_eq!(failures.locked_for("ann@example.org", start.plus(4 * n * MINUTE)), None);
         }
     }

@@ -1,8 +1,10 @@
 //! `GET` and `POST /domains/{domain}/dkim`.
 
+use std::time::Duration;
+
 use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Timestamp};
 
-use super::DomainError;
+use super::{DomainError, awaits_approval};
 use crate::mail::generate_key;
 use crate::{Caller, Service, Unavailable};
 
@@ -13,10 +15,11 @@ impl Service {
     /// The domain's newest key: the one whose record has to be in DNS.
     ///
     /// # Errors
-    /// [`DomainError::NotFound`] also for a domain that waits for approval and has no key yet; see [`DomainError`].
+    /// [`DomainError::AwaitsApproval`] while it has none; see [`DomainError`].
     pub async fn get_dkim(&self, caller: &Caller, name: &DomainName) -> Result<DkimKey, DomainError> {
         caller.grants.may_manage_domain(name)?;
-        self.0.store.dkim_keys().newest(name).await?.ok_or(DomainError::NotFound)
+        self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
+        self.0.store.dkim_keys().newest(name).await?.ok_or(DomainError::AwaitsApproval)
     }
 
     /// A new key under a new selector. The old one goes on signing until a verification has seen the new record in
@@ -31,8 +34,9 @@ impl Service {
         algorithm: DkimAlgorithm,
     ) -> Result<DkimKey, DomainError> {
         caller.grants.admin()?;
-        if self.0.store.domains().get(name).await?.is_none() {
-            return Err(DomainError::NotFound);
+        let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
+        if awaits_approval(&domain) {
+            return Err(DomainError::AwaitsApproval);
         }
         let mut key = self.new_dkim_key(algorithm).await?;
         for number in 1..=KEYS_PER_DAY {
@@ -47,7 +51,7 @@ impl Service {
                 }
             }
         }
-        Err(DomainError::TooManyKeys)
+        Err(DomainError::TooManyKeys { retry_after: until_tomorrow(key.created_at) })
     }
 
     /// A key under the first selector of today.
@@ -57,6 +61,13 @@ impl Service {
         let made = made.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
         made.map_err(|error| Unavailable::Unforeseen(error.to_string()))
     }
+}
+
+/// How long it is until the next day of UTC begins.
+fn until_tomorrow(now: Timestamp) -> Duration {
+    const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+    let gone = now.as_millis().rem_euclid(DAY_MILLIS);
+    Duration::from_millis(u64::try_from(DAY_MILLIS - gone).unwrap_or_default())
 }
 
 /// The `number`th selector of a day: `m2026112101`.

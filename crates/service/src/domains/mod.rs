@@ -11,7 +11,9 @@ mod sending;
 mod update;
 mod verify;
 
-use mailapi_model::Denied;
+use std::time::Duration;
+
+use mailapi_model::{Denied, Domain};
 pub use mailapi_store::DomainChange;
 
 use crate::Unavailable;
@@ -36,12 +38,23 @@ pub enum DomainError {
     /// It still has mailboxes.
     #[error("the domain still has mailboxes")]
     NotEmpty,
+    /// It waits for approval, which gives it its first DKIM key.
+    #[error("the domain waits for approval and has no DKIM key yet")]
+    AwaitsApproval,
     /// It has had as many new DKIM keys today as there can be.
     #[error("the domain has had too many new keys today")]
-    TooManyKeys,
+    TooManyKeys {
+        /// How long it is until the next day begins.
+        retry_after: Duration,
+    },
     /// See [`Unavailable`].
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 store_errors_are_unavailable!(DomainError);
+
+/// Whether a domain still waits for approval. Exactly these have no DKIM key: approval makes the first.
+const fn awaits_approval(domain: &Domain) -> bool {
+    domain.dkim_selector.is_none()
+}

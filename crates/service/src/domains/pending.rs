@@ -7,7 +7,7 @@ use super::DomainError;
 use crate::{Caller, Service};
 
 impl Service {
-    /// Domains that are not active, newest first.
+    /// Domains that wait for approval, newest first. A domain that was approved and switched off is none of them.
     ///
     /// # Errors
     /// See [`DomainError`].

@@ -3,7 +3,7 @@
 use mailapi_model::{Domain, DomainName};
 use mailapi_store::DomainChange;
 
-use super::DomainError;
+use super::{DomainError, awaits_approval};
 use crate::{Caller, Service};
 
 impl Service {
@@ -19,8 +19,7 @@ impl Service {
     ) -> Result<Domain, DomainError> {
         caller.grants.may_manage_domain(name)?;
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
-        let awaits_approval = domain.dkim_selector.is_none();
-        if change.active == Some(true) && awaits_approval {
+        if change.active == Some(true) && awaits_approval(&domain) {
             caller.grants.admin()?;
             self.approve_domain(caller, name).await?;
         }

@@ -1,6 +1,7 @@
 //! `GET /permissions/mine`.
 
-use mailapi_model::PermissionRecord;
+use mailapi_model::{Listed, Page, PermissionRecord};
+use mailapi_store::PermissionFilter;
 
 use super::PermissionError;
 use crate::{Caller, Service};
@@ -10,10 +11,13 @@ impl Service {
     ///
     /// # Errors
     /// See [`PermissionError`].
-    pub async fn own_permissions(&self, caller: &Caller) -> Result<Vec<PermissionRecord>, PermissionError> {
-        match caller.grants.mailbox() {
-            Some(mailbox) => Ok(self.0.store.permissions().of(mailbox).await?),
-            None => Ok(Vec::new()),
-        }
+    pub async fn own_permissions(
+        &self,
+        caller: &Caller,
+        page: Page,
+    ) -> Result<Listed<PermissionRecord>, PermissionError> {
+        let Some(mailbox) = caller.grants.mailbox() else { return Ok(Listed { total: 0, items: Vec::new() }) };
+        let filter = PermissionFilter { email: Some(mailbox.clone()), domain: None };
+        Ok(self.0.store.permissions().list(&filter, page).await?)
     }
 }

@@ -19,6 +19,7 @@ use crate::{Caller, Service, Unavailable};
 
 pub use create::CreateUser;
 pub use list::UserQuery;
+pub use mailapi_backend::Purged;
 pub use update::UpdateUser;
 
 /// An account with what the mail server knows of its mailbox.
@@ -60,7 +61,10 @@ store_errors_are_unavailable!(UserError);
 impl Service {
     /// The right to manage this account. To delegated callers admins' accounts are out of reach, whether they exist
     /// or not.
-    fn may_manage(&self, caller: &Caller, email: &EmailAddress) -> Result<ManageUsers, Denied> {
+    ///
+    /// # Errors
+    /// [`Denied`] without it.
+    pub fn may_manage(&self, caller: &Caller, email: &EmailAddress) -> Result<ManageUsers, Denied> {
         let right = caller.grants.may_manage_users(&email.domain())?;
         if self.0.settings.admins.contains(email) {
             caller.grants.admin()?;

@@ -64,7 +64,10 @@ async fn a_pending_domain_is_approved_and_signs_with_its_first_key() {
         let approved = store.domains().get(&pending.name).await.unwrap().unwrap();
         assert!(approved.active);
         assert_eq!(approved.dkim_selector.as_deref(), Some("m1"), "a second approval makes no second key");
-        assert_eq!(store.domains().list(&only_pending, page(50, 0)).await.unwrap().total, 0);
+        let off = DomainChange { active: Some(false), description: None };
+        store.domains().update(&pending.name, &off).await.unwrap();
+        let waiting = store.domains().list(&only_pending, page(50, 0)).await.unwrap();
+        assert_eq!(waiting.total, 0, "one that is switched off waits for nobody's approval");
     })
     .await;
 }

@@ -15,9 +15,9 @@ use crate::state::HttpState;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DomainFound {
     /// Always true.
-    success: bool,
+    pub(super) success: bool,
     /// The domain.
-    domain: DomainRecord,
+    pub(super) domain: DomainRecord,
 }
 
 documented_errors!(Errors, documented, [AccessDenied, DomainNotFound]);

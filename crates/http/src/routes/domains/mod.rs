@@ -1,9 +1,17 @@
 //! Mail domains.
 
+mod approve;
 mod create;
+mod delete;
+mod dkim;
 mod get;
 mod list;
+mod pending;
+mod update;
+mod verify;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use mailapi_model::{Domain, DomainName};
 use mailapi_service::Caller;
 use mailapi_service::domains::DomainError;
@@ -12,6 +20,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller;
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
 use crate::shape::Moment;
@@ -19,7 +28,13 @@ use crate::state::HttpState;
 
 /// Every operation of this area.
 pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(list::list, create::create)).routes(routes!(get::get))
+    OpenApiRouter::new()
+        .routes(routes!(list::list, create::create))
+        .routes(routes!(pending::pending))
+        .routes(routes!(get::get, update::update, delete::delete))
+        .routes(routes!(approve::approve))
+        .routes(routes!(verify::verify))
+        .routes(routes!(dkim::get_dkim, dkim::rotate_dkim))
 }
 
 /// A mail domain.
@@ -70,10 +85,28 @@ impl From<Domain> for DomainRecord {
 }
 
 /// The domain in the path. What is no domain's name does not exist; only an admin is told so.
-fn domain_in(path: &PathParameters, caller: &Caller) -> Result<DomainName, ApiError> {
+pub(super) fn domain_in(path: &PathParameters, caller: &Caller) -> Result<DomainName, ApiError> {
     match path.parsed("domain") {
         Some(domain) => Ok(domain),
         None => Err(caller.grants.admin().map_or_else(Into::into, |_| ErrorCode::DomainNotFound.into())),
+    }
+}
+
+/// A caller who may manage the domain in the path. The request's body is not read for anybody else.
+struct DomainManager {
+    caller: Caller,
+    name: DomainName,
+}
+
+impl FromRequestParts<HttpState> for DomainManager {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
+        let caller::Caller(caller) = caller::Caller::from_request_parts(parts, state).await?;
+        let path = PathParameters::from_request_parts(parts, state).await?;
+        let name = domain_in(&path, &caller)?;
+        caller.grants.may_manage_domain(&name)?;
+        Ok(Self { caller, name })
     }
 }
 
@@ -84,10 +117,11 @@ impl From<DomainError> for ApiError {
             DomainError::NotFound => ErrorCode::DomainNotFound.into(),
             DomainError::Exists => ErrorCode::DomainExists.into(),
             DomainError::Unavailable(error) => error.into(),
-            DomainError::TooManyKeys => {
-                Self::new(ErrorCode::RateLimitExceeded, "The domain has had too many new DKIM keys today.")
+            DomainError::NotEmpty => ErrorCode::DomainNotEmpty.into(),
+            DomainError::AwaitsApproval => {
+                Self::new(ErrorCode::NotFound, "The domain has no DKIM key; it gets one when it is approved.")
             }
-            error @ DomainError::NotEmpty => Self::internal(error),
+            DomainError::TooManyKeys { retry_after } => Self::rate_limited(retry_after),
         }
     }
 }

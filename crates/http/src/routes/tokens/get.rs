@@ -15,10 +15,10 @@ use crate::state::HttpState;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TokenFound {
     /// Always true.
-    success: bool,
+    pub(super) success: bool,
     /// The token.
     #[serde(flatten)]
-    info: TokenInfo,
+    pub(super) info: TokenInfo,
 }
 
 documented_errors!(Errors, documented, [AccessDenied, TokenNotFound]);

@@ -5,6 +5,7 @@ mod get;
 mod list;
 mod me;
 mod revoke;
+mod update;
 
 use mailapi_model::{TokenId, TokenRecord, Violations};
 use mailapi_service::Caller;
@@ -21,10 +22,11 @@ use crate::state::HttpState;
 
 /// Every operation of this area.
 pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new()
-        .routes(routes!(list::list, create::create))
-        .routes(routes!(me::me))
-        .routes(routes!(get::get, revoke::revoke))
+    OpenApiRouter::new().routes(routes!(list::list, create::create)).routes(routes!(me::me)).routes(routes!(
+        get::get,
+        update::update,
+        revoke::revoke
+    ))
 }
 
 /// What may be shown of a token.

@@ -1,10 +1,18 @@
 //! Accounts and their mailboxes.
 
 mod create;
+mod delete;
+mod disable;
+mod enable;
 mod get;
 mod list;
 mod me;
+mod purge;
+mod reset_password;
+mod update;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use mailapi_model::EmailAddress;
 use mailapi_service::Caller;
 use mailapi_service::users::{User, UserError};
@@ -13,6 +21,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller;
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
 use crate::shape::Moment;
@@ -20,7 +29,14 @@ use crate::state::HttpState;
 
 /// Every operation of this area.
 pub(crate) fn routes() -> OpenApiRouter<HttpState> {
-    OpenApiRouter::new().routes(routes!(list::list, create::create)).routes(routes!(me::me)).routes(routes!(get::get))
+    OpenApiRouter::new()
+        .routes(routes!(list::list, create::create))
+        .routes(routes!(me::me))
+        .routes(routes!(get::get, update::update, delete::delete))
+        .routes(routes!(enable::enable))
+        .routes(routes!(disable::disable))
+        .routes(routes!(reset_password::reset_password))
+        .routes(routes!(purge::purge))
 }
 
 /// A user: an account with its mailbox.
@@ -76,10 +92,28 @@ impl From<User> for UserRecord {
 }
 
 /// The address in the path. What is no address is no user's; only an admin is told so.
-fn user_in(path: &PathParameters, caller: &Caller) -> Result<EmailAddress, ApiError> {
+pub(super) fn user_in(path: &PathParameters, caller: &Caller) -> Result<EmailAddress, ApiError> {
     match path.parsed("email") {
         Some(email) => Ok(email),
         None => Err(caller.grants.admin().map_or_else(Into::into, |_| ErrorCode::UserNotFound.into())),
+    }
+}
+
+/// A caller who may manage the user in the path. The request's body is not read for anybody else.
+struct UserManager {
+    caller: Caller,
+    email: EmailAddress,
+}
+
+impl FromRequestParts<HttpState> for UserManager {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
+        let caller::Caller(caller) = caller::Caller::from_request_parts(parts, state).await?;
+        let path = PathParameters::from_request_parts(parts, state).await?;
+        let email = user_in(&path, &caller)?;
+        state.service().may_manage(&caller, &email)?;
+        Ok(Self { caller, email })
     }
 }
 

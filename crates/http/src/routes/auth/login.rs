@@ -1,0 +1,50 @@
+//! `POST /auth/login`.
+
+use axum::Json;
+use axum::extract::State;
+use mailapi_model::{Secret, SecretText, Violations};
+use utoipa::ToSchema;
+
+use super::SessionBody;
+use crate::caller::Anybody;
+use crate::error::{ApiError, documented_errors};
+use crate::json::{JsonBody, Members};
+use crate::state::HttpState;
+
+/// Who wants to log in.
+#[derive(ToSchema)]
+#[schema(as = Login, example = json!({ "email": "ann@example.org", "password": "correct horse battery staple" }))]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+pub(crate) struct LoginBody {
+    /// The mailbox's address.
+    email: String,
+    /// Its password.
+    password: String,
+}
+
+documented_errors!(Errors, documented_public_with_body, [InvalidCredentials, AccountLocked]);
+
+/// Log in
+///
+/// With the address and the password of a mailbox. An unknown address, a wrong password and a disabled mailbox get the
+/// same answer, which takes the same time. By default five failures within 15 minutes lock the address for 15 minutes,
+/// whether it exists or not.
+#[utoipa::path(post, path = "/auth/login", tag = "auth", operation_id = "login", request_body = LoginBody, security(()),
+    responses((status = 200, description = "A session has begun.", body = SessionBody), Errors))]
+pub(crate) async fn login(
+    State(state): State<HttpState>,
+    _: Anybody,
+    body: JsonBody,
+) -> Result<Json<SessionBody>, ApiError> {
+    let (email, password) = read(body.members)?;
+    let session = state.service().login(&email, &password).await?;
+    Ok(Json(SessionBody::new(&session, state.service().settings().session_inactivity)))
+}
+
+/// Any text may be tried: what could be no address or no password does not open a mailbox, like all that is wrong.
+fn read(mut members: Members) -> Result<(String, SecretText), Violations> {
+    let mut violations = Violations::none();
+    let email = members.required_text("email", &mut violations);
+    let password = members.required_text("password", &mut violations).map(Secret::new);
+    violations.or(email.zip(password))
+}

@@ -1,0 +1,36 @@
+//! `POST /auth/logout`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::state::HttpState;
+
+/// The session has ended.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({ "success": true, "message": "The session has ended." }))]
+pub(crate) struct LoggedOut {
+    /// Always true.
+    success: bool,
+    /// What happened.
+    message: &'static str,
+}
+
+documented_errors!(Errors, documented, [ValidationError]);
+
+/// Log out
+///
+/// The session's token no longer works from the next request on. An API token is not a session (`VALIDATION_ERROR`);
+/// it is revoked instead.
+#[utoipa::path(post, path = "/auth/logout", tag = "auth", operation_id = "logout",
+    responses((status = 200, description = "The session has ended.", body = LoggedOut), Errors))]
+pub(crate) async fn logout(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+) -> Result<Json<LoggedOut>, ApiError> {
+    state.service().logout(&caller).await?;
+    Ok(Json(LoggedOut { success: true, message: "The session has ended." }))
+}

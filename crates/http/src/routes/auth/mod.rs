@@ -1,0 +1,87 @@
+//! Sessions, and signing up.
+
+mod login;
+mod logout;
+mod me;
+mod refresh;
+mod signup;
+
+use std::time::Duration;
+
+use mailapi_model::Violations;
+use mailapi_service::auth::{CredentialsError, NotASession, Session};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::{ApiError, ErrorCode, whole_seconds};
+use crate::shape::Moment;
+use crate::state::HttpState;
+
+/// Every operation of this area.
+pub(crate) fn routes() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new()
+        .routes(routes!(signup::signup))
+        .routes(routes!(login::login))
+        .routes(routes!(logout::logout))
+        .routes(routes!(refresh::refresh))
+        .routes(routes!(me::me))
+}
+
+/// A session that has just begun.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Session, example = json!({
+    "success": true, "token": "maps_3pQz9aBv…", "token_type": "user", "email": "ann@example.org", "name": "Ann Lee",
+    "expires_at": "2026-11-20T18:15:30.123Z", "inactivity_timeout_seconds": 600
+}))]
+struct SessionBody {
+    /// Always true.
+    success: bool,
+    /// What to show in `X-MAILAPI-TOKEN` from now on. It is told here and never again.
+    token: String,
+    /// `admin` for users on the configured list of admins, `user` for all others.
+    token_type: &'static str,
+    /// The mailbox that it is bound to.
+    email: String,
+    /// What the user is called; may be empty.
+    name: String,
+    /// When it ends, used or not; null when it does not.
+    #[schema(required)]
+    expires_at: Option<Moment>,
+    /// It also ends when it was not used for this long.
+    inactivity_timeout_seconds: u64,
+}
+
+impl SessionBody {
+    fn new(Session { value, record }: &Session, inactivity: Duration) -> Self {
+        Self {
+            success: true,
+            token: value.expose().to_owned(),
+            token_type: record.kind.as_str(),
+            email: record.email.as_ref().map_or_else(String::new, |email| email.shown().to_owned()),
+            name: record.name.clone(),
+            expires_at: record.expires_at.map(Moment),
+            inactivity_timeout_seconds: whole_seconds(inactivity),
+        }
+    }
+}
+
+impl From<CredentialsError> for ApiError {
+    fn from(error: CredentialsError) -> Self {
+        match error {
+            CredentialsError::Refused => ErrorCode::InvalidCredentials.into(),
+            CredentialsError::Locked { remaining } => Self::later(ErrorCode::AccountLocked, remaining),
+            CredentialsError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<NotASession> for ApiError {
+    fn from(error: NotASession) -> Self {
+        match error {
+            NotASession::ApiToken => Violations::of("X-MAILAPI-TOKEN", error.to_string()).into(),
+            NotASession::Unavailable(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! `POST /auth/refresh`.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::SessionBody;
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+documented_errors!(Errors, documented, [ValidationError]);
+
+/// Refresh a session
+///
+/// A new session for the one that the request shows, with its whole life before it. The old token no longer works. An
+/// API token is not a session (`VALIDATION_ERROR`).
+#[utoipa::path(post, path = "/auth/refresh", tag = "auth", operation_id = "refresh",
+    responses((status = 200, description = "A session has begun.", body = SessionBody), Errors))]
+pub(crate) async fn refresh(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+) -> Result<Json<SessionBody>, ApiError> {
+    let service = state.service().clone();
+    let session = to_the_end(async move { service.refresh(&caller).await }).await??;
+    Ok(Json(SessionBody::new(&session, state.service().settings().session_inactivity)))
+}

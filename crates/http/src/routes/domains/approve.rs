@@ -1,0 +1,54 @@
+//! `POST /domains/{domain}/approve`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::domain_in;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::path::PathParameters;
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+/// The domain is active.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "success": true, "message": "The domain is active.", "domain": "example.org", "active": true
+}))]
+pub(crate) struct DomainApproved {
+    /// Always true.
+    success: bool,
+    /// What happened.
+    message: &'static str,
+    /// The domain's name.
+    domain: String,
+    /// Always true.
+    active: bool,
+}
+
+documented_errors!(Errors, documented, [AccessDenied, DomainNotFound]);
+
+/// Approve a domain
+///
+/// For admins. The domain becomes active and gets its first DKIM key; one that has a key keeps it.
+#[utoipa::path(post, path = "/domains/{domain}/approve", tag = "domains", operation_id = "approve_domain",
+    params(("domain" = String, Path, format = "idn-hostname", description = "The domain's name.",
+        example = "example.org")),
+    responses((status = 200, description = "The domain is active.", body = DomainApproved), Errors))]
+pub(crate) async fn approve(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    path: PathParameters,
+) -> Result<Json<DomainApproved>, ApiError> {
+    let name = domain_in(&path, &caller)?;
+    let service = state.service().clone();
+    let domain = to_the_end(async move { service.approve_domain(&caller, &name).await }).await??;
+    Ok(Json(DomainApproved {
+        success: true,
+        message: "The domain is active.",
+        domain: domain.name.shown().to_owned(),
+        active: domain.active,
+    }))
+}

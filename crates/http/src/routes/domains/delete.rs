@@ -1,0 +1,53 @@
+//! `DELETE /domains/{domain}`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::domain_in;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::path::PathParameters;
+use crate::query::Query;
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+/// The domain is gone.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({ "success": true, "message": "The domain was deleted.", "domain": "example.org" }))]
+pub(crate) struct DomainDeleted {
+    /// Always true.
+    success: bool,
+    /// What happened.
+    message: &'static str,
+    /// The domain's name.
+    domain: String,
+}
+
+documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DomainNotEmpty, ValidationError]);
+
+/// Delete a domain
+///
+/// For admins. A domain with users stays (`DOMAIN_NOT_EMPTY`), unless `force` is true: then its users go too, with their
+/// tokens, permissions and mail.
+#[utoipa::path(delete, path = "/domains/{domain}", tag = "domains", operation_id = "delete_domain",
+    params(
+        ("domain" = String, Path, format = "idn-hostname", description = "The domain's name.",
+            example = "example.org"),
+        ("force" = Option<bool>, Query, description = "Whether its users and all their mail are deleted with it."),
+    ),
+    responses((status = 200, description = "The domain was deleted.", body = DomainDeleted), Errors))]
+pub(crate) async fn delete(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    path: PathParameters,
+    mut query: Query,
+) -> Result<Json<DomainDeleted>, ApiError> {
+    let name = domain_in(&path, &caller)?;
+    let force = query.flag("force").unwrap_or(false);
+    query.check()?;
+    let (service, domain) = (state.service().clone(), name.shown().to_owned());
+    to_the_end(async move { service.delete_domain(&caller, &name, force).await }).await??;
+    Ok(Json(DomainDeleted { success: true, message: "The domain was deleted.", domain }))
+}

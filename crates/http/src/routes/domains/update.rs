@@ -1,0 +1,55 @@
+//! `PUT /domains/{domain}`.
+
+use axum::Json;
+use axum::extract::State;
+use mailapi_model::Violations;
+use mailapi_service::domains::DomainChange;
+use utoipa::ToSchema;
+
+use super::DomainManager;
+use super::get::DomainFound;
+use crate::error::{ApiError, documented_errors};
+use crate::json::{JsonBody, Members};
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+/// What is to change of a domain; what is absent stays.
+#[derive(ToSchema)]
+#[schema(example = json!({ "active": false, "description": "Ours until 2025" }))]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+pub(crate) struct UpdateDomain {
+    /// Whether mail may be sent from it. Only an admin makes a domain active that waits for approval.
+    active: Option<bool>,
+    /// What to remember about it: one line of at most 200 characters; null clears it.
+    #[schema(max_length = 200)]
+    description: Option<String>,
+}
+
+documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound]);
+
+/// Change a domain
+///
+/// For admins and for callers with `manage_domains` on the domain. Mail cannot be sent from a domain that is not
+/// active; its mailboxes stay as they are.
+#[utoipa::path(put, path = "/domains/{domain}", tag = "domains", operation_id = "update_domain",
+    params(("domain" = String, Path, format = "idn-hostname", description = "The domain's name.",
+        example = "example.org")),
+    request_body = UpdateDomain,
+    responses((status = 200, description = "The domain as it is now.", body = DomainFound), Errors))]
+pub(crate) async fn update(
+    State(state): State<HttpState>,
+    DomainManager { caller, name }: DomainManager,
+    body: JsonBody,
+) -> Result<Json<DomainFound>, ApiError> {
+    let change = read(body.members)?;
+    let service = state.service().clone();
+    let domain = to_the_end(async move { service.update_domain(&caller, &name, change).await }).await??;
+    Ok(Json(DomainFound { success: true, domain: domain.into() }))
+}
+
+fn read(mut members: Members) -> Result<DomainChange, Violations> {
+    let mut violations = Violations::none();
+    let active = members.flag("active", &mut violations);
+    let description = members.change("description", &mut violations, Members::one_line);
+    violations.or(Some(DomainChange { active, description }))
+}

@@ -1,0 +1,93 @@
+//! `POST /permissions/bulk`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use mailapi_model::{DomainName, EmailAddress, Permission, Violations};
+use mailapi_service::permissions::BulkGranted;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::PermissionName;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::json::{JsonBody, Members};
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+/// Permissions to be granted to one user in one domain.
+#[derive(ToSchema)]
+#[schema(example = json!({
+    "email": "ann@example.org", "permissions": ["manage_users", "view_stats"], "domain": "example.com"
+}))]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+pub(crate) struct GrantPermissions {
+    /// Who is to hold them; not an admin, who holds everything.
+    #[schema(format = "idn-email")]
+    email: String,
+    /// What they are to allow: at least one.
+    #[schema(min_items = 1)]
+    permissions: Vec<PermissionName>,
+    /// Where.
+    #[schema(format = "idn-hostname")]
+    domain: String,
+}
+
+/// What became of each permission.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({
+    "success": true, "message": "1 granted, 1 skipped.", "granted": ["manage_users"], "skipped": ["view_stats"]
+}))]
+pub(crate) struct PermissionsGranted {
+    /// Always true.
+    success: bool,
+    /// How many were granted and skipped.
+    message: String,
+    /// Those that are new.
+    #[schema(value_type = Vec<PermissionName>)]
+    granted: Vec<&'static str>,
+    /// Those that the user held already.
+    #[schema(value_type = Vec<PermissionName>)]
+    skipped: Vec<&'static str>,
+}
+
+impl From<BulkGranted> for PermissionsGranted {
+    fn from(BulkGranted { granted, skipped }: BulkGranted) -> Self {
+        let names = |permissions: Vec<Permission>| permissions.into_iter().map(Permission::as_str).collect();
+        let message = format!("{} granted, {} skipped.", granted.len(), skipped.len());
+        Self { success: true, message, granted: names(granted), skipped: names(skipped) }
+    }
+}
+
+documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound, DomainNotFound]);
+
+/// Grant several permissions
+///
+/// For admins. All to one user in one domain; those that the user holds already are skipped. One that is unknown lets
+/// none be granted.
+#[utoipa::path(post, path = "/permissions/bulk", tag = "permissions", operation_id = "grant_permissions",
+    request_body = GrantPermissions,
+    responses((status = 201, description = "The user holds all of them.", body = PermissionsGranted), Errors))]
+pub(crate) async fn bulk(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    body: JsonBody,
+) -> Result<(StatusCode, Json<PermissionsGranted>), ApiError> {
+    let (email, permissions, domain) = read(body.members)?;
+    let service = state.service().clone();
+    let granted = async move { service.grant_permissions(&caller, &email, permissions, &domain).await };
+    Ok((StatusCode::CREATED, Json(to_the_end(granted).await??.into())))
+}
+
+fn read(mut members: Members) -> Result<(EmailAddress, Vec<Permission>, DomainName), Violations> {
+    let mut violations = Violations::none();
+    let email = members.required_parsed("email", &mut violations);
+    members.require("permissions", &mut violations);
+    let permissions: Vec<Permission> = members.all_parsed("permissions", &mut violations);
+    let domain = members.required_parsed("domain", &mut violations);
+    if permissions.is_empty() && violations.is_empty() {
+        violations.add("permissions", "must name at least one");
+    }
+    let (email, domain) = violations.or(email.zip(domain))?;
+    Ok((email, permissions, domain))
+}

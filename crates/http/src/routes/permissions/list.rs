@@ -1,0 +1,68 @@
+//! `GET /permissions`.
+
+use axum::Json;
+use axum::extract::State;
+use mailapi_model::{Listed, Page, PermissionRecord};
+use mailapi_service::permissions::PermissionQuery;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::PermissionBody;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::query::Query;
+use crate::shape::PageParameters;
+use crate::state::HttpState;
+
+/// A page of permissions.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PermissionsListed {
+    /// Always true.
+    success: bool,
+    /// Permissions of the whole list.
+    total: u64,
+    /// The limit of this page.
+    limit: u32,
+    /// How many permissions come before this page.
+    offset: u64,
+    /// The permissions, newest first.
+    permissions: Vec<PermissionBody>,
+}
+
+impl PermissionsListed {
+    pub(super) fn new(listed: Listed<PermissionRecord>, page: Page) -> Self {
+        Self {
+            success: true,
+            total: listed.total,
+            limit: page.limit(),
+            offset: page.offset(),
+            permissions: listed.items.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
+
+/// List permissions
+///
+/// For admins. Newest first.
+#[utoipa::path(get, path = "/permissions", tag = "permissions", operation_id = "list_permissions",
+    params(
+        ("email" = Option<String>, Query, format = "idn-email", description = "Only permissions of this user.",
+            example = "ann@example.org"),
+        ("domain" = Option<String>, Query, format = "idn-hostname", description = "Only permissions in this domain.",
+            example = "example.com"),
+        PageParameters,
+    ),
+    responses((status = 200, description = "A page of permissions.", body = PermissionsListed), Errors))]
+pub(crate) async fn list(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    mut query: Query,
+) -> Result<Json<PermissionsListed>, ApiError> {
+    let wanted = PermissionQuery { email: query.parsed("email"), domain: query.parsed("domain") };
+    let page = query.page();
+    query.check()?;
+    let listed = state.service().list_permissions(&caller, wanted, page).await?;
+    Ok(Json(PermissionsListed::new(listed, page)))
+}

@@ -1,0 +1,30 @@
+//! `GET /permissions/mine`.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::list::PermissionsListed;
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::query::Query;
+use crate::shape::PageParameters;
+use crate::state::HttpState;
+
+documented_errors!(Errors, documented, [ValidationError]);
+
+/// List one's own permissions
+///
+/// What was delegated to the caller, newest first. An admin may do everything without.
+#[utoipa::path(get, path = "/permissions/mine", tag = "permissions", operation_id = "own_permissions",
+    params(PageParameters),
+    responses((status = 200, description = "A page of permissions.", body = PermissionsListed), Errors))]
+pub(crate) async fn mine(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    mut query: Query,
+) -> Result<Json<PermissionsListed>, ApiError> {
+    let page = query.page();
+    query.check()?;
+    let listed = state.service().own_permissions(&caller, page).await?;
+    Ok(Json(PermissionsListed::new(listed, page)))
+}

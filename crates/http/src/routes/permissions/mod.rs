@@ -1,0 +1,99 @@
+//! Rights that admins delegate.
+
+mod bulk;
+mod grant;
+mod list;
+mod mine;
+mod revoke;
+
+use mailapi_model::{PermissionId, PermissionRecord};
+use mailapi_service::permissions::PermissionError;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::{ApiError, ErrorCode};
+use crate::path::PathParameters;
+use crate::shape::Moment;
+use crate::state::HttpState;
+
+/// Every operation of this area.
+pub(crate) fn routes() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new()
+        .routes(routes!(list::list, grant::grant))
+        .routes(routes!(bulk::bulk))
+        .routes(routes!(mine::mine))
+        .routes(routes!(revoke::revoke))
+}
+
+/// The names of all permissions, for the document.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::Permission`")]
+pub(super) enum PermissionName {
+    /// Create, change, enable, disable, delete and purge users of the domain, and reset their passwords.
+    ManageUsers,
+    /// See, change and verify the domain.
+    ManageDomains,
+    /// Read the mail of every user of the domain.
+    ViewMailbox,
+    /// See the statistics of the domain and its users.
+    ViewStats,
+    /// Send as every user of the domain.
+    SendMail,
+}
+
+/// A right that a user holds in one domain.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Permission, example = json!({
+    "id": 3, "email": "ann@example.org", "permission": "manage_users", "domain": "example.com",
+    "granted_by": "root@example.org", "granted_at": "2026-11-20T10:15:30.123Z"
+}))]
+struct PermissionBody {
+    /// Its number.
+    id: i64,
+    /// Who holds it.
+    email: String,
+    /// What it allows.
+    #[schema(value_type = PermissionName)]
+    permission: &'static str,
+    /// Where.
+    domain: String,
+    /// Who granted it: an admin's address, the name of an admin's token, or `signup`.
+    granted_by: String,
+    /// When.
+    granted_at: Moment,
+}
+
+impl From<PermissionRecord> for PermissionBody {
+    fn from(record: PermissionRecord) -> Self {
+        Self {
+            id: record.id.0,
+            email: record.email.shown().to_owned(),
+            permission: record.permission.as_str(),
+            domain: record.domain.shown().to_owned(),
+            granted_by: record.granted_by,
+            granted_at: record.granted_at.into(),
+        }
+    }
+}
+
+/// The permission in the path. What is no number names none.
+fn permission_in(path: &PathParameters) -> Result<PermissionId, ErrorCode> {
+    path.digits("id").map(PermissionId).ok_or(ErrorCode::PermissionNotFound)
+}
+
+impl From<PermissionError> for ApiError {
+    fn from(error: PermissionError) -> Self {
+        match error {
+            PermissionError::Denied(denied) => denied.into(),
+            PermissionError::NotFound => ErrorCode::PermissionNotFound.into(),
+            PermissionError::Exists => ErrorCode::PermissionExists.into(),
+            PermissionError::UserNotFound => ErrorCode::UserNotFound.into(),
+            PermissionError::DomainNotFound => ErrorCode::DomainNotFound.into(),
+            PermissionError::Invalid(violations) => violations.into(),
+            PermissionError::Unavailable(error) => error.into(),
+        }
+    }
+}

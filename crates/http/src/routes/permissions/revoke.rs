@@ -1,0 +1,44 @@
+//! `DELETE /permissions/{id}`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::permission_in;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::path::PathParameters;
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+/// The user no longer holds the permission.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({ "success": true, "message": "The permission was revoked.", "id": 3 }))]
+pub(crate) struct PermissionRevoked {
+    /// Always true.
+    success: bool,
+    /// What happened.
+    message: &'static str,
+    /// The permission's number.
+    id: i64,
+}
+
+documented_errors!(Errors, documented, [AccessDenied, PermissionNotFound]);
+
+/// Revoke a permission
+///
+/// For admins. The user no longer holds it from the next request on.
+#[utoipa::path(delete, path = "/permissions/{id}", tag = "permissions", operation_id = "revoke_permission",
+    params(("id" = i64, Path, description = "The permission's number.", example = 3)),
+    responses((status = 200, description = "The permission was revoked.", body = PermissionRevoked), Errors))]
+pub(crate) async fn revoke(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    path: PathParameters,
+) -> Result<Json<PermissionRevoked>, ApiError> {
+    let id = permission_in(&path)?;
+    let service = state.service().clone();
+    let revoked = to_the_end(async move { service.revoke_permission(&caller, id).await }).await??;
+    Ok(Json(PermissionRevoked { success: true, message: "The permission was revoked.", id: revoked.id.0 }))
+}

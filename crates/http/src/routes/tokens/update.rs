@@ -1,0 +1,61 @@
+//! `PUT /tokens/{id}`.
+
+use axum::Json;
+use axum::extract::State;
+use mailapi_model::Violations;
+use mailapi_service::tokens::UpdateToken;
+use utoipa::ToSchema;
+
+use super::get::TokenFound;
+use super::token_in;
+use crate::caller::AdminCaller;
+use crate::error::{ApiError, documented_errors};
+use crate::json::{JsonBody, Members};
+use crate::path::PathParameters;
+use crate::routes::to_the_end;
+use crate::shape::DateOrTime;
+use crate::state::HttpState;
+
+/// What is to change of a token; what is absent stays.
+#[derive(ToSchema)]
+#[schema(as = UpdateToken, example = json!({ "name": "Old newsletter", "is_active": false, "expires_at": null }))]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+pub(crate) struct UpdateTokenBody {
+    /// What to call it: 1 to 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
+    name: Option<String>,
+    /// Whether it works.
+    is_active: Option<bool>,
+    /// When it is to end by itself, in the future; null means never.
+    expires_at: Option<DateOrTime>,
+}
+
+documented_errors!(Errors, documented_with_body, [AccessDenied, TokenNotFound]);
+
+/// Change a token
+///
+/// For admins. A session's token cannot be changed, and the last active admin token stays active while no admin address
+/// is configured (`VALIDATION_ERROR`).
+#[utoipa::path(put, path = "/tokens/{id}", tag = "tokens", operation_id = "update_token", request_body = UpdateTokenBody,
+    params(("id" = i64, Path, description = "The token's number.", example = 7)),
+    responses((status = 200, description = "The token as it is now.", body = TokenFound), Errors))]
+pub(crate) async fn update(
+    State(state): State<HttpState>,
+    AdminCaller(caller): AdminCaller,
+    path: PathParameters,
+    body: JsonBody,
+) -> Result<Json<TokenFound>, ApiError> {
+    let id = token_in(&path, &caller)?;
+    let change = read(body.members)?;
+    let service = state.service().clone();
+    let token = to_the_end(async move { service.update_token(&caller, id, change).await }).await??;
+    Ok(Json(TokenFound { success: true, info: token.into() }))
+}
+
+fn read(mut members: Members) -> Result<UpdateToken, Violations> {
+    let mut violations = Violations::none();
+    let name = members.text("name", &mut violations);
+    let is_active = members.flag("is_active", &mut violations);
+    let expires_at = members.change("expires_at", &mut violations, Members::time);
+    violations.or(Some(UpdateToken { name, is_active, expires_at }))
+}

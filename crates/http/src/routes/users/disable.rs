@@ -1,0 +1,30 @@
+//! `POST /users/{email}/disable`.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::UserManager;
+use super::get::UserFound;
+use crate::error::{ApiError, documented_errors};
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
+
+/// Disable a user
+///
+/// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
+/// The user can neither log in nor use tokens, and every session ends. Mail goes on to be
+/// delivered.
+#[utoipa::path(post, path = "/users/{email}/disable", tag = "users", operation_id = "disable_user",
+    params(("email" = String, Path, format = "idn-email", description = "The user's address.",
+        example = "ann@example.org")),
+    responses((status = 200, description = "The user is disabled.", body = UserFound), Errors))]
+pub(crate) async fn disable(
+    State(state): State<HttpState>,
+    UserManager { caller, email }: UserManager,
+) -> Result<Json<UserFound>, ApiError> {
+    let service = state.service().clone();
+    let user = to_the_end(async move { service.disable_user(&caller, &email).await }).await??;
+    Ok(Json(UserFound { success: true, user: user.into() }))
+}

@@ -1,0 +1,29 @@
+//! `POST /users/{email}/enable`.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::UserManager;
+use super::get::UserFound;
+use crate::error::{ApiError, documented_errors};
+use crate::routes::to_the_end;
+use crate::state::HttpState;
+
+documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
+
+/// Enable a user
+///
+/// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
+/// The user may log in and use tokens again. Sessions that were ended stay so.
+#[utoipa::path(post, path = "/users/{email}/enable", tag = "users", operation_id = "enable_user",
+    params(("email" = String, Path, format = "idn-email", description = "The user's address.",
+        example = "ann@example.org")),
+    responses((status = 200, description = "The user is enabled.", body = UserFound), Errors))]
+pub(crate) async fn enable(
+    State(state): State<HttpState>,
+    UserManager { caller, email }: UserManager,
+) -> Result<Json<UserFound>, ApiError> {
+    let service = state.service().clone();
+    let user = to_the_end(async move { service.enable_user(&caller, &email).await }).await??;
+    Ok(Json(UserFound { success: true, user: user.into() }))
+}
