@@ -1,0 +1,406 @@
+//! What a line says, without looking at any other line.
+
+use std::time::Duration;
+
+use mailapi_model::{EmailAddress, EnhancedCode, Outcome, Reply, ReversePath};
+
+use super::line::Line;
+
+/// The queue id of lines about mail that never got one.
+pub(super) const NO_QUEUE: &str = "NOQUEUE";
+
+/// What a line says of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Fact<'a> {
+    /// A listener opened a queue file: a message begins.
+    Begins {
+        /// Whether the client had logged in.
+        authenticated: bool,
+        /// Whether the client is on this machine.
+        loopback: bool,
+    },
+    /// A message came by sendmail(1) or was put back into the queue: a message begins.
+    PickedUp {
+        /// Its name before it was put back.
+        former: Option<&'a str>,
+    },
+    /// Its Message-ID header.
+    MessageId(&'a str),
+    /// It is in the queue; said anew at every try.
+    Queued(Option<ReversePath>),
+    /// One try for one recipient ended.
+    Delivery(Delivery<'a>),
+    /// The recipients that are still waiting are given up.
+    Expired,
+    /// It has left the queue.
+    Removed,
+    /// The operator took it out of the queue.
+    Deleted,
+    /// The listener refused a recipient, the sender or the message.
+    Rejected(Rejection),
+    /// The message was thrown away at the door while its sender was told that it was taken.
+    Discarded,
+    /// It waits for the operator instead of being delivered.
+    Held,
+    /// A header that marks spam was seen.
+    MarkedAsSpam,
+}
+
+/// The end of one try for one recipient.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Delivery<'a> {
+    /// To whom the mail server delivered, as the line has it.
+    pub(super) to: &'a str,
+    /// The recipient before aliases, as the line has it.
+    pub(super) orig_to: Option<&'a str>,
+    /// The next hop, `none` left out.
+    pub(super) relay: Option<&'a str>,
+    /// Since the message came.
+    pub(super) delay: Duration,
+    /// The enhanced status code.
+    pub(super) dsn: Option<EnhancedCode>,
+    /// How it ended.
+    pub(super) outcome: Outcome,
+    /// Why.
+    pub(super) response: &'a str,
+}
+
+impl<'a> Delivery<'a> {
+    /// The id under which the message was taken over by the next queue, when the next hop told one.
+    pub(super) fn handed_over_as(&self) -> Option<&'a str> {
+        if self.outcome != Outcome::Sent {
+            return None;
+        }
+        let marks = ["queued as ", "forwarded as "];
+        let after = marks.iter().find_map(|mark| self.response.rsplit_once(mark))?.1;
+        let end = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
+        (end > 0).then(|| &after[..end])
+    }
+}
+
+/// What was refused, and to whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rejection {
+    /// Whether it was about one recipient; else about the message.
+    pub(super) of_recipient: bool,
+    /// The reverse-path, when the line has a readable one.
+    pub(super) sender: Option<ReversePath>,
+    /// The recipient, when the line has a readable one.
+    pub(super) recipient: Option<EmailAddress>,
+    /// The reply.
+    pub(super) reply: Reply,
+}
+
+/// What a line says, and of which queue id. Everything that does not move a message is `None`.
+pub(super) fn fact<'a>(line: &Line<'a>) -> Option<(&'a str, Fact<'a>)> {
+    let (id, text) = line.text.split_once(": ")?;
+    if !is_queue_id(id) {
+        return None;
+    }
+    let fact = match line.daemon {
+        "smtpd" => of_listener(text),
+        "postscreen" => rejected(text),
+        "pickup" => picked_up(text),
+        "cleanup" => of_cleanup(text),
+        "qmgr" | "nqmgr" | "oqmgr" => of_queue_manager(text),
+        "postsuper" => (text == "removed").then_some(Fact::Deleted),
+        _ => None,
+    };
+    let fact = fact.or_else(|| delivery(text).map(Fact::Delivery))?;
+    let needs_queue_id = !matches!(fact, Fact::Rejected(_));
+    (id != NO_QUEUE || !needs_queue_id).then_some((id, fact))
+}
+
+/// Short ids are hexadecimal, long ones alphanumeric without vowels; both grow with the size of inode numbers. Words
+/// such as `warning` pass here and fail at what follows them.
+fn is_queue_id(text: &str) -> bool {
+    (5..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn of_listener(text: &str) -> Option<Fact<'_>> {
+    match text.strip_prefix("client=") {
+        Some(client) => {
+            let address = client.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(address, _)| address);
+            let loopback = address.is_some_and(|address| address.starts_with("127.") || address == "::1");
+            // The name in front of the address is the client's own affair, what follows is Postfix's.
+            let parameters = client.split_once(']').map_or("", |(_, parameters)| parameters);
+            Some(Fact::Begins { authenticated: parameters.contains(", sasl_username="), loopback })
+        }
+        None => rejected(text),
+    }
+}
+
+fn picked_up(text: &str) -> Option<Fact<'_>> {
+    let rest = text.strip_prefix("uid=")?;
+    let (_, rest) = rest.split_once(" from=")?;
+    let rest = angle(rest).map_or(rest, |(_, rest)| rest);
+    Some(Fact::PickedUp { former: rest.trim_start().strip_prefix("orig_id=") })
+}
+
+fn of_cleanup(text: &str) -> Option<Fact<'_>> {
+    if let Some(header) = text.strip_prefix("message-id=") {
+        return Some(Fact::MessageId(header));
+    }
+    if text.starts_with("discard: ") || text.starts_with("milter-discard: ") {
+        return Some(Fact::Discarded);
+    }
+    if let Some(Fact::Rejected(rejection)) = rejected(text) {
+        return Some(Fact::Rejected(Rejection { of_recipient: false, ..rejection }));
+    }
+    if is_marked_as_spam(text) {
+        return Some(Fact::MarkedAsSpam);
+    }
+    (text.starts_with("hold: ") || text.starts_with("milter-hold: ")).then_some(Fact::Held)
+}
+
+/// header_checks and milter_header_checks report the headers that they match: an operator lets them WARN of the
+/// header that the spam filter sets.
+fn is_marked_as_spam(text: &str) -> bool {
+    let Some((action, rest)) = text.split_once(": ") else { return false };
+    let is_report = matches!(action, "warning" | "info" | "prepend" | "hold" | "redirect" | "filter" | "replace")
+        || action.starts_with("milter-header-");
+    let header = rest.strip_prefix("header ").unwrap_or(rest);
+    let header = header.rsplit_once(" from ").map_or(header, |(header, _)| header);
+    let Some((name, value)) = header.split_once(':') else { return false };
+    let is_mark = ["x-spam", "x-spam-flag", "x-spam-status"].contains(&name.to_ascii_lowercase().as_str());
+    is_report && is_mark && value.trim_start().get(..3).is_some_and(|start| start.eq_ignore_ascii_case("yes"))
+}
+
+fn of_queue_manager(text: &str) -> Option<Fact<'_>> {
+    if text == "removed" {
+        return Some(Fact::Removed);
+    }
+    let (sender, rest) = angle(text.strip_prefix("from=")?)?;
+    if rest.starts_with(", size=") {
+        return Some(Fact::Queued(reverse_path(sender)));
+    }
+    let status = rest.strip_prefix(", status=")?;
+    (status.starts_with("expired,") || status.starts_with("force-expired,")).then_some(Fact::Expired)
+}
+
+fn delivery(text: &str) -> Option<Delivery<'_>> {
+    let (to, mut rest) = angle(text.strip_prefix("to=")?)?;
+    let (mut orig_to, mut relay, mut delay, mut dsn) = (None, None, Duration::ZERO, None);
+    loop {
+        rest = rest.strip_prefix(", ")?;
+        let (key, after) = rest.split_once('=')?;
+        if key == "status" {
+            let (status, reason) = after.split_once(' ')?;
+            let response = reason.strip_prefix('(')?;
+            // A line that was cut has no closing parenthesis.
+            let response = response.strip_suffix(')').unwrap_or(response);
+            return Some(Delivery { to, orig_to, relay, delay, dsn, outcome: outcome(status)?, response });
+        }
+        if key == "orig_to" {
+            let (address, after) = angle(after)?;
+            (orig_to, rest) = (Some(address), after);
+            continue;
+        }
+        let end = after.find(", ")?;
+        let value = &after[..end];
+        rest = &after[end..];
+        match key {
+            "relay" => relay = (value != "none").then_some(value),
+            "delay" => delay = seconds(value),
+            "dsn" => dsn = value.parse().ok(),
+            _ => {}
+        }
+    }
+}
+
+/// `deliverable` and `undeliverable` are answers to a probe, no deliveries.
+fn outcome(status: &str) -> Option<Outcome> {
+    match status {
+        "SOFTBOUNCE" => Some(Outcome::Deferred),
+        _ => status.parse().ok(),
+    }
+}
+
+fn seconds(text: &str) -> Duration {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
+}
+
+/// `reject: RCPT from client[address]: 550 5.1.1 text; from=<…> to=<…> proto=…`, and what a milter or postscreen
+/// make of it.
+fn rejected(text: &str) -> Option<Fact<'_>> {
+    let rest = text.strip_prefix("reject: ").or_else(|| text.strip_prefix("milter-reject: "))?;
+    let (stage, rest) = rest.split_once(' ')?;
+    // Header and body checks show the line that they matched in front and the reply at the end.
+    let (said, envelope) = rest.rsplit_once("; from=").map_or((rest, ""), |(said, envelope)| (said, envelope));
+    let (sender, rest) = angle(envelope).map_or((None, ""), |(sender, rest)| (reverse_path(sender), rest));
+    let to = rest.trim_start_matches([',', ' ']).strip_prefix("to=").and_then(angle);
+    let reply = if matches!(stage, "header" | "body") {
+        let after = to.map_or(rest, |(_, rest)| rest);
+        after.rsplit_once(">: ").map_or(after, |(_, reply)| reply)
+    } else {
+        let (_, after) = said.split_once(']')?;
+        after.split_once(": ")?.1
+    };
+    Some(Fact::Rejected(Rejection {
+        of_recipient: stage == "RCPT",
+        sender,
+        recipient: to.and_then(|(to, _)| address(to)),
+        reply: reply_of(reply),
+    }))
+}
+
+/// A reply as it is logged: with both codes, or, from a milter or a check, with the enhanced one alone.
+fn reply_of(text: &str) -> Reply {
+    let (code, rest) = match text.split_once(' ') {
+        Some((code, rest)) if code.len() == 3 => (code.parse().ok(), rest),
+        _ => (None, text),
+    };
+    let (enhanced, said) = match rest.split_once(' ') {
+        Some((first, said)) => match first.parse::<EnhancedCode>() {
+            Ok(enhanced) => (Some(enhanced), said),
+            Err(_) => (None, rest),
+        },
+        None => (None, rest),
+    };
+    let class = enhanced.map_or(5, |enhanced| u16::from(enhanced.class));
+    Reply { code: code.unwrap_or(class * 100 + 50), enhanced, text: said.to_owned() }
+}
+
+/// What stands between angle brackets, and what follows. A quoted local part may hold brackets itself.
+fn angle(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix('<')?;
+    let mut end_of_quoted = 0;
+    if inner.starts_with('"') {
+        let mut escaped = false;
+        let closing = inner.char_indices().skip(1).find(|(_, c)| {
+            let is_closing = *c == '"' && !escaped;
+            escaped = *c == '\\' && !escaped;
+            is_closing
+        });
+        end_of_quoted = closing?.0;
+    }
+    let end = end_of_quoted + inner[end_of_quoted..].find('>')?;
+    Some((&inner[..end], &inner[end + 1..]))
+}
+
+/// The address in a line. Postfix before 3.5 wrote quoted local parts without their quotes.
+pub(super) fn address(text: &str) -> Option<EmailAddress> {
+    text.parse().ok().or_else(|| {
+        let (local, domain) = text.rsplit_once('@')?;
+        let quoted = local.replace('\\', "\\\\").replace('"', "\\\"");
+        format!("\"{quoted}\"@{domain}").parse().ok()
+    })
+}
+
+fn reverse_path(text: &str) -> Option<ReversePath> {
+    if text.is_empty() { Some(None) } else { address(text).map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_model::Timestamp;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn said<'a>(daemon: &'a str, text: &'a str) -> Option<(&'a str, Fact<'a>)> {
+        let at = Timestamp::from_seconds(0);
+        fact(&Line { at, instance: "postfix", service: None, daemon, pid: 1, text })
+    }
+
+    #[test]
+    fn what_moves_no_message_is_no_fact() {
+        for (daemon, text) in [
+            ("smtpd", "connect from unknown[127.0.0.1]"),
+            ("smtpd", "warning: unknown[127.0.0.1]: SASL PLAIN authentication failed: x, sasl_username=a"),
+            ("cleanup", "warning: DC4A69F82F3: queue file size limit exceeded"),
+            ("qmgr", "4F2: removed"),
+            ("smtp", "A75229F81F1: removed"),
+            ("smtp", "A75229F81F1: to=<a@x.org>, relay=none, delay=1, dsn=4.4.1, status=deferr"),
+            ("smtp", "A75229F81F1: to=<a@x.org>, relay=none, delay=1, dsn=2.1.5, status=deliverable (250 OK)"),
+            ("smtp", "A75229F81F1: host mx said: 450 try later, to=<a@x.org>, status=sent (x)"),
+            ("postsuper", "Deleted: 1 message"),
+            ("smtpd", "NOQUEUE: client=unknown[192.0.2.1]"),
+        ] {
+            assert_eq!(said(daemon, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_cannot_forge_an_outcome() {
+        let text = r#"A75229F81F1: to=<"x>, relay=none, delay=1, dsn=2.0.0, status=sent (a"@x.org>, relay=none, delay=1, delays=1/0/0/0, dsn=5.1.1, status=bounced (status=sent (x), dsn=2.0.0 "y" said (z))"#;
+        let (_, Fact::Delivery(delivery)) = said("smtp", text).unwrap() else { panic!("no delivery") };
+        assert_eq!(delivery.outcome, Outcome::Bounced);
+        assert_eq!(delivery.dsn, "5.1.1".parse().ok());
+        assert_eq!(delivery.response, r#"status=sent (x), dsn=2.0.0 "y" said (z)"#);
+    }
+
+    #[test]
+    fn a_delivery_is_taken_apart_also_when_it_was_cut() {
+        let text = "4jWknv2f33z1WnNS: to=<Carol@Example.com>, orig_to=<team@example.org>, relay=mx[/run/lmtp], \
+                    conn_use=2, delay=1.1, delays=1.1/0/0/0, dsn=4.2.0, status=deferred (host said: 450 4.2.0 <caro";
+        let (id, Fact::Delivery(delivery)) = said("lmtp", text).unwrap() else { panic!("no delivery") };
+        assert_eq!(id, "4jWknv2f33z1WnNS");
+        assert_eq!((delivery.to, delivery.orig_to), ("Carol@Example.com", Some("team@example.org")));
+        assert_eq!((delivery.relay, delivery.delay), (Some("mx[/run/lmtp]"), Duration::from_millis(1100)));
+        assert_eq!(delivery.response, "host said: 450 4.2.0 <caro");
+    }
+
+    #[test]
+    fn a_hand_over_names_the_next_queue_id() {
+        for (response, id) in [
+            ("250 2.0.0 Ok: queued as C91219F88D8", Some("C91219F88D8")),
+            ("250 2.0.0 from MTA(smtp:[127.0.0.1]:10025): 250 2.0.0 Ok: queued as 4jWknv", Some("4jWknv")),
+            ("forwarded as 9F81A4", Some("9F81A4")),
+            ("250 2.0.0 <bob@example.org> 9JCrBxpM Saved", None),
+        ] {
+            let text = format!("A75229F81F1: to=<a@x.org>, relay=none, delay=0, dsn=2.0.0, status=sent ({response})");
+            let (_, Fact::Delivery(delivery)) = said("smtp", &text).unwrap() else { panic!("no delivery") };
+            assert_eq!(delivery.handed_over_as(), id);
+        }
+    }
+
+    #[test]
+    fn refusals_keep_their_reply_and_whom_they_are_about() {
+        let text = "NOQUEUE: reject: RCPT from unknown[127.0.0.1]: 554 5.7.1 <bob@@example.org>: Relay access denied; \
+                    from=<ann@example.org> to=<\"bob@\"@example.org> proto=ESMTP helo=<client.example.org>";
+        let (id, Fact::Rejected(rejection)) = said("smtpd", text).unwrap() else { panic!("no refusal") };
+        assert_eq!((id, rejection.of_recipient), (NO_QUEUE, true));
+        assert_eq!(rejection.recipient, "\"bob@\"@example.org".parse().ok());
+        assert_eq!(rejection.reply.to_string(), "554 5.7.1 <bob@@example.org>: Relay access denied");
+        let text = "NOQUEUE: reject: RCPT from [192.0.2.7]:4711: 550 5.7.1 Service unavailable; client blocked; \
+                    from=<>, to=<bob@example.org>, proto=ESMTP, helo=<x>";
+        let (_, Fact::Rejected(rejection)) = said("postscreen", text).unwrap() else { panic!("no refusal") };
+        assert_eq!((rejection.sender, rejection.reply.code), (Some(None), 550));
+        let text = "58B369F8272: reject: header Subject: x [h-reject] from unknown[127.0.0.1]; from=<ann@example.org> \
+                    to=<bob@example.org> proto=ESMTP helo=<client.example.org>: 5.7.1 no thanks";
+        let (_, Fact::Rejected(rejection)) = said("cleanup", text).unwrap() else { panic!("no refusal") };
+        assert!(!rejection.of_recipient);
+        assert_eq!(rejection.reply.to_string(), "550 5.7.1 no thanks");
+        let text = "8651D9F81AF: milter-reject: END-OF-MESSAGE from unknown[127.0.0.1]: 4.7.1 try again later; \
+                    from=<ann@example.org> to=<bob@example.org> proto=ESMTP helo=<client.example.org>";
+        let (_, Fact::Rejected(rejection)) = said("cleanup", text).unwrap() else { panic!("no refusal") };
+        assert_eq!(rejection.reply.to_string(), "450 4.7.1 try again later");
+    }
+
+    #[test]
+    fn marks_of_spam_are_seen_where_postfix_reports_headers() {
+        let marked = |text| matches!(said("cleanup", text), Some((_, Fact::MarkedAsSpam)));
+        assert!(marked("55D2A9F8242: warning: header X-Spam-Flag: YES from mx[192.0.2.1]; from=<a@b.org> to=<c@d.org>"));
+        assert!(marked("55D2A9F8242: milter-header-warning: header X-Spam: yes from mx[192.0.2.1]; from=<> to=<c@d.org>"));
+        assert!(!marked("55D2A9F8242: warning: header X-Spam-Flag: NO from mx[192.0.2.1]; from=<> to=<c@d.org>"));
+        assert!(!marked("55D2A9F8242: warning: header Subject: X-Spam-Flag: YES from mx[192.0.2.1]; from=<>"));
+    }
+
+    #[test]
+    fn addresses_of_old_versions_lack_their_quotes() {
+        assert_eq!(address("john doe@example.org").unwrap().as_str(), "\"john doe\"@example.org");
+        assert_eq!(address("no"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(
+            daemon in "smtpd|cleanup|qmgr|smtp|pickup|postscreen|postsuper",
+            text in "\\PC{0,120}|A75229F81F1: (to=|from=|reject: |client=|uid=|message-id=|warning: )[<>\",=a-z@.\\[\\]; :é\\\\(]{0,80}",
+        ) {
+            let _ = said(&daemon, &text);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! A log file through all its rotations.
+//!
+//! Three things can happen to a log file. It is *renamed*, and the writer goes on in a new one: we finish the old one,
+//! and leave it only once the new one holds something, since until then the writer may still hold the old one open.
+//! It is *copied and cut*: what we had not read is in the copy. And an old one is *compressed* or deleted. While we
+//! run we hold the file open, so that no rename can take it from us; after a restart it is found by its inode, or by
+//! what it begins with. Whatever cannot be found is a gap, and said so.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use mailapi_model::{Clock, Timestamp};
+
+use super::opened::{Opened, Refilled, begins_with, first_line};
+use super::place::{FilePlace, Place};
+use super::report::GapKind;
+use super::settings::FileSettings;
+use super::siblings::{Form, LogFile, is_one_missing, log_files};
+use super::source::{Record, Source, SourceError};
+use super::timestamp::TimeReader;
+
+/// How often the directory is read again when files are renamed while we look.
+const LOOKS: usize = 8;
+
+/// Reads a log file and its predecessors.
+pub(super) struct FileSource {
+    settings: FileSettings,
+    max_line: usize,
+    times: TimeReader,
+    clock: Arc<dyn Clock>,
+    opened: Opened,
+    /// When the newest line that was given out was written.
+    at: Option<Timestamp>,
+    /// The end of the file before this one, until a line of this one was read: only then is there a head by which
+    /// this one would be recognised.
+    left: Option<FilePlace>,
+    /// The opened file will not grow any more: what is left of it is its last line.
+    is_final: bool,
+    /// After a gap: lines older than this were read before.
+    skip_before: Option<Timestamp>,
+    gaps: Vec<(GapKind, String)>,
+}
+
+/// What is needed to open the log anywhere.
+#[derive(Clone)]
+pub(super) struct FileLog {
+    pub(super) settings: FileSettings,
+    pub(super) max_line: usize,
+    pub(super) times: TimeReader,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl FileLog {
+    /// At the beginning of the file that is written now.
+    pub(super) fn beginning(&self) -> Result<FileSource, SourceError> {
+        let files = self.files()?;
+        match files.last() {
+            Some(file) if file.rotation.is_none() => Ok(self.source(self.open(file, 0)?, None)),
+            _ => Err(self.missing()),
+        }
+    }
+
+    /// Where an earlier reader stood. When that is no longer there, at what came after it, with a gap.
+    pub(super) fn resume(&self, place: &FilePlace) -> Result<FileSource, SourceError> {
+        for _ in 0..LOOKS {
+            let files = self.files()?;
+            let Some(file) = self.holding(&files, place)? else { return self.after_gap(&files, place) };
+            let opened = match Opened::open(file.clone(), place.offset, self.settings.head_octets) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(|error| self.unreadable(&error))?,
+            };
+            if opened.file.id == file.id {
+                // Until a line was read, the place is the one that was asked for, whatever the file is called now.
+                return Ok(self.source(opened, Some(*place)));
+            }
+        }
+        Err(self.rotating())
+    }
+
+    /// At the beginning of the oldest file from which on at least as many octets, if there are, lie before the place.
+    pub(super) fn earlier(&self, place: &FilePlace, octets: u64) -> Result<Option<FileSource>, SourceError> {
+        let files = self.files()?;
+        let Some(holding) = self.holding(&files, place)? else { return Ok(None) };
+        let index = files.iter().position(|file| file.id == holding.id).unwrap_or(0);
+        let (mut first, mut sum) = (index, place.offset);
+        while sum < octets && first > 0 && files[first - 1].form != Form::Unreadable {
+            first -= 1;
+            sum = sum.saturating_add(files[first].length);
+        }
+        Ok(Some(self.source(self.open(&files[first], 0)?, None)))
+    }
+
+    /// The file in which a place lies: the same inode if it still begins the same, else a copy, plain if possible.
+    fn holding<'a>(&self, files: &'a [LogFile], place: &FilePlace) -> Result<Option<&'a LogFile>, SourceError> {
+        let mut copies: Vec<&LogFile> = Vec::new();
+        for file in files {
+            if begins_with(file, place.head).map_err(|error| self.unreadable(&error))? {
+                if file.id == place.id && (file.form != Form::Plain || file.length >= place.offset) {
+                    return Ok(Some(file));
+                }
+                copies.push(file);
+            }
+        }
+        let is_whole = |file: &&&LogFile| file.form == Form::Plain && file.length >= place.offset;
+        let compressed = |file: &&&LogFile| file.form == Form::Gzip;
+        let found = copies.iter().find(is_whole).or_else(|| copies.iter().find(compressed)).or(copies.first());
+        Ok(found.copied())
+    }
+
+    fn after_gap(&self, files: &[LogFile], place: &FilePlace) -> Result<FileSource, SourceError> {
+        let Some(newest) = files.last() else { return Err(self.missing()) };
+        let (file, skip_before) = match self.first_newer(files, place.at) {
+            Some(file) => (file, None),
+            None => (newest, Some(place.at)),
+        };
+        let mut source = self.source(self.open(file, 0)?, Some(*place));
+        source.skip_before = skip_before;
+        let compressed = if files.iter().any(|file| file.form == Form::Unreadable) {
+            "; a compressed file is there that is not gzip and cannot be read"
+        } else {
+            ""
+        };
+        let detail = format!("the file that was read up to octet {} is gone{compressed}", place.offset);
+        source.gaps.push((GapKind::FileVanished, detail));
+        Ok(source)
+    }
+
+    /// The oldest file that begins after this moment.
+    fn first_newer<'a>(&self, files: &'a [LogFile], than: Timestamp) -> Option<&'a LogFile> {
+        let mut times = self.times.clone();
+        files.iter().find(|file| {
+            let line = first_line(file, self.max_line);
+            let line = line.as_deref().map(String::from_utf8_lossy);
+            let at = line.and_then(|line| times.read(&line, self.clock.now(), None).map(|(at, _)| at));
+            at.is_some_and(|at| at >= than)
+        })
+    }
+
+    fn source(&self, opened: Opened, left: Option<FilePlace>) -> FileSource {
+        FileSource {
+            settings: self.settings.clone(),
+            max_line: self.max_line,
+            times: self.times.clone(),
+            clock: self.clock.clone(),
+            opened,
+            at: left.map(|left| left.at),
+            left,
+            is_final: false,
+            skip_before: None,
+            gaps: Vec::new(),
+        }
+    }
+
+    fn open(&self, file: &LogFile, offset: u64) -> Result<Opened, SourceError> {
+        Opened::open(file.clone(), offset, self.settings.head_octets).map_err(|error| self.unreadable(&error))
+    }
+
+    fn files(&self) -> Result<Vec<LogFile>, SourceError> {
+        log_files(&self.settings).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.missing(),
+            _ => self.unreadable(&error),
+        })
+    }
+
+    fn missing(&self) -> SourceError {
+        SourceError::Missing(self.settings.path.display().to_string())
+    }
+
+    fn unreadable(&self, error: &io::Error) -> SourceError {
+        SourceError::of(&self.settings.path.display().to_string(), error)
+    }
+
+    fn rotating(&self) -> SourceError {
+        SourceError::Unreadable(format!("{} is being rotated", self.settings.path.display()))
+    }
+}
+
+impl FileSource {
+    fn log(&self) -> FileLog {
+        FileLog {
+            settings: self.settings.clone(),
+            max_line: self.max_line,
+            times: self.times.clone(),
+            clock: self.clock.clone(),
+        }
+    }
+
+    fn next_range(&mut self) -> Result<Option<Range<usize>>, SourceError> {
+        loop {
+            if let Some(line) = self.opened.next_line(self.max_line) {
+                return Ok(Some(line));
+            }
+            if self.is_final
+                && let Some(line) = self.opened.torn_line()
+            {
+                self.gaps.push((GapKind::TornLine, format!("octet {}", self.opened.offset)));
+                return Ok(Some(line));
+            }
+            if !self.refill()? && !self.go_on()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads more of the open file, or of the copy in which it goes on. False at its end.
+    fn refill(&mut self) -> Result<bool, SourceError> {
+        let refilled = self.opened.refill(self.settings.read_octets);
+        match refilled.map_err(|error| self.log().unreadable(&error))? {
+            Refilled::More => Ok(true),
+            Refilled::End => Ok(false),
+            Refilled::Replaced => self.go_on_in_copy().map(|()| true),
+        }
+    }
+
+    /// The file was cut. What it held is in a copy, or lost.
+    fn go_on_in_copy(&mut self) -> Result<(), SourceError> {
+        let log = self.log();
+        let place = self.end_of_opened();
+        let files = log.files()?;
+        let copies: Vec<LogFile> = files.iter().filter(|file| file.id != place.id).cloned().collect();
+        if let Some(copy) = log.holding(&copies, &place)? {
+            self.opened = log.open(copy, place.offset)?;
+        } else {
+            let detail = format!("the file was cut at octet {} or before, and there is no copy of it", place.offset);
+            self.gaps.push((GapKind::Truncated, detail));
+            let current = files.last().filter(|file| file.rotation.is_none()).ok_or_else(|| log.missing())?;
+            self.opened = log.open(current, 0)?;
+        }
+        self.left = Some(place);
+        self.is_final = false;
+        Ok(())
+    }
+
+    /// At the end of the open file: goes on to the next one. False while there is none.
+    fn go_on(&mut self) -> Result<bool, SourceError> {
+        let log = self.log();
+        for _ in 0..LOOKS {
+            let files = log.files()?;
+            let Some((next, gap)) = self.successor(&log, &files)? else { return Ok(false) };
+            if next.rotation.is_none() && next.length == 0 {
+                return Ok(false);
+            }
+            // The writer has left the open file: what it wrote last is there now.
+            if self.refill()? {
+                return Ok(true);
+            }
+            let opened = match Opened::open(next.clone(), 0, self.settings.head_octets) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(|error| log.unreadable(&error))?,
+            };
+            // Had files been renamed in between, the one that was opened might not be the next.
+            let order = |files: &[LogFile]| files.iter().map(|file| file.id).collect::<Vec<_>>();
+            if order(&log.files()?) != order(&files) || opened.file.id != next.id {
+                continue;
+            }
+            if self.opened.has_torn_line() && !self.is_final {
+                self.is_final = true;
+                return Ok(true);
+            }
+            self.gaps.extend(gap);
+            self.left = Some(self.end_of_opened());
+            self.opened = opened;
+            self.is_final = false;
+            return Ok(true);
+        }
+        Err(log.rotating())
+    }
+
+    /// The file after the open one, and whether one between them is missing.
+    fn successor(
+        &self,
+        log: &FileLog,
+        files: &[LogFile],
+    ) -> Result<Option<(LogFile, Option<(GapKind, String)>)>, SourceError> {
+        let own = &self.opened.file;
+        let place = self.end_of_opened();
+        let index = match files.iter().position(|file| file.id == own.id) {
+            Some(index) => Some(index),
+            None => {
+                let copy = if place.head.length == 0 { None } else { log.holding(files, &place)? };
+                copy.and_then(|copy| files.iter().position(|file| file.id == copy.id))
+            }
+        };
+        let Some(index) = index else {
+            // It was deleted while we read it.
+            let current = files.last().filter(|file| file.rotation.is_none());
+            let next = log.first_newer(files, self.at.unwrap_or(Timestamp::from_millis(0))).or(current);
+            return Ok(next.map(|file| (file.clone(), None)));
+        };
+        let Some(next) = files.get(index + 1) else { return Ok(None) };
+        let gap = is_one_missing(&files[index], next).then(|| {
+            let names = (files[index].path.display(), next.path.display());
+            (GapKind::RotatedFileMissing, format!("between {} and {}", names.0, names.1))
+        });
+        Ok(Some((next.clone(), gap)))
+    }
+
+    /// Where the open file was read up to; the file before it while nothing of this one was.
+    fn end_of_opened(&self) -> FilePlace {
+        match self.left {
+            Some(left) if self.opened.offset == 0 => left,
+            _ => self.opened.place(self.at),
+        }
+    }
+
+    fn was_read_before(&mut self, line: &Range<usize>) -> bool {
+        let Some(limit) = self.skip_before else { return false };
+        let text = String::from_utf8_lossy(self.opened.octets(line.clone()));
+        let at = self.times.read(&text, self.clock.now(), None).map(|(at, _)| at);
+        let is_older = at.is_none_or(|at| at < limit);
+        if !is_older {
+            self.skip_before = None;
+        }
+        is_older
+    }
+}
+
+impl Source for FileSource {
+    fn next(&mut self, at: Option<Timestamp>) -> Result<Option<Record<'_>>, SourceError> {
+        self.at = at.or(self.at);
+        loop {
+            let Some(line) = self.next_range()? else { return Ok(None) };
+            if self.was_read_before(&line) {
+                continue;
+            }
+            self.left = None;
+            let octets = self.opened.octets(line);
+            return Ok(Some(Record::Line(octets.strip_suffix(b"\r").unwrap_or(octets))));
+        }
+    }
+
+    fn place(&self, at: Option<Timestamp>) -> Place {
+        match self.left {
+            Some(left) => Place::File(FilePlace { at: at.unwrap_or(left.at), ..left }),
+            None if self.opened.offset == 0 => Place::Beginning,
+            None => Place::File(self.opened.place(at)),
+        }
+    }
+
+    fn unread(&self) -> u64 {
+        let Ok(files) = log_files(&self.settings) else { return 0 };
+        let Some(index) = files.iter().position(|file| file.id == self.opened.file.id) else { return 0 };
+        let own = if files[index].form == Form::Plain { files[index].length } else { self.opened.offset };
+        let later: u64 = files[index + 1..].iter().map(|file| file.length).sum();
+        own.saturating_sub(self.opened.offset).saturating_add(later)
+    }
+
+    fn take_gaps(&mut self) -> Vec<(GapKind, String)> {
+        std::mem::take(&mut self.gaps)
+    }
+}

@@ -1,0 +1,386 @@
+//! One step of following: from a place in the log to events and the next place.
+//!
+//! What a line means depends on lines before it, so a place alone is not enough to go on from. The state of all
+//! messages in the queue is saved now and then, at a place that the reader has stored already; whoever goes on
+//! elsewhere takes the saved state and reads the lines in between again without telling their events. When there is no
+//! such state, it is rebuilt from older lines.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, MessageId, Timestamp};
+
+use super::file_source::FileLog;
+use super::index::MessageIndex;
+use super::journal_source::JournalSource;
+use super::ledger::Ledger;
+use super::line::Line;
+use super::place::{Cursor, Place};
+use super::report::{Findings, Gap, GapKind, Taken};
+use super::saved_state::{self, Saved};
+use super::settings::{LogSettings, LogSource};
+use super::source::{Record, Source, SourceError};
+use super::timestamp::TimeReader;
+use super::{FollowerError, LogBatch, Trace};
+
+/// What journald and rsyslog say when they drop lines.
+const DROPPED_MARKS: [&str; 2] = ["Suppressed ", "messages lost due to rate-limiting"];
+
+/// A follower, behind a lock.
+pub(super) struct Follow {
+    settings: LogSettings,
+    clock: Arc<dyn Clock>,
+    times: TimeReader,
+    index: MessageIndex,
+    live: Option<Live>,
+    /// The newest batch and where it begins: whoever could not store it asks for it again.
+    last: Option<(FeedCursor, LogBatch)>,
+    gaps: Vec<Gap>,
+    read_since_save: u64,
+    saved_at: Timestamp,
+    saved_octets: u64,
+    started_at: Timestamp,
+    /// How many messages were forgotten because there were too many.
+    forgotten: u64,
+}
+
+/// Where a follower stands.
+struct Live {
+    source: Box<dyn Source>,
+    ledger: Ledger,
+    cursor: Cursor,
+    /// Events of the newest record that no batch had room for.
+    pending: VecDeque<DeliveryEvent>,
+}
+
+/// What a look at the follower tells.
+pub(super) struct Snapshot {
+    pub(super) gaps: Vec<Gap>,
+    pub(super) last_line_at: Option<Timestamp>,
+    pub(super) open_messages: usize,
+    pub(super) forgotten_messages: u64,
+    pub(super) unread_octets: Option<u64>,
+}
+
+impl Follow {
+    pub(super) fn new(settings: LogSettings, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        std::fs::create_dir_all(&settings.state_dir)?;
+        let index = MessageIndex::new(
+            settings.state_dir.clone(),
+            settings.index_file_octets,
+            settings.max_index_files,
+            settings.index_lifetime,
+        );
+        let gaps = saved_state::load(&settings.state_dir)?.map_or_else(Vec::new, |saved| saved.gaps);
+        let now = clock.now();
+        Ok(Self {
+            times: TimeReader::new(settings.time_zone.clone()),
+            settings,
+            clock,
+            index,
+            live: None,
+            last: None,
+            gaps,
+            read_since_save: 0,
+            saved_at: now,
+            saved_octets: 0,
+            started_at: now,
+            forgotten: 0,
+        })
+    }
+
+    /// At most `max` events behind `cursor`.
+    pub(super) fn read(&mut self, cursor: &FeedCursor, max: usize) -> Result<LogBatch, FollowerError> {
+        let max = max.max(1);
+        if let Some((from, batch)) = &self.last
+            && from == cursor
+            && batch.events.len() <= max
+        {
+            return Ok(batch.clone());
+        }
+        let mut live = match self.live.take() {
+            Some(live) if live.cursor.encode() == *cursor => live,
+            _ => self.resume(cursor)?,
+        };
+        let batch = self.read_on(&mut live, max);
+        self.live = Some(live);
+        let batch = batch?;
+        if batch.cursor != *cursor {
+            self.last = Some((cursor.clone(), batch.clone()));
+        }
+        Ok(batch)
+    }
+
+    /// The reader has stored everything up to here.
+    pub(super) fn forget_until(&mut self, cursor: &FeedCursor) -> Result<(), FollowerError> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let is_here = live.pending.is_empty() && live.cursor.encode() == *cursor;
+        let due = self.settings.save_every_octets.max(self.saved_octets);
+        let is_due = self.read_since_save >= due
+            || (self.read_since_save > 0 && self.clock.now().since(self.saved_at) >= self.settings.save_interval);
+        if !is_here || !is_due {
+            return Ok(());
+        }
+        self.forgotten += live.ledger.forget_stale(&self.settings.ledger) as u64;
+        // Lines in front of the saved place are never read again, so their records have to be durable first.
+        self.index.sync()?;
+        self.saved_octets = saved_state::save(&self.settings.state_dir, &live.cursor.place, &live.ledger, &self.gaps)?;
+        self.saved_at = self.clock.now();
+        self.read_since_save = 0;
+        Ok(())
+    }
+
+    /// What is known of the follower itself.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            gaps: self.gaps.clone(),
+            last_line_at: self.live.as_ref().and_then(|live| live.ledger.last_at),
+            open_messages: self.live.as_ref().map_or(0, |live| live.ledger.len()),
+            forgotten_messages: self.forgotten,
+            unread_octets: self.live.as_ref().map(|live| live.source.unread()),
+        }
+    }
+
+    /// What the log tells of a message of ours, its unread end included.
+    pub(super) fn find(&mut self, message_id: MessageId) -> Result<Trace, FollowerError> {
+        if let Some(taken) = self.index.find(message_id)? {
+            return Ok(Trace::Taken(taken.into()));
+        }
+        let (place, mut ledger) = match &self.live {
+            Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id)),
+            None => match saved_state::load(&self.settings.state_dir)? {
+                Some(saved) => (saved.place, saved.ledger.only(message_id)),
+                None => (Place::Beginning, Ledger::default()),
+            },
+        };
+        let mut source = self.open(&place)?;
+        if source.unread() > self.settings.find_octets {
+            return Ok(Trace::Undecided("the log has not been read to its end yet"));
+        }
+        while let Some((findings, _)) = self.step(source.as_mut(), &mut ledger)? {
+            if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
+                return Ok(Trace::Taken(taken.into()));
+            }
+        }
+        Ok(self.undecided(&ledger, message_id).map_or(Trace::NotTaken, Trace::Undecided))
+    }
+
+    /// Why a message that was not seen to enter the queue may have done so or still do it.
+    fn undecided(&self, ledger: &Ledger, message_id: MessageId) -> Option<&'static str> {
+        let now = self.clock.now();
+        let is_being_received = |at: Timestamp| now.since(at) < self.settings.reception_time;
+        if let Some((_, message)) = ledger.of_message(message_id).next()
+            && (message.held || message.queued || is_being_received(message.last_seen))
+        {
+            return Some(if message.held { "the message is on hold" } else { "the message is being received" });
+        }
+        if now.since(self.started_at) < self.settings.settle_time {
+            return Some("the mail server may not have logged it yet");
+        }
+        let remembered = |gap: &Gap| now.since(gap.at) < self.settings.index_lifetime;
+        self.gaps.iter().any(remembered).then_some("a part of the log is missing")
+    }
+
+    fn read_on(&mut self, live: &mut Live, max: usize) -> Result<LogBatch, FollowerError> {
+        let mut batch = LogBatch::default();
+        loop {
+            while batch.events.len() < max
+                && let Some(event) = live.pending.pop_front()
+            {
+                batch.events.push(event);
+                live.cursor.told += 1;
+            }
+            if live.pending.is_empty() {
+                live.cursor = Cursor { place: live.source.place(live.ledger.last_at), told: 0 };
+            }
+            batch.more = batch.events.len() >= max || batch.lines_read >= self.settings.max_batch_lines;
+            if batch.more {
+                break;
+            }
+            let step = self.step(live.source.as_mut(), &mut live.ledger);
+            self.note_gaps(live.source.as_mut());
+            match step {
+                Ok(Some((findings, octets))) => {
+                    batch.lines_read += 1;
+                    self.read_since_save += octets;
+                    findings.taken.iter().for_each(|taken| self.index.add(taken));
+                    batch.inbound.extend(findings.inbound);
+                    live.pending.extend(findings.events);
+                }
+                Ok(None) => break,
+                // What was read counts; the error comes again.
+                Err(_) if batch.lines_read > 0 => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.index.write()?;
+        batch.cursor = live.cursor.encode();
+        Ok(batch)
+    }
+
+    /// Reads one record and takes it in; also tells how long it was. `None` at the end.
+    fn step(&mut self, source: &mut dyn Source, ledger: &mut Ledger) -> Result<Option<(Findings, u64)>, SourceError> {
+        let before = ledger.last_at;
+        let Some(record) = source.next(before)? else { return Ok(None) };
+        let name = &self.settings.syslog_name;
+        match record {
+            Record::Line(octets) => {
+                let text = String::from_utf8_lossy(octets);
+                // A file that was cut while its writer kept its position begins with zeros.
+                let text = text.trim_start_matches('\0');
+                let now = self.clock.now();
+                let findings = match Line::of_file(text, name, &mut self.times, now, before) {
+                    Some(line) => ledger.apply(&line, &self.settings.ledger),
+                    None => {
+                        note_dropped(&mut self.gaps, &self.settings, now, text);
+                        Findings::default()
+                    }
+                };
+                Ok(Some((findings, octets.len() as u64 + 1)))
+            }
+            Record::Entry { at, tag, message } => {
+                let line = Line::of_tag(at, tag, message, name);
+                let findings = line.map(|line| ledger.apply(&line, &self.settings.ledger));
+                Ok(Some((findings.unwrap_or_default(), message.len() as u64)))
+            }
+            Record::Dropped(message) => {
+                note_dropped(&mut self.gaps, &self.settings, self.clock.now(), message);
+                Ok(Some((Findings::default(), message.len() as u64)))
+            }
+        }
+    }
+
+    fn note_gaps(&mut self, source: &mut dyn Source) {
+        for (kind, detail) in source.take_gaps() {
+            note_gap(&mut self.gaps, &self.settings, Gap { at: self.clock.now(), kind, detail });
+        }
+    }
+
+    fn open(&self, place: &Place) -> Result<Box<dyn Source>, SourceError> {
+        Ok(match (&self.settings.source, place) {
+            (LogSource::File(_), Place::Beginning) => Box::new(self.file_log()?.beginning()?),
+            (LogSource::File(_), Place::File(place)) => Box::new(self.file_log()?.resume(place)?),
+            (LogSource::Journal(settings), Place::Beginning) => Box::new(JournalSource::new(settings.clone(), None)),
+            (LogSource::Journal(settings), Place::Journal(name)) => {
+                Box::new(JournalSource::new(settings.clone(), Some(name.clone())))
+            }
+            _ => return Err(of_another_source()),
+        })
+    }
+
+    fn file_log(&self) -> Result<FileLog, SourceError> {
+        let LogSource::File(settings) = &self.settings.source else { return Err(of_another_source()) };
+        Ok(FileLog {
+            settings: settings.clone(),
+            max_line: self.settings.max_line_octets,
+            times: self.times.clone(),
+            clock: self.clock.clone(),
+        })
+    }
+
+    /// Goes to a place, with everything known that its lines may refer to.
+    fn resume(&mut self, cursor: &FeedCursor) -> Result<Live, FollowerError> {
+        let cursor = Cursor::decode(cursor).ok_or_else(|| FollowerError::from(of_another_source()))?;
+        let mut live = match cursor.place {
+            Place::Beginning => {
+                let source = self.open(&Place::Beginning)?;
+                Live { source, ledger: Ledger::default(), cursor: cursor.clone(), pending: VecDeque::new() }
+            }
+            _ => self.resume_behind(&cursor)?,
+        };
+        if cursor.told > 0
+            && let Some((findings, _)) = self.step(live.source.as_mut(), &mut live.ledger)?
+        {
+            live.pending.extend(findings.events.into_iter().skip(cursor.told));
+        }
+        Ok(live)
+    }
+
+    fn resume_behind(&mut self, cursor: &Cursor) -> Result<Live, FollowerError> {
+        let saved = saved_state::load(&self.settings.state_dir)?;
+        if let Some(Saved { place, ledger, .. }) = saved {
+            let source = self.open(&place)?;
+            if let Some(live) = self.replay(source, ledger, cursor)? {
+                return Ok(live);
+            }
+        }
+        let earlier: Option<Box<dyn Source>> = match &cursor.place {
+            Place::File(place) => {
+                let earlier = self.file_log()?.earlier(place, self.settings.rebuild_octets)?;
+                earlier.map(|source| Box::new(source) as Box<dyn Source>)
+            }
+            _ => Some(self.open(&Place::Beginning)?),
+        };
+        if let Some(source) = earlier
+            && let Some(live) = self.replay(source, Ledger::default(), cursor)?
+        {
+            return Ok(live);
+        }
+        // The place is gone: the source goes on behind the gap, and says so.
+        let source = self.open(&cursor.place)?;
+        Ok(Live { source, ledger: Ledger::default(), cursor: cursor.clone(), pending: VecDeque::new() })
+    }
+
+    /// Reads up to the cursor without telling events. `None` when the cursor is not on the way.
+    fn replay(
+        &mut self,
+        mut source: Box<dyn Source>,
+        mut ledger: Ledger,
+        cursor: &Cursor,
+    ) -> Result<Option<Live>, FollowerError> {
+        let mut octets = 0;
+        loop {
+            if !source.take_gaps().is_empty() {
+                return Ok(None);
+            }
+            if is_same(&source.place(ledger.last_at), &cursor.place) {
+                self.index.write()?;
+                self.read_since_save = octets;
+                return Ok(Some(Live { source, ledger, cursor: cursor.clone(), pending: VecDeque::new() }));
+            }
+            let Some((findings, length)) = self.step(source.as_mut(), &mut ledger)? else { return Ok(None) };
+            findings.taken.iter().for_each(|taken| self.index.add(taken));
+            octets += length;
+        }
+    }
+}
+
+/// Whether two places are the same: a file keeps what it begins with, whatever happens to its name and inode.
+fn is_same(one: &Place, other: &Place) -> bool {
+    match (one, other) {
+        (Place::File(one), Place::File(other)) => (one.offset, one.head) == (other.offset, other.head),
+        _ => one == other,
+    }
+}
+
+fn of_another_source() -> SourceError {
+    SourceError::Unreadable("the cursor is of another source".to_owned())
+}
+
+fn note_dropped(gaps: &mut Vec<Gap>, settings: &LogSettings, at: Timestamp, text: &str) {
+    let is_ours = text.contains("rsyslogd") || text.contains(settings.syslog_name.as_str());
+    if is_ours && DROPPED_MARKS.iter().any(|mark| text.contains(mark)) {
+        let detail = "the logging daemon dropped lines because there were too many".to_owned();
+        note_gap(gaps, settings, Gap { at, kind: GapKind::RateLimited, detail });
+    }
+}
+
+/// The same gap is met again when lines are read again.
+fn note_gap(gaps: &mut Vec<Gap>, settings: &LogSettings, gap: Gap) {
+    if gaps.last().is_some_and(|last| last.kind == gap.kind && last.detail == gap.detail) {
+        return;
+    }
+    tracing::warn!(kind = gap.kind.as_str(), detail = gap.detail, "a part of the mail log is missing");
+    gaps.push(gap);
+    let excess = gaps.len().saturating_sub(settings.max_gaps);
+    gaps.drain(..excess);
+}
+
+impl From<Taken> for mailapi_backend::Accepted {
+    fn from(taken: Taken) -> Self {
+        let refused = taken.refused.into_iter();
+        let refused = refused.map(|(recipient, reply)| mailapi_backend::Refusal { recipient, reply });
+        Self { queue_id: taken.queue_id, refused: refused.collect() }
+    }
+}

@@ -1,0 +1,228 @@
+//! systemd's journal, read by way of `journalctl`, whose export format is described in systemd's "Journal Export
+//! Formats": fields as `NAME=value` lines, or as a name, a length of eight octets and that many octets; an empty line
+//! ends an entry.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use mailapi_model::Timestamp;
+
+use super::place::Place;
+use super::report::GapKind;
+use super::settings::JournalSettings;
+use super::source::{Record, Source, SourceError};
+
+/// What journald calls itself; it reports there what it dropped.
+const JOURNALD: &str = "systemd-journald";
+
+/// Reads the journal's entries of the mail facility.
+pub(super) struct JournalSource {
+    settings: JournalSettings,
+    /// The name of the newest entry that was given out.
+    cursor: Option<String>,
+    running: Option<Running>,
+    entry: Entry,
+    tag: String,
+    gaps: Vec<(GapKind, String)>,
+}
+
+/// A `journalctl` that is giving entries out.
+struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    /// The entry to go on behind is given out first, if it is still there.
+    expects: Option<String>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself; nothing depends on how.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The fields of an entry that matter.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Entry {
+    cursor: String,
+    micros: i64,
+    source_micros: Option<i64>,
+    identifier: String,
+    pid: String,
+    message: String,
+}
+
+impl JournalSource {
+    /// Reads on behind the entry of this name; from the beginning without one.
+    pub(super) fn new(settings: JournalSettings, cursor: Option<String>) -> Self {
+        let entry = Entry::default();
+        Self { settings, cursor, running: None, entry, tag: String::new(), gaps: Vec::new() }
+    }
+
+    fn start(&self) -> Result<Running, SourceError> {
+        let mut command = journalctl(&self.settings);
+        command.arg("--output=export");
+        if let Some(cursor) = &self.cursor {
+            command.arg(format!("--cursor={cursor}"));
+        }
+        command.args(["SYSLOG_FACILITY=2", "+", &format!("SYSLOG_IDENTIFIER={JOURNALD}")]);
+        let program = self.settings.program.display().to_string();
+        let mut child = command.spawn().map_err(|error| SourceError::of(&program, &error))?;
+        let output = child.stdout.take().ok_or_else(|| SourceError::Unreadable(program))?;
+        Ok(Running { child, output: BufReader::new(output), expects: self.cursor.clone() })
+    }
+
+    /// Reads the next entry. False at the end of what there is now.
+    fn read(&mut self) -> Result<bool, SourceError> {
+        let mut running = match self.running.take() {
+            Some(running) => running,
+            None => self.start()?,
+        };
+        loop {
+            let entry = read_entry(&mut running.output, self.settings.max_record_octets);
+            let program = || self.settings.program.display().to_string();
+            let Some(entry) = entry.map_err(|error| SourceError::of(&program(), &error))? else {
+                let status = running.child.wait().map_err(|error| SourceError::of(&program(), &error))?;
+                if !status.success() {
+                    return Err(SourceError::Unreadable(format!("{} ended with {status}", program())));
+                }
+                return Ok(false);
+            };
+            match running.expects.take() {
+                Some(expected) if expected == entry.cursor => continue,
+                Some(_) => {
+                    let detail = "the entry that was read last is no longer in the journal";
+                    self.gaps.push((GapKind::JournalVacuumed, detail.to_owned()));
+                }
+                None => {}
+            }
+            self.cursor = Some(entry.cursor.clone());
+            self.entry = entry;
+            self.running = Some(running);
+            return Ok(true);
+        }
+    }
+}
+
+impl Source for JournalSource {
+    fn next(&mut self, _at: Option<Timestamp>) -> Result<Option<Record<'_>>, SourceError> {
+        if !self.read()? {
+            return Ok(None);
+        }
+        let entry = &self.entry;
+        if entry.identifier == JOURNALD {
+            return Ok(Some(Record::Dropped(&entry.message)));
+        }
+        self.tag = format!("{}[{}]", entry.identifier, entry.pid);
+        let at = Timestamp::from_millis(entry.source_micros.unwrap_or(entry.micros) / 1000);
+        Ok(Some(Record::Entry { at, tag: &self.tag, message: &entry.message }))
+    }
+
+    fn place(&self, _at: Option<Timestamp>) -> Place {
+        self.cursor.clone().map_or(Place::Beginning, Place::Journal)
+    }
+
+    /// The journal does not tell.
+    fn unread(&self) -> u64 {
+        0
+    }
+
+    fn take_gaps(&mut self) -> Vec<(GapKind, String)> {
+        std::mem::take(&mut self.gaps)
+    }
+}
+
+/// `journalctl` with the arguments that every use has in common.
+pub(super) fn journalctl(settings: &JournalSettings) -> Command {
+    let mut command = Command::new(&settings.program);
+    command.args(&settings.arguments).args(["--quiet", "--no-pager"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+/// The next entry; `None` at the end. An entry that the end cuts short does not count.
+fn read_entry(output: &mut impl BufRead, max: usize) -> io::Result<Option<Entry>> {
+    let mut entry = Entry::default();
+    let mut line = Vec::new();
+    let mut is_empty = true;
+    loop {
+        line.clear();
+        output.by_ref().take(max as u64).read_until(b'\n', &mut line)?;
+        if line.pop() != Some(b'\n') {
+            return if line.len() + 1 < max { Ok(None) } else { Err(io::ErrorKind::InvalidData.into()) };
+        }
+        if line.is_empty() {
+            match is_empty {
+                true => continue,
+                false => return Ok(Some(entry)),
+            }
+        }
+        is_empty = false;
+        match line.iter().position(|octet| *octet == b'=') {
+            Some(at) => entry.set(&line[..at], &line[at + 1..]),
+            None => {
+                let value = read_value(output, max)?;
+                entry.set(&line, &value);
+            }
+        }
+    }
+}
+
+/// A value that is not plain text: its length, its octets, a line end.
+fn read_value(output: &mut impl BufRead, max: usize) -> io::Result<Vec<u8>> {
+    let mut length = [0; 8];
+    output.read_exact(&mut length)?;
+    let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
+    if length > max {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut value = vec![0; length + 1];
+    output.read_exact(&mut value)?;
+    value.pop();
+    Ok(value)
+}
+
+impl Entry {
+    fn set(&mut self, name: &[u8], value: &[u8]) {
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match name {
+            b"__CURSOR" => self.cursor = text(),
+            b"__REALTIME_TIMESTAMP" => self.micros = text().parse().unwrap_or(0),
+            b"_SOURCE_REALTIME_TIMESTAMP" => self.source_micros = text().parse().ok(),
+            b"SYSLOG_IDENTIFIER" => self.identifier = text(),
+            b"SYSLOG_PID" => self.pid = text(),
+            b"_PID" if self.pid.is_empty() => self.pid = text(),
+            b"MESSAGE" => self.message = text(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn both_forms_of_fields_are_read_and_a_cut_entry_does_not_count() {
+        let mut export = b"__CURSOR=s=1;i=2\n__REALTIME_TIMESTAMP=1795000000123456\nSYSLOG_IDENTIFIER=postfix/smtp\n\
+                           _PID=7\nMESSAGE\n"
+            .to_vec();
+        export.extend_from_slice(&8_u64.to_le_bytes());
+        export.extend_from_slice(b"a\nb=\xffcde\n\n__CURSOR=s=1;i=3\nMESSAGE=cu");
+        let mut output = export.as_slice();
+        let entry = read_entry(&mut output, 1000).unwrap().unwrap();
+        assert_eq!((entry.cursor.as_str(), entry.pid.as_str()), ("s=1;i=2", "7"));
+        assert_eq!(entry.message, "a\nb=\u{fffd}cde");
+        assert_eq!(read_entry(&mut output, 1000).unwrap(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read_entry(&mut octets.as_slice(), 64);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! What the lines of the log mean together: messages from their first line to `removed`.
+//!
+//! A queue id names one message from the line that opens it to the line that closes it, within one Postfix instance.
+//! An id may be used again at once: a line that begins a message ends whatever was known under the id before.
+//!
+//! A message of ours is recognised by its Message-ID. While it is in the queue, more messages with that Message-ID can
+//! enter: given back by a content filter, forwarded by an alias, put back by the operator; their outcomes count, and
+//! the hand-over itself does not. A copy that a mailing list sends back from outside does not count, unless the
+//! message of ours says that it was handed over under that very id.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, Outcome, QueueId, ReversePath, Timestamp};
+
+use super::fact::{Delivery, Fact, NO_QUEUE, Rejection, address, fact};
+use super::line::Line;
+use super::message::{Message, Origin, RefusedRecipient, Waiting};
+use super::report::{Findings, InboundOutcome, InboundReport, Taken};
+use super::settings::LedgerLimits;
+
+/// What an operator's `postsuper -d` means for a recipient that was still waiting.
+const DELETED: &str = "deleted from the queue by the operator";
+/// The programs that deliver into mailboxes of this installation.
+const LOCAL_DELIVERY: [&str; 4] = ["lmtp", "virtual", "local", "pipe"];
+
+/// The messages in the queue.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ledger {
+    /// When the newest line was written.
+    pub(super) last_at: Option<Timestamp>,
+    pub(super) instances: HashMap<String, HashMap<String, Message>>,
+    /// Under which ids each message of ours is in the queue.
+    by_message: HashMap<MessageId, Vec<Key>>,
+    /// What listeners refused before the message had a queue id, by instance and process.
+    pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
+}
+
+/// A message's place: instance and queue id.
+type Key = (String, String);
+
+impl Ledger {
+    /// Takes one line in.
+    pub(super) fn apply(&mut self, line: &Line<'_>, limits: &LedgerLimits) -> Findings {
+        self.last_at = Some(line.at);
+        let mut findings = Findings::default();
+        let Some((id, fact)) = fact(line) else {
+            self.forget_refusals_of_closed_session(line);
+            return findings;
+        };
+        match fact {
+            Fact::Begins { authenticated, loopback } => self.begin(line, id, authenticated, loopback),
+            Fact::PickedUp { former } => self.pick_up(line, id, former),
+            Fact::MessageId(header) => self.name(line, id, header),
+            Fact::Queued(sender) => self.queue(line, id, sender, &mut findings),
+            Fact::Delivery(delivery) => self.deliver(line, id, &delivery, &mut findings),
+            Fact::Expired => self.expire(line, id, &mut findings),
+            Fact::Removed => drop(self.close(line.instance, id)),
+            Fact::Deleted => self.delete(line, id, &mut findings),
+            Fact::Rejected(rejection) => self.reject(line, id, rejection, limits, &mut findings),
+            Fact::Discarded => drop(self.close(line.instance, id)),
+            Fact::Held => self.open(line, id, Origin::Unknown).held = true,
+            Fact::MarkedAsSpam => self.open(line, id, Origin::Unknown).marked_as_spam = true,
+        }
+        findings
+    }
+
+    /// How many messages are in the queue.
+    pub(super) fn len(&self) -> usize {
+        self.instances.values().map(HashMap::len).sum()
+    }
+
+    /// The messages of ours under this identifier that are in the queue, or being received.
+    pub(super) fn of_message(&self, message_id: MessageId) -> impl Iterator<Item = (&str, &Message)> {
+        let keys = self.by_message.get(&message_id).into_iter().flatten();
+        keys.filter_map(|(instance, id)| Some((id.as_str(), self.instances.get(instance)?.get(id)?)))
+    }
+
+    /// A ledger that knows nothing but the messages under this identifier and what was refused early.
+    pub(super) fn only(&self, message_id: MessageId) -> Self {
+        let mut part =
+            Self { last_at: self.last_at, refused_early: self.refused_early.clone(), ..Self::default() };
+        for (instance, id) in self.by_message.get(&message_id).into_iter().flatten() {
+            if let Some(message) = self.instances.get(instance).and_then(|messages| messages.get(id)) {
+                part.restore(instance, id, message.clone());
+            }
+        }
+        part
+    }
+
+    /// Puts a message back as it was saved.
+    pub(super) fn restore(&mut self, instance: &str, id: &str, message: Message) {
+        if let Some(message_id) = message.message_id {
+            self.by_message.entry(message_id).or_default().push((instance.to_owned(), id.to_owned()));
+        }
+        self.instances.entry(instance.to_owned()).or_default().insert(id.to_owned(), message);
+    }
+
+    /// Forgets messages of which the log has said nothing for too long (`postsuper -d ALL` leaves no line of its own),
+    /// and the oldest when there are too many. Returns how many of the latter.
+    pub(super) fn forget_stale(&mut self, limits: &LedgerLimits) -> usize {
+        let Some(now) = self.last_at else { return 0 };
+        let horizon = now.minus(limits.silent_message_lifetime);
+        let mut keys = self.keys(|message| message.last_seen < horizon);
+        for (instance, id) in keys.drain(..) {
+            self.close(&instance, &id);
+        }
+        let excess = self.len().saturating_sub(limits.max_open_messages);
+        if excess > 0 {
+            let mut oldest = self.keys(|_| true);
+            oldest.sort_by_cached_key(|(instance, id)| self.instances[instance][id].last_seen);
+            for (instance, id) in oldest.into_iter().take(excess) {
+                self.close(&instance, &id);
+            }
+        }
+        excess
+    }
+
+    fn keys(&self, wanted: impl Fn(&Message) -> bool) -> Vec<Key> {
+        let of_instance = |(instance, messages): (&String, &HashMap<String, Message>)| {
+            let ids = messages.iter().filter(|(_, message)| wanted(message));
+            ids.map(|(id, _)| (instance.clone(), id.clone())).collect::<Vec<_>>()
+        };
+        self.instances.iter().flat_map(of_instance).collect()
+    }
+
+    fn get(&mut self, instance: &str, id: &str) -> Option<&mut Message> {
+        self.instances.get_mut(instance)?.get_mut(id)
+    }
+
+    /// The message of this id; one that is not known yet is one whose beginning we have not seen, or `origin`.
+    fn open(&mut self, line: &Line<'_>, id: &str, origin: Origin) -> &mut Message {
+        if !self.instances.contains_key(line.instance) {
+            self.instances.insert(line.instance.to_owned(), HashMap::new());
+        }
+        let messages = self.instances.entry(line.instance.to_owned()).or_default();
+        let message = messages.entry(id.to_owned()).or_insert_with(|| Message::new(line.at, origin));
+        message.last_seen = line.at;
+        message
+    }
+
+    /// Ends whatever was known under this id.
+    fn close(&mut self, instance: &str, id: &str) -> Option<Message> {
+        let message = self.instances.get_mut(instance)?.remove(id)?;
+        if let Some(message_id) = message.message_id
+            && let Some(keys) = self.by_message.get_mut(&message_id)
+        {
+            keys.retain(|(of, key)| (of.as_str(), key.as_str()) != (instance, id));
+            if keys.is_empty() {
+                self.by_message.remove(&message_id);
+            }
+        }
+        Some(message)
+    }
+
+    fn begin(&mut self, line: &Line<'_>, id: &str, authenticated: bool, loopback: bool) {
+        self.close(line.instance, id);
+        let origin = match (authenticated || line.service.is_some(), loopback) {
+            (true, _) => Origin::Submitted,
+            (false, true) => Origin::Loopback,
+            (false, false) => Origin::Outside,
+        };
+        let refused = self.refused_early.remove(&(line.instance.to_owned(), line.pid)).unwrap_or_default();
+        self.open(line, id, origin).refused = refused;
+    }
+
+    fn pick_up(&mut self, line: &Line<'_>, id: &str, former: Option<&str>) {
+        self.close(line.instance, id);
+        let former = former.and_then(|former| self.close(line.instance, former));
+        let message = self.open(line, id, Origin::PickedUp);
+        if let Some(former) = former {
+            message.renamed = former.renamed;
+            message.first_seen = former.first_seen;
+        }
+    }
+
+    fn name(&mut self, line: &Line<'_>, id: &str, header: &str) {
+        let is_other = self.get(line.instance, id).is_some_and(|message| message.has_header);
+        if is_other {
+            self.close(line.instance, id);
+        }
+        let message_id = MessageId::from_header(header);
+        let predecessors = message_id.and_then(|of| self.by_message.get(&of)).cloned().unwrap_or_default();
+        let message = self.open(line, id, Origin::Internal);
+        message.has_header = true;
+        let Some(message_id) = message_id else { return };
+        // Of a copy that comes from outside while the first is still in the queue, only the first can say that it
+        // is its continuation.
+        if message.origin == Origin::Outside && !predecessors.is_empty() {
+            message.claims = Some(message_id);
+        } else {
+            message.message_id = Some(message_id);
+            self.by_message.entry(message_id).or_default().push((line.instance.to_owned(), id.to_owned()));
+        }
+        for (instance, predecessor) in predecessors {
+            if let Some(predecessor) = self.get(&instance, &predecessor) {
+                predecessor.successors.push(id.to_owned());
+            }
+        }
+    }
+
+    fn queue(&mut self, line: &Line<'_>, id: &str, sender: Option<ReversePath>, findings: &mut Findings) {
+        let message = self.open(line, id, Origin::Unknown);
+        if sender.is_some() {
+            message.sender = sender;
+        }
+        let is_new = !std::mem::replace(&mut message.queued, true);
+        if let (true, Some(message_id)) = (is_new, message.message_id) {
+            // What the session refused in an earlier transaction, of another sender, is not about this message.
+            let refused = std::mem::take(&mut message.refused).into_iter();
+            let refused = refused.filter(|one| one.sender.is_none() || one.sender == message.sender);
+            let refused = refused.map(|one| (one.recipient, one.reply)).collect();
+            findings.taken.push(Taken { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused });
+        }
+    }
+
+    fn deliver(&mut self, line: &Line<'_>, id: &str, delivery: &Delivery<'_>, findings: &mut Findings) {
+        let message = self.open(line, id, Origin::Unknown);
+        // An address without a domain, as sendmail(1) may name it, is told apart by the one it was completed to.
+        let Some(named) = delivery.orig_to.and_then(address).or_else(|| address(delivery.to)) else { return };
+        let named = message.named(named);
+        message.waiting.retain(|waiting| waiting.to != delivery.to);
+        if delivery.outcome == Outcome::Deferred {
+            message.waiting.push(Waiting {
+                to: delivery.to.to_owned(),
+                named: named.clone(),
+                dsn: delivery.dsn,
+                relay: delivery.relay.map(Arc::from),
+                response: Arc::from(delivery.response),
+            });
+        }
+        let successor = delivery.handed_over_as().filter(|next| message.successors.iter().any(|known| known == next));
+        let (message_id, sender) = (message.message_id, message.reverse_path());
+        if let Some(message_id) = message_id
+            && let Some(successor) = successor
+        {
+            return self.hand_over(message_id, successor, delivery.to, named);
+        }
+        let is_inbound = message.origin == Origin::Outside || message.origin == Origin::Loopback;
+        let is_local = LOCAL_DELIVERY.contains(&line.daemon) && delivery.outcome == Outcome::Sent;
+        if is_inbound && is_local && message_id.is_none() {
+            let outcome = if message.marked_as_spam { InboundOutcome::Spam } else { InboundOutcome::Accepted };
+            let (recipient, sender) = (named.clone(), sender.clone());
+            findings.inbound.push(InboundReport { at: line.at, recipient, sender, outcome });
+        }
+        findings.events.push(DeliveryEvent {
+            at: line.at,
+            message_id,
+            queue_id: QueueId(id.to_owned()),
+            sender,
+            recipient: named,
+            outcome: delivery.outcome,
+            evidence: Evidence::MailServer,
+            dsn: delivery.dsn,
+            response: delivery.response.to_owned(),
+            relay: delivery.relay.map(str::to_owned),
+            delay: delivery.delay,
+        });
+    }
+
+    /// A message of ours went on under another id: what becomes of it there is what counts.
+    fn hand_over(&mut self, message_id: MessageId, successor: &str, to: &str, named: EmailAddress) {
+        for (instance, messages) in &mut self.instances {
+            let Some(message) = messages.get_mut(successor) else { continue };
+            if message.claims == Some(message_id) {
+                message.claims = None;
+                message.message_id = Some(message_id);
+                self.by_message.entry(message_id).or_default().push((instance.clone(), successor.to_owned()));
+            }
+            if message.message_id == Some(message_id)
+                && let Some(to) = address(to).filter(|to| *to != named)
+            {
+                message.renamed.push((to, named.clone()));
+            }
+        }
+    }
+
+    fn expire(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        let message = self.open(line, id, Origin::Unknown);
+        let waiting = std::mem::take(&mut message.waiting);
+        let message = &*message;
+        findings.events.extend(waiting.into_iter().map(|one| given_up(line, id, message, Outcome::Expired, one)));
+    }
+
+    fn delete(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        let Some(mut message) = self.close(line.instance, id) else { return };
+        let waiting = std::mem::take(&mut message.waiting);
+        let deleted = |one: Waiting| Waiting { response: Arc::from(DELETED), dsn: None, relay: None, ..one };
+        let given_up = |one| given_up(line, id, &message, Outcome::Bounced, deleted(one));
+        findings.events.extend(waiting.into_iter().map(given_up));
+    }
+
+    fn reject(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        rejection: Rejection,
+        limits: &LedgerLimits,
+        findings: &mut Findings,
+    ) {
+        let Rejection { of_recipient, sender, recipient, reply } = rejection;
+        let origin = self.get(line.instance, id).map(|message| message.origin);
+        let from_outside = origin.is_none_or(|origin| matches!(origin, Origin::Outside | Origin::Loopback));
+        if line.service.is_none()
+            && from_outside
+            && !reply.is_transient()
+            && let Some(recipient) = recipient.clone()
+        {
+            let (at, sender) = (line.at, sender.clone().flatten());
+            findings.inbound.push(InboundReport { at, recipient, sender, outcome: InboundOutcome::Rejected });
+        }
+        match (of_recipient, recipient) {
+            (true, Some(recipient)) if id == NO_QUEUE => {
+                let early = self.refused_early.entry((line.instance.to_owned(), line.pid)).or_default();
+                // The listener names the sender of the transaction: another one began since.
+                early.retain(|earlier| earlier.sender == sender);
+                if early.len() < limits.max_refused_recipients {
+                    early.push(RefusedRecipient { sender, recipient, reply });
+                }
+            }
+            (true, Some(recipient)) => {
+                let message = self.open(line, id, Origin::Unknown);
+                if message.refused.len() < limits.max_refused_recipients {
+                    message.refused.push(RefusedRecipient { sender, recipient, reply });
+                }
+            }
+            (true, None) => {}
+            (false, _) => drop(self.close(line.instance, id)),
+        }
+    }
+
+    fn forget_refusals_of_closed_session(&mut self, line: &Line<'_>) {
+        let is_session = line.text.starts_with("connect from ") || line.text.starts_with("disconnect from ");
+        if is_session && line.daemon == "smtpd" && !self.refused_early.is_empty() {
+            self.refused_early.remove(&(line.instance.to_owned(), line.pid));
+        }
+    }
+}
+
+fn given_up(line: &Line<'_>, id: &str, message: &Message, outcome: Outcome, waiting: Waiting) -> DeliveryEvent {
+    DeliveryEvent {
+        at: line.at,
+        message_id: message.message_id,
+        queue_id: QueueId(id.to_owned()),
+        sender: message.reverse_path(),
+        recipient: waiting.named,
+        outcome,
+        evidence: Evidence::MailServer,
+        dsn: waiting.dsn,
+        response: waiting.response.as_ref().to_owned(),
+        relay: waiting.relay.as_deref().map(str::to_owned),
+        delay: line.at.since(message.first_seen),
+    }
+}

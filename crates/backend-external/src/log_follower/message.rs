@@ -1,0 +1,120 @@
+//! One message in Postfix's queue, as far as the lines of the log have told of it.
+
+use std::sync::Arc;
+
+use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Reply, ReversePath, Timestamp};
+
+/// Where a message came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Its first lines lie before the beginning of the log, or another program wrote them.
+    Unknown,
+    /// From a client of a listener for everybody.
+    Outside,
+    /// The same, from a client on this machine: a content filter gives mail back like this.
+    Loopback,
+    /// From a client that logged in, or of a listener with a name of its own.
+    Submitted,
+    /// By sendmail(1), or put back into the queue.
+    PickedUp,
+    /// Postfix wrote it itself: a bounce, or a forwarded copy.
+    Internal,
+}
+
+impl Origin {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Unknown, Self::Outside, Self::Loopback, Self::Submitted, Self::PickedUp, Self::Internal];
+
+    /// The name in a saved state.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Outside => "outside",
+            Self::Loopback => "loopback",
+            Self::Submitted => "submitted",
+            Self::PickedUp => "picked-up",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// A recipient that is waiting for the next try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// To whom the mail server delivers.
+    pub(super) to: String,
+    /// The recipient that the sender named.
+    pub(super) named: EmailAddress,
+    pub(super) dsn: Option<EnhancedCode>,
+    pub(super) relay: Option<Arc<str>>,
+    pub(super) response: Arc<str>,
+}
+
+/// A message in the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) first_seen: Timestamp,
+    pub(super) last_seen: Timestamp,
+    pub(super) origin: Origin,
+    /// Whether its Message-ID line has come: a second one is of another message under the same id.
+    pub(super) has_header: bool,
+    /// Whether it is in the queue for certain, and not still being received.
+    pub(super) queued: bool,
+    /// Whether it waits for the operator instead of being delivered.
+    pub(super) held: bool,
+    pub(super) marked_as_spam: bool,
+    /// Our identifier.
+    pub(super) message_id: Option<MessageId>,
+    /// Our identifier, when the message may as well be a copy that came back from elsewhere.
+    pub(super) claims: Option<MessageId>,
+    /// The reverse-path; `None` while unknown.
+    pub(super) sender: Option<ReversePath>,
+    pub(super) waiting: Vec<Waiting>,
+    /// The queue ids under which messages with the same Message-ID entered while this one was in the queue.
+    pub(super) successors: Vec<String>,
+    /// For a message that was handed over by another one of ours: which recipient of the sender's each recipient is.
+    pub(super) renamed: Vec<(EmailAddress, EmailAddress)>,
+    /// The recipients that the listener refused.
+    pub(super) refused: Vec<RefusedRecipient>,
+}
+
+/// A recipient that the listener refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RefusedRecipient {
+    /// The reverse-path of the transaction; `None` when the line does not tell it.
+    pub(super) sender: Option<ReversePath>,
+    pub(super) recipient: EmailAddress,
+    pub(super) reply: Reply,
+}
+
+impl Message {
+    pub(super) const fn new(at: Timestamp, origin: Origin) -> Self {
+        Self {
+            first_seen: at,
+            last_seen: at,
+            origin,
+            has_header: false,
+            queued: false,
+            held: false,
+            marked_as_spam: false,
+            message_id: None,
+            claims: None,
+            sender: None,
+            waiting: Vec::new(),
+            successors: Vec::new(),
+            renamed: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// The recipient that the sender named, for one under which the message was delivered.
+    pub(super) fn named(&self, recipient: EmailAddress) -> EmailAddress {
+        let renamed = self.renamed.iter().find(|(to, _)| *to == recipient);
+        renamed.map_or(recipient, |(_, named)| named.clone())
+    }
+
+    /// The reverse-path; an unknown one is shown as the null one, since the port knows no third.
+    pub(super) fn reverse_path(&self) -> ReversePath {
+        self.sender.clone().flatten()
+    }
+}

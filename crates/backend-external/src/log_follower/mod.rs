@@ -1,0 +1,221 @@
+//! What became of messages, as Postfix's log tells it: a follower of the log file or of systemd's journal.
+//!
+//! | file | what stands there |
+//! |---|---|
+//! | `timestamp`, `line`, `fact` | a line by itself: when, which daemon, what it says |
+//! | `message`, `ledger` | lines together: messages from their first line to `removed` |
+//! | `siblings`, `opened`, `file_source` | the log file through rename, copy-and-cut and compression |
+//! | `journal_source` | the same from systemd's journal |
+//! | `place`, `saved_state`, `index` | what outlives a restart |
+//! | `follow` | one step: from a cursor to events and the next cursor |
+//!
+//! The cursor is kept by the reader in the same transaction as the events. It names the file (device, inode, a hash of
+//! what it begins with), the offset, and the time of the newest line. Everything else that is kept lies in the
+//! follower's own directory and can be rebuilt from the log.
+
+mod fact;
+mod file_source;
+mod follow;
+mod index;
+mod journal_source;
+mod ledger;
+mod line;
+mod message;
+mod opened;
+mod place;
+mod report;
+mod saved_state;
+mod settings;
+mod siblings;
+mod source;
+#[cfg(test)]
+mod tests;
+mod text_record;
+mod timestamp;
+mod waker;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use mailapi_backend::{Accepted, DeliveryFeed, FeedBatch, FeedError};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, MessageId, Timestamp};
+
+use follow::Follow;
+pub use report::{Gap, GapKind, InboundOutcome, InboundReport};
+pub use settings::{FileSettings, JournalSettings, LedgerLimits, LogSettings, LogSource};
+use source::SourceError;
+use waker::Waker;
+
+/// Follows Postfix's log.
+///
+/// It keeps one place open, and is meant to be read by one reader; a second one (a sync by hand) costs time and
+/// nothing else.
+pub struct LogFollower {
+    follow: Arc<Mutex<Follow>>,
+    status: Arc<Mutex<FollowerStatus>>,
+    waker: Waker,
+    clock: Arc<dyn Clock>,
+    name: String,
+}
+
+/// A piece of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogBatch {
+    /// What became of messages, oldest first.
+    pub events: Vec<DeliveryEvent>,
+    /// Mail from outside, oldest first; to be stored together with the cursor, as the events are.
+    pub inbound: Vec<InboundReport>,
+    /// Where to go on.
+    pub cursor: FeedCursor,
+    /// How many lines were looked at.
+    pub lines_read: u64,
+    /// Whether there may be more at once.
+    pub more: bool,
+}
+
+/// What the log tells of a message of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trace {
+    /// The mail server has it.
+    Taken(Accepted),
+    /// The mail server does not have it.
+    NotTaken,
+    /// It cannot be told at the moment, or never: why.
+    Undecided(&'static str),
+}
+
+/// What health shows of a follower.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FollowerStatus {
+    /// Why the log could not be read when it was last tried; `None` when it could.
+    pub error: Option<String>,
+    /// Whether the log is missing altogether.
+    pub is_missing: bool,
+    /// When the log was last read.
+    pub read_at: Option<Timestamp>,
+    /// When the newest line of Postfix was written.
+    pub last_line_at: Option<Timestamp>,
+    /// How many octets are known to be unread.
+    pub unread_octets: u64,
+    /// How many messages are in Postfix's queue, as far as the log tells.
+    pub open_messages: usize,
+    /// How many messages were forgotten because there were more than are remembered.
+    pub forgotten_messages: u64,
+    /// The parts of the log that are known to be missing, oldest first.
+    pub gaps: Vec<Gap>,
+}
+
+/// Why the log cannot be followed at the moment. Nothing is lost by it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct FollowerError {
+    reason: String,
+    is_missing: bool,
+}
+
+impl From<SourceError> for FollowerError {
+    fn from(error: SourceError) -> Self {
+        Self { is_missing: matches!(error, SourceError::Missing(_)), reason: error.to_string() }
+    }
+}
+
+impl From<std::io::Error> for FollowerError {
+    fn from(error: std::io::Error) -> Self {
+        Self { reason: format!("the state of the log follower cannot be kept: {error}"), is_missing: false }
+    }
+}
+
+impl LogFollower {
+    /// A follower with these settings. The log need not be there yet.
+    ///
+    /// # Errors
+    /// When the directory for its state cannot be made or read.
+    pub fn new(settings: LogSettings, clock: Arc<dyn Clock>) -> Result<Self, FollowerError> {
+        let waker = Waker::new(&settings.source, settings.poll_interval);
+        // A place in one source means nothing in another.
+        let name = match &settings.source {
+            LogSource::File(file) => format!("postfix-log:{}", file.path.display()),
+            LogSource::Journal(_) => "postfix-journal".to_owned(),
+        };
+        let follow = Follow::new(settings, clock.clone())?;
+        let status = FollowerStatus { gaps: follow.snapshot().gaps, ..FollowerStatus::default() };
+        Ok(Self {
+            follow: Arc::new(Mutex::new(follow)),
+            status: Arc::new(Mutex::new(status)),
+            waker,
+            clock,
+            name,
+        })
+    }
+
+    /// At most `max` events behind `cursor`, with the reports on mail from outside that the same lines led to.
+    ///
+    /// # Errors
+    /// When the log cannot be read; [`LogFollower::status`] then shows it, too.
+    pub async fn read(&self, cursor: &FeedCursor, max: usize) -> Result<LogBatch, FollowerError> {
+        let (cursor, status, now) = (cursor.clone(), self.status.clone(), self.clock.now());
+        self.with_follow(move |follow| {
+            let batch = follow.read(&cursor, max);
+            let snapshot = follow.snapshot();
+            let mut status = status.lock().unwrap_or_else(PoisonError::into_inner);
+            status.error = batch.as_ref().err().map(ToString::to_string);
+            status.is_missing = batch.as_ref().is_err_and(|error| error.is_missing);
+            status.read_at = if batch.is_ok() { Some(now) } else { status.read_at };
+            status.last_line_at = snapshot.last_line_at.or(status.last_line_at);
+            status.unread_octets = snapshot.unread_octets.unwrap_or(status.unread_octets);
+            status.open_messages = snapshot.open_messages;
+            status.forgotten_messages = snapshot.forgotten_messages;
+            status.gaps = snapshot.gaps;
+            batch
+        })
+        .await
+    }
+
+    /// What the log tells of a message of ours, up to its very end. A message is said not to have been taken only when
+    /// that is certain.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn find(&self, message_id: MessageId) -> Result<Trace, FollowerError> {
+        self.with_follow(move |follow| follow.find(message_id)).await
+    }
+
+    /// How it stands, as of the last reading.
+    #[must_use]
+    pub fn status(&self) -> FollowerStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reading files blocks, so it happens on a thread for that.
+    async fn with_follow<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Follow) -> Result<T, FollowerError> + Send + 'static,
+    ) -> Result<T, FollowerError> {
+        let follow = self.follow.clone();
+        let done = tokio::task::spawn_blocking(move || work(&mut follow.lock().unwrap_or_else(PoisonError::into_inner)));
+        done.await.unwrap_or_else(|error| Err(FollowerError { reason: error.to_string(), is_missing: false }))
+    }
+}
+
+#[async_trait]
+impl DeliveryFeed for LogFollower {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
+        let LogBatch { events, cursor, lines_read, more, .. } =
+            self.read(cursor, max).await.map_err(|error| FeedError(error.to_string()))?;
+        Ok(FeedBatch { events, cursor, lines_read, more })
+    }
+
+    async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {
+        let cursor = cursor.clone();
+        let forgotten = self.with_follow(move |follow| follow.forget_until(&cursor)).await;
+        forgotten.map_err(|error| FeedError(error.to_string()))
+    }
+
+    async fn changed(&self) {
+        self.waker.changed().await;
+    }
+}

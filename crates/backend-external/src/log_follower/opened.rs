@@ -1,0 +1,218 @@
+//! One file of the log, open at a place.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use flate2::read::MultiGzDecoder;
+use mailapi_model::Timestamp;
+
+use super::place::{FileId, FilePlace, Head};
+use super::siblings::{Form, LogFile};
+
+/// A file of the log that is being read.
+pub(super) struct Opened {
+    pub(super) file: LogFile,
+    input: Input,
+    /// What the file begins with, as far as it was read and is needed to recognise it.
+    head: Vec<u8>,
+    head_octets: usize,
+    /// The whole head, once the place lies behind it: it stays.
+    whole_head: Option<Head>,
+    /// Where the octets in `buffer[start..]` begin.
+    pub(super) offset: u64,
+    buffer: Vec<u8>,
+    start: usize,
+    /// Up to where in the buffer there is no line end.
+    searched: usize,
+}
+
+enum Input {
+    Plain(File),
+    Gzip(Box<MultiGzDecoder<BufReader<File>>>),
+}
+
+/// What a read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refilled {
+    /// More of the file.
+    More,
+    /// Its end.
+    End,
+    /// It is not the file that it was: it was cut, and maybe written anew.
+    Replaced,
+}
+
+impl Opened {
+    /// Opens a file at an offset. One that is shorter is open at its end.
+    pub(super) fn open(mut file: LogFile, offset: u64, head_octets: usize) -> io::Result<Self> {
+        let handle = File::open(&file.path)?;
+        let metadata = handle.metadata()?;
+        // The name may have gone to another file since the directory was read.
+        file.id = FileId { device: metadata.dev(), inode: metadata.ino() };
+        let mut opened = Self {
+            input: input(handle, file.form)?,
+            file,
+            head: Vec::new(),
+            head_octets,
+            whole_head: None,
+            offset,
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+        };
+        opened.read_head_and_skip()?;
+        Ok(opened)
+    }
+
+    fn read_head_and_skip(&mut self) -> io::Result<()> {
+        let wanted = self.head_octets.min(usize::try_from(self.offset).unwrap_or(usize::MAX));
+        match &mut self.input {
+            Input::Plain(file) => self.head = first_octets(file, wanted)?,
+            Input::Gzip(decoder) => {
+                decoder.by_ref().take(wanted as u64).read_to_end(&mut self.head)?;
+                let behind = self.offset - wanted as u64;
+                let skipped = io::copy(&mut decoder.take(behind), &mut io::sink())?;
+                self.offset = self.head.len() as u64 + skipped;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, as a range of [`Opened::octets`]; one longer than `max` is cut into pieces.
+    pub(super) fn next_line(&mut self, max: usize) -> Option<Range<usize>> {
+        let unsearched = &self.buffer[self.searched..];
+        let found = unsearched.iter().position(|octet| *octet == b'\n').map(|at| self.searched + at);
+        let (end, next) = match found {
+            Some(end) => (end, end + 1),
+            None if self.buffer.len() - self.start >= max => (self.buffer.len(), self.buffer.len()),
+            None => {
+                self.searched = self.buffer.len();
+                return None;
+            }
+        };
+        Some(self.consume(end, next))
+    }
+
+    /// What is left of a file that ends without a line end.
+    pub(super) fn torn_line(&mut self) -> Option<Range<usize>> {
+        let end = self.buffer.len();
+        (self.start < end).then(|| self.consume(end, end))
+    }
+
+    fn consume(&mut self, end: usize, next: usize) -> Range<usize> {
+        let line = self.start..end;
+        self.offset += (next - self.start) as u64;
+        if self.whole_head.is_none() && self.head.len() == self.head_octets && self.offset >= self.head_octets as u64 {
+            self.whole_head = Some(Head::of(&self.head));
+        }
+        (self.start, self.searched) = (next, next);
+        line
+    }
+
+    pub(super) fn octets(&self, range: Range<usize>) -> &[u8] {
+        &self.buffer[range]
+    }
+
+    /// Whether a line has begun that has no end yet.
+    pub(super) fn has_torn_line(&self) -> bool {
+        self.start < self.buffer.len()
+    }
+
+    /// Reads on. What was read counts only when the file is still the same afterwards.
+    pub(super) fn refill(&mut self, octets: usize) -> io::Result<Refilled> {
+        self.buffer.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        let known = self.buffer.len();
+        let position = self.offset + known as u64;
+        self.buffer.resize(known + octets.max(1), 0);
+        let read = match &mut self.input {
+            Input::Plain(file) => file.read_at(&mut self.buffer[known..], position),
+            Input::Gzip(decoder) => decoder.read(&mut self.buffer[known..]),
+        };
+        self.buffer.truncate(known + read.as_ref().map_or(0, |read| *read));
+        let read = read?;
+        if !self.is_the_same(position + read as u64)? {
+            self.buffer.clear();
+            self.searched = 0;
+            return Ok(Refilled::Replaced);
+        }
+        if self.head.len() < self.head_octets && position == self.head.len() as u64 {
+            let more = (self.head_octets - self.head.len()).min(read);
+            self.head.extend_from_slice(&self.buffer[known..known + more]);
+        }
+        Ok(if read > 0 { Refilled::More } else { Refilled::End })
+    }
+
+    /// Only the file that is written can be cut under our eyes.
+    fn is_the_same(&self, read_until: u64) -> io::Result<bool> {
+        match &self.input {
+            Input::Plain(file) if self.file.rotation.is_none() => {
+                let long_enough = file.metadata()?.len() >= read_until;
+                Ok(long_enough && first_octets(file, self.head.len())? == self.head)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// The place behind the last line.
+    pub(super) fn place(&self, at: Option<Timestamp>) -> FilePlace {
+        let length = self.head.len().min(usize::try_from(self.offset).unwrap_or(usize::MAX));
+        let head = self.whole_head.unwrap_or_else(|| Head::of(&self.head[..length]));
+        FilePlace { id: self.file.id, offset: self.offset, head, at: at.unwrap_or(Timestamp::from_millis(0)) }
+    }
+}
+
+/// Whether a file begins with this head. One that cannot be read does not.
+pub(super) fn begins_with(file: &LogFile, head: Head) -> io::Result<bool> {
+    let handle = match File::open(&file.path) {
+        Ok(handle) => handle,
+        // It was renamed since the directory was read; whoever asks looks again.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let length = usize::try_from(head.length).unwrap_or(usize::MAX);
+    let mut octets = Vec::new();
+    let read = match input(handle, file.form) {
+        Ok(Input::Plain(file)) => file.take(length as u64).read_to_end(&mut octets),
+        Ok(Input::Gzip(decoder)) => decoder.take(length as u64).read_to_end(&mut octets),
+        Err(_) => return Ok(false),
+    };
+    Ok(read.is_ok() && Head::of(&octets) == head)
+}
+
+/// The first line of a file; `None` when it cannot be read, or has none.
+pub(super) fn first_line(file: &LogFile, max: usize) -> Option<Vec<u8>> {
+    let mut octets = Vec::new();
+    let read = match input(File::open(&file.path).ok()?, file.form).ok()? {
+        Input::Plain(file) => file.take(max as u64).read_to_end(&mut octets),
+        Input::Gzip(decoder) => decoder.take(max as u64).read_to_end(&mut octets),
+    };
+    read.ok()?;
+    let end = octets.iter().position(|octet| *octet == b'\n')?;
+    octets.truncate(end);
+    Some(octets)
+}
+
+fn input(file: File, form: Form) -> io::Result<Input> {
+    match form {
+        Form::Plain => Ok(Input::Plain(file)),
+        Form::Gzip => Ok(Input::Gzip(Box::new(MultiGzDecoder::new(BufReader::new(file))))),
+        Form::Unreadable => Err(io::Error::new(io::ErrorKind::Unsupported, "only gzip can be read")),
+    }
+}
+
+fn first_octets(file: &File, length: usize) -> io::Result<Vec<u8>> {
+    let mut octets = vec![0; length];
+    let mut read = 0;
+    while read < length {
+        match file.read_at(&mut octets[read..], read as u64)? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    octets.truncate(read);
+    Ok(octets)
+}

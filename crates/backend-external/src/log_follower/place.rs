@@ -1,0 +1,141 @@
+//! Where in the log a reader stands, as it is kept in the database.
+
+use std::fmt::Write as _;
+
+use mailapi_model::{FeedCursor, Timestamp};
+use sha2::{Digest as _, Sha256};
+
+/// A place between two records of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In front of everything.
+    Beginning,
+    /// In a file.
+    File(FilePlace),
+    /// Behind the journal's entry of this name.
+    Journal(String),
+}
+
+/// A place in a file that keeps its meaning when the file is renamed, copied or compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FilePlace {
+    /// The file's name in the file system.
+    pub(super) id: FileId,
+    /// How many octets were read.
+    pub(super) offset: u64,
+    /// What the file begins with.
+    pub(super) head: Head,
+    /// When the newest line before this place was written; zero when there is none.
+    pub(super) at: Timestamp,
+}
+
+/// Device and inode: what a rename does not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+/// The beginning of a file, by which a copy is recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    /// How many octets of the beginning are meant; zero tells nothing.
+    pub(super) length: u64,
+    hash: u64,
+}
+
+impl Head {
+    /// The head of a file that begins with these octets.
+    pub(super) fn of(octets: &[u8]) -> Self {
+        let digest = Sha256::digest(octets);
+        let hash = digest.iter().take(8).fold(0, |hash, octet| hash << 8 | u64::from(*octet));
+        Self { length: octets.len() as u64, hash }
+    }
+}
+
+/// A place, and how many of the events of the record behind it were told already. More than none only where a single
+/// record led to more events than fitted into a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cursor {
+    pub(super) place: Place,
+    pub(super) told: usize,
+}
+
+impl Cursor {
+    /// The form in the database: `file device inode offset head-length head-hash time told`, or `journal told name`.
+    pub(super) fn encode(&self) -> FeedCursor {
+        let mut text = String::new();
+        let written = match &self.place {
+            Place::Beginning => Ok(()),
+            Place::File(FilePlace { id, offset, head, at }) => write!(
+                text,
+                "file {} {} {offset} {} {:016x} {} {}",
+                id.device,
+                id.inode,
+                head.length,
+                head.hash,
+                at.as_millis(),
+                self.told
+            ),
+            Place::Journal(name) => write!(text, "journal {} {name}", self.told),
+        };
+        written.expect("writing into a String cannot fail");
+        FeedCursor(text)
+    }
+
+    /// Reads a cursor that [`Cursor::encode`] wrote.
+    pub(super) fn decode(cursor: &FeedCursor) -> Option<Self> {
+        if cursor.0.is_empty() {
+            return Some(Self { place: Place::Beginning, told: 0 });
+        }
+        if let Some(rest) = cursor.0.strip_prefix("journal ") {
+            let (told, name) = rest.split_once(' ')?;
+            return Some(Self { place: Place::Journal(name.to_owned()), told: told.parse().ok()? });
+        }
+        let mut parts = cursor.0.strip_prefix("file ")?.split(' ');
+        let mut number = || parts.next()?.parse::<u64>().ok();
+        let id = FileId { device: number()?, inode: number()? };
+        let (offset, length) = (number()?, number()?);
+        let hash = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let at = Timestamp::from_millis(parts.next()?.parse().ok()?);
+        let told = parts.next()?.parse().ok()?;
+        let place = FilePlace { id, offset, head: Head { length, hash }, at };
+        parts.next().is_none().then_some(Self { place: Place::File(place), told })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_cursor_of_another_feed_is_refused() {
+        for text in ["17", "file", "file 1 2 3", "file 1 2 3 4 zz 5 6", "file 1 2 3 4 0f 5 6 7", "journal x", "Journal 1 s"] {
+            assert_eq!(Cursor::decode(&FeedCursor(text.to_owned())), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_cursor_is_read_as_it_was_written(
+            device: u64, inode: u64, offset: u64, head in proptest::collection::vec(any::<u8>(), 0..40),
+            at in 0..4_000_000_000_000_i64, told in 0..9_usize, name in "s=[0-9a-f]{8};i=[0-9a-f]{3}",
+        ) {
+            let place = FilePlace {
+                id: FileId { device, inode }, offset, head: Head::of(&head), at: Timestamp::from_millis(at),
+            };
+            for place in [Place::Beginning, Place::File(place), Place::Journal(name)] {
+                let told = if place == Place::Beginning { 0 } else { told };
+                let cursor = Cursor { place, told };
+                prop_assert_eq!(Cursor::decode(&cursor.encode()), Some(cursor));
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC{0,60}|(file|journal)[ 0-9a-f-]{0,60}") {
+            let _ = Cursor::decode(&FeedCursor(text));
+        }
+    }
+}

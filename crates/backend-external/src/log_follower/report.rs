@@ -1,0 +1,102 @@
+//! What the follower tells besides deliveries.
+
+use mailapi_model::{DeliveryEvent, EmailAddress, MessageId, QueueId, Reply, ReversePath, Timestamp};
+
+/// How mail from outside was received for one recipient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum InboundOutcome {
+    /// Delivered into a mailbox.
+    Accepted,
+    /// Delivered into a mailbox, and marked as spam.
+    Spam,
+    /// Refused for good (5yz) while the other server was still connected. A refusal for now is none: the same
+    /// message comes again.
+    Rejected,
+}
+
+/// Mail from outside for one recipient: what came through a listener without a name of its own in master.cf
+/// (`postfix/smtpd`, `postfix/postscreen`), from a client that had not logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboundReport {
+    /// When it was received or refused.
+    pub at: Timestamp,
+    /// The recipient that the other server named. When it was refused, its domain need not be one of ours.
+    pub recipient: EmailAddress,
+    /// The reverse-path; the null one also when the log does not tell it.
+    pub sender: ReversePath,
+    /// What was done.
+    pub outcome: InboundOutcome,
+}
+
+/// That the mail server has one of our messages, for the index that [`super::LogFollower::find`] asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// When it entered the queue.
+    pub(super) at: Timestamp,
+    /// Ours.
+    pub(super) message_id: MessageId,
+    /// The mail server's.
+    pub(super) queue_id: QueueId,
+    /// The recipients that it refused, with their replies.
+    pub(super) refused: Vec<(EmailAddress, Reply)>,
+}
+
+/// What one line leads to.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) events: Vec<DeliveryEvent>,
+    pub(super) inbound: Vec<InboundReport>,
+    pub(super) taken: Vec<Taken>,
+}
+
+/// Something that the log should have told and did not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// When it was noticed.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: GapKind,
+    /// Details for the operator: file names and places, no mail.
+    pub detail: String,
+}
+
+/// How a piece of the log got lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GapKind {
+    /// The file that was being read is gone, and no rotated or compressed copy of it is there.
+    FileVanished,
+    /// The file was cut, and no copy of what it held is there.
+    Truncated,
+    /// Between two rotated files one is missing.
+    RotatedFileMissing,
+    /// A file ends in the middle of a line.
+    TornLine,
+    /// The journal no longer has the entry that was read last: entries may have been discarded.
+    JournalVacuumed,
+    /// The journal, or a syslog daemon, dropped lines because there were too many.
+    RateLimited,
+}
+
+impl GapKind {
+    pub(super) const ALL: [Self; 6] = [
+        Self::FileVanished,
+        Self::Truncated,
+        Self::RotatedFileMissing,
+        Self::TornLine,
+        Self::JournalVacuumed,
+        Self::RateLimited,
+    ];
+
+    /// The name in a saved state and in health reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::FileVanished => "file_vanished",
+            Self::Truncated => "truncated",
+            Self::RotatedFileMissing => "rotated_file_missing",
+            Self::TornLine => "torn_line",
+            Self::JournalVacuumed => "journal_vacuumed",
+            Self::RateLimited => "rate_limited",
+        }
+    }
+}

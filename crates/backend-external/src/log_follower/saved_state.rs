@@ -1,0 +1,254 @@
+//! What has to be known to understand the lines behind a place: kept in a file that is replaced as a whole.
+//!
+//! It is saved only at places that the reader of the feed has stored already, so it is never ahead of the database.
+//! After a restart the lines between the saved place and the database's are read again, without telling their events.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use mailapi_model::{FeedCursor, Reply, ReversePath, Timestamp};
+
+use super::ledger::Ledger;
+use super::message::{Message, Origin, RefusedRecipient, Waiting};
+use super::place::{Cursor, Place};
+use super::report::{Gap, GapKind};
+use super::text_record::{fields, push_line};
+
+/// The first line; another one is of another version.
+const HEADER: &str = "mailapi log state 1";
+const FILE: &str = "state";
+
+/// A state as it was saved.
+pub(super) struct Saved {
+    pub(super) place: Place,
+    pub(super) ledger: Ledger,
+    pub(super) gaps: Vec<Gap>,
+}
+
+/// Saves a state durably. Returns its size.
+pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, gaps: &[Gap]) -> io::Result<u64> {
+    let new = dir.join("state.new");
+    let mut file = BufWriter::new(File::create(&new)?);
+    let mut lines = 0_u64;
+    let mut size = 0_u64;
+    let mut write = |text: &str| -> io::Result<()> {
+        lines += text.matches('\n').count() as u64;
+        size += text.len() as u64;
+        file.write_all(text.as_bytes())
+    };
+    let cursor = Cursor { place: place.clone(), told: 0 }.encode();
+    let last = ledger.last_at.map_or(String::new(), millis);
+    let mut text = String::new();
+    push_line(&mut text, &[HEADER]);
+    push_line(&mut text, &["at", &cursor.0, &last]);
+    for gap in gaps {
+        push_line(&mut text, &["gap", &millis(gap.at), gap.kind.as_str(), &gap.detail]);
+    }
+    for ((instance, pid), refused) in &ledger.refused_early {
+        push_line(&mut text, &["session", instance, &pid.to_string()]);
+        refused.iter().for_each(|one| push_refused(&mut text, one));
+    }
+    write(&text)?;
+    for (instance, messages) in &ledger.instances {
+        for (id, message) in messages {
+            write(&message_text(instance, id, message))?;
+        }
+    }
+    let mut end = String::new();
+    push_line(&mut end, &["end", &lines.to_string()]);
+    file.write_all(end.as_bytes())?;
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    fs::rename(&new, dir.join(FILE))?;
+    File::open(dir)?.sync_all()?;
+    Ok(size)
+}
+
+/// The state that was saved last; `None` when there is none, or it is damaged.
+pub(super) fn load(dir: &Path) -> io::Result<Option<Saved>> {
+    match fs::read_to_string(dir.join(FILE)) {
+        Ok(text) => Ok(parse(&text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn millis(at: Timestamp) -> String {
+    at.as_millis().to_string()
+}
+
+fn sender_text(sender: Option<&ReversePath>) -> &str {
+    match sender {
+        None => "?",
+        Some(None) => "",
+        Some(Some(address)) => address.as_str(),
+    }
+}
+
+fn push_refused(text: &mut String, refused: &RefusedRecipient) {
+    let RefusedRecipient { sender, recipient, reply } = refused;
+    let enhanced = reply.enhanced.map_or(String::new(), |code| code.to_string());
+    let (code, sender) = (reply.code.to_string(), sender_text(sender.as_ref()));
+    push_line(text, &["refused", sender, recipient.as_str(), &code, &enhanced, &reply.text]);
+}
+
+fn message_text(instance: &str, id: &str, message: &Message) -> String {
+    let mut text = String::new();
+    let flags: String = [
+        (message.has_header, 'h'),
+        (message.queued, 'q'),
+        (message.held, 'w'),
+        (message.marked_as_spam, 's'),
+    ]
+    .iter()
+    .filter_map(|(is_set, flag)| is_set.then_some(*flag))
+    .collect();
+    let id_text = |id: Option<mailapi_model::MessageId>| id.map_or(String::new(), |id| id.to_string());
+    push_line(
+        &mut text,
+        &[
+            "message",
+            instance,
+            id,
+            &millis(message.first_seen),
+            &millis(message.last_seen),
+            message.origin.as_str(),
+            &flags,
+            &id_text(message.message_id),
+            &id_text(message.claims),
+            sender_text(message.sender.as_ref()),
+        ],
+    );
+    for one in &message.waiting {
+        let dsn = one.dsn.map_or(String::new(), |dsn| dsn.to_string());
+        let relay = one.relay.as_deref().unwrap_or_default();
+        push_line(&mut text, &["waiting", &one.to, one.named.as_str(), &dsn, relay, &one.response]);
+    }
+    for successor in &message.successors {
+        push_line(&mut text, &["successor", successor]);
+    }
+    for (to, named) in &message.renamed {
+        push_line(&mut text, &["renamed", to.as_str(), named.as_str()]);
+    }
+    message.refused.iter().for_each(|one| push_refused(&mut text, one));
+    text
+}
+
+fn parse(text: &str) -> Option<Saved> {
+    let mut lines = text.lines();
+    if lines.next()? != HEADER {
+        return None;
+    }
+    let start = fields(lines.next()?);
+    let ["at", cursor, last] = start.iter().map(String::as_str).collect::<Vec<_>>()[..] else { return None };
+    let place = Cursor::decode(&FeedCursor(cursor.to_owned()))?.place;
+    let mut loader = Loader { ledger: Ledger::default(), gaps: Vec::new(), session: None, message: None };
+    loader.ledger.last_at = if last.is_empty() { None } else { Some(time(last)?) };
+    let mut count = 2_u64;
+    for line in lines {
+        let fields = fields(line);
+        let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        if let ["end", expected] = fields[..] {
+            loader.finish_message();
+            let is_whole = expected.parse() == Ok(count);
+            return is_whole.then_some(Saved { place, ledger: loader.ledger, gaps: loader.gaps });
+        }
+        loader.line(&fields)?;
+        count += 1;
+    }
+    None
+}
+
+fn time(text: &str) -> Option<Timestamp> {
+    text.parse().ok().map(Timestamp::from_millis)
+}
+
+fn sender(text: &str) -> Option<Option<ReversePath>> {
+    match text {
+        "?" => Some(None),
+        "" => Some(Some(None)),
+        address => address.parse().ok().map(|address| Some(Some(address))),
+    }
+}
+
+/// What an empty field means as an option.
+fn optional<T: std::str::FromStr>(text: &str) -> Option<Option<T>> {
+    if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
+}
+
+struct Loader {
+    ledger: Ledger,
+    gaps: Vec<Gap>,
+    session: Option<(String, u32)>,
+    message: Option<(String, String, Message)>,
+}
+
+impl Loader {
+    fn finish_message(&mut self) {
+        if let Some((instance, id, message)) = self.message.take() {
+            self.ledger.restore(&instance, &id, message);
+        }
+    }
+
+    fn line(&mut self, fields: &[&str]) -> Option<()> {
+        match *fields {
+            ["gap", at, kind, detail] => {
+                let kind = GapKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
+                self.gaps.push(Gap { at: time(at)?, kind, detail: detail.to_owned() });
+            }
+            ["session", instance, pid] => self.session = Some((instance.to_owned(), pid.parse().ok()?)),
+            ["message", ..] => {
+                self.finish_message();
+                self.message = Some(message(fields)?);
+            }
+            ["refused", from, recipient, code, enhanced, text] => {
+                let reply =
+                    Reply { code: code.parse().ok()?, enhanced: optional(enhanced)?, text: text.to_owned() };
+                let refused = RefusedRecipient { sender: sender(from)?, recipient: recipient.parse().ok()?, reply };
+                match (&mut self.message, &self.session) {
+                    (Some((_, _, message)), _) => message.refused.push(refused),
+                    (None, Some(session)) => {
+                        self.ledger.refused_early.entry(session.clone()).or_default().push(refused);
+                    }
+                    (None, None) => return None,
+                }
+            }
+            _ => return self.part_of_message(fields),
+        }
+        Some(())
+    }
+
+    fn part_of_message(&mut self, fields: &[&str]) -> Option<()> {
+        let (_, _, message) = self.message.as_mut()?;
+        match *fields {
+            ["waiting", to, named, dsn, relay, response] => message.waiting.push(Waiting {
+                to: to.to_owned(),
+                named: named.parse().ok()?,
+                dsn: optional(dsn)?,
+                relay: (!relay.is_empty()).then(|| Arc::from(relay)),
+                response: Arc::from(response),
+            }),
+            ["successor", id] => message.successors.push(id.to_owned()),
+            ["renamed", to, named] => message.renamed.push((to.parse().ok()?, named.parse().ok()?)),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn message(fields: &[&str]) -> Option<(String, String, Message)> {
+    let [_, instance, id, first, last, origin, flags, message_id, claims, from] = *fields else { return None };
+    let origin = Origin::ALL.into_iter().find(|known| known.as_str() == origin)?;
+    let mut message = Message::new(time(first)?, origin);
+    message.last_seen = time(last)?;
+    message.has_header = flags.contains('h');
+    message.queued = flags.contains('q');
+    message.held = flags.contains('w');
+    message.marked_as_spam = flags.contains('s');
+    message.message_id = optional(message_id)?;
+    message.claims = optional(claims)?;
+    message.sender = sender(from)?;
+    Some((instance.to_owned(), id.to_owned(), message))
+}

@@ -1,0 +1,169 @@
+//! A log file's rotated predecessors, oldest first.
+//!
+//! Their names follow one of a few habits: `mail.log.1`, `mail.log.2.gz` (logrotate), `mail.log-20261121.gz` (the
+//! same with `dateext`), `mail-20261121.log` (with `extension`), `maillog.20261121-074529.gz` (`postfix logrotate`).
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::place::FileId;
+use super::settings::FileSettings;
+
+/// How many digits a date has at least (`20261121`); fewer are a number of the rotation.
+const DATE_DIGITS: usize = 8;
+
+/// A file of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LogFile {
+    pub(super) path: PathBuf,
+    pub(super) id: FileId,
+    /// Its length as it lies on the disk.
+    pub(super) length: u64,
+    pub(super) form: Form,
+    /// What follows the log's own name; `None` for the file that is written now.
+    pub(super) rotation: Option<Rotation>,
+    modified: SystemTime,
+}
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Plain,
+    Gzip,
+    /// By a program that we cannot read; its rest is missing when it was not read before.
+    Unreadable,
+}
+
+/// Which of the predecessors a file is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rotation {
+    /// The higher, the older.
+    Number(u32),
+    /// In the order of the calendar.
+    Date(String),
+    /// Only the time of the last change tells.
+    Other,
+}
+
+/// All files of the log, oldest first, the one that is written now last (when it exists).
+pub(super) fn log_files(settings: &FileSettings) -> io::Result<Vec<LogFile>> {
+    let path = &settings.path;
+    let own_dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = settings.rotated_dir.as_deref().unwrap_or(own_dir);
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let entry_name = entry.file_name();
+        let Some((rotation, form)) = entry_name.to_str().and_then(|entry| rotation(name, entry)) else { continue };
+        files.extend(log_file(entry.path(), Some(rotation), form)?);
+    }
+    leave_out_what_is_being_compressed(&mut files);
+    sort(&mut files);
+    files.extend(log_file(path.clone(), None, Form::Plain)?);
+    Ok(files)
+}
+
+/// `None` when the file is not there (any more).
+fn log_file(path: PathBuf, rotation: Option<Rotation>, form: Form) -> io::Result<Option<LogFile>> {
+    let metadata = match fs::metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let id = FileId { device: metadata.dev(), inode: metadata.ino() };
+    let file = LogFile { path, id, length: metadata.len(), form, rotation, modified: metadata.modified()? };
+    Ok(metadata.is_file().then_some(file))
+}
+
+/// Which predecessor of `name` the file `entry` is, if any, and how it is written.
+fn rotation(name: &str, entry: &str) -> Option<(Rotation, Form)> {
+    let (entry, form) = match entry.rsplit_once('.') {
+        Some((stem, "gz")) => (stem, Form::Gzip),
+        Some((stem, "xz" | "zst" | "bz2" | "lz4" | "Z")) => (stem, Form::Unreadable),
+        _ => (entry, Form::Plain),
+    };
+    let suffix = entry.strip_prefix(name).or_else(|| {
+        let (stem, extension) = name.rsplit_once('.')?;
+        entry.strip_prefix(stem)?.strip_suffix(extension)?.strip_suffix('.')
+    })?;
+    let suffix = suffix.strip_prefix(['.', '-'])?;
+    let digits = suffix.bytes().take_while(u8::is_ascii_digit).count();
+    let rotation = match suffix.parse() {
+        Ok(number) if digits == suffix.len() && digits < DATE_DIGITS => Rotation::Number(number),
+        _ if digits >= 4 => Rotation::Date(suffix.to_owned()),
+        _ => Rotation::Other,
+    };
+    Some((rotation, form))
+}
+
+/// While a file is being compressed both forms are there, and only the plain one is whole.
+fn leave_out_what_is_being_compressed(files: &mut Vec<LogFile>) {
+    let plain: Vec<PathBuf> =
+        files.iter().filter(|file| file.form == Form::Plain).map(|file| file.path.clone()).collect();
+    files.retain(|file| file.form == Form::Plain || !plain.contains(&file.path.with_extension("")));
+}
+
+fn sort(files: &mut [LogFile]) {
+    let all = |is: fn(&Rotation) -> bool| files.iter().filter_map(|file| file.rotation.as_ref()).all(is);
+    if all(|rotation| matches!(rotation, Rotation::Number(_))) {
+        files.sort_by(|a, b| b.rotation.cmp(&a.rotation));
+    } else if all(|rotation| matches!(rotation, Rotation::Date(_))) {
+        files.sort_by(|a, b| a.rotation.cmp(&b.rotation));
+    } else {
+        files.sort_by(|a, b| a.modified.cmp(&b.modified).then_with(|| b.rotation.cmp(&a.rotation)));
+    }
+}
+
+/// Whether a file that logrotate numbers is missing between two that follow each other.
+pub(super) fn is_one_missing(older: &LogFile, newer: &LogFile) -> bool {
+    match (&older.rotation, &newer.rotation) {
+        (Some(Rotation::Number(older)), Some(Rotation::Number(newer))) => newer + 1 != *older,
+        // The newest is number 1, or 0 where logrotate is told to start there.
+        (Some(Rotation::Number(older)), None) => *older > 1,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(name: &str, entries: &[&str]) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        for entry in entries {
+            fs::write(dir.path().join(entry), entry).unwrap();
+        }
+        let settings =
+            FileSettings { path: dir.path().join(name), rotated_dir: None, head_octets: 64, read_octets: 64 };
+        let files = log_files(&settings).unwrap();
+        files.iter().map(|file| file.path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn other_files_of_the_directory_are_left_alone() {
+        let entries = ["mail.log", "mail.err", "mail.log~", "syslog.1", "mail.info.1", "mail.logs.1", "xmail.log.1"];
+        assert_eq!(names("mail.log", &entries), ["mail.log"]);
+    }
+
+    #[test]
+    fn each_habit_is_put_in_order() {
+        let numbered = ["mail.log.10.gz", "mail.log.2.gz", "mail.log", "mail.log.1"];
+        assert_eq!(names("mail.log", &numbered), ["mail.log.10.gz", "mail.log.2.gz", "mail.log.1", "mail.log"]);
+        let dated = ["mail.log-20261120.gz", "mail.log", "mail.log-20261119.gz"];
+        assert_eq!(names("mail.log", &dated), ["mail.log-20261119.gz", "mail.log-20261120.gz", "mail.log"]);
+        let extension = ["mail-20261120.log", "mail-20261119.log.gz", "mail.log"];
+        assert_eq!(names("mail.log", &extension), ["mail-20261119.log.gz", "mail-20261120.log", "mail.log"]);
+        let postfix = ["maillog.20261121-074530", "maillog.20261121-074529.gz", "maillog"];
+        assert_eq!(names("maillog", &postfix), ["maillog.20261121-074529.gz", "maillog.20261121-074530", "maillog"]);
+    }
+
+    #[test]
+    fn a_half_compressed_file_does_not_count() {
+        let entries = ["mail.log.1", "mail.log.1.gz", "mail.log.2.gz"];
+        assert_eq!(names("mail.log", &entries), ["mail.log.2.gz", "mail.log.1"]);
+    }
+}

@@ -1,0 +1,206 @@
+//! When a line was written: the forms that syslog daemons and Postfix's own logger give the time.
+
+use std::time::Duration;
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use mailapi_model::Timestamp;
+
+/// How far a line may lie ahead of our clock and still be of this year: the clocks of two machines differ.
+const CLOCK_SKEW: Duration = Duration::from_hours(24);
+/// By how much lines may be out of order without the hour of the clock change being taken for its second pass.
+const OUT_OF_ORDER: Duration = Duration::from_mins(5);
+/// How many years back a line without a year is looked for; 29 February needs up to eight (RFC 5424 is silent, the
+/// calendar is not).
+const YEARS_BACK: i16 = 8;
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Reads the time at the beginning of lines.
+#[derive(Debug, Clone)]
+pub(super) struct TimeReader {
+    zone: TimeZone,
+    /// The last text without a year or an offset, and what it meant: hundreds of lines share a second.
+    last: (String, Timestamp),
+}
+
+impl TimeReader {
+    /// Local times are those of `zone`.
+    pub(super) fn new(zone: TimeZone) -> Self {
+        Self { zone, last: (String::new(), Timestamp::from_millis(0)) }
+    }
+
+    /// The time that a line begins with, and what follows it. `now` tells the year where the line does not, and
+    /// `before`, the time of the line before this one, which pass through an hour that occurs twice it is.
+    pub(super) fn read<'a>(
+        &mut self,
+        line: &'a str,
+        now: Timestamp,
+        before: Option<Timestamp>,
+    ) -> Option<(Timestamp, &'a str)> {
+        let line = without_priority(line);
+        if line.as_bytes().first()?.is_ascii_digit() { self.iso(line, before) } else { self.traditional(line, now, before) }
+    }
+
+    /// `2026-11-21T07:45:38.123+01:00 `, also without offset, with a space for the `T`, or with `+0100`.
+    fn iso<'a>(&mut self, line: &'a str, before: Option<Timestamp>) -> Option<(Timestamp, &'a str)> {
+        let (mut text, mut rest) = line.split_once(' ')?;
+        if text.len() == "2026-11-21".len() {
+            let (time, after) = rest.split_once(' ')?;
+            text = &line[..text.len() + 1 + time.len()];
+            rest = after;
+        }
+        if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+            return Some((Timestamp::from_millis(moment.as_millisecond()), rest));
+        }
+        let local: DateTime = text.parse().ok()?;
+        Some((self.local(local, before)?, rest))
+    }
+
+    /// `Nov 21 07:45:38 ` in local time without a year (RFC 3164 section 4.1.2), also `Nov 21 2026 07:45:38 `.
+    fn traditional<'a>(
+        &mut self,
+        line: &'a str,
+        now: Timestamp,
+        before: Option<Timestamp>,
+    ) -> Option<(Timestamp, &'a str)> {
+        let (month, rest) = word(line)?;
+        let (day, rest) = word(rest)?;
+        let (mut time, mut rest) = word(rest)?;
+        let mut year = None;
+        if time.len() == 4 && !time.contains(':') {
+            year = Some(time.parse::<i16>().ok()?);
+            (time, rest) = word(rest)?;
+        }
+        let text = &line[..line.len() - rest.len()];
+        // Only behind the time of the line before is the cached meaning certain to be the same again.
+        if self.last.0 == text && before.is_none_or(|before| before <= self.last.1.plus(OUT_OF_ORDER)) {
+            return Some((self.last.1, rest));
+        }
+        let month = i8::try_from(MONTHS.iter().position(|name| *name == month)?).ok()? + 1;
+        let day: i8 = day.parse().ok()?;
+        let time: Time = time.parse().ok()?;
+        let moment = match year {
+            Some(year) => self.local(Date::new(year, month, day).ok()?.to_datetime(time), before)?,
+            None => self.newest_not_ahead(month, day, time, now, before)?,
+        };
+        text.clone_into(&mut self.last.0);
+        self.last.1 = moment;
+        Some((moment, rest))
+    }
+
+    /// The newest such day that does not lie ahead: read in January, a line of December is of last year.
+    fn newest_not_ahead(
+        &self,
+        month: i8,
+        day: i8,
+        time: Time,
+        now: Timestamp,
+        before: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let this_year = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?.to_zoned(self.zone.clone()).year();
+        let years = (this_year.saturating_sub(YEARS_BACK)..=this_year.saturating_add(1)).rev();
+        let days = years.filter_map(|year| Date::new(year, month, day).ok());
+        let mut moments = days.filter_map(|date| self.local(date.to_datetime(time), before));
+        moments.find(|moment| *moment <= now.plus(CLOCK_SKEW))
+    }
+
+    /// In the hour that occurs twice at the end of summer time the second pass is meant as soon as the first lies
+    /// behind us.
+    fn local(&self, local: DateTime, before: Option<Timestamp>) -> Option<Timestamp> {
+        let ambiguous = self.zone.to_ambiguous_timestamp(local);
+        let is_fold = matches!(ambiguous.offset(), AmbiguousOffset::Fold { .. });
+        let first = Timestamp::from_millis(ambiguous.clone().compatible().ok()?.as_millisecond());
+        if is_fold && before.is_some_and(|before| first.plus(OUT_OF_ORDER) < before) {
+            return Some(Timestamp::from_millis(ambiguous.later().ok()?.as_millisecond()));
+        }
+        Some(first)
+    }
+}
+
+/// Some templates put the priority of the protocol in front: `<22>Nov 21 …`.
+fn without_priority(line: &str) -> &str {
+    let inner = line.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    match inner {
+        Some((priority, rest)) if priority.len() <= 3 && priority.bytes().all(|b| b.is_ascii_digit()) => rest,
+        _ => line,
+    }
+}
+
+/// The first word and what follows the spaces after it.
+fn word(text: &str) -> Option<(&str, &str)> {
+    let (word, rest) = text.split_once(' ')?;
+    (!word.is_empty()).then(|| (word, rest.trim_start_matches(' ')))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn read(zone: &str, line: &str, now: &str) -> Option<String> {
+        let mut reader = TimeReader::new(TimeZone::get(zone).unwrap());
+        reader.read(line, at(now), None).map(|(moment, rest)| format!("{moment} {rest}"))
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for line in ["", "x", "Nov", "Nov 21", "Nov 31 07:45:38 mx", "Foo 21 07:45:38 mx", "2026-13-01T00:00:00Z mx", "  "]
+        {
+            assert_eq!(read("UTC", line, "2026-11-21T08:00:00Z"), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn all_usual_forms_are_read() {
+        let expected = Some("2026-11-21T06:45:38.000Z mx x".to_owned());
+        for line in [
+            "Nov 21 07:45:38 mx x",
+            "<22>Nov 21 07:45:38 mx x",
+            "Nov 21 2026 07:45:38 mx x",
+            "2026-11-21T07:45:38+01:00 mx x",
+            "2026-11-21T07:45:38+0100 mx x",
+            "2026-11-21T06:45:38Z mx x",
+            "2026-11-21T07:45:38 mx x",
+            "2026-11-21 07:45:38 mx x",
+        ] {
+            assert_eq!(read("Europe/Berlin", line, "2026-11-21T08:00:00Z"), expected, "{line}");
+        }
+        let one_digit = read("UTC", "Nov  1 07:45:38.5 mx x", "2026-11-21T08:00:00Z");
+        assert_eq!(one_digit.as_deref(), Some("2026-11-01T07:45:38.500Z mx x"));
+        let micros = read("UTC", "2026-11-21T07:45:38.123456+00:00 x", "2026-11-21T08:00:00Z");
+        assert_eq!(micros.as_deref(), Some("2026-11-21T07:45:38.123Z x"));
+    }
+
+    #[test]
+    fn the_year_is_that_of_the_newest_such_day() {
+        let december = read("UTC", "Dec 31 23:59:59 mx", "2027-01-01T00:00:05Z");
+        assert_eq!(december.as_deref(), Some("2026-12-31T23:59:59.000Z mx"));
+        let ahead = read("UTC", "Jan  1 00:00:03 mx", "2026-12-31T23:59:58Z");
+        assert_eq!(ahead.as_deref(), Some("2027-01-01T00:00:03.000Z mx"));
+        let leap = read("UTC", "Feb 29 12:00:00 mx", "2027-03-01T00:00:00Z");
+        assert_eq!(leap.as_deref(), Some("2024-02-29T12:00:00.000Z mx"));
+    }
+
+    #[test]
+    fn the_hour_that_occurs_twice_is_told_apart_by_the_line_before() {
+        let mut reader = TimeReader::new(TimeZone::get("Europe/Berlin").unwrap());
+        let now = at("2026-10-25T03:00:00Z");
+        let (first, _) = reader.read("Oct 25 02:30:00 mx", now, Some(at("2026-10-25T00:29:00Z"))).unwrap();
+        let (second, _) = reader.read("Oct 25 02:30:00 mx", now, Some(at("2026-10-25T01:29:00Z"))).unwrap();
+        assert_eq!(first, at("2026-10-25T00:30:00Z"));
+        assert_eq!(second, at("2026-10-25T01:30:00Z"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(line in "\\PC{0,60}|[A-Z][a-z]{2} [0-9 ]{2} [0-9:.]{0,10} \\PC{0,9}|[0-9T:Z+. -]{0,40}") {
+            let mut reader = TimeReader::new(TimeZone::UTC);
+            let _ = reader.read(&line, Timestamp::from_millis(0), None);
+        }
+    }
+}

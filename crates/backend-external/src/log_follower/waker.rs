@@ -1,0 +1,88 @@
+//! Tells when the log may have grown: by the system's notifications of files, or by the journal's own.
+
+use std::io::Read;
+use std::process::Child;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::Notify;
+
+use super::journal_source::journalctl;
+use super::settings::{FileSettings, JournalSettings, LogSource};
+
+/// Wakes whoever waits for the log to grow.
+pub(super) struct Waker {
+    changed: Arc<Notify>,
+    poll_interval: Duration,
+    _file: Option<RecommendedWatcher>,
+    journal: Option<Arc<Mutex<Child>>>,
+}
+
+impl Waker {
+    /// A waker for this source. Where the system gives no notifications, only the interval wakes.
+    pub(super) fn new(source: &LogSource, poll_interval: Duration) -> Self {
+        let changed = Arc::new(Notify::new());
+        let (mut file, mut journal) = (None, None);
+        match source {
+            LogSource::File(settings) => match watch(settings, changed.clone()) {
+                Ok(watcher) => file = Some(watcher),
+                Err(error) => tracing::info!(%error, "the mail log is polled, since it cannot be watched"),
+            },
+            LogSource::Journal(settings) => match follow(settings, changed.clone()) {
+                Ok(child) => journal = Some(child),
+                Err(error) => tracing::info!(%error, "the journal is polled, since it cannot be followed"),
+            },
+        }
+        Self { changed, poll_interval, _file: file, journal }
+    }
+
+    /// Returns when the log may have grown, at the latest after the poll interval.
+    pub(super) async fn changed(&self) {
+        // What the time-out means is the same: look.
+        let _ = tokio::time::timeout(self.poll_interval, self.changed.notified()).await;
+    }
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        if let Some(child) = &self.journal {
+            // The thread that reads from it ends with it.
+            let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        }
+    }
+}
+
+/// The directory is watched, not the file: a rotation puts another file in its place.
+fn watch(settings: &FileSettings, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
+    let dir = settings.path.parent().unwrap_or(&settings.path).to_owned();
+    let path = settings.path.clone();
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let concerns_log = match &event {
+            Ok(event) if event.kind.is_access() => false,
+            Ok(event) => event.need_rescan() || event.paths.iter().any(|changed| *changed == path),
+            Err(_) => true,
+        };
+        if concerns_log {
+            changed.notify_one();
+        }
+    })?;
+    watcher.watch(&dir, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
+
+fn follow(settings: &JournalSettings, changed: Arc<Notify>) -> std::io::Result<Arc<Mutex<Child>>> {
+    let mut child = journalctl(settings).args(["--follow", "--lines=0", "--output=cat", "SYSLOG_FACILITY=2"]).spawn()?;
+    let output = child.stdout.take();
+    let child = Arc::new(Mutex::new(child));
+    let reaped = child.clone();
+    std::thread::Builder::new().name("journal-waker".to_owned()).spawn(move || {
+        let mut buffer = [0; 4096];
+        let mut output = output;
+        while output.as_mut().is_some_and(|output| output.read(&mut buffer).is_ok_and(|read| read > 0)) {
+            changed.notify_one();
+        }
+        let _ = reaped.lock().unwrap_or_else(PoisonError::into_inner).wait();
+    })?;
+    Ok(child)
+}
