@@ -1,0 +1,101 @@
+//! How much memory a big attachment takes on its way in and out.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::client::http::Request;
+use crate::client::smtp::{Connection, Mail};
+use crate::mail::{RECEIVER, WRITER};
+use crate::outcome::{Failure, Outcome, same};
+use crate::random::Random;
+use crate::report::{Row, Unit};
+use crate::scale::Scale;
+use crate::server::Product;
+use crate::world::{World, api};
+
+/// What the process may take beyond what it has at rest.
+const GOAL: f64 = 64.0 * 1024.0 * 1024.0;
+const SEED: u64 = 50;
+/// Octets of a line of base64 (RFC 2045 section 6.8), before they are encoded.
+const LINE: usize = 57;
+
+pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
+    let world = World::for_big_mail(product).await?;
+    let octets = Random::new(SEED).octets(scale.big_attachment);
+    let mut rows = Vec::new();
+
+    let peak = Peak::begin(&world).await?;
+    send_by_api(&world, &octets).await?;
+    rows.push(peak.row(&world, "up by POST /mail/send")?);
+    let peak = Peak::begin(&world).await?;
+    download(&world, 1, octets.len()).await?;
+    rows.push(peak.row(&world, "down")?);
+    if let Some(smtp) = world.server.smtp {
+        let mail = Mail::new(WRITER, RECEIVER, &message(&octets));
+        let peak = Peak::begin(&world).await?;
+        Connection::open(smtp).await?.send(&mail).await?;
+        rows.push(peak.row(&world, "up by SMTP")?);
+        download(&world, 2, octets.len()).await?;
+    }
+    world.stop().await?;
+    Ok(rows)
+}
+
+/// The memory of a server before something is done.
+struct Peak {
+    at_rest: u64,
+}
+
+impl Peak {
+    async fn begin(world: &World) -> Outcome<Self> {
+        world.server.settle().await?;
+        let process = world.server.process();
+        process.forget_peak()?;
+        Ok(Self { at_rest: process.resident()? })
+    }
+
+    fn row(self, world: &World, way: &str) -> Outcome<Row> {
+        let above = world.server.process().peak()?.saturating_sub(self.at_rest);
+        let case = format!("big attachment {way}: peak memory above that at rest");
+        Ok(Row::at_most(&case, Unit::Octets, above as f64, GOAL))
+    }
+}
+
+async fn send_by_api(world: &World, octets: &[u8]) -> Outcome {
+    let body = format!(
+        r#"{{"from":"{WRITER}","to":["{RECEIVER}"],"subject":"big","body":{{"text":"See attached."}},"attachments":[{{"filename":"big.bin","content":"{}"}}]}}"#,
+        STANDARD.encode(octets)
+    );
+    let request = Request::post_octets(&api("/mail/send"), &world.server.admin, body.as_bytes());
+    world.connect().await?.json(&request, 202).await.map(drop)
+}
+
+async fn download(world: &World, uid: u64, octets: usize) -> Outcome {
+    let path = format!("/mailbox/{RECEIVER}/messages/{uid}");
+    let message = world.get(&path).await?;
+    let index = message["attachments"][0]["index"].as_u64().ok_or_else(|| Failure::new(missing(&message)))?;
+    let request = Request::get(&api(&format!("{path}/attachment/{index}")), &world.server.admin);
+    let counted = world.connect().await?.count_body(&request).await?;
+    same("status and octets of the big attachment", counted, (200, octets as u64))
+}
+
+fn missing(message: &Value) -> String {
+    format!("the big message has no attachment: {}", message["attachments"])
+}
+
+/// A message with one attachment, as a mail program makes it.
+fn message(octets: &[u8]) -> String {
+    let mut text = format!(
+        "From: <{WRITER}>\r\nTo: <{RECEIVER}>\r\nSubject: big\r\nMIME-Version: 1.0\r\nContent-Type: \
+         multipart/mixed; boundary=\"=_b\"\r\n\r\n--=_b\r\nContent-Type: text/plain\r\n\r\nSee attached.\r\n\
+         --=_b\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\
+         Content-Disposition: attachment; filename=\"big.bin\"\r\n\r\n"
+    );
+    for line in octets.chunks(LINE) {
+        STANDARD.encode_string(line, &mut text);
+        text.push_str("\r\n");
+    }
+    text.push_str("--=_b--\r\n");
+    text
+}

@@ -1,0 +1,69 @@
+//! What a flood of wrong passwords does to everybody else.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::http_clients;
+use super::reading::Reading;
+use crate::client::http::{Connection, Request};
+use crate::load::{Client, Clients, Load};
+use crate::measure::{figures, median};
+use crate::outcome::{Outcome, same};
+use crate::report::{Row, Unit};
+use crate::scale::Scale;
+use crate::world::api;
+
+/// How many times slower others may become.
+const MOST: f64 = 5.0;
+/// How far ahead of the measured window the flood begins.
+const HEAD_START: Duration = Duration::from_millis(200);
+
+/// Guesses the password of another address each time, so that no lock-out helps.
+struct Guesser {
+    connection: Connection,
+}
+
+impl Client for Guesser {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        let guess = json!({ "email": format!("nobody{number}@bench.test"), "password": "wrong password" });
+        let (status, _) = self.connection.exchange(&Request::post(&api("/auth/login"), "", &guess)).await?;
+        same("the answer to a wrong password", status, 401)
+    }
+}
+
+pub(super) async fn measure(reading: &Reading, scale: &Scale) -> Outcome<Vec<Row>> {
+    let server = &reading.world.server;
+    let requests = vec![reading.sent_request()].into();
+    let mut others = http_clients(1, server.http, server.process(), &requests, 200).await?;
+    let mut guessers = Vec::with_capacity(scale.flood);
+    for _ in 0..scale.flood {
+        guessers.push(Guesser { connection: reading.world.connect().await? });
+    }
+    let mut flood = Clients::new(guessers, server.process());
+
+    others.run(scale.plan.warm_up).await?;
+    let (mut idle, mut flooded, mut guesses, mut ratios) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..scale.plan.rounds {
+        let calm = others.run(scale.plan.window).await?;
+        let meanwhile = async {
+            tokio::time::sleep(HEAD_START).await;
+            others.run(scale.plan.window).await
+        };
+        let (guessed, other) = tokio::try_join!(flood.run(scale.plan.window + HEAD_START * 2), meanwhile)?;
+        ratios.push(other.quantile(0.99).as_secs_f64() / calm.quantile(0.99).as_secs_f64());
+        idle.push(calm);
+        flooded.push(other);
+        guesses.push(guessed);
+    }
+    let (idle, flooded, guesses) = (figures(&idle), figures(&flooded), figures(&guesses));
+    let case = format!(
+        "GET /mail/sent while {} wrong passwords are in flight ({:.0}/s refused): p99 {:.2} ms, without the flood \
+         {:.2} ms",
+        scale.flood,
+        guesses.rate,
+        flooded.p99.as_secs_f64() * 1e3,
+        idle.p99.as_secs_f64() * 1e3
+    );
+    Ok(vec![Row::at_most(&case, Unit::Times, median(ratios), MOST)])
+}

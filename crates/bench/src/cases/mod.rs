@@ -1,0 +1,201 @@
+//! What is measured: one file for each group of cases, and what they share.
+
+mod big_attachment;
+mod build;
+mod flood;
+mod http;
+mod reading;
+mod sending;
+mod smtp_in;
+mod start;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clap::{Subcommand, ValueEnum};
+
+use crate::client::http::{Connection, Request};
+use crate::floor;
+use crate::floor::process::{Floor, Kind};
+use crate::load::{Client, Clients};
+use crate::measure::compare;
+use crate::outcome::{Failure, Outcome, same};
+use crate::process::Process;
+use crate::report::{Goal, Row};
+use crate::scale::Scale;
+use crate::server::{Product, Server};
+use reading::Reading;
+
+/// A case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Subcommand)]
+pub(crate) enum Case {
+    /// The HTTP floor itself, beside the ceiling of the load generator
+    Http,
+    /// GET /tokens/me
+    Token,
+    /// GET /mail/{message_id}/status
+    Status,
+    /// GET /mail/sent
+    Sent,
+    /// GET /mailbox/{email}/messages, 50 of them
+    List,
+    /// GET /mailbox/{email}/messages/{uid}
+    Read,
+    /// GET of an attachment of 100 KiB
+    Attachment,
+    /// GET /mailbox/{email}/search
+    Search,
+    /// GET /stats/delivery
+    Stats,
+    /// POST /mail/send to a mailbox of the same server
+    Send,
+    /// Mail from outside, until the API shows it
+    SmtpIn,
+    /// Peak memory with an attachment of 50 MB, up and down
+    BigAttachment,
+    /// Start on an existing database, and memory at rest
+    Start,
+    /// Other requests during a flood of wrong passwords
+    Flood,
+    /// Size of the binary and time of a clean build
+    Build,
+}
+
+/// What the cases work with; what is costly to make is made once.
+pub(crate) struct Bench {
+    pub(crate) product: Product,
+    pub(crate) scale: Scale,
+    reading: Option<Reading>,
+}
+
+impl Bench {
+    pub(crate) const fn new(product: Product, scale: Scale) -> Self {
+        Self { product, scale, reading: None }
+    }
+
+    /// Measures a case.
+    pub(crate) async fn run(&mut self, case: Case) -> Outcome<Vec<Row>> {
+        let scale = self.scale;
+        let rows = match case {
+            Case::Http => http::measure(&scale).await,
+            Case::Token => self.reading().await?.token(&scale).await,
+            Case::Status => self.reading().await?.status(&scale).await,
+            Case::Sent => self.reading().await?.sent(&scale).await,
+            Case::List => self.reading().await?.list(&scale).await,
+            Case::Read => self.reading().await?.read(&scale).await,
+            Case::Attachment => self.reading().await?.attachment(&scale).await,
+            Case::Search => self.reading().await?.search(&scale).await,
+            Case::Stats => self.reading().await?.stats(&scale).await,
+            Case::Send => sending::measure(&self.product, &scale).await,
+            Case::SmtpIn => smtp_in::measure(&self.product, &scale).await,
+            Case::BigAttachment => big_attachment::measure(&self.product, &scale).await,
+            Case::Start => {
+                let reading = self.take_reading().await?;
+                let (reading, rows) = start::measure(&self.product, reading, &scale).await?;
+                self.reading = Some(reading);
+                Ok(rows)
+            }
+            Case::Flood => flood::measure(self.reading().await?, &scale).await,
+            Case::Build => build::measure(&self.product),
+        };
+        rows.map_err(|failure| Failure::new(format!("{case:?}: {failure:?}")))
+    }
+
+    /// Ends the servers that are left, and fails when they complained.
+    pub(crate) async fn end(self) -> Outcome {
+        match self.reading {
+            Some(reading) => reading.world.stop().await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn reading(&mut self) -> Outcome<&Reading> {
+        let reading = self.take_reading().await?;
+        Ok(self.reading.insert(reading))
+    }
+
+    async fn take_reading(&mut self) -> Outcome<Reading> {
+        match self.reading.take() {
+            Some(reading) => Ok(reading),
+            None => Reading::new(&self.product, &self.scale).await,
+        }
+    }
+}
+
+/// Sends the same requests in turn and expects the same status each time.
+struct HttpClient {
+    connection: Connection,
+    requests: Arc<[Request]>,
+    status: u16,
+}
+
+impl Client for HttpClient {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        let request = &self.requests[number % self.requests.len()];
+        let (status, body) = self.connection.exchange(request).await?;
+        if status == self.status {
+            return Ok(());
+        }
+        let body = String::from_utf8_lossy(body).into_owned();
+        Err(Failure::new(format!("answered {status}, expected {}: {body}", self.status)))
+    }
+}
+
+/// Kept connections to a server.
+async fn http_clients(
+    count: usize,
+    address: SocketAddr,
+    server: Process,
+    requests: &Arc<[Request]>,
+    status: u16,
+) -> Outcome<Clients<HttpClient>> {
+    let mut clients = Vec::with_capacity(count);
+    for _ in 0..count {
+        let connection = Connection::open(address).await?;
+        clients.push(HttpClient { connection, requests: Arc::clone(requests), status });
+    }
+    Ok(Clients::new(clients, server))
+}
+
+/// Requests to the product, beside the HTTP floor with answers of the same length.
+async fn beside_http_floor(
+    name: &str,
+    goals: &[(usize, Goal)],
+    scale: &Scale,
+    server: &Server,
+    requests: Vec<Request>,
+) -> Outcome<Vec<Row>> {
+    let requests: Arc<[Request]> = requests.into();
+    let octets = mean_answer(server.http, &requests).await?;
+    let mut rows = Vec::new();
+    for &concurrency in scale.concurrency {
+        let floor = Floor::start(Kind::Http)?;
+        let constant: Arc<[Request]> = vec![floor::http::request(octets)].into();
+        let mut ours = http_clients(concurrency, server.http, server.process(), &requests, 200).await?;
+        let mut floors = http_clients(concurrency, floor.address, floor.process(), &constant, 200).await?;
+        let comparison = compare(&scale.plan, &mut ours, &mut floors).await?;
+        same("answers of the HTTP floor", answers_given(&floor).await?, floors.begun().to_string())?;
+        let goal = goals.iter().find(|(at, _)| *at == concurrency).map(|(_, goal)| *goal).unwrap_or_default();
+        let case = format!("{name} ({octets} octets)");
+        rows.push(Row::Compared { case, concurrency, comparison, goal });
+    }
+    Ok(rows)
+}
+
+async fn answers_given(floor: &Floor) -> Outcome<String> {
+    let mut connection = Connection::open(floor.address).await?;
+    let (_, body) = connection.exchange(&floor::http::count_request()).await?;
+    Ok(String::from_utf8_lossy(body).into_owned())
+}
+
+/// The mean length of the answers to some of the requests.
+async fn mean_answer(address: SocketAddr, requests: &[Request]) -> Outcome<usize> {
+    const ASKED: usize = 50;
+    let mut connection = Connection::open(address).await?;
+    let asked = &requests[..requests.len().min(ASKED)];
+    let mut octets = 0;
+    for request in asked {
+        octets += connection.exchange(request).await?.1.len();
+    }
+    Ok(octets / asked.len().max(1))
+}

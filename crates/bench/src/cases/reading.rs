@@ -1,0 +1,184 @@
+//! What is read from a server with one INBOX full of mail: each case first sees that the answers are right.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::beside_http_floor;
+use crate::client::http::Request;
+use crate::mail::{self, ATTACHMENT_BYTES, Author, PLANTED, READER, WRITER};
+use crate::outcome::{Failure, Outcome, same};
+use crate::random::Random;
+use crate::report::{Goal, Row};
+use crate::scale::Scale;
+use crate::server::Product;
+use crate::world::{World, api};
+
+/// The most that one page shows.
+const PAGE: usize = 200;
+/// How many messages' statuses are asked for in turn.
+const STATUSES: usize = 1_000;
+const SEED: u64 = 5;
+
+/// The server, and what is known about its mail.
+pub(super) struct Reading {
+    pub(super) world: World,
+    /// A user token of the INBOX's owner.
+    reader: String,
+    /// A user token of who sent all of it.
+    pub(super) writer: String,
+    /// The UIDs with the numbers by which the messages were made, in no order.
+    messages: Vec<(u64, usize)>,
+}
+
+impl Reading {
+    pub(super) async fn new(product: &Product, scale: &Scale) -> Outcome<Self> {
+        let world = World::with_people(product).await?;
+        world.fill(scale).await?;
+        let (reader, writer) = (world.user_token(READER).await?, world.user_token(WRITER).await?);
+        let mut messages = Vec::new();
+        let first = mail::subject(0);
+        let stem = first.trim_end_matches('0');
+        for page in items(&world, &format!("/mailbox/{READER}/messages"), scale.messages).await? {
+            let number = page["subject"].as_str().and_then(|subject| subject.strip_prefix(stem)?.parse().ok());
+            messages.push(page["uid"].as_u64().zip(number).ok_or_else(|| Failure::new("a summary without a UID"))?);
+        }
+        same("messages that were listed", messages.len(), scale.messages)?;
+        Random::new(SEED).shuffle(&mut messages);
+        Ok(Self { world, reader, writer, messages })
+    }
+
+    /// The same with a server that was started again.
+    pub(super) async fn restart(self, product: &Product) -> Outcome<Self> {
+        Ok(Self { world: self.world.restart(product).await?, ..self })
+    }
+
+    pub(super) async fn token(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let request = Request::get(&api("/tokens/me"), &self.reader);
+        let me = self.world.connect().await?.json(&request, 200).await?;
+        same("the token's mailbox", me["email"].as_str(), Some(READER))?;
+        self.measure("token check", &beside_floor(0.6), scale, vec![request]).await
+    }
+
+    pub(super) async fn status(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let mut requests = Vec::new();
+        for sent in items(&self.world, "/mail/sent", scale.messages.min(STATUSES)).await? {
+            same("the status of a message", sent["status"].as_str(), Some("sent"))?;
+            let id = sent["message_id"].as_str().unwrap_or_default();
+            requests.push(Request::get(&api(&format!("/mail/{id}/status")), &self.writer));
+        }
+        let status = self.world.connect().await?.json(&requests[0], 200).await?;
+        same("a recipient's status", status["recipients"][0]["status"].as_str(), Some("sent"))?;
+        self.measure("status", &beside_floor(0.6), scale, requests).await
+    }
+
+    pub(super) async fn sent(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let request = self.sent_request();
+        let sent = self.world.connect().await?.json(&request, 200).await?;
+        same("sent messages", sent["total"].as_u64(), Some(scale.messages as u64))?;
+        self.measure("sent list of 50", &beside_floor(0.6), scale, vec![request]).await
+    }
+
+    /// The first page of what the writer sent.
+    pub(super) fn sent_request(&self) -> Request {
+        Request::get(&api("/mail/sent"), &self.writer)
+    }
+
+    pub(super) async fn list(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let request = self.mailbox("/messages");
+        let list = self.world.connect().await?.json(&request, 200).await?;
+        same("messages in the list", list["total"].as_u64(), Some(scale.messages as u64))?;
+        same("messages on the page", list["messages"].as_array().map(Vec::len), Some(50.min(scale.messages)))?;
+        self.measure("list of 50", &at_16(10_000.0, 0.5), scale, vec![request]).await
+    }
+
+    pub(super) async fn read(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let (mut connection, author) = (self.world.connect().await?, Author::new());
+        for (uid, number) in self.messages.iter().take(20) {
+            let message = connection.json(&self.mailbox(&format!("/messages/{uid}")), 200).await?;
+            let text = author.inbox_message(*number, scale)["body"]["text"].clone();
+            same("the text that was read", unwrapped(&message["body"]["text"]), unwrapped(&text))?;
+        }
+        let requests = self.messages.iter().map(|(uid, _)| self.mailbox(&format!("/messages/{uid}"))).collect();
+        self.measure("read one", &at_16(15_000.0, 0.5), scale, requests).await
+    }
+
+    pub(super) async fn attachment(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let mut connection = self.world.connect().await?;
+        let with: Vec<_> = self.messages.iter().filter(|(_, number)| mail::has_attachment(*number, scale)).collect();
+        let mut requests = Vec::new();
+        for (uid, number) in with {
+            let message = connection.json(&self.mailbox(&format!("/messages/{uid}")), 200).await?;
+            let index = message["attachments"][0]["index"].as_u64().ok_or_else(|| Failure::new("no attachment"))?;
+            let request = self.mailbox(&format!("/messages/{uid}/attachment/{index}"));
+            let (_, octets) = connection.exchange(&request).await?;
+            same("octets of an attachment", octets.len(), ATTACHMENT_BYTES)?;
+            same("an attachment", STANDARD.encode(octets), STANDARD.encode(mail::attachment(*number)))?;
+            requests.push(request);
+        }
+        self.measure("attachment", &at_16(8_000.0, 0.5), scale, requests).await
+    }
+
+    pub(super) async fn search(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let request = self.mailbox(&format!("/search?q={PLANTED}"));
+        let hits = self.world.connect().await?.json(&request, 200).await?;
+        let planted = (0..scale.messages).filter(|number| mail::is_planted(*number, scale)).count();
+        same("hits", hits["total"].as_u64(), Some(planted as u64))?;
+        let snippet = hits["messages"][0]["snippet"].as_str().unwrap_or_default();
+        same("the text stands in its excerpt", snippet.contains(PLANTED), true)?;
+        let goals = [(16, Goal { rate: Some(2_000.0), ..Goal::default() })];
+        self.measure(&format!("search, {planted} hits"), &goals, scale, vec![request]).await
+    }
+
+    pub(super) async fn stats(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        let request = Request::get(&api("/stats/delivery"), &self.world.server.admin);
+        let stats = self.world.connect().await?.json(&request, 200).await?;
+        let (counted, sent) = (stats["summary"]["delivered"].as_u64(), scale.messages as u64);
+        same("recipients that were counted", counted, Some(sent))?;
+        let limit = std::time::Duration::from_millis(5);
+        let goals = [(1, Goal { p50: Some(limit), ..Goal::default() })];
+        self.measure("statistics of 7 days", &goals, scale, vec![request]).await
+    }
+
+    fn mailbox(&self, path: &str) -> Request {
+        Request::get(&api(&format!("/mailbox/{READER}{path}")), &self.reader)
+    }
+
+    async fn measure(
+        &self,
+        name: &str,
+        goals: &[(usize, Goal)],
+        scale: &Scale,
+        requests: Vec<Request>,
+    ) -> Outcome<Vec<Row>> {
+        beside_http_floor(name, goals, scale, &self.world.server, requests).await
+    }
+}
+
+fn beside_floor(ratio: f64) -> [(usize, Goal); 2] {
+    let goal = Goal { ratio: Some(ratio), ..Goal::default() };
+    [(1, goal), (16, goal)]
+}
+
+fn at_16(rate: f64, ratio: f64) -> [(usize, Goal); 2] {
+    let goal = Goal { ratio: Some(ratio), ..Goal::default() };
+    [(1, goal), (16, Goal { rate: Some(rate), ..goal })]
+}
+
+/// The newest of a list, page by page, as the admin.
+async fn items(world: &World, path: &str, count: usize) -> Outcome<Vec<Value>> {
+    let mut items: Vec<Value> = Vec::new();
+    while items.len() < count {
+        let page = world.get(&format!("{path}?limit={PAGE}&offset={}", items.len())).await?;
+        match page["messages"].as_array() {
+            Some(page) if !page.is_empty() => items.extend(page.iter().cloned()),
+            _ => return Err(Failure::new(format!("{path} ended after {} of {count}", items.len()))),
+        }
+    }
+    Ok(items)
+}
+
+/// A text as its words: on its way the ends of lines may change.
+fn unwrapped(text: &Value) -> String {
+    text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,60 @@
+//! `POST /mail/send` to a mailbox of the same server, beside the disk floor: 202 means that the message is on disk.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::http_clients;
+use crate::client::http::Request;
+use crate::floor::disk::{DiskFloor, Rows};
+use crate::mail::{Author, RECEIVER, WRITER};
+use crate::measure::compare;
+use crate::outcome::{Outcome, same};
+use crate::report::{Goal, Row};
+use crate::scale::Scale;
+use crate::server::Product;
+use crate::world::{World, api, database, template_of_one_message};
+
+/// Different messages, sent in turn.
+const MESSAGES: usize = 256;
+
+pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for &concurrency in scale.sending_concurrency {
+        rows.extend(at(concurrency, product, scale).await?);
+    }
+    Ok(rows)
+}
+
+async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<[Row; 2]> {
+    let template = template_of_one_message(product).await?;
+    let mut floor = DiskFloor::open(&database(template.path()), Rows::Sent, concurrency)?;
+    let world = World::with_people(product).await?;
+    let (token, author) = (world.user_token(WRITER).await?, Author::new());
+    let requests = (0..MESSAGES)
+        .map(|number| Request::post(&api("/mail/send"), &token, &author.ordinary_message(number)))
+        .collect::<Arc<[_]>>();
+    let server = &world.server;
+    let mut clients = http_clients(concurrency, server.http, server.process(), &requests, 202).await?;
+    let comparison = compare(&scale.plan, &mut clients, &mut floor).await?;
+
+    let last_answer = Instant::now();
+    world.server.settle().await?;
+    let caught_up = last_answer.elapsed();
+    floor.check()?;
+    let sent = clients.begun() as u64;
+    same("messages in the list of sent mail", world.get("/mail/sent?limit=1").await?["total"].as_u64(), Some(sent))?;
+    same("delivered messages", world.get("/mail/sent?limit=1&status=sent").await?["total"].as_u64(), Some(sent))?;
+    same("messages in the receiver's INBOX", world.inbox_total(RECEIVER).await?, sent)?;
+    world.stop().await?;
+
+    let rate = (concurrency == 64).then_some(8_000.0);
+    let goal = Goal { rate, ratio: Some(0.5), ..Goal::default() };
+    let case = "send, beside the disk floor".to_owned();
+    Ok([
+        Row::Compared { case, concurrency, comparison, goal },
+        Row::plain(
+            &format!("send at {concurrency}: until index and statistics have caught up with {sent} messages"),
+            format!("{:.1} s", caught_up.as_secs_f64()),
+        ),
+    ])
+}

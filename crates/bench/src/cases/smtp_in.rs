@@ -1,0 +1,102 @@
+//! Mail from outside: how many messages the SMTP listener takes in, and how soon the API shows one of them meanwhile.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::client::http::Request;
+use crate::client::smtp::{Connection, Mail};
+use crate::floor::disk::{DiskFloor, Rows};
+use crate::load::{Client, Clients, Load};
+use crate::mail::{Author, PROBED, RECEIVER};
+use crate::measure::{compare, figures};
+use crate::outcome::{Failure, Outcome, same};
+use crate::report::{Goal, Row, Unit};
+use crate::scale::Scale;
+use crate::server::Product;
+use crate::world::{World, api, database, template_of_one_message};
+
+/// Different messages, handed in in turn.
+const MESSAGES: usize = 256;
+const SENDER: &str = "somebody@outside.example";
+
+struct SmtpClient {
+    connection: Connection,
+    mails: Arc<[Mail]>,
+}
+
+impl Client for SmtpClient {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        self.connection.send(&self.mails[number % self.mails.len()]).await
+    }
+}
+
+pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for &concurrency in scale.concurrency {
+        rows.extend(at(concurrency, product, scale).await?);
+    }
+    Ok(rows)
+}
+
+async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
+    let template = template_of_one_message(product).await?;
+    let mut floor = DiskFloor::open(&database(template.path()), Rows::Inbound, concurrency)?;
+    let world = World::with_people(product).await?;
+    let mut load = clients(concurrency, &world).await?;
+    let comparison = compare(&scale.plan, &mut load, &mut floor).await?;
+    floor.check()?;
+
+    let window = scale.plan.window * u32::try_from(scale.plan.rounds)?;
+    let (sample, visible) = tokio::try_join!(load.run(window), probe(&world, window))?;
+    let meanwhile = figures(&[sample]).rate;
+    world.server.settle().await?;
+    same("messages in the receiver's INBOX", world.inbox_total(RECEIVER).await?, load.begun() as u64)?;
+    same("probes in their INBOX", world.inbox_total(PROBED).await?, visible.len() as u64)?;
+    world.stop().await?;
+
+    let rate = (concurrency == 16).then_some(5_000.0);
+    let case = "SMTP in, beside the disk floor".to_owned();
+    let figure = format!("from 250 to visible in the API, p99, while {meanwhile:.0}/s come in at {concurrency}");
+    Ok(vec![
+        Row::Compared { case, concurrency, comparison, goal: Goal { rate, ..Goal::default() } },
+        Row::at_most(&figure, Unit::Seconds, p99(visible).as_secs_f64(), 0.05),
+    ])
+}
+
+async fn clients(count: usize, world: &World) -> Outcome<Clients<SmtpClient>> {
+    let author = Author::new();
+    let mails: Arc<[Mail]> =
+        (0..MESSAGES).map(|number| Mail::new(SENDER, RECEIVER, &author.outside_message(number, RECEIVER))).collect();
+    let mut clients = Vec::with_capacity(count);
+    for _ in 0..count {
+        let connection = Connection::open(smtp(world)?).await?;
+        clients.push(SmtpClient { connection, mails: Arc::clone(&mails) });
+    }
+    Ok(Clients::new(clients, world.server.process()))
+}
+
+fn smtp(world: &World) -> Outcome<SocketAddr> {
+    world.server.smtp.ok_or_else(|| Failure::new("the server has no SMTP listener"))
+}
+
+/// Hands in message after message and asks the API until it shows each: how long that took, from the reply to the
+/// message on.
+async fn probe(world: &World, window: Duration) -> Outcome<Vec<Duration>> {
+    let mail = Mail::new(SENDER, PROBED, &Author::new().outside_message(0, PROBED));
+    let request = Request::get(&api(&format!("/mailbox/{PROBED}/messages?limit=1")), &world.server.admin);
+    let (mut smtp, mut http) = (Connection::open(smtp(world)?).await?, world.connect().await?);
+    let (end, mut seen) = (Instant::now() + window, Vec::new());
+    while Instant::now() < end {
+        smtp.send(&mail).await?;
+        let taken = Instant::now();
+        while http.json(&request, 200).await?["total"].as_u64() <= Some(seen.len() as u64) {}
+        seen.push(taken.elapsed());
+    }
+    Ok(seen)
+}
+
+fn p99(mut durations: Vec<Duration>) -> Duration {
+    durations.sort_unstable();
+    durations.get(durations.len() * 99 / 100).copied().unwrap_or_default()
+}

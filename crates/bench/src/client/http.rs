@@ -1,0 +1,153 @@
+//! A kept HTTP/1.1 connection (RFC 9112): a request that was written beforehand goes out in one piece, the answer is
+//! read into a buffer that is used again.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::outcome::{Failure, Outcome};
+
+/// How much is read at once when a body is only counted.
+const READ_BYTES: usize = 256 * 1024;
+
+/// A request, ready to be written.
+#[derive(Debug, Clone)]
+pub(crate) struct Request(Vec<u8>);
+
+impl Request {
+    /// A `GET` of a path from the root; without a token when it is empty.
+    pub(crate) fn get(path: &str, token: &str) -> Self {
+        Self(format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{}\r\n", token_line(token)).into_bytes())
+    }
+
+    /// A `POST` of a JSON body.
+    pub(crate) fn post(path: &str, token: &str, body: &Value) -> Self {
+        Self::post_octets(path, token, body.to_string().as_bytes())
+    }
+
+    /// A `POST` of JSON that was written beforehand.
+    pub(crate) fn post_octets(path: &str, token: &str, body: &[u8]) -> Self {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: bench\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            token_line(token),
+            body.len()
+        );
+        Self([head.as_bytes(), body].concat())
+    }
+}
+
+fn token_line(token: &str) -> String {
+    if token.is_empty() { String::new() } else { format!("X-MAILAPI-TOKEN: {token}\r\n") }
+}
+
+/// An answer's status and where its body lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Head {
+    status: u16,
+    octets: usize,
+    body_octets: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Outcome<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: Vec::new() })
+    }
+
+    /// Writes a request and reads the whole answer: its status and its body.
+    pub(crate) async fn exchange(&mut self, request: &Request) -> Outcome<(u16, &[u8])> {
+        let head = self.ask(request).await?;
+        let end = head.octets + usize::try_from(head.body_octets)?;
+        self.buffer.reserve(end.saturating_sub(self.buffer.len()));
+        while self.buffer.len() < end {
+            self.read_more().await?;
+        }
+        Ok((head.status, &self.buffer[head.octets..end]))
+    }
+
+    /// The same for a body of any size, which is only counted.
+    pub(crate) async fn count_body(&mut self, request: &Request) -> Outcome<(u16, u64)> {
+        let head = self.ask(request).await?;
+        let mut count = (self.buffer.len() - head.octets) as u64;
+        while count < head.body_octets {
+            self.buffer.clear();
+            self.buffer.reserve(READ_BYTES);
+            count += self.read_more().await? as u64;
+        }
+        Ok((head.status, count))
+    }
+
+    /// The JSON of an answer that has to have this status.
+    pub(crate) async fn json(&mut self, request: &Request, status: u16) -> Outcome<Value> {
+        let (found, body) = self.exchange(request).await?;
+        if found != status {
+            let body = String::from_utf8_lossy(&body[..body.len().min(500)]).into_owned();
+            return Err(Failure::new(format!("answered {found}, expected {status}: {body}")));
+        }
+        Ok(serde_json::from_slice(body)?)
+    }
+
+    async fn ask(&mut self, request: &Request) -> Outcome<Head> {
+        self.stream.write_all(&request.0).await?;
+        self.buffer.clear();
+        loop {
+            self.read_more().await?;
+            if let Some(head) = head(&self.buffer)? {
+                return Ok(head);
+            }
+        }
+    }
+
+    async fn read_more(&mut self) -> Outcome<usize> {
+        match self.stream.read_buf(&mut self.buffer).await? {
+            0 => Err(Failure::new("the server closed the connection")),
+            count => Ok(count),
+        }
+    }
+}
+
+/// The head at the beginning, as soon as it is complete.
+fn head(octets: &[u8]) -> Outcome<Option<Head>> {
+    let Some(end) = octets.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
+    let text = std::str::from_utf8(&octets[..end])?;
+    let mut lines = text.split("\r\n");
+    let status = lines.next().and_then(|line| line.get(9..12)).and_then(|status| status.parse().ok());
+    let length = lines.find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    match (status, length) {
+        (Some(status), Some(body_octets)) => Ok(Some(Head { status, octets: end + 4, body_octets })),
+        _ => Err(Failure::new(format!("an answer without status or length: {text}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_a_length_is_refused() {
+        assert!(head(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
+        assert!(head(b"nonsense\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_head_is_read_when_it_is_complete() {
+        let whole = b"HTTP/1.1 202 Accepted\r\nContent-Length: 12\r\nx: y\r\n\r\n{";
+        for cut in 0..whole.len() - 1 {
+            assert_eq!(head(&whole[..cut]).unwrap(), None, "{cut}");
+        }
+        assert_eq!(head(whole).unwrap(), Some(Head { status: 202, octets: whole.len() - 1, body_octets: 12 }));
+    }
+}

@@ -1,0 +1,56 @@
+//! The HTTP floor: the product's own way from a listener to a router (`mailapi_http::serve`, the same axum and hyper),
+//! and behind it nothing but an answer of the wanted length.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use bytes::Bytes;
+use mailapi_http::HttpSettings;
+use tokio::net::TcpListener;
+
+use super::process::announce;
+use crate::client::http::Request;
+use crate::outcome::Outcome;
+
+/// The longest answer.
+const LONGEST: usize = 1024 * 1024;
+
+#[derive(Debug, Clone)]
+struct Answers {
+    octets: Bytes,
+    given: Arc<AtomicU64>,
+}
+
+/// Serves until it is killed.
+pub(crate) async fn serve() -> Outcome {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    announce(listener.local_addr()?)?;
+    let answers = Answers { octets: vec![b'x'; LONGEST].into(), given: Arc::default() };
+    let router = Router::new().route("/octets/{count}", get(octets)).route("/given", get(given)).with_state(answers);
+    mailapi_http::serve(listener, router, &HttpSettings::default(), std::future::pending()).await;
+    Ok(())
+}
+
+async fn octets(State(answers): State<Answers>, Path(count): Path<usize>) -> impl IntoResponse {
+    answers.given.fetch_add(1, Ordering::Relaxed);
+    ([(CONTENT_TYPE, "application/json")], answers.octets.slice(..count.min(LONGEST)))
+}
+
+async fn given(State(answers): State<Answers>) -> String {
+    answers.given.load(Ordering::Relaxed).to_string()
+}
+
+/// Asks for an answer of this length.
+pub(crate) fn request(octets: usize) -> Request {
+    Request::get(&format!("/octets/{}", octets.min(LONGEST)), "")
+}
+
+/// Asks how many answers were given.
+pub(crate) fn count_request() -> Request {
+    Request::get("/given", "")
+}

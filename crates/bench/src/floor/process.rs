@@ -1,0 +1,62 @@
+//! A floor as a process of its own, so that its processor time can be told from the load generator's.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use crate::outcome::{Failure, Outcome};
+use crate::process::Process;
+
+/// Which floor a child is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// The product's HTTP stack with a constant answer.
+    Http,
+    /// A socket with a constant answer: what the load generator can reach at most.
+    Wire,
+}
+
+/// A running floor; killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Floor {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+}
+
+impl Floor {
+    /// Starts this program once more, as a floor.
+    pub(crate) fn start(kind: Kind) -> Outcome<Self> {
+        let name = match kind {
+            Kind::Http => "http",
+            Kind::Wire => "wire",
+        };
+        let mut command = Command::new(std::env::current_exe()?);
+        let mut child = command.args(["floor", name]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        let address = line.trim().parse().map_err(|_| Failure::new(format!("the floor {name} did not start")))?;
+        Ok(Self { child, address })
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        Process::Other(self.child.id())
+    }
+}
+
+impl Drop for Floor {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Tells the parent where the floor listens.
+pub(crate) fn announce(address: SocketAddr) -> Outcome {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{address}")?;
+    Ok(stdout.flush()?)
+}

@@ -1,0 +1,106 @@
+//! Measures the product beside its floors: `cargo run --release -p mailapi-bench -- all`.
+//!
+//! Everything runs on this machine and ends by itself: the release binary in a temporary directory, floors as
+//! processes of their own, and a load generator on one thread. `all` writes its figures into `docs/benchmarks.md`;
+//! `smoke` goes through every case in small, and asserts nothing but that both sides count the same.
+
+mod cases;
+mod client;
+mod floor;
+mod load;
+mod machine;
+mod mail;
+mod measure;
+mod outcome;
+mod process;
+mod random;
+mod report;
+mod scale;
+mod server;
+mod world;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio::runtime::{Builder, Runtime};
+
+use cases::{Bench, Case};
+use floor::process::Kind;
+use outcome::Outcome;
+use scale::{FULL, SMOKE, Scale};
+use server::Product;
+
+/// Measures mailapi beside its floors.
+#[derive(Debug, Parser)]
+#[command(name = "mailapi-bench", max_term_width = 100)]
+struct Arguments {
+    /// The binary to be measured [default: the one beside this program, brought up to date first]
+    #[arg(long, global = true, value_name = "FILE")]
+    product: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure everything and write the figures into the documentation
+    All {
+        /// The file with the place for the figures
+        #[arg(long, value_name = "FILE", default_value = "docs/benchmarks.md")]
+        write: PathBuf,
+    },
+    #[command(flatten)]
+    One(Case),
+    /// Go through every case in small: does it work, and do both sides count the same?
+    Smoke,
+    /// Be a floor, for another process of this program
+    #[command(hide = true)]
+    Floor {
+        /// Which
+        kind: Kind,
+    },
+}
+
+fn main() -> Outcome {
+    let Arguments { product, command } = Arguments::parse();
+    match command {
+        // As many threads as the product has.
+        Command::Floor { kind } => Runtime::new()?.block_on(async {
+            match kind {
+                Kind::Http => floor::http::serve().await,
+                Kind::Wire => floor::wire::serve().await,
+            }
+        }),
+        Command::All { write } => on_one_thread(async {
+            let figures = measure(product, FULL, Case::value_variants()).await?;
+            report::write(&write, &figures)
+        }),
+        Command::One(case) => on_one_thread(measure(product, FULL, &[case])).map(drop),
+        Command::Smoke => {
+            let cases: Vec<Case> = Case::value_variants().iter().copied().filter(|case| *case != Case::Build).collect();
+            on_one_thread(measure(product, SMOKE, &cases))?;
+            Ok(writeln!(std::io::stdout(), "every case works")?)
+        }
+    }
+}
+
+/// The load generator has one thread, and leaves the other processors to the server.
+fn on_one_thread<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// Measures some cases, shows each figure at once, and gives the text for the documentation.
+async fn measure(product: Option<PathBuf>, scale: Scale, cases: &[Case]) -> Outcome<String> {
+    let mut bench = Bench::new(Product::find(product)?, scale);
+    let mut rows = Vec::new();
+    for case in cases {
+        for row in bench.run(*case).await? {
+            row.show()?;
+            rows.push(row);
+        }
+    }
+    bench.end().await?;
+    Ok(machine::description(&scale)? + &report::tables(&rows)?)
+}

@@ -1,0 +1,115 @@
+//! What the kernel says about a process (proc(5)).
+
+use std::fs;
+use std::ops::Sub;
+use std::time::Duration;
+
+use crate::outcome::{Failure, Outcome};
+
+/// The unit of `utime` and `stime`: USER_HZ, which is 100 per second on every architecture that the product runs on.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Fields of `stat`, as proc(5) numbers them; behind each stands the one for kernel mode.
+const UTIME: usize = 14;
+const CUTIME: usize = 16;
+
+/// A process that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Process {
+    /// This one: the load generator.
+    Own,
+    /// Another one, by its id.
+    Other(u32),
+}
+
+/// Processor time that a process has used, in user and in kernel mode, of all its threads, ended ones included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CpuTime(pub(crate) Duration);
+
+impl Sub for CpuTime {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Process {
+    /// The processor time used so far, in steps of 10 ms.
+    pub(crate) fn cpu(self) -> Outcome<CpuTime> {
+        self.times(UTIME)
+    }
+
+    /// The processor time of children that have ended, and of theirs.
+    pub(crate) fn cpu_of_children(self) -> Outcome<CpuTime> {
+        self.times(CUTIME)
+    }
+
+    /// The sum of this field and the next one.
+    fn times(self, field: usize) -> Outcome<CpuTime> {
+        let stat = self.file("stat")?;
+        // The second field is the name in brackets and may hold anything; the third follows the last bracket.
+        let (_, rest) = stat.rsplit_once(')').ok_or_else(|| Failure::new("/proc/…/stat has no name"))?;
+        let mut fields = rest.split_ascii_whitespace().skip(field - 3).map(str::parse::<u32>);
+        match (fields.next(), fields.next()) {
+            (Some(Ok(user)), Some(Ok(system))) => Ok(CpuTime(TICK * (user + system))),
+            _ => Err(Failure::new("/proc/…/stat has no times")),
+        }
+    }
+
+    /// Resident octets now.
+    pub(crate) fn resident(self) -> Outcome<u64> {
+        self.status("VmRSS:")
+    }
+
+    /// The most octets that were resident since the start, or since [`Process::forget_peak`].
+    pub(crate) fn peak(self) -> Outcome<u64> {
+        self.status("VmHWM:")
+    }
+
+    /// From here on [`Process::peak`] starts again.
+    pub(crate) fn forget_peak(self) -> Outcome {
+        Ok(fs::write(self.path("clear_refs"), "5")?)
+    }
+
+    fn status(self, name: &str) -> Outcome<u64> {
+        let status = self.file("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| Failure::new(format!("/proc/…/status has no {name}")))
+    }
+
+    fn file(self, name: &str) -> Outcome<String> {
+        Ok(fs::read_to_string(self.path(name))?)
+    }
+
+    fn path(self, name: &str) -> String {
+        match self {
+            Self::Own => format!("/proc/self/{name}"),
+            Self::Other(id) => format!("/proc/{id}/{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_gone_has_no_figures() {
+        // Above the largest identifier that the kernel gives.
+        let nobody = Process::Other(u32::MAX);
+        assert!(nobody.cpu().is_err() && nobody.peak().is_err() && nobody.resident().is_err());
+    }
+
+    #[test]
+    fn a_process_sees_its_own_work() {
+        let before = Process::Own.cpu().unwrap();
+        let mut sum = 0_u64;
+        while Process::Own.cpu().unwrap() == before {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(Process::Own.cpu().unwrap() - before >= TICK);
+        assert!(Process::Own.peak().unwrap() >= Process::Own.resident().unwrap() / 2);
+    }
+}

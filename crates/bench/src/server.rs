@@ -1,0 +1,205 @@
+//! The product as its users run it: the release binary, in a directory of its own, on free loopback ports.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::outcome::{Failure, Outcome};
+use crate::process::Process;
+
+/// How long a start or a stop may take before it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the log is looked at during a start: the error of a measured start.
+const LOOK: Duration = Duration::from_millis(1);
+/// A process that used less than one part in this many of a processor, over [`QUIET_FOR`], is idle.
+const QUIET_PART: u32 = 33;
+const QUIET_FOR: Duration = Duration::from_millis(600);
+
+/// How the server that is measured differs from a fresh installation.
+const SETTINGS: &[(&str, &str)] = &[
+    ("MAILAPI_HTTP__LISTEN", "127.0.0.1:0"),
+    ("MAILAPI_MAIL__EMBEDDED__SMTP_LISTEN", "127.0.0.1:0"),
+    ("MAILAPI_MAIL__EMBEDDED__SUBMISSION_LISTEN", "127.0.0.1:0"),
+    ("MAILAPI_MAIL__EMBEDDED__IMAP_LISTEN", "127.0.0.1:0"),
+    // Requests are counted as always, and never refused.
+    ("MAILAPI_LIMITS__REQUESTS_PER_MINUTE", "1000000000"),
+    ("MAILAPI_LIMITS__REQUESTS_PER_HOUR", "1000000000"),
+];
+
+/// Room for an attachment of 50 MB on its way, which is more than the default allows.
+const ROOM_FOR_BIG_MAIL: &[(&str, &str)] =
+    &[("MAILAPI_LIMITS__MAX_MESSAGE_BYTES", "80MiB"), ("MAILAPI_HTTP__MAX_REQUEST_BYTES", "120MiB")];
+
+/// The binary to be measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Product {
+    binary: PathBuf,
+}
+
+impl Product {
+    /// The one that was named, or else the one beside this program, brought up to date when cargo started us.
+    pub(crate) fn find(named: Option<PathBuf>) -> Outcome<Self> {
+        let binary = match named {
+            Some(binary) => binary,
+            None => {
+                build()?;
+                std::env::current_exe()?.with_file_name("mailapi")
+            }
+        };
+        if binary.is_file() {
+            return Ok(Self { binary });
+        }
+        Err(Failure::new(format!("{} is not there: build it, or name one with --product", binary.display())))
+    }
+
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    /// Starts it on a data directory, which is made when it is missing.
+    pub(crate) async fn start(&self, directory: &Path) -> Outcome<Server> {
+        self.start_with(directory, &[]).await
+    }
+
+    /// The same with higher limits for the size of messages.
+    pub(crate) async fn start_for_big_mail(&self, directory: &Path) -> Outcome<Server> {
+        self.start_with(directory, ROOM_FOR_BIG_MAIL).await
+    }
+
+    async fn start_with(&self, directory: &Path, more: &[(&str, &str)]) -> Outcome<Server> {
+        std::fs::create_dir_all(directory)?;
+        let log = directory.join("log");
+        let mut command = Command::new(&self.binary);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAILAPI_")) {
+            command.env_remove(name);
+        }
+        command.args(["serve", "--log-format", "json"]).current_dir(directory).envs(more.iter().copied());
+        command.envs(SETTINGS.iter().copied()).stdin(Stdio::null()).stdout(File::create(&log)?);
+        let began = Instant::now();
+        let mut server = Server::new(command.spawn()?, log);
+        server.wait_until_ready(began).await?;
+        let token = std::fs::read_to_string(directory.join("mailapi-data/admin-token"))?;
+        token.trim().clone_into(&mut server.admin);
+        Ok(server)
+    }
+}
+
+/// `cargo run` builds this package alone; the binary beside it may be missing or old.
+fn build() -> Outcome {
+    let Some(cargo) = std::env::var_os("CARGO") else { return Ok(()) };
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--package", "mailapi"]);
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { Err(Failure::new("the product cannot be built")) }
+}
+
+/// A running server; killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    log: PathBuf,
+    /// Where the API listens.
+    pub(crate) http: SocketAddr,
+    /// Where mail from outside is taken in.
+    pub(crate) smtp: Option<SocketAddr>,
+    /// The admin's token.
+    pub(crate) admin: String,
+    /// From the start of the process until it said that everything listens.
+    pub(crate) start_took: Duration,
+}
+
+impl Server {
+    fn new(child: Child, log: PathBuf) -> Self {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self { child, log, http: nowhere, smtp: None, admin: String::new(), start_took: Duration::ZERO }
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        Process::Other(self.child.id())
+    }
+
+    /// Returns when background work (index, statistics) has caught up: the processor is no longer used.
+    pub(crate) async fn settle(&self) -> Outcome {
+        let process = self.process();
+        let give_up = Instant::now() + PATIENCE * 10;
+        while Instant::now() < give_up {
+            let before = process.cpu()?;
+            tokio::time::sleep(QUIET_FOR).await;
+            if process.cpu()? - before <= QUIET_FOR / QUIET_PART {
+                return Ok(());
+            }
+        }
+        Err(Failure::new("the server does not come to rest"))
+    }
+
+    /// Asks it to end, waits, and fails when it complained of anything in its log.
+    pub(crate) async fn stop(mut self) -> Outcome {
+        let pid = self.child.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status()?;
+        let status = self.wait().await?;
+        let log = std::fs::read_to_string(&self.log)?;
+        let complaints = log.lines().filter(|line| line.contains(r#""level":"ERROR""#));
+        match complaints.clone().next() {
+            None if status.success() => Ok(()),
+            None => Err(Failure::new(format!("the server ended with {status}"))),
+            Some(first) => {
+                Err(Failure::new(format!("the server logged {} errors, the first: {first}", complaints.count())))
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Outcome<ExitStatus> {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            match self.child.try_wait()? {
+                Some(status) => return Ok(status),
+                None if Instant::now() > give_up => return Err(Failure::new("the server does not end")),
+                None => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    async fn wait_until_ready(&mut self, began: Instant) -> Outcome {
+        loop {
+            // The last line may not be whole yet.
+            let log = std::fs::read_to_string(&self.log)?;
+            let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            let mut events = whole.lines().map(serde_json::from_str::<Value>);
+            let running = events.find_map(|event| event.ok().filter(|it| it["message"] == "mailapi is running"));
+            if let Some(running) = running {
+                self.start_took = began.elapsed();
+                return self.read_addresses(&running);
+            }
+            if let Some(status) = self.child.try_wait()? {
+                return Err(Failure::new(format!("the server ended before it was ready, with {status}: {log}")));
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(Failure::new("the server does not start"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn read_addresses(&mut self, running: &Value) -> Outcome {
+        let api = running["api"].as_str().unwrap_or_default();
+        let host = api.trim_start_matches("http://").split('/').next().unwrap_or_default();
+        self.http = host.parse()?;
+        self.smtp = running["smtp"].as_str().map(str::parse).transpose()?;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
