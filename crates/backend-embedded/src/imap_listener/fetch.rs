@@ -33,6 +33,7 @@ enum Depth {
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     depth: Depth,
+    envelope: bool,
     /// The parts of whose header some fields are wanted.
     headers: Vec<Vec<u32>>,
     max_messages: usize,
@@ -51,6 +52,7 @@ impl Plan {
     pub(super) fn new(items: &[FetchItem], settings: &ImapSettings) -> Self {
         Self {
             depth: items.iter().map(depth).max().unwrap_or(Depth::Row),
+            envelope: items.contains(&FetchItem::Envelope),
             headers: items.iter().filter_map(picked_header).collect(),
             max_messages: settings.fetch_messages.max(1),
             max_bytes: settings.fetch_bytes,
@@ -67,8 +69,8 @@ impl Plan {
         let mut next = uids[..uids.len().min(self.max_messages)].to_vec();
         let last = next.last().copied();
         let mut is_long = false;
-        if self.depth == Depth::Structure {
-            (next, is_long) = self.few_octets(maildrop.fetch_meta(folder, next).await?);
+        if self.depth >= Depth::Header {
+            (next, is_long) = self.next_few(&maildrop.fetch_meta(folder, next).await?);
         }
         let last = next.last().copied().or(last);
         let messages = self.read(maildrop, folder, next, is_long).await?;
@@ -77,17 +79,19 @@ impl Plan {
         Ok(Step { messages, consumed })
     }
 
-    /// As many of the messages as may be read as a whole in one step, at least one; and whether that one is long.
-    fn few_octets(&self, messages: Vec<EntryMeta>) -> (Vec<u32>, bool) {
+    /// As many of the messages as may be read in one step, at least one; and whether that one may take long.
+    fn next_few(&self, messages: &[EntryMeta]) -> (Vec<u32>, bool) {
         let max = self.max_bytes as u64;
-        let is_long = messages.first().is_some_and(|first| first.size > max);
+        if let Some(first) = messages.first().filter(|first| first.size > max) {
+            return (vec![first.state.uid], true);
+        }
         let mut octets = 0_u64;
-        let fits = |message: &EntryMeta| {
-            let is_first = octets == 0;
-            octets = octets.saturating_add(message.size);
-            is_first || octets <= max
+        let fits = |message: &&EntryMeta| {
+            // Of a message that is not read as a whole the header may still be all there is.
+            octets = octets.saturating_add(if self.depth == Depth::Structure { message.size } else { 0 });
+            message.size <= max && octets <= max
         };
-        (messages.into_iter().take_while(fits).map(|message| message.state.uid).collect(), is_long)
+        (messages.iter().take_while(fits).map(|message| message.state.uid).collect(), false)
     }
 
     async fn read(
@@ -134,13 +138,20 @@ pub(super) struct Fetched {
     layout: Option<Layout>,
     header_len: u64,
     header: Vec<u8>,
+    envelope: Envelope,
     structure: Option<Structure>,
 }
 
 impl Fetched {
     fn read(message: &Inspected<'_>, plan: &Plan) -> Result<Self, MaildropError> {
-        let mut fetched =
-            Self { meta: message.meta().clone(), layout: None, header_len: 0, header: Vec::new(), structure: None };
+        let mut fetched = Self {
+            meta: message.meta().clone(),
+            layout: None,
+            header_len: 0,
+            header: Vec::new(),
+            envelope: Envelope::default(),
+            structure: None,
+        };
         if plan.depth == Depth::Row {
             return Ok(fetched);
         }
@@ -157,6 +168,9 @@ impl Fetched {
             fetched.structure = Some(Structure::of(&whole, return_path_len, &plan.headers));
             let header_len = usize::try_from(fetched.header_len).unwrap_or(usize::MAX).min(whole.len());
             fetched.header = whole[..header_len].to_vec();
+        }
+        if plan.envelope {
+            fetched.envelope = envelope(&fetched.header);
         }
         Ok(fetched)
     }
@@ -190,7 +204,7 @@ impl MessageSource for Fetched {
     }
 
     fn envelope(&self) -> Envelope {
-        envelope(&self.header)
+        self.envelope.clone()
     }
 
     fn body_structure(&self) -> BodyStructure {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{LogIn, LogInError, Provisioning, SignError, SignOutgoing};
+use mailapi_backend::{InboundLog, LogIn, LogInError, Provisioning, SignError, SignOutgoing};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_backend_embedded::{
     Embedded, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, Maildrop, MaildropSettings,
 };
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, SecretText};
+use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, SecretText};
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
 use tempfile::TempDir;
@@ -65,7 +65,8 @@ impl Door {
         let listeners = Listeners::bind(&addresses).await.unwrap();
         let address = listeners.addresses().imap.unwrap();
         let (stop, shutdown) = Shutdown::channel();
-        let gatekeepers = Gatekeepers { log_in: Arc::new(Gatekeeper), sign: Arc::new(Gatekeeper) };
+        let gatekeepers =
+            Gatekeepers { log_in: Arc::new(Gatekeeper), sign: Arc::new(Gatekeeper), inbound: Arc::new(Gatekeeper) };
         let tasks = listeners.open(&embedded, settings.listeners, gatekeepers, &shutdown);
         Self { directory, clock, maildrop, address, stop, tasks }
     }
@@ -159,6 +160,10 @@ impl LogIn for Gatekeeper {
         let fits = password.expose() == PASSWORD;
         fits.then(|| Grants::of_mailbox(address, false, Vec::new())).ok_or(LogInError::Refused)
     }
+}
+
+impl InboundLog for Gatekeeper {
+    fn note(&self, _event: InboundEvent) {}
 }
 
 #[async_trait]

@@ -88,6 +88,18 @@ async fn a_session_whose_folder_is_removed_must_select_again_and_one_that_is_ren
 }
 
 #[tokio::test]
+async fn a_client_may_delete_what_it_has_selected() {
+    let door = Door::open().await;
+    let mut client = door.ann_in("Drafts").await;
+    let mut other = door.ann_in("INBOX").await;
+    assert_eq!(other.ok("DELETE Junk").await, [""; 0]);
+    assert_eq!(other.ok("NOOP").await, [""; 0]);
+    assert_eq!(client.ok("DELETE Drafts").await, [""; 0]);
+    assert_eq!(client.run("FETCH 1 UID").await.end, "BAD No mailbox is selected");
+    client.ok("SELECT INBOX").await;
+}
+
+#[tokio::test]
 async fn renaming_the_inbox_moves_its_messages_and_leaves_what_is_below() {
     let door = Door::open().await;
     let mut client = door.ann_in("INBOX").await;

@@ -14,6 +14,8 @@ pub(super) enum Pending {
     Select { mailbox: MailboxName, read_only: bool },
     /// Commands that only succeed or fail; the text for success.
     Plain(&'static str),
+    /// DELETE.
+    Delete,
     /// LIST or LSUB.
     List(ListQuery),
     /// The figures of LIST with RETURN (STATUS ...).
@@ -71,7 +73,7 @@ fn change_mailboxes(command: Command) -> Result<Flow, Command> {
         Command::Create(name) if name.is_inbox() => Flow::Complete(Failure::AlreadyExists.into()),
         Command::Create(name) => wait(Effect::Create(name), Pending::Plain("CREATE completed")),
         Command::Delete(name) if name.is_inbox() => Flow::Complete(Completion::no("CANNOT", "INBOX cannot be deleted")),
-        Command::Delete(name) => wait(Effect::Delete(name), Pending::Plain("DELETE completed")),
+        Command::Delete(name) => wait(Effect::Delete(name), Pending::Delete),
         Command::Rename { from, to } => rename(from, to),
         Command::Subscribe { mailbox, subscribed } => {
             let text = if subscribed { "SUBSCRIBE completed" } else { "UNSUBSCRIBE completed" };
@@ -110,6 +112,7 @@ pub(super) fn finish(
     let out = &mut session.out;
     Some(match (pending, reply) {
         (Pending::Plain(text), Reply::Done) => Completion::ok(text),
+        (Pending::Delete, Reply::Done) => Completion::ok("DELETE completed"),
         (Pending::Select { mailbox, read_only }, Reply::Selected(snapshot)) => {
             let view = SelectedView::new(mailbox, read_only, snapshot);
             select::write_selected(out, &view);

@@ -313,6 +313,8 @@ impl Session {
     pub fn finish(&mut self, result: Result<Reply, Failure>, update: Option<FolderUpdate>) {
         let Some(Running { tag, pending }) = self.running.take() else { return };
         let may_expunge = !matches!(&pending, Pending::Selected(pending) if pending.keeps_numbers());
+        let is_delete = matches!(&pending, Pending::Authenticated(authenticated::Pending::Delete)) && result.is_ok();
+        let update = if is_delete { self.leave_when_gone(update) } else { update };
         let completion = match pending {
             Pending::NotAuthenticated(pending) => Some(not_authenticated::finish(self, pending, result)),
             Pending::Authenticated(pending) => authenticated::finish(self, &tag, pending, result),
@@ -327,6 +329,15 @@ impl Session {
         if self.failed_logins >= self.config.max_login_failures && !self.closing {
             self.bye("Too many failed log-ins");
         }
+    }
+
+    /// A client that deletes the mailbox that it has selected has none selected then.
+    fn leave_when_gone(&mut self, update: Option<FolderUpdate>) -> Option<FolderUpdate> {
+        if update == Some(FolderUpdate::Gone) {
+            self.phase = Phase::Authenticated;
+            return None;
+        }
+        update
     }
 
     /// Writes one message of a FETCH, between [`Effect::Fetch`] and [`Session::finish`].
