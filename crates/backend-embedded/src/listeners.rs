@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mailapi_backend::{LogIn, SignOutgoing};
+use mailapi_backend::{InboundLog, LogIn, SignOutgoing};
 use mailapi_model::EmailAddress;
 use tokio::task::JoinSet;
 
@@ -90,6 +90,8 @@ pub struct Gatekeepers {
     pub log_in: Arc<dyn LogIn>,
     /// Who may send, and with which signature.
     pub sign: Arc<dyn SignOutgoing>,
+    /// Who counts the mail from outside.
+    pub inbound: Arc<dyn InboundLog>,
 }
 
 /// Sockets that are bound: whoever connects waits until they are opened.
@@ -139,6 +141,7 @@ impl Listeners {
                 settings: settings.smtp,
                 limits: settings.smtp_connections,
                 max_returned_bytes: settings.max_returned_header_bytes,
+                log: gatekeepers.inbound.clone(),
             };
             tasks.spawn(smtp_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
         }

@@ -10,6 +10,7 @@
 pub mod contract;
 mod delivery_feed;
 mod dns;
+mod inbound_log;
 mod log_in;
 mod mailboxes;
 pub mod mime;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 pub use delivery_feed::{DeliveryFeed, FeedBatch, FeedError};
 pub use dns::{Dns, DnsError, MailExchange};
+pub use inbound_log::InboundLog;
 pub use log_in::{LogIn, LogInError};
 pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,

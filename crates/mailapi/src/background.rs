@@ -1,4 +1,4 @@
-//! What the server does without being asked: loops around single steps of the service.
+//! What the server does without being asked: loops around single steps of the service and of the mail server.
 
 use std::time::Duration;
 
@@ -14,39 +14,35 @@ use crate::wiring::Assembly;
 
 /// Starts the loops; they end by themselves after `shutdown`.
 pub(crate) fn start(assembly: &Assembly, courier: Courier, config: &Config, shutdown: &Shutdown) -> JoinSet<()> {
-    let (service, settings) = (&assembly.service, &config.housekeeping);
-    let (stop, pending_grace) = (shutdown.clone(), config.mail.pending_grace.0);
+    let (settings, pending_grace) = (&config.housekeeping, config.mail.pending_grace.0);
+    let (service, stop) = (|| assembly.service.clone(), || shutdown.clone());
+    let ticks = |interval| Ticks::new(interval, shutdown.clone());
     let mut tasks = JoinSet::new();
-    tasks.spawn(async move { courier.run(stop).await });
-    let stop = shutdown;
-    tasks.spawn(keep_house(assembly.embedded.maildrop().clone(), stop.clone()));
-    tasks.spawn(follow_deliveries(service.clone(), settings.retry_pause.0, stop.clone()));
-    let every = |interval: Duration| Ticks::new(interval, stop.clone());
-
-    let (mut ticks, last_used) = (every(settings.last_used_interval.0), service.clone());
-    tasks.spawn(async move {
-        while ticks.next().await {
-            complain("last uses of tokens could not be written", last_used.write_last_used_once().await);
-        }
-        complain("last uses of tokens could not be written", last_used.write_last_used_once().await);
-    });
-    let (mut ticks, recovery) = (every(settings.recovery_interval.0), service.clone());
-    tasks.spawn(async move {
-        while ticks.next().await {
-            complain("interrupted messages could not be looked up", recovery.recover_once(pending_grace).await);
-        }
-    });
-    let (mut ticks, tidy) = (every(settings.tidy_interval.0), service.clone());
-    tasks.spawn(async move {
-        while ticks.next().await {
-            complain("old records could not be removed", tidy.tidy_once().await);
-        }
-    });
+    tasks.spawn(deliver(courier, stop()));
+    tasks.spawn(keep_house(assembly.embedded.maildrop().clone(), stop()));
+    tasks.spawn(follow_deliveries(service(), settings.retry_pause.0, stop()));
+    tasks.spawn(roll_up(service(), settings.retry_pause.0, stop()));
+    tasks.spawn(write_last_used(service(), ticks(settings.last_used_interval.0)));
+    tasks.spawn(recover(service(), pending_grace, ticks(settings.recovery_interval.0)));
+    tasks.spawn(tidy(service(), ticks(settings.tidy_interval.0)));
     tasks
 }
 
+/// Takes mail to other servers.
+async fn deliver(courier: Courier, shutdown: Shutdown) {
+    courier.run(shutdown).await;
+}
+
+/// Sweeps, indexes and forgets in the maildrop. It may be dropped at any point: each step is one transaction.
+async fn keep_house(maildrop: Maildrop, mut shutdown: Shutdown) {
+    tokio::select! {
+        () = shutdown.requested() => {}
+        () = maildrop.keep_house() => {}
+    }
+}
+
 /// Reads what the mail server reports, as soon as there is something, and a last time at the end.
-async fn follow_deliveries(service: Service, retry_pause: Duration, mut stop: Shutdown) {
+async fn follow_deliveries(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
     loop {
         let pause = match service.follow_once().await {
             Ok((_, true)) => continue,
@@ -57,7 +53,7 @@ async fn follow_deliveries(service: Service, retry_pause: Duration, mut stop: Sh
             }
         };
         tokio::select! {
-            () = stop.requested() => break,
+            () = shutdown.requested() => break,
             () = service.deliveries_changed() => {}
             () = tokio::time::sleep(pause) => {}
         }
@@ -65,11 +61,47 @@ async fn follow_deliveries(service: Service, retry_pause: Duration, mut stop: Sh
     complain("the delivery feed could not be followed to its end", service.follow_once().await);
 }
 
-/// Sweeps, indexes and forgets in the maildrop. It may be dropped at any point: each step is one transaction.
-async fn keep_house(maildrop: Maildrop, mut stop: Shutdown) {
-    tokio::select! {
-        () = stop.requested() => {}
-        () = maildrop.keep_house() => {}
+/// Keeps the counts of the statistics up to date. What is not counted at the end is counted after the next start.
+async fn roll_up(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
+    loop {
+        let pause = match service.roll_up_once().await {
+            Ok(step) if step.more => Duration::ZERO,
+            Ok(_) => service.stats_limits().roll_up_pause,
+            Err(error) => {
+                tracing::warn!(%error, "the statistics could not be brought up to date");
+                retry_pause
+            }
+        };
+        tokio::select! {
+            () = shutdown.requested() => break,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+    complain("counts of mail from outside could not be written", service.write_inbound_once().await);
+}
+
+/// Writes down when tokens were last used, now and then and at the end.
+async fn write_last_used(service: Service, mut ticks: Ticks) {
+    loop {
+        let goes_on = ticks.next().await;
+        complain("last uses of tokens could not be written", service.write_last_used_once().await);
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Looks at messages whose handing-over was interrupted.
+async fn recover(service: Service, pending_grace: Duration, mut ticks: Ticks) {
+    while ticks.next().await {
+        complain("interrupted messages could not be looked up", service.recover_once(pending_grace).await);
+    }
+}
+
+/// Removes what need not be kept any longer.
+async fn tidy(service: Service, mut ticks: Ticks) {
+    while ticks.next().await {
+        complain("old records could not be removed", service.tidy_once().await);
     }
 }
 
@@ -82,20 +114,20 @@ fn complain<T>(what: &str, result: Result<T, Unavailable>) {
 /// Moments at a steady distance, until the end.
 struct Ticks {
     interval: tokio::time::Interval,
-    stop: Shutdown,
+    shutdown: Shutdown,
 }
 
 impl Ticks {
-    fn new(period: Duration, stop: Shutdown) -> Self {
+    fn new(period: Duration, shutdown: Shutdown) -> Self {
         let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { interval, stop }
+        Self { interval, shutdown }
     }
 
     /// Waits for the next moment; false at the end.
     async fn next(&mut self) -> bool {
         tokio::select! {
-            () = self.stop.requested() => false,
+            () = self.shutdown.requested() => false,
             _ = self.interval.tick() => true,
         }
     }

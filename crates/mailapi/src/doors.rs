@@ -42,7 +42,8 @@ impl Doors {
     /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace.
     pub(crate) fn open(self, config: &Config, assembly: &Assembly, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
         let service = &assembly.service;
-        let gatekeepers = Gatekeepers { log_in: Arc::new(service.clone()), sign: Arc::new(service.clone()) };
+        let asked = Arc::new(service.clone());
+        let gatekeepers = Gatekeepers { log_in: asked.clone(), sign: asked.clone(), inbound: asked };
         let mut tasks = self.mail.open(&assembly.embedded, config.listeners()?, gatekeepers, shutdown);
         let (settings, mut close) = (config.http(), shutdown.clone());
         let router = mailapi_http::router(HttpState::new(service.clone(), settings.clone()));

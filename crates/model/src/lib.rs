@@ -13,6 +13,7 @@ mod envelope;
 mod folder;
 mod grants;
 mod ids;
+mod inbound;
 mod one_line;
 mod page;
 mod permission;
@@ -35,6 +36,7 @@ pub use grants::{
     Admin, Denied, Grants, Identity, ManageDomain, ManageUsers, OwnTokens, ReadMailbox, SendAs, ViewStats,
 };
 pub use ids::{MessageId, RequestId, TokenId};
+pub use inbound::{InboundEvent, InboundOutcome};
 pub use one_line::OneLine;
 pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};

@@ -15,14 +15,13 @@ impl OneLine {
     /// # Errors
     /// A violation under `field` when it is too long or holds a control character, such as a line break.
     pub fn parse(field: &str, text: &str) -> Result<String, Violations> {
-        let text = text.trim();
         if text.chars().count() > Self::MAX_CHARACTERS {
             return Err(Violations::of(field, format!("must have at most {} characters", Self::MAX_CHARACTERS)));
         }
         if text.chars().any(char::is_control) {
             return Err(Violations::of(field, "must not hold control characters"));
         }
-        Ok(text.to_owned())
+        Ok(text.trim().to_owned())
     }
 }
 

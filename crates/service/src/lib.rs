@@ -37,6 +37,7 @@ use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::health::LastChecks;
 use crate::recovery::InFlight;
+use crate::stats::InboundTally;
 
 /// All operations. Cheap to clone; every clone is the same service.
 #[derive(Clone)]
@@ -72,6 +73,7 @@ struct Inner {
     failed_log_ins: FailedLogIns,
     sign_ups: SignUpWindows,
     in_flight: InFlight,
+    inbound: InboundTally,
     last_checks: LastChecks,
     /// Password hashes are slow on purpose: only so many are computed at once, on threads of their own.
     hashing: Semaphore,
@@ -90,6 +92,7 @@ impl Service {
             failed_log_ins: FailedLogIns::default(),
             sign_ups: SignUpWindows::default(),
             in_flight: InFlight::default(),
+            inbound: InboundTally::default(),
             last_checks: LastChecks::default(),
             hashing: Semaphore::new(settings.concurrent_hashes.max(1)),
             store,

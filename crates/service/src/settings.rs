@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use mailapi_model::{DraftLimits, EmailAddress};
 
+use crate::stats::StatsLimits;
+
 /// How the operations behave.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -38,6 +40,8 @@ pub struct Settings {
     pub pending_grace: Duration,
     /// The most delivery events that are read and stored in one step.
     pub feed_batch: usize,
+    /// How far statistics reach, and how they are kept up to date.
+    pub stats: StatsLimits,
     /// How many callers are remembered between requests.
     pub cached_callers: u64,
     /// How many sending domains are remembered between requests.
@@ -67,6 +71,7 @@ impl Default for Settings {
             idempotency_lifetime: 24 * 60 * MINUTE,
             pending_grace: MINUTE,
             feed_batch: 1000,
+            stats: StatsLimits::default(),
             cached_callers: 10_000,
             cached_domains: 10_000,
             health_cache: Duration::from_secs(3),

@@ -11,7 +11,7 @@ mod transaction;
 
 use bytes::Bytes;
 use mailapi_backend::Refusal;
-use mailapi_model::{EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
+use mailapi_model::{DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 
@@ -176,6 +176,14 @@ impl Maildrop {
         relaying: Relaying,
     ) -> Result<RecipientCheck, StoreError> {
         self.read(|connection| Ok(routing::route(connection, address, size, relaying)?.into())).await
+    }
+
+    /// Whether mail for the domain is delivered here.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn is_local_domain(&self, domain: &DomainName) -> Result<bool, StoreError> {
+        self.read(|connection| routing::is_local_domain(connection, domain)).await
     }
 }
 

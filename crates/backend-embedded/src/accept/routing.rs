@@ -1,6 +1,6 @@
 //! Where a recipient's mail goes, and what is said to one that is refused.
 
-use mailapi_model::{EmailAddress, EnhancedCode, Reply};
+use mailapi_model::{DomainName, EmailAddress, EnhancedCode, Reply};
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 
@@ -53,6 +53,11 @@ pub(crate) fn route(
         Relaying::Allowed => Route::Remote,
         Relaying::Denied => Route::Refused(no_relaying()),
     })
+}
+
+/// Whether mail for the domain is delivered here.
+pub(super) fn is_local_domain(connection: &Connection, domain: &DomainName) -> Result<bool, StoreError> {
+    mailbox::is_local_domain(connection, domain.as_str())
 }
 
 fn unknown() -> Reply {

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
+use mailapi_model::{DomainName, EmailAddress, InboundEvent, InboundOutcome};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
@@ -18,11 +19,27 @@ pub(super) struct InboundHost<'a> {
     peer: IpAddr,
     /// How long the client says the message is; the verdict on a recipient depends on the room that is left.
     size: u64,
+    /// The domain of the reverse-path.
+    sender_domain: Option<DomainName>,
 }
 
 impl<'a> InboundHost<'a> {
     pub(super) const fn new(maildrop: Maildrop, setup: &'a InboundSetup, peer: IpAddr) -> Self {
-        Self { maildrop, setup, peer, size: 0 }
+        Self { maildrop, setup, peer, size: 0, sender_domain: None }
+    }
+}
+
+impl InboundHost<'_> {
+    fn note(&self, domain: DomainName, outcome: InboundOutcome) {
+        let (at, sender_domain) = (self.maildrop.clock().now(), self.sender_domain.clone());
+        self.setup.log.note(InboundEvent { at, domain, sender_domain, outcome });
+    }
+
+    /// A refusal counts for a domain of ours; others have nothing to do with us.
+    async fn note_refusal(&self, recipient: &EmailAddress) {
+        if self.maildrop.is_local_domain(&recipient.domain()).await.unwrap_or(false) {
+            self.note(recipient.domain(), InboundOutcome::Rejected);
+        }
     }
 }
 
@@ -31,7 +48,10 @@ impl Host for InboundHost<'_> {
     async fn may_send(&mut self, mail: &MailFrom) -> Answer {
         self.size = mail.size.unwrap_or_default();
         match reverse_path(mail) {
-            Ok(_) => Answer::Accept,
+            Ok(sender) => {
+                self.sender_domain = sender.map(|sender| sender.domain());
+                Answer::Accept
+            }
             Err(refusal) => Answer::Refuse(refusal),
         }
     }
@@ -43,7 +63,10 @@ impl Host for InboundHost<'_> {
         };
         match self.maildrop.check_recipient(&address, self.size, Relaying::Denied).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Answer::Accept,
-            Ok(RecipientCheck::Refused(reply)) => Answer::Refuse(to_wire(&reply)),
+            Ok(RecipientCheck::Refused(reply)) => {
+                self.note_refusal(&address).await;
+                Answer::Refuse(to_wire(&reply))
+            }
             Err(error) => {
                 tracing::error!(%error, "a recipient could not be looked up");
                 Answer::Refuse(Reply::new(451, (4, 3, 0), "The recipient cannot be looked up at the moment"))
@@ -68,7 +91,19 @@ impl Host for InboundHost<'_> {
             relaying: Relaying::Denied,
             max_returned_bytes: self.setup.max_returned_bytes,
         };
-        take_over(&delivery, message).await
+        let recipients: Vec<EmailAddress> = message
+            .envelope
+            .recipients
+            .iter()
+            .filter_map(|recipient| forward_path(recipient, delivery.hostname, delivery.postmaster).ok())
+            .collect();
+        let answer = take_over(&delivery, message).await;
+        let taken = matches!(answer, Answer::Queued(_));
+        let outcome = if taken { InboundOutcome::Accepted } else { InboundOutcome::Rejected };
+        for recipient in recipients {
+            self.note(recipient.domain(), outcome);
+        }
+        answer
     }
 
     fn tls_established(&mut self) {

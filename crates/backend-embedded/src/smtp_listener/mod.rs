@@ -4,6 +4,7 @@ mod host;
 
 use std::sync::Arc;
 
+use mailapi_backend::InboundLog;
 use mailapi_model::EmailAddress;
 use mailapi_smtp::server::Role;
 
@@ -13,7 +14,7 @@ use crate::smtp_session::{BUSY, Doorway, SmtpSettings, converse};
 use host::InboundHost;
 
 /// What the listener for mail from outside needs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct InboundSetup {
     pub(crate) hostname: String,
     pub(crate) postmaster: Option<EmailAddress>,
@@ -21,6 +22,7 @@ pub(crate) struct InboundSetup {
     pub(crate) settings: SmtpSettings,
     pub(crate) limits: ConnectionLimits,
     pub(crate) max_returned_bytes: usize,
+    pub(crate) log: Arc<dyn InboundLog>,
 }
 
 /// Serves until the signal comes and the last session has ended.

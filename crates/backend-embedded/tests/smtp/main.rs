@@ -3,6 +3,7 @@
 mod bounces;
 mod dialogs;
 mod direct;
+mod inbound;
 mod interrupted;
 mod limits;
 mod office;

@@ -1,12 +1,12 @@
 //! A mail server with open doors in a temporary directory. Its courier goes out only when a test sends it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use mailapi_backend::{DeliveryFeed, LogIn, LogInError, Mailboxes, Provisioning, SignError, SignOutgoing};
+use mailapi_backend::{DeliveryFeed, InboundLog, LogIn, LogInError, Mailboxes, Provisioning, SignError, SignOutgoing};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
 use mailapi_backend_embedded::net::Shutdown;
@@ -14,8 +14,8 @@ use mailapi_backend_embedded::{
     Embedded, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, Maildrop, MaildropSettings,
 };
 use mailapi_model::{
-    Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, Outcome, Page, Permission,
-    SecretText,
+    Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, InboundEvent, InboundOutcome,
+    Outcome, Page, Permission, SecretText,
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
@@ -34,12 +34,23 @@ pub(crate) struct Office {
     pub(crate) maildrop: Maildrop,
     pub(crate) smtp: SocketAddr,
     pub(crate) submission: SocketAddr,
+    tally: Arc<Tally>,
     stop: watch::Sender<bool>,
     doors: JoinSet<()>,
     _directory: TempDir,
 }
 
 impl Office {
+    /// What the door for mail from outside has told: the recipient's domain, the sender's, and the outcome.
+    pub(crate) fn counted(&self) -> Vec<(String, Option<String>, InboundOutcome)> {
+        let events = self.tally.0.lock().unwrap();
+        let shown = |event: &InboundEvent| {
+            let sender = event.sender_domain.as_ref().map(ToString::to_string);
+            (event.domain.to_string(), sender, event.outcome)
+        };
+        events.iter().map(shown).collect()
+    }
+
     pub(crate) async fn open() -> Self {
         Self::open_with(|_, _| {}).await
     }
@@ -58,7 +69,8 @@ impl Office {
         let addresses = ListenAddresses { smtp: loopback, submission: loopback, imap: None };
         let listeners = Listeners::bind(&addresses).await.unwrap();
         let ListenAddresses { smtp, submission, .. } = listeners.addresses();
-        let gatekeepers = Gatekeepers { log_in: Arc::new(Doorman), sign: Arc::new(Seal) };
+        let tally = Arc::new(Tally::default());
+        let gatekeepers = Gatekeepers { log_in: Arc::new(Doorman), sign: Arc::new(Seal), inbound: tally.clone() };
         let (stop, shutdown) = Shutdown::channel();
         let doors = listeners.open(&embedded, settings.0, gatekeepers, &shutdown);
         Self {
@@ -67,6 +79,7 @@ impl Office {
             maildrop: embedded.maildrop().clone(),
             smtp: smtp.unwrap(),
             submission: submission.unwrap(),
+            tally,
             stop,
             doors,
             _directory: directory,
@@ -179,6 +192,16 @@ impl LogIn for Doorman {
             ("root@here.example", PASSWORD) => Ok(Grants::of_mailbox(address("root@here.example"), true, Vec::new())),
             _ => Err(LogInError::Refused),
         }
+    }
+}
+
+/// Counts mail from outside.
+#[derive(Default)]
+struct Tally(Mutex<Vec<InboundEvent>>);
+
+impl InboundLog for Tally {
+    fn note(&self, event: InboundEvent) {
+        self.0.lock().unwrap().push(event);
     }
 }
 

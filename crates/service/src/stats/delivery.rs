@@ -36,7 +36,7 @@ impl Service {
     /// See [`StatsError`]; [`StatsError::Denied`] only for a sender of whom the caller may see nothing.
     pub async fn delivery_stats(&self, caller: &Caller, query: DeliveryQuery) -> Result<DeliveryStats, StatsError> {
         let scopes = visible(&caller.grants, query.sender.as_ref())?;
-        let (period, hours) = query.period.resolve(self.0.clock.now(), &self.stats_limits(), query.group_by)?;
+        let (period, hours) = query.period.resolve(self.0.clock.now(), self.stats_limits(), query.group_by)?;
         let (summary, breakdown) = self.break_down(&scopes, hours, query.group_by).await?;
         Ok(DeliveryStats { period, summary, breakdown })
     }

@@ -46,7 +46,7 @@ impl Service {
     ) -> Result<DomainStats, StatsError> {
         let right = caller.grants.may_view_stats(domain)?;
         let limits = self.stats_limits();
-        let (period, hours) = period.resolve(self.0.clock.now(), &limits, GroupBy::Day)?;
+        let (period, hours) = period.resolve(self.0.clock.now(), limits, GroupBy::Day)?;
         let domain = self.0.store.domains().get(right.domain()).await?.ok_or(StatsError::DomainNotFound)?.name;
         let (stats, scopes) = (self.0.store.stats(), [SentScope::Domain(domain.clone())]);
         let days = stats.sent_by_time(&scopes, hours, Span::Day).await?;

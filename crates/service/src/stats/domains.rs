@@ -36,7 +36,7 @@ impl Service {
         period: PeriodQuery,
         page: Page,
     ) -> Result<DomainsStats, StatsError> {
-        let (period, hours) = period.resolve(self.0.clock.now(), &self.stats_limits(), GroupBy::Day)?;
+        let (period, hours) = period.resolve(self.0.clock.now(), self.stats_limits(), GroupBy::Day)?;
         let delegated = || caller.grants.domains_with(Permission::ViewStats).cloned().collect();
         let only = if caller.grants.admin().is_ok() { None } else { Some(delegated()) };
         let listed = self.0.store.domains().list(&DomainFilter { only, pending: false }, page).await?;

@@ -20,6 +20,8 @@ pub struct StatsLimits {
     /// How much one roll-up takes on. Default 1,000 changes in 250 groups: that holds the writer for some
     /// milliseconds.
     pub roll_up: RollUpSize,
+    /// The most events of mail from outside that wait in memory to be written down. Default 100,000.
+    pub max_unwritten_inbound: usize,
     /// How long the roll-up rests when it has counted everything. Default 500 ms.
     pub roll_up_pause: Duration,
 }
@@ -34,6 +36,7 @@ impl Default for StatsLimits {
             max_domains: 1000,
             ranked: 10,
             roll_up: RollUpSize { changes: 1000, groups: 250 },
+            max_unwritten_inbound: 100_000,
             roll_up_pause: Duration::from_millis(500),
         }
     }

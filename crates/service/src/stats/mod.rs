@@ -22,7 +22,10 @@ pub use delivery::{DeliveryQuery, DeliveryStats};
 pub use domain::{DomainCount, DomainStats};
 pub use domains::{DomainDelivery, DomainsStats};
 pub use limits::StatsLimits;
-pub use mailapi_store::{InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts};
+pub use mailapi_model::{InboundEvent, InboundOutcome};
+pub use mailapi_store::{InboundCounts, RollUpSize, RolledUp, SentCounts};
+
+pub(crate) use inbound::InboundTally;
 pub use period::{Period, PeriodQuery};
 pub use sender::Sender;
 pub use summary::delivery_rate;
@@ -52,7 +55,7 @@ store_errors_are_unavailable!(StatsError);
 impl Service {
     /// How far statistics reach.
     #[must_use]
-    pub fn stats_limits(&self) -> StatsLimits {
-        StatsLimits::default()
+    pub fn stats_limits(&self) -> &StatsLimits {
+        &self.0.settings.stats
     }
 }

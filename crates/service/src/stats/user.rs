@@ -20,7 +20,7 @@ impl Service {
         group_by: GroupBy,
     ) -> Result<DeliveryStats, StatsError> {
         let scopes = visible(&caller.grants, Some(&Sender::Address(email.clone())))?;
-        let (period, hours) = period.resolve(self.0.clock.now(), &self.stats_limits(), group_by)?;
+        let (period, hours) = period.resolve(self.0.clock.now(), self.stats_limits(), group_by)?;
         self.0.store.accounts().get(email).await?.ok_or(StatsError::UserNotFound)?;
         let (summary, breakdown) = self.break_down(&scopes, hours, group_by).await?;
         Ok(DeliveryStats { period, summary, breakdown })

@@ -16,7 +16,7 @@ mod sums;
 
 pub use counts::SentCounts;
 pub use hours::{Hours, Span};
-pub use inbound::{InboundEvent, InboundOutcome};
+pub use mailapi_model::{InboundEvent, InboundOutcome};
 pub use read::{InboundCounts, SentScope};
 pub use roll_up::{RollUpSize, RolledUp};
 

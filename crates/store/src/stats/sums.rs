@@ -6,8 +6,8 @@ use mailapi_model::Timestamp;
 
 use super::counts::SentDelta;
 use super::hours::Span;
-use super::inbound::InboundOutcome;
 use crate::db::Stmt;
+use mailapi_model::InboundOutcome;
 
 /// What a number of changes adds to the counts. The order of the maps is that of the tables: two nodes then take
 /// locks in the same order, and neighbours are written together.
