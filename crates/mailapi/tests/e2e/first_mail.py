@@ -27,6 +27,9 @@ def story(server):
     until(lambda: server.get(path)["status"] == "sent", "the delivery was never reported")
     assert server.get(path)["recipients"][0]["status"] == "sent"
 
+    stats = until(lambda: (found := server.get("/stats/delivery")["summary"])["delivered"] and found, "nobody counts")
+    assert stats["total_sent"] == 1 and stats["delivery_rate"] == 100, stats
+
     # The password in the pasted line opens the mailbox to a mail program.
     password = create.split('"bob@example.test","password":"')[1].split('"')[0]
     client = imaplib.IMAP4(*server.imap)
