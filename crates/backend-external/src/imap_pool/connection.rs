@@ -1,0 +1,244 @@
+//! One connection to the server: carries commands out and keeps track of the folder that is open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_backend::MailboxError;
+use mailapi_imap::client::{Capabilities, Code, Command, Connection, Event, Status, StatusResponse, Untagged};
+use mailapi_model::FolderName;
+use rustls::ClientConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::error::ImapError;
+use super::settings::ImapSettings;
+use super::stream::Stream;
+
+/// The folder that is open for reading.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenFolder {
+    pub(crate) name: FolderName,
+    /// UIDs mean the same messages only as long as this stays the same.
+    pub(crate) uid_validity: u32,
+    /// How many messages it holds, as far as the server told.
+    pub(crate) exists: u32,
+}
+
+/// A connection. A command that was not awaited to its end leaves it not [`ImapConnection::is_ready`].
+pub(crate) struct ImapConnection {
+    stream: Stream,
+    protocol: Connection,
+    buffer: Vec<u8>,
+    silence_timeout: Duration,
+    folder: Option<OpenFolder>,
+    separator: Option<Option<char>>,
+    is_broken: bool,
+    farewell: Option<String>,
+}
+
+impl ImapConnection {
+    pub(super) fn new(stream: Stream, settings: &ImapSettings) -> Self {
+        Self {
+            stream,
+            protocol: Connection::new(settings.limits.clone()),
+            buffer: vec![0; settings.read_octets],
+            silence_timeout: settings.silence_timeout,
+            folder: None,
+            separator: None,
+            is_broken: false,
+            farewell: None,
+        }
+    }
+
+    /// True when another command may be started.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.protocol.is_ready() && !self.is_broken
+    }
+
+    /// The folder that is open.
+    pub(crate) const fn folder(&self) -> Option<&OpenFolder> {
+        self.folder.as_ref()
+    }
+
+    /// What the server can do, as far as it told.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.protocol.capabilities().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn knows_capabilities(&self) -> bool {
+        self.protocol.capabilities().is_some()
+    }
+
+    /// Goes on encrypted: at the very start, or after STARTTLS.
+    pub(super) async fn encrypt(&mut self, host: &str, config: Arc<ClientConfig>) -> Result<(), ImapError> {
+        let plain = std::mem::replace(&mut self.stream, Stream::Lost);
+        self.stream = plain.encrypt(host, config).await?;
+        Ok(())
+    }
+
+    /// The server's first words.
+    pub(super) async fn greeting(&mut self) -> Result<StatusResponse, ImapError> {
+        match self.event().await? {
+            Event::Greeting(status) => Ok(status),
+            _ => Err(self.broken("no greeting")),
+        }
+    }
+
+    /// Carries a command out; `each` gets what the server tells on the way.
+    pub(crate) async fn run(
+        &mut self,
+        command: Command,
+        mut each: impl FnMut(Untagged) + Send,
+    ) -> Result<StatusResponse, ImapError> {
+        self.start(command)?;
+        loop {
+            match self.event().await? {
+                Event::Untagged(untagged) => each(untagged),
+                Event::Done(status) if status.is_ok() => return Ok(status),
+                Event::Done(status) => return Err(ImapError::Refused(status)),
+                _ => return Err(self.broken("an answer that nobody asked for")),
+            }
+        }
+    }
+
+    /// Starts a command; its events are then to be awaited until it is done.
+    pub(crate) fn start(&mut self, command: Command) -> Result<(), ImapError> {
+        Ok(self.protocol.start(command)?)
+    }
+
+    /// The next event; never [`Event::NeedMore`].
+    pub(crate) async fn event(&mut self) -> Result<Event, ImapError> {
+        loop {
+            match self.protocol.poll() {
+                Ok(Event::NeedMore) => self.exchange().await?,
+                Ok(event) => {
+                    self.take_note(&event);
+                    return Ok(event);
+                }
+                Err(error) => return Err(self.broken(&error.to_string())),
+            }
+        }
+    }
+
+    /// Writes what waits to be written, and reads.
+    async fn exchange(&mut self) -> Result<(), ImapError> {
+        let output = self.protocol.take_output();
+        let io = async {
+            if !output.is_empty() {
+                self.stream.write_all(&output).await?;
+                self.stream.flush().await?;
+            }
+            self.stream.read(&mut self.buffer).await
+        };
+        match timeout(self.silence_timeout, io).await {
+            Ok(Ok(0)) => {
+                let reason = self.farewell.take().unwrap_or_else(|| "the server closed it".to_owned());
+                Err(self.broken(&reason))
+            }
+            Ok(Ok(length)) => {
+                self.protocol.feed(&self.buffer[..length]);
+                Ok(())
+            }
+            Ok(Err(error)) => Err(self.broken(&error.to_string())),
+            Err(_) => Err(self.broken("the server is silent")),
+        }
+    }
+
+    fn broken(&mut self, reason: &str) -> ImapError {
+        self.is_broken = true;
+        ImapError::Broken(reason.to_owned())
+    }
+
+    fn take_note(&mut self, event: &Event) {
+        let Event::Untagged(untagged) = event else { return };
+        match (untagged, &mut self.folder) {
+            (Untagged::Exists(count), Some(folder)) => folder.exists = *count,
+            (Untagged::Expunge(_), Some(folder)) => folder.exists = folder.exists.saturating_sub(1),
+            (Untagged::Status(status), _) if status.status == Status::Bye => {
+                self.farewell = Some(status.text.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Opens a folder for reading, or hears the news of it when it is open already.
+    pub(crate) async fn open(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
+        if self.folder.as_ref().is_some_and(|folder| folder.name == *name) {
+            self.run(Command::noop(), |_| {}).await?;
+        } else {
+            let wire_name = self.wire_name(name).await?;
+            self.open_with(name, Command::examine(&wire_name)).await?;
+        }
+        self.folder.clone().ok_or_else(|| ImapError::Broken("no folder is open".to_owned()))
+    }
+
+    /// Opens a folder for changing.
+    pub(crate) async fn open_for_changing(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
+        let wire_name = self.wire_name(name).await?;
+        let opened = self.open_with(name, Command::select(&wire_name)).await;
+        // Nobody else finds it open like this.
+        let folder = self.folder.take();
+        opened?;
+        folder.ok_or_else(|| ImapError::Broken("no folder is open".to_owned()))
+    }
+
+    async fn open_with(&mut self, name: &FolderName, command: Command) -> Result<(), ImapError> {
+        // A SELECT that fails closes what was open (RFC 3501 section 6.3.1).
+        self.folder = None;
+        let (mut exists, mut uid_validity) = (0, 0);
+        let opened = self.run(command, |untagged| match untagged {
+            Untagged::Exists(count) => exists = count,
+            Untagged::Status(StatusResponse { code: Some(Code::UidValidity(value)), .. }) => uid_validity = value,
+            _ => {}
+        });
+        match opened.await {
+            Ok(_) => {
+                self.folder = Some(OpenFolder { name: name.clone(), uid_validity, exists });
+                Ok(())
+            }
+            Err(ImapError::Refused(status)) => Err(refused_folder(status)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A folder's name as the server writes it (before modified UTF-7).
+    async fn wire_name(&mut self, name: &FolderName) -> Result<String, ImapError> {
+        Ok(match self.separator().await? {
+            Some('/') => name.as_str().to_owned(),
+            Some(separator) => {
+                // The server's separator inside a level would make two of it.
+                if name.as_str().contains(separator) {
+                    return Err(ImapError::Told(MailboxError::NoSuchFolder));
+                }
+                name.as_str().replace('/', &separator.to_string())
+            }
+            None => name.as_str().to_owned(),
+        })
+    }
+
+    /// What the server puts between the levels of names.
+    async fn separator(&mut self) -> Result<Option<char>, ImapError> {
+        if let Some(known) = self.separator {
+            return Ok(known);
+        }
+        let mut separator = None;
+        self.run(Command::list_separator(), |untagged| {
+            if let Untagged::List(listed) = untagged {
+                separator = listed.separator;
+            }
+        })
+        .await?;
+        self.separator = Some(separator);
+        Ok(separator)
+    }
+}
+
+/// A folder that is not there, unless the server says that it cannot tell at the moment. Older Dovecots say so in
+/// words alone, without NONEXISTENT.
+fn refused_folder(status: StatusResponse) -> ImapError {
+    match &status.code {
+        Some(Code::Unavailable | Code::InUse | Code::ServerBug | Code::Limit) => ImapError::Refused(status),
+        _ if status.status == Status::Bad => ImapError::Refused(status),
+        _ => ImapError::Told(MailboxError::NoSuchFolder),
+    }
+}

@@ -1,0 +1,167 @@
+//! Reaching the server and logging in as the master user.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mailapi_backend::MailboxError;
+use mailapi_imap::Password;
+use mailapi_imap::client::{Code, Command, Status, StatusResponse};
+use mailapi_model::EmailAddress;
+use rustls::ClientConfig;
+use tokio::time::timeout;
+
+use super::breaker::Breaker;
+use super::connection::ImapConnection;
+use super::error::ImapError;
+use super::settings::ImapSettings;
+use super::stream::Stream;
+use crate::tls::TlsMode;
+
+/// Makes connections.
+pub(super) struct Dialer {
+    settings: ImapSettings,
+    tls: Arc<ClientConfig>,
+    breaker: Breaker,
+    /// A log-in worked: from then on a refusal without a code is about the mailbox.
+    master_is_known: AtomicBool,
+}
+
+/// What the server said to a log-in.
+enum Refused {
+    Mailbox,
+    Master(String),
+    Temporarily(String),
+}
+
+impl Dialer {
+    pub(super) fn new(settings: ImapSettings, tls: Arc<ClientConfig>) -> Self {
+        Self { breaker: Breaker::new(&settings), settings, tls, master_is_known: AtomicBool::new(false) }
+    }
+
+    /// A connection that acts as the mailbox.
+    pub(super) async fn dial(&self, mailbox: &EmailAddress) -> Result<ImapConnection, MailboxError> {
+        let attempt = self.breaker.attempt().map_err(MailboxError::Unavailable)?;
+        let mut connection = match self.reach().await {
+            Ok(connection) => connection,
+            Err(reason) => {
+                attempt.failed(&reason);
+                return Err(MailboxError::Unavailable(reason));
+            }
+        };
+        let log_in = timeout(self.settings.login_timeout, self.log_in(&mut connection, mailbox));
+        match log_in.await {
+            Ok(Ok(())) => {
+                self.master_is_known.store(true, Ordering::Relaxed);
+                attempt.succeeded();
+                Ok(connection)
+            }
+            Ok(Err(ImapError::Refused(status))) => Err(match self.refused(status) {
+                Refused::Mailbox => {
+                    attempt.succeeded();
+                    MailboxError::NoSuchMailbox
+                }
+                Refused::Master(reason) => {
+                    tracing::error!(%reason, "the IMAP server refuses the master log-in");
+                    attempt.refused(&reason);
+                    MailboxError::Unavailable(reason)
+                }
+                Refused::Temporarily(reason) => {
+                    attempt.succeeded();
+                    MailboxError::Unavailable(reason)
+                }
+            }),
+            Ok(Err(error)) => {
+                let error = MailboxError::from(error);
+                attempt.failed(&error.to_string());
+                Err(error)
+            }
+            Err(_) => {
+                attempt.failed("the log-in took too long");
+                Err(MailboxError::Unavailable("the log-in took too long".to_owned()))
+            }
+        }
+    }
+
+    /// Whether the server can be reached and lets the master user in, as far as that is known without a log-in: a
+    /// log-in that fails makes the server slower for everybody.
+    pub(super) async fn check(&self) -> Result<(), String> {
+        if let Some(reason) = self.breaker.pause_reason() {
+            return Err(reason);
+        }
+        let mut connection = self.reach().await?;
+        // A server that has greeted may close as it likes.
+        let farewell = connection.run(Command::logout(), |_| {});
+        let _ = timeout(self.settings.connect_timeout, farewell).await;
+        Ok(())
+    }
+
+    /// Connects, encrypts, and learns what the server can do.
+    async fn reach(&self) -> Result<ImapConnection, String> {
+        let greeted = timeout(self.settings.connect_timeout, self.greeted()).await;
+        let outcome = greeted.unwrap_or_else(|_| Err(ImapError::Broken("no answer in time".to_owned())));
+        outcome.map_err(|error| match MailboxError::from(error) {
+            MailboxError::Unavailable(reason) => format!("the IMAP server cannot be reached: {reason}"),
+            other => other.to_string(),
+        })
+    }
+
+    async fn greeted(&self) -> Result<ImapConnection, ImapError> {
+        let ImapSettings { host, port, tls, .. } = &self.settings;
+        let mut connection = ImapConnection::new(Stream::connect(host, *port).await?, &self.settings);
+        if *tls == TlsMode::Implicit {
+            connection.encrypt(host, self.tls.clone()).await?;
+        }
+        let greeting = connection.greeting().await?;
+        if greeting.status != Status::Ok {
+            // PREAUTH is a log-in that is not ours.
+            return Err(ImapError::Broken(format!("the server greets with {:?}: {}", greeting.status, greeting.text)));
+        }
+        ask_capabilities(&mut connection).await?;
+        if *tls == TlsMode::StartTls {
+            if !connection.capabilities().has("STARTTLS") {
+                return Err(ImapError::Broken("the server offers no STARTTLS".to_owned()));
+            }
+            connection.run(Command::start_tls(), |_| {}).await?;
+            connection.encrypt(host, self.tls.clone()).await?;
+            ask_capabilities(&mut connection).await?;
+        }
+        Ok(connection)
+    }
+
+    async fn log_in(&self, connection: &mut ImapConnection, mailbox: &EmailAddress) -> Result<(), ImapError> {
+        let settings = &self.settings;
+        let password = Password::new(settings.master_password.expose().clone());
+        let capabilities = connection.capabilities();
+        let command = if capabilities.has("AUTH=PLAIN") {
+            Command::authenticate_plain(mailbox.as_str(), &settings.master_user, &password, &capabilities)
+        } else if capabilities.has("LOGINDISABLED") {
+            return Err(ImapError::Broken(
+                "the server allows no log-in with a password, perhaps for want of TLS".to_owned(),
+            ));
+        } else {
+            let user = format!("{}{}{}", mailbox.as_str(), settings.master_separator, settings.master_user);
+            Command::login(&user, &password)
+        };
+        connection.run(command, |_| {}).await?;
+        ask_capabilities(connection).await
+    }
+
+    fn refused(&self, status: StatusResponse) -> Refused {
+        let reason = format!("the IMAP server refused the log-in: {}", status.text);
+        match status.code {
+            Some(Code::AuthorizationFailed | Code::NonExistent) => Refused::Mailbox,
+            Some(Code::AuthenticationFailed) => Refused::Master(reason),
+            Some(Code::Unavailable | Code::Limit | Code::InUse | Code::ServerBug) => Refused::Temporarily(reason),
+            _ if status.status == Status::Bad => Refused::Temporarily(reason),
+            _ if self.master_is_known.load(Ordering::Relaxed) => Refused::Mailbox,
+            _ => Refused::Master(reason),
+        }
+    }
+}
+
+async fn ask_capabilities(connection: &mut ImapConnection) -> Result<(), ImapError> {
+    if !connection.knows_capabilities() {
+        connection.run(Command::capability(), |_| {}).await?;
+    }
+    Ok(())
+}

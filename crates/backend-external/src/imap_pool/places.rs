@@ -1,0 +1,161 @@
+//! Which connections there are: kept ones by mailbox, and how many are in use.
+
+use std::collections::HashMap;
+use std::sync::Weak;
+use std::time::Duration;
+
+use mailapi_model::{EmailAddress, FolderName};
+use tokio::time::Instant;
+
+use super::connection::ImapConnection;
+use super::pool::Shared;
+use super::settings::ImapSettings;
+
+/// The right to one connection; given back when it is dropped.
+pub(super) struct Place {
+    shared: Weak<Shared>,
+    mailbox: EmailAddress,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.vacate(&self.mailbox);
+        }
+    }
+}
+
+/// A connection that nobody uses.
+pub(super) struct Kept {
+    pub(super) connection: ImapConnection,
+    pub(super) place: Place,
+    since: Instant,
+}
+
+/// What there is for a request.
+pub(super) enum Found {
+    /// A connection that was kept.
+    Kept(Kept),
+    /// Room for a new one.
+    Room(Place),
+    /// Neither, until somebody gives one back.
+    Full,
+    /// These are to be closed; then ask again. They give their places back when they are dropped, which must not
+    /// happen while the places are locked.
+    Closing(Vec<Kept>),
+}
+
+/// What is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) mailbox: &'a EmailAddress,
+    /// The folder that should be open.
+    pub(super) folder: Option<&'a FolderName>,
+    /// Kept connections of this mailbox are dead.
+    pub(super) is_new: bool,
+}
+
+/// All connections.
+#[derive(Default)]
+pub(super) struct Places {
+    /// Those of one mailbox in the order in which they were given back.
+    kept: HashMap<EmailAddress, Vec<Kept>>,
+    taken: HashMap<EmailAddress, usize>,
+    total: usize,
+}
+
+impl Places {
+    pub(super) fn find(&mut self, wanted: Wanted<'_>, settings: &ImapSettings, shared: &Weak<Shared>) -> Found {
+        let mut closing = self.take_expired(settings.idle_lifetime);
+        if wanted.is_new {
+            closing.extend(self.kept.remove(wanted.mailbox).unwrap_or_default());
+        }
+        if !closing.is_empty() {
+            return Found::Closing(closing);
+        }
+        if let Some(kept) = self.take_with_folder(wanted) {
+            return Found::Kept(kept);
+        }
+        let taken = self.taken.get(wanted.mailbox).copied().unwrap_or_default();
+        let mailbox_has_room = taken < settings.max_connections_per_mailbox;
+        let has_room = mailbox_has_room && self.total < settings.max_connections;
+        if !(has_room && taken < settings.warm_connections)
+            && let Some(kept) = self.take_oldest_of(wanted.mailbox)
+        {
+            return Found::Kept(kept);
+        }
+        if has_room {
+            return Found::Room(self.take_place(wanted.mailbox, shared));
+        }
+        match self.take_oldest().filter(|_| mailbox_has_room) {
+            Some(kept) => Found::Closing(vec![kept]),
+            None => Found::Full,
+        }
+    }
+
+    fn take_place(&mut self, mailbox: &EmailAddress, shared: &Weak<Shared>) -> Place {
+        self.total += 1;
+        *self.taken.entry(mailbox.clone()).or_default() += 1;
+        Place { shared: shared.clone(), mailbox: mailbox.clone() }
+    }
+
+    pub(super) fn vacate(&mut self, mailbox: &EmailAddress) {
+        self.total = self.total.saturating_sub(1);
+        if let Some(taken) = self.taken.get_mut(mailbox) {
+            *taken = taken.saturating_sub(1);
+            if *taken == 0 {
+                self.taken.remove(mailbox);
+            }
+        }
+    }
+
+    pub(super) fn keep(&mut self, connection: ImapConnection, place: Place) {
+        let kept = self.kept.entry(place.mailbox.clone()).or_default();
+        kept.push(Kept { connection, place, since: Instant::now() });
+    }
+
+    /// Takes those out that nobody has used for so long.
+    pub(super) fn take_expired(&mut self, lifetime: Duration) -> Vec<Kept> {
+        let now = Instant::now();
+        let mut expired = Vec::new();
+        for kept in self.kept.values_mut() {
+            expired.extend(kept.extract_if(.., |kept| now.duration_since(kept.since) >= lifetime));
+        }
+        self.kept.retain(|_, kept| !kept.is_empty());
+        expired
+    }
+
+    pub(super) fn take_all_of(&mut self, mailbox: &EmailAddress) -> Vec<Kept> {
+        self.kept.remove(mailbox).unwrap_or_default()
+    }
+
+    fn take_with_folder(&mut self, wanted: Wanted<'_>) -> Option<Kept> {
+        let kept = self.kept.get(wanted.mailbox)?;
+        let fits = |kept: &Kept| match (wanted.folder, kept.connection.folder()) {
+            (Some(folder), Some(open)) => open.name == *folder,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        let at = kept.iter().rposition(fits)?;
+        self.take_at(wanted.mailbox, at)
+    }
+
+    fn take_oldest_of(&mut self, mailbox: &EmailAddress) -> Option<Kept> {
+        self.take_at(mailbox, 0)
+    }
+
+    fn take_oldest(&mut self) -> Option<Kept> {
+        let first = |(mailbox, kept): (&EmailAddress, &Vec<Kept>)| Some((kept.first()?.since, mailbox.clone()));
+        let (_, mailbox) = self.kept.iter().filter_map(first).min_by_key(|&(since, _)| since)?;
+        self.take_oldest_of(&mailbox)
+    }
+
+    fn take_at(&mut self, mailbox: &EmailAddress, at: usize) -> Option<Kept> {
+        let kept = self.kept.get_mut(mailbox)?;
+        let taken = (at < kept.len()).then(|| kept.remove(at));
+        if kept.is_empty() {
+            self.kept.remove(mailbox);
+        }
+        taken
+    }
+}

@@ -1,0 +1,88 @@
+//! One attachment.
+
+use mailapi_backend::mime::{TransferDecoder, decode};
+use mailapi_backend::{AttachmentInfo, MailboxError, OpenedAttachment};
+use mailapi_imap::client::Section;
+use mailapi_model::{EmailAddress, FolderName};
+
+use super::content::{self, Content};
+use super::download;
+use super::exact_size::{ExactSizes, MessageKey};
+use super::load::{self, Loading};
+use super::parts::Parts;
+use super::settings::MailboxSettings;
+use crate::imap_pool::{ImapConnection, ImapError, Job, Lease};
+
+/// Begins to read an attachment.
+pub(super) struct OpenAttachment<'a> {
+    pub(super) mailbox: &'a EmailAddress,
+    pub(super) folder: &'a FolderName,
+    pub(super) uid: u32,
+    pub(super) index: u32,
+    pub(super) exact_sizes: &'a ExactSizes,
+    pub(super) settings: &'a MailboxSettings,
+}
+
+/// An attachment that was begun.
+pub(super) struct Begun {
+    info: AttachmentInfo,
+    octets: Octets,
+}
+
+enum Octets {
+    /// Decoded already, being part of a short message.
+    Decoded(Vec<u8>),
+    /// On their way.
+    Coming { content: Content, decoder: TransferDecoder, key: MessageKey },
+}
+
+impl Job for OpenAttachment<'_> {
+    type Output = Begun;
+
+    async fn run(&self, connection: &mut ImapConnection) -> Result<Begun, ImapError> {
+        let loaded = load::load(connection, self.folder, self.uid, self.settings).await?;
+        let index = self.index as usize;
+        match loaded.content {
+            Loading::Whole { raw, digest } => {
+                let found = digest.attachments.get(index).ok_or_else(missing)?;
+                let octets = Octets::Decoded(decode(found.span.encoding, found.span.of(&raw)));
+                Ok(Begun { info: found.info.clone(), octets })
+            }
+            Loading::Parts(parts) => {
+                let key = MessageKey::new(self.mailbox, self.folder, loaded.uid_validity, self.uid);
+                self.begin(connection, &parts, key).await
+            }
+        }
+    }
+}
+
+impl OpenAttachment<'_> {
+    async fn begin(&self, connection: &mut ImapConnection, parts: &Parts, key: MessageKey) -> Result<Begun, ImapError> {
+        let index = self.index as usize;
+        let found = parts.chosen.attachments.get(index).ok_or_else(missing)?;
+        let sizes = self.exact_sizes.of(connection, &key, parts, self.settings).await?;
+        let size = sizes.get(index).copied().unwrap_or_default();
+        let info = AttachmentInfo { size, ..found.info.clone() };
+        let content = content::begin(connection, self.uid, Section::part(parts.path(found.part))).await?;
+        let decoder = TransferDecoder::new(found.encoding);
+        Ok(Begun { info, octets: Octets::Coming { content, decoder, key } })
+    }
+}
+
+fn missing() -> ImapError {
+    ImapError::Told(MailboxError::NoSuchAttachment)
+}
+
+/// The attachment that was begun.
+pub(super) fn stream(begun: Begun, lease: Lease, exact_sizes: &ExactSizes) -> OpenedAttachment {
+    let Begun { info, octets } = begun;
+    let content = match octets {
+        Octets::Decoded(octets) => download::of_memory(octets),
+        Octets::Coming { content, decoder, key } => {
+            let (exact_sizes, index) = (exact_sizes.clone(), info.index as usize);
+            let correct = move |size| exact_sizes.correct(&key, index, size);
+            download::stream(content, lease, decoder, info.size, correct)
+        }
+    };
+    OpenedAttachment { info, content }
+}

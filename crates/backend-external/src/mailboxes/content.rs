@@ -1,0 +1,45 @@
+//! A body of which the octets come over a connection.
+
+use mailapi_backend::MailboxError;
+use mailapi_imap::client::{Command, Event, FetchAttribute, Section, Untagged};
+
+use crate::imap_pool::{ImapConnection, ImapError};
+
+/// A section of a message whose answer has begun.
+pub(super) enum Content {
+    /// So many octets follow on the connection.
+    Coming(u64),
+    /// The server sent them without a literal, which it may do with short ones.
+    There(Vec<u8>),
+}
+
+impl Content {
+    /// How many octets, as they are written.
+    pub(super) fn octets(&self) -> u64 {
+        match self {
+            Self::Coming(octets) => *octets,
+            Self::There(octets) => octets.len() as u64,
+        }
+    }
+}
+
+/// Asks for a section of a message of the open folder, and reads until it begins.
+pub(super) async fn begin(connection: &mut ImapConnection, uid: u32, section: Section) -> Result<Content, ImapError> {
+    let missing = || ImapError::Told(MailboxError::NoSuchMessage);
+    if uid == 0 {
+        return Err(missing());
+    }
+    connection.start(Command::uid_fetch(&[uid], &[FetchAttribute::Section(section)]).streaming())?;
+    let mut there = None;
+    loop {
+        match connection.event().await? {
+            Event::BodyBegin(octets) => return Ok(Content::Coming(octets)),
+            Event::Untagged(Untagged::Fetch(mut message)) if message.uid == Some(uid) => {
+                there = message.sections.pop().map(|section| section.octets.unwrap_or_default()).or(there);
+            }
+            Event::Done(status) if status.is_ok() => return there.map(Content::There).ok_or_else(missing),
+            Event::Done(status) => return Err(ImapError::Refused(status)),
+            _ => {}
+        }
+    }
+}

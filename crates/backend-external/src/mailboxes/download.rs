@@ -1,0 +1,98 @@
+//! Octets handed on as they come.
+
+use bytes::Bytes;
+use futures_util::stream;
+use mailapi_backend::mime::TransferDecoder;
+use mailapi_backend::{ByteStream, MailboxError};
+use mailapi_imap::client::Event;
+
+use super::content::Content;
+use crate::imap_pool::{ImapError, Lease};
+
+/// The longest piece of what is in memory already.
+const PIECE: usize = 64 * 1024;
+
+/// A download in progress. It holds its connection to the end; given up in the middle, it closes it.
+pub(super) struct Download {
+    lease: Option<Lease>,
+    decoder: Option<TransferDecoder>,
+    promised: u64,
+    given: u64,
+    /// Called with what came out when it was not as much as was promised.
+    on_other_size: Option<Box<dyn FnOnce(u64) + Send>>,
+}
+
+/// The octets of a content, decoded; `promised` of them.
+pub(super) fn stream(
+    content: Content,
+    lease: Lease,
+    decoder: TransferDecoder,
+    promised: u64,
+    on_other_size: impl FnOnce(u64) + Send + 'static,
+) -> ByteStream {
+    match content {
+        Content::There(octets) => {
+            let mut decoded = Vec::new();
+            let mut decoder = decoder;
+            decoder.push(&octets, &mut decoded);
+            decoder.finish(&mut decoded);
+            of_memory(decoded)
+        }
+        Content::Coming(_) => {
+            let (lease, decoder) = (Some(lease), Some(decoder));
+            let on_other_size: Option<Box<dyn FnOnce(u64) + Send>> = Some(Box::new(on_other_size));
+            let download = Download { lease, decoder, promised, given: 0, on_other_size };
+            Box::pin(stream::try_unfold(download, Download::next))
+        }
+    }
+}
+
+/// The octets of something that is in memory.
+pub(super) fn of_memory(octets: Vec<u8>) -> ByteStream {
+    let octets = Bytes::from(octets);
+    let pieces = (0..octets.len()).step_by(PIECE).map(move |at| Ok(octets.slice(at..octets.len().min(at + PIECE))));
+    Box::pin(stream::iter(pieces))
+}
+
+impl Download {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, MailboxError> {
+        loop {
+            let Some(lease) = &mut self.lease else { return Ok(None) };
+            let mut decoded = Vec::new();
+            match lease.connection().event().await? {
+                Event::BodyPiece(octets) => {
+                    if let Some(decoder) = &mut self.decoder {
+                        decoder.push(&octets, &mut decoded);
+                    }
+                }
+                Event::BodyEnd => {
+                    if let Some(decoder) = self.decoder.take() {
+                        decoder.finish(&mut decoded);
+                    }
+                }
+                Event::Done(status) => {
+                    self.lease = None;
+                    if !status.is_ok() {
+                        return Err(ImapError::Refused(status).into());
+                    }
+                    self.compare()?;
+                }
+                _ => {}
+            }
+            if !decoded.is_empty() {
+                self.given += decoded.len() as u64;
+                return Ok(Some((Bytes::from(decoded), self)));
+            }
+        }
+    }
+
+    fn compare(&mut self) -> Result<(), MailboxError> {
+        if self.given == self.promised {
+            return Ok(());
+        }
+        if let Some(tell) = self.on_other_size.take() {
+            tell(self.given);
+        }
+        Err(MailboxError::Unavailable("the attachment is not as long as it seemed".to_owned()))
+    }
+}

@@ -1,0 +1,235 @@
+//! How many octets an attachment has after decoding. IMAP tells how many it takes as it is written.
+
+use std::sync::Arc;
+
+use mailapi_backend::mime::{DescribedAttachment, TransferDecoder, TransferEncoding};
+use mailapi_imap::client::{Command, Event, FetchAttribute, Section};
+use mailapi_model::{EmailAddress, FolderName};
+use moka::sync::Cache;
+
+use super::load::fetch_one;
+use super::parts::Parts;
+use super::settings::MailboxSettings;
+use super::summaries::FolderKey;
+use crate::imap_pool::{ImapConnection, ImapError};
+
+/// The memory of sizes: one for each attachment of a message.
+#[derive(Clone)]
+pub(super) struct ExactSizes(Cache<(FolderKey, u32), Arc<Vec<u64>>>);
+
+/// Which message.
+#[derive(Debug, Clone)]
+pub(super) struct MessageKey {
+    folder: FolderKey,
+    uid: u32,
+}
+
+impl MessageKey {
+    pub(super) fn new(mailbox: &EmailAddress, folder: &FolderName, uid_validity: u32, uid: u32) -> Self {
+        Self { folder: FolderKey { mailbox: mailbox.clone(), folder: folder.clone(), uid_validity }, uid }
+    }
+}
+
+impl ExactSizes {
+    pub(super) fn new(messages: u64) -> Self {
+        Self(Cache::new(messages))
+    }
+
+    fn get(&self, key: &MessageKey) -> Option<Arc<Vec<u64>>> {
+        self.0.get(&(key.folder.clone(), key.uid))
+    }
+
+    /// Corrects what was told of an attachment, now that all of it was decoded.
+    pub(super) fn correct(&self, key: &MessageKey, index: usize, size: u64) {
+        let Some(sizes) = self.get(key) else { return };
+        let mut sizes = Vec::clone(&sizes);
+        if let Some(known) = sizes.get_mut(index) {
+            *known = size;
+        }
+        self.0.insert((key.folder.clone(), key.uid), Arc::new(sizes));
+    }
+
+    /// The sizes of all attachments of a message of the open folder.
+    pub(super) async fn of(
+        &self,
+        connection: &mut ImapConnection,
+        key: &MessageKey,
+        parts: &Parts,
+        settings: &MailboxSettings,
+    ) -> Result<Arc<Vec<u64>>, ImapError> {
+        let attachments = &parts.chosen.attachments;
+        if let Some(sizes) = self.get(key).filter(|sizes| sizes.len() == attachments.len()) {
+            return Ok(sizes);
+        }
+        let mut sizes = Vec::with_capacity(attachments.len());
+        for attachment in attachments {
+            let path = parts.path(attachment.part);
+            sizes.push(match from_samples(connection, key.uid, path, attachment, settings).await? {
+                Some(size) => size,
+                None => by_counting(connection, key.uid, path, attachment.encoding).await?,
+            });
+        }
+        let sizes = Arc::new(sizes);
+        self.0.insert((key.folder.clone(), key.uid), sizes.clone());
+        Ok(sizes)
+    }
+}
+
+/// The size of an attachment that is short, or whose base64 stands in lines of one length at both ends.
+async fn from_samples(
+    connection: &mut ImapConnection,
+    uid: u32,
+    path: &[u32],
+    attachment: &DescribedAttachment,
+    settings: &MailboxSettings,
+) -> Result<Option<u64>, ImapError> {
+    let (octets, sample) = (attachment.info.size, u64::from(settings.sample_octets));
+    if attachment.encoding == TransferEncoding::Identity {
+        return Ok(Some(octets));
+    }
+    let slice = |from| FetchAttribute::SectionSlice(Section::part(path), from, settings.sample_octets);
+    let tail_at = octets.saturating_sub(sample);
+    if tail_at <= sample {
+        let whole = FetchAttribute::SectionSlice(Section::part(path), 0, settings.sample_octets.saturating_mul(2));
+        let found = fetch_one(connection, uid, &[whole]).await?;
+        return Ok(found.slice(path, 0).map(|encoded| decoded_size(attachment.encoding, encoded)));
+    }
+    if attachment.encoding != TransferEncoding::Base64 {
+        return Ok(None);
+    }
+    let found = fetch_one(connection, uid, &[slice(0), slice(tail_at)]).await?;
+    let ends = found.slice(path, 0).zip(found.slice(path, tail_at));
+    Ok(ends.and_then(|(head, tail)| regular_base64_size(head, tail, tail_at, octets)))
+}
+
+/// The size of base64 in lines of one length, when both ends stand on the grid of such lines.
+fn regular_base64_size(head: &[u8], tail: &[u8], tail_at: u64, octets: u64) -> Option<u64> {
+    const LINE_END: &[u8] = b"\r\n";
+    let line = head.iter().position(|&octet| octet == b'\r')?;
+    let stride = (line + LINE_END.len()) as u64;
+    let is_digit = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'/');
+    let fits = |octet: u8, at: u64| {
+        match (at % stride).checked_sub(line as u64) {
+            None => is_digit(octet),
+            Some(within) => LINE_END.get(usize::try_from(within).ok()?) == Some(&octet),
+        }
+        .then_some(())
+    };
+    // What comes after the digits: padding, line ends.
+    let end = tail.iter().rposition(|&octet| is_digit(octet))? + 1;
+    if line % 4 != 0
+        || !tail[end..].iter().all(|octet| b"=\r\n".contains(octet))
+        || tail_at + tail.len() as u64 != octets
+    {
+        return None;
+    }
+    head.iter().zip(0..).try_for_each(|(&octet, at)| fits(octet, at))?;
+    tail[..end].iter().zip(tail_at..).try_for_each(|(&octet, at)| fits(octet, at))?;
+    let last = tail_at + end as u64;
+    let digits = last / stride * line as u64 + last % stride;
+    Some(digits * 3 / 4)
+}
+
+fn decoded_size(encoding: TransferEncoding, encoded: &[u8]) -> u64 {
+    let mut count = Count::new(encoding);
+    count.push(encoded);
+    count.finish()
+}
+
+/// Decodes a part only to count what comes out.
+async fn by_counting(
+    connection: &mut ImapConnection,
+    uid: u32,
+    path: &[u32],
+    encoding: TransferEncoding,
+) -> Result<u64, ImapError> {
+    let command = Command::uid_fetch(&[uid], &[FetchAttribute::Section(Section::part(path))]).streaming();
+    connection.start(command)?;
+    let mut count = Count::new(encoding);
+    loop {
+        match connection.event().await? {
+            Event::BodyPiece(octets) => count.push(&octets),
+            Event::Done(status) if status.is_ok() => return Ok(count.finish()),
+            Event::Done(status) => return Err(ImapError::Refused(status)),
+            _ => {}
+        }
+    }
+}
+
+struct Count {
+    decoder: TransferDecoder,
+    scratch: Vec<u8>,
+    octets: u64,
+}
+
+impl Count {
+    fn new(encoding: TransferEncoding) -> Self {
+        Self { decoder: TransferDecoder::new(encoding), scratch: Vec::new(), octets: 0 }
+    }
+
+    fn push(&mut self, encoded: &[u8]) {
+        self.decoder.push(encoded, &mut self.scratch);
+        self.octets += self.scratch.len() as u64;
+        self.scratch.clear();
+    }
+
+    fn finish(mut self) -> u64 {
+        self.decoder.finish(&mut self.scratch);
+        self.octets + self.scratch.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_backend::mime::decode;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn from_ends(encoded: &[u8], sample: usize) -> Option<u64> {
+        let tail_at = encoded.len() - sample;
+        regular_base64_size(&encoded[..sample], &encoded[tail_at..], tail_at as u64, encoded.len() as u64)
+    }
+
+    fn lines(digits: &str, length: usize) -> Vec<u8> {
+        digits.as_bytes().chunks(length).map(|line| [line, b"\r\n"].concat()).collect::<Vec<_>>().concat()
+    }
+
+    #[test]
+    fn irregular_base64_is_not_guessed_at() {
+        let regular = lines(&"QUJD".repeat(100), 76);
+        assert_eq!(from_ends(&regular, 100), Some(300));
+        for (from, to) in [("QUJD", "QU D"), ("QUJD\r\n", "QUJD \r\n"), ("QUJD\r\n", "QUJDQUJD\r\n"), ("QUJD", "QQ==")]
+        {
+            let text = String::from_utf8(regular.clone()).unwrap().replacen(from, to, 1);
+            assert_eq!(from_ends(text.as_bytes(), 100), None, "{to:?}");
+        }
+        assert_eq!(from_ends(&lines(&"QUJD".repeat(100), 75), 100), None);
+        assert_eq!(from_ends("QUJD".repeat(100).as_bytes(), 100), None);
+        let two = [lines(&"QUJD".repeat(70), 76), b"QQ==\r\n".to_vec(), lines(&"QUJD".repeat(70), 76)].concat();
+        assert_eq!(from_ends(&two, 100), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_guess_is_never_wrong_on_what_encoders_write(
+            octets in 150usize..1000, groups in 1usize..20, sample in 80usize..120, end in "(\r\n){0,2}",
+        ) {
+            let digits = octets / 3 * 4;
+            let last = ["", "QQ==", "QUI="][octets % 3];
+            let mut encoded = lines(&format!("{}{last}", "A".repeat(digits)), groups * 4);
+            encoded.truncate(encoded.len() - 2);
+            encoded.extend(end.bytes());
+            let decoded = decode(TransferEncoding::Base64, &encoded).len() as u64;
+            prop_assert_eq!(decoded, octets as u64);
+            if let Some(size) = from_ends(&encoded, sample.min(encoded.len())) {
+                prop_assert_eq!(size, decoded);
+            }
+        }
+
+        #[test]
+        fn any_octets_are_looked_at(head in prop::collection::vec(any::<u8>(), 0..60), tail in prop::collection::vec(any::<u8>(), 0..60), at in 0u64..100) {
+            let _ = regular_base64_size(&head, &tail, at, at + tail.len() as u64);
+        }
+    }
+}

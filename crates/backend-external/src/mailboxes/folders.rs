@@ -1,0 +1,158 @@
+//! The folders of a mailbox.
+
+use std::collections::HashMap;
+
+use mailapi_backend::FolderInfo;
+use mailapi_imap::client::{Command, FetchAttribute, FolderStatus, ListedFolder, StatusItem, Untagged};
+use mailapi_model::FolderName;
+
+use crate::imap_pool::{ImapConnection, ImapError, Job};
+
+/// Lists the folders and counts what they hold: with one command where the server has LIST-STATUS and STATUS=SIZE.
+pub(super) struct ListFolders;
+
+impl Job for ListFolders {
+    type Output = Vec<FolderInfo>;
+
+    async fn run(&self, connection: &mut ImapConnection) -> Result<Vec<FolderInfo>, ImapError> {
+        let capabilities = connection.capabilities();
+        let mut items = vec![StatusItem::Messages, StatusItem::Unseen];
+        if capabilities.has("STATUS=SIZE") || capabilities.has("IMAP4REV2") {
+            items.push(StatusItem::Size);
+        }
+        let counts_at_once = capabilities.has("LIST-STATUS") || capabilities.has("IMAP4REV2");
+        let asked: &[StatusItem] = if counts_at_once { &items } else { &[] };
+        let (folders, mut statuses) = list(connection, asked).await?;
+        let mut infos = Vec::with_capacity(folders.len());
+        for folder in folders {
+            let status = match statuses.remove(&folder.wire_name) {
+                Some(status) => status,
+                None => match status(connection, &folder, &items).await? {
+                    Some(status) => status,
+                    // Somebody removed it since it was listed.
+                    None => continue,
+                },
+            };
+            let size = match status.size {
+                Some(size) => size,
+                None => sum_of_sizes(connection, &folder.name).await?,
+            };
+            let (messages, unread) = (status.messages.unwrap_or_default(), status.unseen.unwrap_or_default());
+            infos.push(FolderInfo { name: folder.name, messages, unread, size });
+        }
+        Ok(infos)
+    }
+}
+
+/// A folder that can be opened.
+pub(super) struct Folder {
+    pub(super) name: FolderName,
+    /// Its name with the server's separator.
+    wire_name: String,
+}
+
+/// All folders that can be opened, INBOX first, the others by name.
+pub(super) async fn all(connection: &mut ImapConnection) -> Result<Vec<Folder>, ImapError> {
+    list(connection, &[]).await.map(|(folders, _)| folders)
+}
+
+async fn list(
+    connection: &mut ImapConnection,
+    items: &[StatusItem],
+) -> Result<(Vec<Folder>, HashMap<String, FolderStatus>), ImapError> {
+    let (mut folders, mut statuses) = (Vec::new(), HashMap::new());
+    let listed = connection.run(Command::list_all(items), |untagged| match untagged {
+        Untagged::List(listed) => folders.extend(as_folder(listed)),
+        Untagged::FolderStatus(status) => {
+            if let Some(name) = status.name.clone() {
+                statuses.insert(name, status);
+            }
+        }
+        _ => {}
+    });
+    listed.await?;
+    folders.sort_by(|a: &Folder, b: &Folder| {
+        let is_other = |folder: &Folder| folder.name != FolderName::inbox();
+        is_other(a).cmp(&is_other(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    folders.dedup_by(|a, b| a.name == b.name);
+    Ok((folders, statuses))
+}
+
+/// None for nodes of the hierarchy that hold no messages, and for names that no folder of ours can have.
+fn as_folder(listed: ListedFolder) -> Option<Folder> {
+    if listed.has("\\Noselect") || listed.has("\\NonExistent") {
+        return None;
+    }
+    let wire_name = listed.name?;
+    let shown = match listed.separator {
+        // Our separator inside a level would make two of it.
+        Some(separator) if separator != '/' && wire_name.contains('/') => None,
+        Some(separator) => Some(wire_name.replace(separator, "/")),
+        None => Some(wire_name.clone()),
+    };
+    let name = shown?.parse().ok()?;
+    Some(Folder { name, wire_name })
+}
+
+async fn status(
+    connection: &mut ImapConnection,
+    folder: &Folder,
+    items: &[StatusItem],
+) -> Result<Option<FolderStatus>, ImapError> {
+    let mut told = None;
+    let asked = connection.run(Command::status(&folder.wire_name, items), |untagged| {
+        if let Untagged::FolderStatus(status) = untagged {
+            told = Some(status);
+        }
+    });
+    match asked.await {
+        Ok(_) => Ok(told),
+        Err(ImapError::Refused(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// For servers without STATUS=SIZE (RFC 8438).
+async fn sum_of_sizes(connection: &mut ImapConnection, folder: &FolderName) -> Result<u64, ImapError> {
+    let open = connection.open(folder).await?;
+    let mut sum = 0;
+    if open.exists > 0 {
+        let command = Command::fetch(1, open.exists, &[FetchAttribute::Size]);
+        let told = connection.run(command, |untagged| {
+            if let Untagged::Fetch(message) = untagged {
+                sum += message.size.unwrap_or_default();
+            }
+        });
+        told.await?;
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(attribute: &str, separator: Option<char>, name: Option<&str>) -> Option<String> {
+        let attributes = vec![attribute.to_owned()];
+        let folder = as_folder(ListedFolder { attributes, separator, name: name.map(ToOwned::to_owned) })?;
+        Some(folder.name.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_opened_or_named_is_no_folder() {
+        assert_eq!(listed("\\noselect", Some('/'), Some("a")), None);
+        assert_eq!(listed("\\NonExistent", Some('/'), Some("a")), None);
+        assert_eq!(listed("", Some('/'), None), None);
+        assert_eq!(listed("", Some('.'), Some("a/b")), None);
+        assert_eq!(listed("", Some('.'), Some("a..b")), None);
+        assert_eq!(listed("", None, Some(&"x".repeat(256))), None);
+    }
+
+    #[test]
+    fn levels_are_separated_by_slashes() {
+        assert_eq!(listed("", Some('.'), Some("a.b c")).as_deref(), Some("a/b c"));
+        assert_eq!(listed("\\Sent", Some('/'), Some("inbox/b.c")).as_deref(), Some("INBOX/b.c"));
+        assert_eq!(listed("", None, Some("a.b")).as_deref(), Some("a.b"));
+    }
+}

@@ -1,0 +1,112 @@
+//! One message, as much of it as is needed to say what it consists of.
+
+use mailapi_backend::MailboxError;
+use mailapi_backend::mime::Digest;
+use mailapi_imap::client::{BodyStructure, Command, FetchAttribute, FetchedMessage, Section, SectionText, Untagged};
+use mailapi_model::{FolderName, Timestamp};
+
+use super::parts::Parts;
+use super::settings::MailboxSettings;
+use super::summaries::{arrived, shown_flags};
+use crate::imap_pool::{ImapConnection, ImapError};
+
+/// A message that was found.
+pub(super) struct Loaded {
+    pub(super) uid_validity: u32,
+    pub(super) flags: Vec<String>,
+    pub(super) size: u64,
+    pub(super) arrived: Timestamp,
+    pub(super) content: Loading,
+}
+
+/// What was fetched of it.
+pub(super) enum Loading {
+    /// All of it.
+    Whole { raw: Vec<u8>, digest: Box<Digest> },
+    /// What the server tells of its parts.
+    Parts(Parts),
+}
+
+/// What is asked of a message for [`Loaded`].
+pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
+    vec![
+        FetchAttribute::Flags,
+        FetchAttribute::Size,
+        FetchAttribute::Arrived,
+        FetchAttribute::BodyStructure,
+        FetchAttribute::SectionSlice(Section::message(), 0, settings.whole_message_octets),
+    ]
+}
+
+/// Opens the folder and finds the message.
+pub(super) async fn load(
+    connection: &mut ImapConnection,
+    folder: &FolderName,
+    uid: u32,
+    settings: &MailboxSettings,
+) -> Result<Loaded, ImapError> {
+    let open = connection.open(folder).await?;
+    let found = fetch_one(connection, uid, &attributes(settings)).await?;
+    let size = found.size.ok_or_else(|| ImapError::unavailable("the server told no size"))?;
+    let start = found.section(&[], &SectionText::All).unwrap_or_default();
+    let (flags, arrived) = (shown_flags(found.flags.as_deref().unwrap_or_default()), arrived(&found));
+    // Some servers err in the size; a slice that is shorter than was asked for is certainly all.
+    let is_whole = start.len() < settings.whole_message_octets as usize || start.len() as u64 == size;
+    let content = if is_whole {
+        whole(start.to_vec())
+    } else {
+        let structure = found.body_structure.as_ref();
+        of_parts(connection, uid, size, structure, settings).await?
+    };
+    Ok(Loaded { uid_validity: open.uid_validity, flags, size, arrived, content })
+}
+
+fn whole(raw: Vec<u8>) -> Loading {
+    let digest = Box::new(Digest::of(&raw));
+    Loading::Whole { raw, digest }
+}
+
+async fn of_parts(
+    connection: &mut ImapConnection,
+    uid: u32,
+    size: u64,
+    structure: Option<&BodyStructure>,
+    settings: &MailboxSettings,
+) -> Result<Loading, ImapError> {
+    let parts = Parts::of(structure.unwrap_or(&BodyStructure::Opaque));
+    if !parts.is_doubtful || size > u64::from(settings.doubtful_message_octets) {
+        return Ok(Loading::Parts(parts));
+    }
+    let all = FetchAttribute::SectionSlice(Section::message(), 0, settings.doubtful_message_octets);
+    let mut found = fetch_one(connection, uid, &[all]).await?;
+    let raw = found.sections.pop().and_then(|section| section.octets);
+    Ok(whole(raw.unwrap_or_default()))
+}
+
+/// Data of one message of the open folder.
+pub(super) async fn fetch_one(
+    connection: &mut ImapConnection,
+    uid: u32,
+    attributes: &[FetchAttribute],
+) -> Result<FetchedMessage, ImapError> {
+    let missing = ImapError::Told(MailboxError::NoSuchMessage);
+    if uid == 0 {
+        return Err(missing);
+    }
+    let wanted = attributes.iter().filter(|attribute| is_section(attribute)).count();
+    let mut found = None;
+    let fetched = connection.run(Command::uid_fetch(&[uid], attributes), |untagged| {
+        if let Untagged::Fetch(message) = untagged
+            && message.uid == Some(uid)
+            && message.sections.len() >= wanted
+        {
+            found = Some(message);
+        }
+    });
+    fetched.await?;
+    found.map(|message| *message).ok_or(missing)
+}
+
+fn is_section(attribute: &FetchAttribute) -> bool {
+    matches!(attribute, FetchAttribute::Section(_) | FetchAttribute::SectionSlice(..))
+}

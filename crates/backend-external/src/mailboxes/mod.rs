@@ -1,0 +1,125 @@
+//! Mailboxes of the operator's IMAP server. Reading opens folders with EXAMINE and fetches with BODY.PEEK, so that it
+//! leaves no trace; only a purge changes anything.
+
+mod attachment;
+mod content;
+mod download;
+mod exact_size;
+mod folders;
+mod list;
+mod load;
+mod parts;
+mod purge;
+mod quota;
+mod raw;
+mod read;
+mod search;
+mod settings;
+mod summaries;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mailapi_backend::{
+    FolderInfo, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, Purged,
+    SearchHit, SearchQuery,
+};
+use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
+
+use crate::imap_pool::ImapPool;
+use exact_size::ExactSizes;
+use summaries::Summaries;
+
+pub use purge::{ImapPurge, Purge};
+pub use settings::MailboxSettings;
+
+/// The operator's IMAP server as a port.
+pub struct ImapMailboxes {
+    pool: ImapPool,
+    settings: MailboxSettings,
+    summaries: Summaries,
+    exact_sizes: ExactSizes,
+    purge: Arc<dyn Purge>,
+}
+
+impl ImapMailboxes {
+    /// Reads over the pool's connections, and purges as `purge` does: [`ImapPurge`], or the mail server's own
+    /// administration.
+    #[must_use]
+    pub fn new(pool: ImapPool, settings: MailboxSettings, purge: Arc<dyn Purge>) -> Self {
+        let summaries = Summaries::new(settings.summary_cache_bytes);
+        let exact_sizes = ExactSizes::new(settings.exact_sizes);
+        Self { pool, settings, summaries, exact_sizes, purge }
+    }
+
+    /// Forgets what is known of a mailbox, connections included: it was made, removed or emptied behind our back.
+    pub fn forget(&self, mailbox: &EmailAddress) {
+        self.pool.forget(mailbox);
+    }
+}
+
+#[async_trait]
+impl Mailboxes for ImapMailboxes {
+    async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError> {
+        self.pool.run(mailbox, None, &folders::ListFolders).await
+    }
+
+    async fn list(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+    ) -> Result<Listed<MessageSummary>, MailboxError> {
+        let job = list::ListPage { mailbox, folder, page, summaries: &self.summaries, settings: &self.settings };
+        self.pool.run(mailbox, Some(folder), &job).await
+    }
+
+    async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {
+        let job = read::ReadMessage { mailbox, folder, uid, exact_sizes: &self.exact_sizes, settings: &self.settings };
+        self.pool.run(mailbox, Some(folder), &job).await
+    }
+
+    async fn open_attachment(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+        index: u32,
+    ) -> Result<OpenedAttachment, MailboxError> {
+        let exact_sizes = &self.exact_sizes;
+        let job = attachment::OpenAttachment { mailbox, folder, uid, index, exact_sizes, settings: &self.settings };
+        let (opened, lease) = self.pool.run_keeping(mailbox, Some(folder), &job).await?;
+        Ok(attachment::stream(opened, lease, exact_sizes))
+    }
+
+    async fn open_raw(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+    ) -> Result<OpenedMessage, MailboxError> {
+        let (content, lease) = self.pool.run_keeping(mailbox, Some(folder), &raw::OpenRaw { folder, uid }).await?;
+        Ok(raw::stream(content, lease))
+    }
+
+    async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
+        let folder = match &query.scope {
+            mailapi_backend::FolderScope::One(folder) => Some(folder),
+            mailapi_backend::FolderScope::All => None,
+        };
+        let job = search::Search { query, settings: &self.settings };
+        self.pool.run(mailbox, folder, &job).await
+    }
+
+    async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
+        self.purge.purge(mailbox).await
+    }
+
+    async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        self.pool.run(mailbox, None, &quota::ReadQuota).await
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.pool.check().await
+    }
+}

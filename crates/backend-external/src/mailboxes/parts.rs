@@ -1,0 +1,87 @@
+//! What the server told of a message's parts, in the form that chooses bodies and attachments.
+
+use mailapi_backend::mime::{DescribedMessage, DescribedPart};
+use mailapi_imap::client::{BodyStructure, MediaDetails, SinglePart};
+
+/// The parts of a message and where they stand.
+#[derive(Debug, Clone)]
+pub(super) struct Parts {
+    /// What was chosen.
+    pub(super) chosen: DescribedMessage,
+    /// The part numbers of each described part (RFC 3501 section 6.4.5).
+    paths: Vec<Vec<u32>>,
+    /// What was told may not be all there is.
+    pub(super) is_doubtful: bool,
+}
+
+impl Parts {
+    pub(super) fn of(structure: &BodyStructure) -> Self {
+        let mut walk = Walk { described: Vec::new(), paths: Vec::new(), is_doubtful: false };
+        walk.visit(structure, &mut Vec::new());
+        Self { chosen: DescribedMessage::of(&walk.described), paths: walk.paths, is_doubtful: walk.is_doubtful }
+    }
+
+    /// The part numbers of a described part.
+    pub(super) fn path(&self, part: usize) -> &[u32] {
+        self.paths.get(part).map_or(&[1], Vec::as_slice)
+    }
+}
+
+struct Walk {
+    described: Vec<DescribedPart>,
+    paths: Vec<Vec<u32>>,
+    is_doubtful: bool,
+}
+
+impl Walk {
+    /// The depth is bounded where the structure is read.
+    fn visit(&mut self, structure: &BodyStructure, path: &mut Vec<u32>) {
+        match structure {
+            BodyStructure::Single(part) => {
+                // A message that is no multipart has one part, 1.
+                let own = if path.is_empty() { vec![1] } else { path.clone() };
+                self.push(describe(part), own);
+                // A header without an end is told as a part without octets.
+                self.is_doubtful |= part.octets == 0 && (path.is_empty() || part.media_type == "text");
+            }
+            BodyStructure::Multipart(multipart) => {
+                let subtype = multipart.subtype.clone();
+                let holder = DescribedPart { media_type: "multipart".to_owned(), subtype, ..DescribedPart::default() };
+                self.push(DescribedPart { has_parts: !multipart.parts.is_empty(), ..holder }, path.clone());
+                for (part, number) in multipart.parts.iter().zip(1..) {
+                    path.push(number);
+                    self.visit(part, path);
+                    path.pop();
+                }
+            }
+            BodyStructure::Opaque => {
+                self.is_doubtful = true;
+                let media_type = "application".to_owned();
+                let part = DescribedPart { media_type, subtype: "octet-stream".to_owned(), ..DescribedPart::default() };
+                self.push(part, path.clone());
+            }
+        }
+    }
+
+    fn push(&mut self, part: DescribedPart, path: Vec<u32>) {
+        self.described.push(part);
+        self.paths.push(path);
+    }
+}
+
+fn describe(part: &SinglePart) -> DescribedPart {
+    DescribedPart {
+        media_type: part.media_type.clone(),
+        subtype: part.subtype.clone(),
+        parameters: part.parameters.clone(),
+        disposition: part.disposition.clone(),
+        content_id: part.id.clone(),
+        encoding: part.encoding.clone(),
+        octets: part.octets,
+        has_parts: false,
+        forwarded_subject: match &part.details {
+            MediaDetails::Message { envelope, .. } => envelope.subject.clone(),
+            MediaDetails::None => None,
+        },
+    }
+}

@@ -1,0 +1,40 @@
+//! How much a mailbox holds.
+
+use mailapi_imap::client::{Command, Untagged};
+use mailapi_model::Quota;
+
+use super::folders::ListFolders;
+use crate::imap_pool::{ImapConnection, ImapError, Job};
+
+/// Octets of a unit of STORAGE (RFC 9208 section 5.1).
+const STORAGE_UNIT: u64 = 1024;
+
+/// Sums up what the folders hold, which is exact, and asks for the limit, which the server tells in units of 1,024
+/// octets.
+pub(super) struct ReadQuota;
+
+impl Job for ReadQuota {
+    type Output = Quota;
+
+    async fn run(&self, connection: &mut ImapConnection) -> Result<Quota, ImapError> {
+        let folders = ListFolders.run(connection).await?;
+        let limit_bytes = if connection.capabilities().has("QUOTA") { limit(connection).await? } else { None };
+        Ok(Quota {
+            used_bytes: folders.iter().map(|folder| folder.size).sum(),
+            messages: folders.iter().map(|folder| folder.messages).sum(),
+            limit_bytes,
+        })
+    }
+}
+
+async fn limit(connection: &mut ImapConnection) -> Result<Option<u64>, ImapError> {
+    let mut limits = Vec::new();
+    let asked = connection.run(Command::quota_root("INBOX"), |untagged| {
+        if let Untagged::Quota(resources) = untagged {
+            let storage = resources.into_iter().filter(|resource| resource.name == "STORAGE");
+            limits.extend(storage.map(|resource| resource.limit.saturating_mul(STORAGE_UNIT)));
+        }
+    });
+    asked.await?;
+    Ok(limits.into_iter().min())
+}

@@ -1,0 +1,32 @@
+//! A message as it was received.
+
+use mailapi_backend::OpenedMessage;
+use mailapi_backend::mime::{TransferDecoder, TransferEncoding};
+use mailapi_imap::client::Section;
+use mailapi_model::FolderName;
+
+use super::content::{self, Content};
+use super::download;
+use crate::imap_pool::{ImapConnection, ImapError, Job, Lease};
+
+/// Begins to read a message.
+pub(super) struct OpenRaw<'a> {
+    pub(super) folder: &'a FolderName,
+    pub(super) uid: u32,
+}
+
+impl Job for OpenRaw<'_> {
+    type Output = Content;
+
+    async fn run(&self, connection: &mut ImapConnection) -> Result<Content, ImapError> {
+        connection.open(self.folder).await?;
+        content::begin(connection, self.uid, Section::message()).await
+    }
+}
+
+/// The message that was begun.
+pub(super) fn stream(content: Content, lease: Lease) -> OpenedMessage {
+    let size = content.octets();
+    let decoder = TransferDecoder::new(TransferEncoding::Identity);
+    OpenedMessage { size, content: download::stream(content, lease, decoder, size, |_| {}) }
+}

@@ -1,0 +1,225 @@
+//! Search: the server finds, and what it cannot find in HTML is looked for here.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mailapi_backend::mime::{Digest, SearchableText, matches, snippet};
+use mailapi_backend::{FolderScope, FullMessage, MailboxError, SearchHit, SearchQuery};
+use mailapi_imap::client::{Command, FetchAttribute, FetchedMessage, Section, SectionText, UidSet, Untagged};
+use mailapi_model::{FolderName, Listed, Page};
+
+use super::folders;
+use super::load::{self, Loading};
+use super::parts::Parts;
+use super::read;
+use super::settings::MailboxSettings;
+use super::summaries::arrived;
+use crate::imap_pool::{ImapConnection, ImapError, Job};
+
+/// Finds the messages that contain a text.
+pub(super) struct Search<'a> {
+    pub(super) query: &'a SearchQuery,
+    pub(super) settings: &'a MailboxSettings,
+}
+
+impl Job for Search<'_> {
+    type Output = Listed<SearchHit>;
+
+    async fn run(&self, connection: &mut ImapConnection) -> Result<Listed<SearchHit>, ImapError> {
+        match &self.query.scope {
+            FolderScope::One(folder) => self.in_one(connection, folder).await,
+            FolderScope::All => self.in_all(connection).await,
+        }
+    }
+}
+
+impl Search<'_> {
+    async fn in_one(
+        &self,
+        connection: &mut ImapConnection,
+        folder: &FolderName,
+    ) -> Result<Listed<SearchHit>, ImapError> {
+        let found = self.find(connection, folder).await?;
+        let page = page_of(found.newest_first(), self.query.page);
+        Ok(Listed { total: found.len(), items: self.hits(connection, folder, &page).await? })
+    }
+
+    /// All folders, the message that arrived last first, whatever its folder.
+    async fn in_all(&self, connection: &mut ImapConnection) -> Result<Listed<SearchHit>, ImapError> {
+        let mut found = Vec::new();
+        for folder in folders::all(connection).await? {
+            let uids = match self.find(connection, &folder.name).await {
+                // Somebody removed it since it was listed.
+                Err(ImapError::Told(MailboxError::NoSuchFolder)) => continue,
+                uids => uids?,
+            };
+            let exists = connection.folder().map_or(0, |folder| folder.exists);
+            let uids: Vec<u32> = uids.newest_first().take(exists as usize).collect();
+            let arrivals = self.arrivals(connection, &uids).await?;
+            let name = Arc::new(folder.name);
+            found.extend(arrivals.into_iter().map(|(arrived, uid)| (Reverse(arrived), name.clone(), Reverse(uid))));
+        }
+        found.sort_unstable();
+        let total = found.len() as u64;
+        let page = page_of(found.into_iter().map(|(_, folder, Reverse(uid))| (folder, uid)), self.query.page);
+        Ok(Listed { total, items: self.hits_of_folders(connection, &page).await? })
+    }
+
+    /// The hits of a page, each folder opened once.
+    async fn hits_of_folders(
+        &self,
+        connection: &mut ImapConnection,
+        page: &[(Arc<FolderName>, u32)],
+    ) -> Result<Vec<SearchHit>, ImapError> {
+        let mut by_folder: BTreeMap<&FolderName, Vec<u32>> = BTreeMap::new();
+        for (folder, uid) in page {
+            by_folder.entry(folder).or_default().push(*uid);
+        }
+        let mut hits = Vec::with_capacity(page.len());
+        for (folder, uids) in by_folder {
+            connection.open(folder).await?;
+            hits.extend(self.hits(connection, folder, &uids).await?);
+        }
+        let place = |hit: &SearchHit| page.iter().position(|(folder, uid)| **folder == hit.folder && *uid == hit.uid);
+        hits.sort_by_cached_key(place);
+        Ok(hits)
+    }
+
+    /// Opens the folder and searches it.
+    async fn find(&self, connection: &mut ImapConnection, folder: &FolderName) -> Result<UidSet, ImapError> {
+        let open = connection.open(folder).await?;
+        let mut found = UidSet::default();
+        if open.exists == 0 {
+            return Ok(found);
+        }
+        let command = Command::uid_search(self.query.text.as_str(), &connection.capabilities());
+        let searched = connection.run(command, |untagged| {
+            if let Untagged::Found(more) = untagged {
+                found.extend(&more);
+            }
+        });
+        searched.await?;
+        let more = self.find_in_html(connection, open.exists, &found).await?;
+        found.extend(&more);
+        Ok(found)
+    }
+
+    /// Looks into the HTML bodies of the newest messages that the server did not find.
+    async fn find_in_html(
+        &self,
+        connection: &mut ImapConnection,
+        exists: u32,
+        found: &UidSet,
+    ) -> Result<UidSet, ImapError> {
+        let mut candidates = Vec::new();
+        let first = exists.saturating_sub(self.settings.html_search_messages) + 1;
+        if first > exists {
+            return Ok(UidSet::default());
+        }
+        let told = connection.run(Command::fetch(first, exists, &[FetchAttribute::BodyStructure]), |untagged| {
+            let Untagged::Fetch(message) = untagged else { return };
+            let (Some(uid), Some(structure)) = (message.uid, &message.body_structure) else { return };
+            if !found.contains(uid) && Parts::of(structure).chosen.html.is_some() {
+                candidates.push(uid);
+            }
+        });
+        told.await?;
+        let mut matching = Vec::new();
+        for uids in candidates.chunks(self.settings.uids_per_command.max(1)) {
+            let fetched = connection.run(Command::uid_fetch(uids, &[self.start()]), |untagged| {
+                let Untagged::Fetch(message) = untagged else { return };
+                let text = start_of(&message).map(|raw| SearchableText::of(raw, &Digest::of(raw)).joined());
+                if text.is_some_and(|text| matches(&text, &self.query.text)) {
+                    matching.extend(message.uid);
+                }
+            });
+            fetched.await?;
+        }
+        Ok(matching.into_iter().collect())
+    }
+
+    /// As much of a message as is looked into at once.
+    fn start(&self) -> FetchAttribute {
+        FetchAttribute::SectionSlice(Section::message(), 0, self.settings.whole_message_octets)
+    }
+
+    /// When the messages of the open folder arrived.
+    async fn arrivals(&self, connection: &mut ImapConnection, uids: &[u32]) -> Result<Vec<(i64, u32)>, ImapError> {
+        let mut arrivals = Vec::with_capacity(uids.len());
+        for uids in uids.chunks(self.settings.uids_per_command.max(1)) {
+            let fetched = connection.run(Command::uid_fetch(uids, &[FetchAttribute::Arrived]), |untagged| {
+                if let Untagged::Fetch(message) = untagged {
+                    arrivals.extend(message.arrived.zip(message.uid));
+                }
+            });
+            fetched.await?;
+        }
+        Ok(arrivals)
+    }
+
+    /// The hits of a page of the open folder, in the order of `uids`. What was removed in the meantime is left out.
+    async fn hits(
+        &self,
+        connection: &mut ImapConnection,
+        folder: &FolderName,
+        uids: &[u32],
+    ) -> Result<Vec<SearchHit>, ImapError> {
+        if uids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut hits, mut longer) = (Vec::with_capacity(uids.len()), Vec::new());
+        let attributes = [FetchAttribute::Arrived, self.start()];
+        let fetched = connection.run(Command::uid_fetch(uids, &attributes), |untagged| {
+            let Untagged::Fetch(message) = untagged else { return };
+            let (Some(uid), Some(raw)) = (message.uid, start_of(&message)) else { return };
+            let digest = Digest::of(raw);
+            let text = SearchableText::of(raw, &digest).joined();
+            let is_whole = raw.len() < self.settings.whole_message_octets as usize;
+            if !is_whole && !matches(&text, &self.query.text) {
+                longer.push(uid);
+                return;
+            }
+            let date = digest.date.unwrap_or_else(|| arrived(&message));
+            let (from, subject, folder) = (digest.from, digest.subject, folder.clone());
+            hits.push(SearchHit { uid, folder, from, subject, date, snippet: snippet(&text, &self.query.text) });
+        });
+        fetched.await?;
+        for uid in longer {
+            hits.extend(self.hit_in_longer(connection, folder, uid).await?);
+        }
+        hits.sort_unstable_by_key(|hit| uids.iter().position(|&uid| uid == hit.uid));
+        hits.dedup_by_key(|hit| hit.uid);
+        Ok(hits)
+    }
+
+    /// The match stands behind the start of the message.
+    async fn hit_in_longer(
+        &self,
+        connection: &mut ImapConnection,
+        folder: &FolderName,
+        uid: u32,
+    ) -> Result<Option<SearchHit>, ImapError> {
+        let loaded = match load::load(connection, folder, uid, self.settings).await {
+            Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
+            loaded => loaded?,
+        };
+        let message: FullMessage = match &loaded.content {
+            Loading::Whole { raw, digest } => read::of_whole(uid, &loaded, raw, digest),
+            Loading::Parts(parts) => read::of_parts(connection, uid, &loaded, parts, self.settings).await?,
+        };
+        let text = SearchableText::of_message(&message).joined();
+        let (summary, snippet) = (message.summary, snippet(&text, &self.query.text));
+        let (from, subject, date) = (summary.from, summary.subject, summary.date);
+        Ok(Some(SearchHit { uid, folder: folder.clone(), from, subject, date, snippet }))
+    }
+}
+
+fn start_of(message: &FetchedMessage) -> Option<&[u8]> {
+    message.section(&[], &SectionText::All)
+}
+
+fn page_of<T>(all: impl Iterator<Item = T>, page: Page) -> Vec<T> {
+    let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+    all.skip(offset).take(page.limit() as usize).collect()
+}

@@ -1,0 +1,96 @@
+//! What a list shows of messages and never changes: remembered by folder, UID validity and UID.
+
+use std::sync::Arc;
+
+use mailapi_backend::mime::Digest;
+use mailapi_backend::{Correspondent, MessageSummary};
+use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section, SectionText};
+use mailapi_model::{EmailAddress, FolderName, Timestamp};
+use moka::sync::Cache;
+
+use super::parts::Parts;
+use super::settings::MailboxSettings;
+
+/// A folder of one mailbox, as long as its UIDs mean the same messages. When the server gives it another UID validity,
+/// nothing of it is found any more, and what was kept makes room.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct FolderKey {
+    pub(super) mailbox: EmailAddress,
+    pub(super) folder: FolderName,
+    pub(super) uid_validity: u32,
+}
+
+/// The memory of summaries, without their flags.
+pub(super) struct Summaries {
+    by_message: Cache<(Arc<FolderKey>, u32), Arc<MessageSummary>>,
+    /// Folders of which something was remembered: there it pays to ask for flags first.
+    known: Cache<Arc<FolderKey>, ()>,
+}
+
+/// How many folders are noted as known; more are simply fetched in full again.
+const KNOWN_FOLDERS: u64 = 10_000;
+
+impl Summaries {
+    pub(super) fn new(max_bytes: u64) -> Self {
+        let weigh = |_: &(Arc<FolderKey>, u32), summary: &Arc<MessageSummary>| weight(summary);
+        Self {
+            by_message: Cache::builder().max_capacity(max_bytes).weigher(weigh).build(),
+            known: Cache::new(KNOWN_FOLDERS),
+        }
+    }
+
+    pub(super) fn knows(&self, folder: &Arc<FolderKey>) -> bool {
+        self.known.contains_key(folder)
+    }
+
+    /// The summary with these flags.
+    pub(super) fn get(&self, folder: &Arc<FolderKey>, uid: u32, flags: Vec<String>) -> Option<MessageSummary> {
+        let kept = self.by_message.get(&(folder.clone(), uid))?;
+        Some(MessageSummary { flags, ..MessageSummary::clone(&kept) })
+    }
+
+    pub(super) fn put(&self, folder: &Arc<FolderKey>, summary: &MessageSummary) {
+        let kept = MessageSummary { flags: Vec::new(), ..summary.clone() };
+        self.by_message.insert((folder.clone(), summary.uid), Arc::new(kept));
+        self.known.insert(folder.clone(), ());
+    }
+}
+
+/// About how much memory a summary takes.
+fn weight(summary: &MessageSummary) -> u32 {
+    const FIXED: usize = 256;
+    let person = |person: &Correspondent| size_of::<Correspondent>() + person.name.len() + person.email.len();
+    let people = person(&summary.from) + summary.to.iter().map(person).sum::<usize>();
+    u32::try_from(FIXED + people + summary.subject.len() + summary.message_id.len()).unwrap_or(u32::MAX)
+}
+
+/// The fields of which a summary is made.
+const FIELDS: &[&str] = &["MESSAGE-ID", "FROM", "TO", "SUBJECT", "DATE"];
+
+/// What is to be fetched for [`summary`], the flags aside.
+pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
+    vec![
+        FetchAttribute::Size,
+        FetchAttribute::Arrived,
+        FetchAttribute::BodyStructure,
+        FetchAttribute::SectionSlice(Section::header_fields(FIELDS), 0, settings.summary_octets),
+    ]
+}
+
+/// A summary of what was fetched; none when that was not all that it takes: news of a message come in the same form.
+pub(super) fn summary(message: &FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {
+    let header = message.section(&[], &SectionText::SomeHeaderFields)?;
+    let parts = Parts::of(message.body_structure.as_ref()?);
+    let mut summary = Digest::of_header_block(header).summary(message.uid?, message.size?, flags, arrived(message));
+    summary.has_attachments = !parts.chosen.attachments.is_empty();
+    Some(summary)
+}
+
+pub(super) fn arrived(message: &FetchedMessage) -> Timestamp {
+    Timestamp::from_seconds(message.arrived.unwrap_or_default())
+}
+
+/// Flags as they are shown: `\Recent` is about the connection, not about the message.
+pub(super) fn shown_flags(flags: &[String]) -> Vec<String> {
+    flags.iter().filter(|flag| !flag.eq_ignore_ascii_case("\\Recent")).cloned().collect()
+}

@@ -1,0 +1,154 @@
+//! What the contract does not ask and only a real server shows.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use mailapi_backend::contract::Fixture;
+use mailapi_backend::{FolderScope, MailboxError, Mailboxes, SearchQuery};
+use mailapi_backend_external::imap_pool::ImapSettings;
+use mailapi_backend_external::mailboxes::MailboxSettings;
+use mailapi_backend_external::{TlsMode, TlsTrust, client_config};
+use mailapi_model::{EmailAddress, FolderName, Page, Secret};
+use mailapi_testkit::Dovecot;
+
+use crate::fixture::{DovecotFixture, imap_settings, mailboxes, pool};
+
+const MESSAGE: &[u8] = b"From: ann@elsewhere.example\r\nSubject: one\r\n\r\nhello\r\n";
+
+#[tokio::test]
+async fn a_wrong_master_password_is_not_a_missing_mailbox() {
+    let fixture = DovecotFixture::start().await;
+    let bob = fixture.mailbox_with("bob", &[]).await;
+    let wrong = ImapSettings {
+        master_password: Secret::new("wrong".to_owned()),
+        ..imap_settings(fixture.dovecot.imap().port())
+    };
+    let mailboxes = mailboxes(&pool(wrong), MailboxSettings::default());
+    for _ in 0..5 {
+        assert!(matches!(mailboxes.folders(&bob).await, Err(MailboxError::Unavailable(_))));
+    }
+    assert_eq!(fixture.dovecot.log().matches("imap-login: ").count(), 1, "{}", fixture.dovecot.log());
+}
+
+#[tokio::test]
+async fn a_restart_of_the_server_goes_unnoticed() {
+    let mut fixture = DovecotFixture::start().await;
+    let bob = fixture.mailbox_with("bob", &[MESSAGE]).await;
+    let listed = |fixture: &DovecotFixture| {
+        let mailboxes = fixture.mailboxes.clone();
+        let bob = bob.clone();
+        async move { mailboxes.list(&bob, &FolderName::inbox(), Page::default()).await.map(|listed| listed.total) }
+    };
+    assert_eq!(listed(&fixture).await, Ok(1));
+    fixture.dovecot.stop();
+    assert!(listed(&fixture).await.is_err());
+    assert!(fixture.mailboxes.check().await.is_err());
+    fixture.dovecot.resume().await;
+    assert_eq!(listed(&fixture).await, Ok(1));
+    assert_eq!(fixture.mailboxes.check().await, Ok(()));
+}
+
+#[tokio::test]
+async fn many_readers_of_one_mailbox_share_few_log_ins() {
+    let fixture = DovecotFixture::start_with("mail_max_userip_connections = 6", MailboxSettings::default()).await;
+    let bob = fixture.mailbox_with("bob", &[MESSAGE]).await;
+    let mailboxes: Arc<_> = fixture.mailboxes.clone();
+    let readers: Vec<_> = (0..200)
+        .map(|_| {
+            let (mailboxes, bob) = (mailboxes.clone(), bob.clone());
+            tokio::spawn(async move { mailboxes.read(&bob, &FolderName::inbox(), 1).await })
+        })
+        .collect();
+    for reader in readers {
+        assert_eq!(reader.await.unwrap().unwrap().summary.subject, "one");
+    }
+    assert!(fixture.dovecot.log().matches("Login: user=").count() <= 6);
+}
+
+#[tokio::test]
+async fn other_separators_and_alphabets_are_the_servers_business() {
+    let fixture = DovecotFixture::start_with("namespace inbox {\n separator = .\n}", MailboxSettings::default()).await;
+    let bob = fixture.mailbox_with("bob", &[MESSAGE]).await;
+    let folder: FolderName = "Projekte/Köln \"2026\" & \\mehr".parse().unwrap();
+    fixture.dovecot.doveadm(&["mailbox", "create", "-u", bob.as_str(), "Projekte.Köln \"2026\" & \\mehr"]);
+    let names: Vec<_> = fixture.mailboxes.folders(&bob).await.unwrap().into_iter().map(|one| one.name).collect();
+    assert_eq!(names, [FolderName::inbox(), folder.clone()]);
+    assert_eq!(fixture.mailboxes.list(&bob, &folder, Page::default()).await.unwrap().total, 0);
+}
+
+#[tokio::test]
+async fn a_damaged_attachment_comes_as_far_as_it_can_be_read_and_is_as_long_as_it_says() {
+    let damaged = b"Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhi\r\n--b\r\n\
+        Content-Type: application/x\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=aGVsbG8= !!\r\na\r\n--b\r\n\
+        Content-Type: application/y\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\na=zb=\r\n  \r\nc=\r\n--b--\r\n";
+    let in_parts = MailboxSettings { whole_message_octets: 1, sample_octets: 4, ..MailboxSettings::default() };
+    let fixture = DovecotFixture::start_with("", in_parts).await;
+    let bob = fixture.mailbox_with("bob", &[damaged]).await;
+    for (index, expected) in [(0, &b"hellohello"[..]), (1, b"a=zb\r\nc")] {
+        let opened = fixture.mailboxes.open_attachment(&bob, &FolderName::inbox(), 1, index).await.unwrap();
+        let size = opened.info.size;
+        let octets: Vec<u8> = opened.content.map(|piece| piece.unwrap().to_vec()).collect::<Vec<_>>().await.concat();
+        assert_eq!(octets, expected);
+        assert_eq!(octets.len() as u64, size);
+    }
+}
+
+#[tokio::test]
+async fn a_match_behind_the_start_of_a_long_message_is_shown() {
+    let long = format!("Subject: long\r\n\r\n{}the Needle at the end\r\n", "hay and straw\r\n".repeat(20_000));
+    let fixture = DovecotFixture::start().await;
+    let bob = fixture.mailbox_with("bob", &[long.as_bytes()]).await;
+    let query = SearchQuery { text: "needle".parse().unwrap(), scope: FolderScope::All, page: Page::default() };
+    let found = fixture.mailboxes.search(&bob, &query).await.unwrap();
+    assert!(found.items[0].snippet.contains("the Needle at the end"), "{:?}", found.items);
+}
+
+#[tokio::test]
+async fn a_new_message_is_seen_over_a_kept_connection() {
+    let fixture = DovecotFixture::start().await;
+    let bob = fixture.mailbox_with("bob", &[MESSAGE]).await;
+    let inbox = FolderName::inbox();
+    assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.err(), Some(MailboxError::NoSuchMessage));
+    fixture.deliver(&bob, MESSAGE).await;
+    assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.unwrap().summary.uid, 2);
+    fixture.dovecot.doveadm(&["expunge", "-u", bob.as_str(), "mailbox", "INBOX", "uid", "2"]);
+    assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.err(), Some(MailboxError::NoSuchMessage));
+    assert_eq!(fixture.mailboxes.open_raw(&bob, &inbox, 2).await.err(), Some(MailboxError::NoSuchMessage));
+}
+
+#[tokio::test]
+async fn odd_addresses_are_mailboxes_too() {
+    let fixture = DovecotFixture::start_with("auth_username_chars = ", MailboxSettings::default()).await;
+    for local in ["o'brien", "plus+tag", "dots.and-more_1"] {
+        let mailbox = fixture.mailbox_with(local, &[MESSAGE]).await;
+        assert_eq!(fixture.mailboxes.folders(&mailbox).await.unwrap()[0].messages, 1, "{local}");
+    }
+}
+
+#[tokio::test]
+async fn tls_is_spoken_in_both_ways_and_only_with_a_trusted_server() {
+    let certificate = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let (cert, key) = (files.path().join("cert.pem"), files.path().join("key.pem"));
+    std::fs::write(&cert, certificate.cert.pem()).unwrap();
+    std::fs::write(&key, certificate.signing_key.serialize_pem()).unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let dovecot = Dovecot::start_with(&format!(
+        "ssl = yes\nssl_cert = <{}\nssl_key = <{}\ndisable_plaintext_auth = yes\n\
+         service imap-login {{\n inet_listener imaps {{\n  port = {free}\n  ssl = yes\n }}\n}}",
+        cert.display(),
+        key.display()
+    ))
+    .await;
+    dovecot.put_mailbox("bob@example.org", None);
+    let bob: EmailAddress = "bob@example.org".parse().unwrap();
+    let ours = TlsTrust::Authorities(certificate.cert.pem().into_bytes());
+    for (tls, port) in [(TlsMode::StartTls, dovecot.imap().port()), (TlsMode::Implicit, free)] {
+        for (trust, is_trusted) in [(&TlsTrust::System, false), (&ours, true)] {
+            let settings = ImapSettings { tls, host: "localhost".to_owned(), ..imap_settings(port) };
+            let pool = mailapi_backend_external::imap_pool::ImapPool::new(settings, client_config(trust).unwrap());
+            let folders = mailboxes(&pool, MailboxSettings::default()).folders(&bob).await;
+            assert_eq!(folders.is_ok(), is_trusted, "{tls:?} {folders:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What Dovecot tells of a message's parts leads to the same bodies and attachments as the message itself.
+
+use std::path::Path;
+
+use futures_util::StreamExt;
+use mailapi_backend::mime::{Digest, SearchableText, decode, headers};
+use mailapi_backend::{FullMessage, Mailboxes};
+use mailapi_backend_external::mailboxes::MailboxSettings;
+use mailapi_model::FolderName;
+
+use crate::fixture::DovecotFixture;
+
+/// Messages where the two may differ: what a server makes of them is not ours to say.
+const DIFFERENT: [&str; 1] = ["damaged"];
+
+fn messages() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../backend/tests/mime");
+    let mut messages = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if path.extension().is_some_and(|extension| extension == "eml") && !DIFFERENT.contains(&name.as_str()) {
+            messages.push((name, std::fs::read(&path).unwrap()));
+        }
+    }
+    assert!(messages.len() >= 6, "the messages are missing");
+    messages
+}
+
+/// All that a reader is told, from a message that was read.
+fn told(message: &FullMessage) -> String {
+    let FullMessage { summary, cc, text, html, attachments, headers } = message;
+    format!(
+        "{:?} {cc:?}\n{headers:#?}\n{text:?}\n{html:?}\n{attachments:#?}\n{:?}",
+        (&summary.message_id, &summary.from, &summary.to, &summary.subject, summary.date, summary.has_attachments),
+        SearchableText::of_message(message)
+    )
+}
+
+fn expected(raw: &[u8], summary: &mailapi_backend::MessageSummary) -> String {
+    let digest = Digest::of(raw);
+    let header = &raw[..usize::try_from(digest.header_len).unwrap()];
+    let body = |body: &Option<mailapi_backend::mime::BodyPart>| {
+        body.as_ref().map(|body| body.span.of(raw)).unwrap_or_default()
+    };
+    let own = digest.summary(summary.uid, summary.size, summary.flags.clone(), summary.date);
+    let message = digest.full_message(own, header, body(&digest.text), body(&digest.html));
+    assert_eq!(message.headers, headers(header));
+    told(&message)
+}
+
+#[tokio::test]
+async fn parts_and_message_agree_on_every_example() {
+    let in_parts =
+        MailboxSettings { whole_message_octets: 1, doubtful_message_octets: 0, ..MailboxSettings::default() };
+    let fixture = DovecotFixture::start_with("", in_parts).await;
+    let inbox = FolderName::inbox();
+    for (name, message) in messages() {
+        let bob = fixture.mailbox_with(&name, &[&message]).await;
+        let listed =
+            fixture.mailboxes.list(&bob, &inbox, mailapi_model::Page::default()).await.unwrap().items.remove(0);
+        let mut raw = Vec::new();
+        let mut opened = fixture.mailboxes.open_raw(&bob, &inbox, listed.uid).await.unwrap();
+        while let Some(piece) = opened.content.next().await {
+            raw.extend_from_slice(&piece.unwrap());
+        }
+        let read = fixture.mailboxes.read(&bob, &inbox, listed.uid).await.unwrap();
+        assert_eq!(read.summary, listed, "{name}");
+        assert_eq!(told(&read), expected(&raw, &listed), "{name}");
+        let digest = Digest::of(&raw);
+        for attachment in &digest.attachments {
+            let index = attachment.info.index;
+            let mut opened = fixture.mailboxes.open_attachment(&bob, &inbox, listed.uid, index).await.unwrap();
+            assert_eq!(opened.info, attachment.info, "{name}");
+            let mut octets = Vec::new();
+            while let Some(piece) = opened.content.next().await {
+                octets.extend_from_slice(&piece.unwrap());
+            }
+            assert_eq!(octets, decode(attachment.span.encoding, attachment.span.of(&raw)), "{name}");
+        }
+    }
+}

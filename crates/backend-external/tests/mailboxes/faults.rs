@@ -1,0 +1,356 @@
+//! What goes wrong between us and the server.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use mailapi_backend::{MailboxError, Mailboxes};
+use mailapi_backend_external::TlsMode;
+use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
+use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings};
+use mailapi_model::{EmailAddress, FolderName, Page};
+
+use crate::fixture::{imap_settings, mailboxes, pool};
+use crate::scripted::{INBOX, LOGIN, ScriptedServer};
+
+/// A message in the form of a list, and as the answer to `C: FETCH`.
+const SUMMARY: &str = "C: FETCH 1:1 (UID RFC822.SIZE
+S: * 1 FETCH (UID 5 FLAGS (\\Seen \\Recent) RFC822.SIZE 60 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODYSTRUCTURE (\"text\" \"plain\" NIL NIL NIL \"7bit\" 5 1) BODY[HEADER.FIELDS (SUBJECT)]<0> {16}\\r\\nSubject: one\\r\\n\\r\\n)
+S: {tag} OK";
+
+fn script(lines: &[&str]) -> String {
+    lines.join("\n")
+}
+
+fn bob() -> EmailAddress {
+    "bob@example.org".parse().unwrap()
+}
+
+struct Setup {
+    server: ScriptedServer,
+    pool: ImapPool,
+    mailboxes: ImapMailboxes,
+}
+
+impl Setup {
+    async fn start(scripts: &[String]) -> Self {
+        Self::start_with(scripts, |settings| settings).await
+    }
+
+    async fn start_with(scripts: &[String], change: impl FnOnce(ImapSettings) -> ImapSettings) -> Self {
+        let server = ScriptedServer::start(scripts).await;
+        let pool = pool(change(imap_settings(server.port)));
+        let mailboxes = mailboxes(&pool, MailboxSettings::default());
+        Self { server, pool, mailboxes }
+    }
+
+    async fn subjects(&self) -> Result<Vec<String>, MailboxError> {
+        let listed = self.mailboxes.list(&bob(), &FolderName::inbox(), Page::default()).await?;
+        Ok(listed.items.into_iter().map(|item| item.subject).collect())
+    }
+
+    fn assert_connections(&self, expected: usize) {
+        self.server.assert_no_surprise();
+        assert_eq!(self.server.connections(), expected);
+    }
+}
+
+fn is_unavailable<T>(outcome: &Result<T, MailboxError>) -> bool {
+    matches!(outcome, Err(MailboxError::Unavailable(_)))
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_left_alone_after_some_failures() {
+    let setup = Setup::start(&["close".to_owned()]).await;
+    for _ in 0..6 {
+        assert!(is_unavailable(&setup.subjects().await));
+    }
+    setup.assert_connections(3);
+    assert!(setup.mailboxes.check().await.is_err());
+    setup.assert_connections(3);
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up_in_time() {
+    let impatient =
+        |settings| ImapSettings { connect_timeout: Duration::from_millis(50), failures_until_pause: 1, ..settings };
+    let setup = Setup::start_with(&["hang".to_owned()], impatient).await;
+    assert!(is_unavailable(&setup.subjects().await));
+    assert!(is_unavailable(&setup.subjects().await));
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_found_again() {
+    let setup = Setup::start_with(&["close".to_owned(), script(&[LOGIN, INBOX, SUMMARY])], |settings| ImapSettings {
+        failures_until_pause: 1,
+        pause: Duration::ZERO,
+        ..settings
+    })
+    .await;
+    assert!(is_unavailable(&setup.subjects().await));
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn a_silence_within_a_command_ends_it() {
+    let impatient = |settings| ImapSettings { silence_timeout: Duration::from_millis(50), ..settings };
+    let setup = Setup::start_with(&[script(&[LOGIN, INBOX, "C: FETCH", "hang"])], impatient).await;
+    assert!(is_unavailable(&setup.subjects().await));
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn a_refused_master_is_not_tried_again() {
+    let refused = script(&[
+        "S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] ready",
+        "C: AUTHENTICATE PLAIN Ym9iQGV4YW1wbGUub3JnAG1haWxhcGkA",
+        "S: {tag} NO [AUTHENTICATIONFAILED] Authentication failed.",
+    ]);
+    let setup = Setup::start(&[refused]).await;
+    for _ in 0..3 {
+        assert!(is_unavailable(&setup.subjects().await));
+    }
+    setup.assert_connections(1);
+    assert!(setup.mailboxes.check().await.unwrap_err().contains("Authentication failed"));
+}
+
+#[tokio::test]
+async fn an_unknown_mailbox_is_named_and_not_asked_for_again_at_once() {
+    let refused = script(&[
+        "S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] ready",
+        "C: AUTHENTICATE PLAIN",
+        "S: {tag} NO [AUTHORIZATIONFAILED] Authorization failed",
+    ]);
+    let patient = |settings| ImapSettings { unknown_mailbox_pause: Duration::from_secs(60), ..settings };
+    let setup = Setup::start_with(&[refused, script(&[LOGIN, INBOX, SUMMARY])], patient).await;
+    for _ in 0..3 {
+        assert_eq!(setup.subjects().await, Err(MailboxError::NoSuchMailbox));
+    }
+    setup.assert_connections(1);
+    setup.mailboxes.forget(&bob());
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn a_limit_of_the_server_says_nothing_about_the_mailbox() {
+    let refused = script(&[
+        "S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] ready",
+        "C: AUTHENTICATE PLAIN",
+        "S: {tag} NO [LIMIT] Maximum number of connections exceeded",
+    ]);
+    let setup = Setup::start(&[refused, script(&[LOGIN, INBOX, SUMMARY])]).await;
+    assert!(is_unavailable(&setup.subjects().await));
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn no_password_is_sent_in_clear_text_when_tls_is_wanted() {
+    let plain = script(&["S: * OK [CAPABILITY IMAP4rev1 AUTH=PLAIN] ready", "C: nothing"]);
+    let encrypted = |settings| ImapSettings { tls: TlsMode::StartTls, ..settings };
+    let setup = Setup::start_with(&[plain], encrypted).await;
+    assert!(is_unavailable(&setup.subjects().await));
+    setup.assert_connections(1);
+    let disabled = script(&["S: * OK [CAPABILITY IMAP4rev1 LOGINDISABLED] ready", "C: nothing"]);
+    let setup = Setup::start(&[disabled]).await;
+    assert!(is_unavailable(&setup.subjects().await));
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn a_dead_connection_is_replaced_once_and_nobody_notices() {
+    let news = "C: NOOP\nS: {tag} OK\nC: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
+    for end in ["C: NOOP\nclose", "C: NOOP\nS: * BYE please relogin\nclose", "C: NOOP\nS: * OK half an ans\nclose"] {
+        let again = INBOX.to_owned()
+            + "\n"
+            + news.split_once("C: FETCH").map(|(_, rest)| format!("C: FETCH{rest}")).unwrap().as_str();
+        let setup = Setup::start(&[script(&[LOGIN, INBOX, SUMMARY, end]), script(&[LOGIN, &again])]).await;
+        assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+        assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+        setup.assert_connections(2);
+    }
+}
+
+#[tokio::test]
+async fn a_new_connection_that_dies_is_not_replaced() {
+    let setup = Setup::start(&[script(&[LOGIN, INBOX, "C: FETCH", "close"])]).await;
+    assert!(is_unavailable(&setup.subjects().await));
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn an_answer_that_makes_no_sense_ends_the_connection() {
+    for nonsense in ["S: * 1 FETCH (UID", "S: * 1 FETCH (BODY[] {99999999999}", "S: b7 OK what", "S: \u{fffd}"] {
+        let first = script(&[LOGIN, INBOX, "C: FETCH", nonsense, "hang"]);
+        let setup = Setup::start(&[first, script(&[LOGIN, INBOX, SUMMARY])]).await;
+        assert!(is_unavailable(&setup.subjects().await), "{nonsense}");
+        assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+        setup.assert_connections(2);
+    }
+}
+
+#[tokio::test]
+async fn a_download_that_is_given_up_poisons_no_connection() {
+    let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {1000}\\r\\n* 2 EXISTS\nhang";
+    let setup = Setup::start(&[script(&[LOGIN, INBOX, begun]), script(&[LOGIN, INBOX, SUMMARY])]).await;
+    let mut opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
+    assert_eq!(opened.size, 1000);
+    assert_eq!(&opened.content.next().await.unwrap().unwrap()[..], b"* 2 EXISTS\r\n");
+    drop(opened);
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    setup.assert_connections(2);
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_poisons_no_connection() {
+    let setup = Setup::start(&[script(&[LOGIN, INBOX, "C: FETCH", "hang"]), script(&[LOGIN, INBOX, SUMMARY])]).await;
+    let given_up = tokio::time::timeout(Duration::from_millis(50), setup.subjects()).await;
+    assert!(given_up.is_err());
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    setup.assert_connections(2);
+}
+
+#[tokio::test]
+async fn a_download_that_breaks_off_is_an_error() {
+    let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {1000}\\r\\nhalf\nclose";
+    let setup = Setup::start(&[script(&[LOGIN, INBOX, begun])]).await;
+    let opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
+    let pieces: Vec<_> = opened.content.collect().await;
+    assert!(is_unavailable(pieces.last().unwrap()));
+}
+
+#[tokio::test]
+async fn changes_of_others_may_be_told_anywhere() {
+    let with_news = SUMMARY
+        .replace("S: * 1 FETCH", "S: * 2 EXISTS\nS: * 9 FETCH (FLAGS (\\Deleted))\nS: * OK [ALERT] hm\nS: * 1 FETCH")
+        .replace("S: {tag}", "S: * 1 FETCH (UID 5 FLAGS (\\Flagged))\nS: * 1 EXPUNGE\nS: * 0 RECENT\nS: {tag}");
+    let setup = Setup::start(&[script(&[LOGIN, INBOX, &with_news])]).await;
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn a_repeated_list_fetches_flags_alone() {
+    let news = "C: NOOP\nS: * 2 EXISTS\nS: {tag} OK\nC: FETCH 1:2 (UID FLAGS)\n\
+                S: * 1 FETCH (UID 5 FLAGS (\\Answered))\nS: * 2 FETCH (UID 9 FLAGS ())\nS: {tag} OK\nC: UID FETCH 9 (UID RFC822.SIZE";
+    let new = SUMMARY.split_once('\n').unwrap().1.replace("UID 5", "UID 9").replace("Subject: one", "Subject: two");
+    let setup = Setup::start(&[script(&[LOGIN, INBOX, SUMMARY, news, &new])]).await;
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    let listed = setup.mailboxes.list(&bob(), &FolderName::inbox(), Page::default()).await.unwrap();
+    let shown: Vec<_> = listed.items.iter().map(|item| (item.subject.as_str(), item.flags.concat())).collect();
+    assert_eq!(shown, [("two", String::new()), ("one", "\\Answered".to_owned())]);
+    assert_eq!(listed.total, 2);
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn another_uid_validity_makes_everything_new() {
+    let rebuilt = INBOX.replace("UIDVALIDITY 7", "UIDVALIDITY 8");
+    let other = SUMMARY.replace("Subject: one", "Subject: two");
+    let scripts = [script(&[LOGIN, INBOX, SUMMARY, "C: NOOP", "close"]), script(&[LOGIN, &rebuilt, &other])];
+    let setup = Setup::start(&scripts).await;
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    assert_eq!(setup.subjects().await.unwrap(), ["two"]);
+    setup.assert_connections(2);
+}
+
+#[tokio::test]
+async fn a_mailbox_has_only_so_many_connections() {
+    let few =
+        |settings| ImapSettings { max_connections_per_mailbox: 1, wait_timeout: Duration::from_millis(50), ..settings };
+    let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK\nC: NOOP\nS: {tag} OK";
+    let setup = Setup::start_with(&[script(&[LOGIN, INBOX, begun, SUMMARY])], few).await;
+    let opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
+    assert!(is_unavailable(&setup.subjects().await));
+    assert_eq!(opened.content.count().await, 1);
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_connection_gets_it_when_it_is_given_back() {
+    let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK\nC: NOOP\nS: {tag} OK";
+    let few = |settings| ImapSettings { max_connections: 1, ..settings };
+    let setup = Setup::start_with(&[script(&[LOGIN, INBOX, begun, SUMMARY])], few).await;
+    let opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
+    let (waited, pieces) = tokio::join!(setup.subjects(), opened.content.count());
+    assert_eq!((waited.unwrap(), pieces), (vec!["one".to_owned()], 1));
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn the_least_recently_used_connection_makes_room() {
+    let few = |settings| ImapSettings { max_connections: 1, ..settings };
+    let whole = script(&[LOGIN, INBOX, SUMMARY]);
+    let flags = script(&[LOGIN, INBOX, "C: FETCH 1:1 (UID FLAGS)", "S: * 1 FETCH (UID 5 FLAGS ())", "S: {tag} OK"]);
+    let setup = Setup::start_with(&[whole.clone(), whole, flags], few).await;
+    let eve = "eve@example.org".parse().unwrap();
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    assert_eq!(setup.mailboxes.list(&eve, &FolderName::inbox(), Page::default()).await.unwrap().total, 1);
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    setup.assert_connections(3);
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let brief = |settings| ImapSettings { idle_lifetime: Duration::ZERO, ..settings };
+    let setup = Setup::start_with(&[script(&[LOGIN, INBOX, SUMMARY, "hang"])], brief).await;
+    assert_eq!(setup.pool.close_idle(), 0);
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    assert_eq!(setup.pool.close_idle(), 1);
+    assert_eq!(setup.pool.close_idle(), 0);
+}
+
+#[tokio::test]
+async fn a_server_without_extensions_is_enough() {
+    let dialog = "\
+S: * OK ready
+C: CAPABILITY
+S: * CAPABILITY IMAP4rev1
+S: {tag} OK
+C: LOGIN \"bob@example.org*mailapi\" \"master-secret\"
+S: {tag} OK
+C: CAPABILITY
+S: * CAPABILITY IMAP4rev1
+S: {tag} OK
+C: LIST \"\" \"*\"
+S: * LIST (\\HasChildren) \".\" Work
+S: * LIST (\\Noselect) \".\" Top
+S: * LIST () \".\" \"Work.K&APY-ln\"
+S: * LIST () \".\" INBOX
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UNSEEN)
+S: * STATUS INBOX (MESSAGES 2 UNSEEN 1)
+S: {tag} OK
+C: LIST \"\" \"\"
+S: * LIST (\\Noselect) \".\" \"\"
+S: {tag} OK
+C: EXAMINE \"INBOX\"
+S: * 2 EXISTS
+S: {tag} OK
+C: FETCH 1:2 (UID RFC822.SIZE)
+S: * 1 FETCH (UID 1 RFC822.SIZE 10)
+S: * 2 FETCH (UID 2 RFC822.SIZE 20)
+S: {tag} OK
+C: STATUS \"Work\"
+S: {tag} NO gone
+C: STATUS \"Work.K&APY-ln\"
+S: * STATUS Work.K&APY-ln (MESSAGES 0 UNSEEN 0)
+S: {tag} OK
+C: EXAMINE \"Work.K&APY-ln\"
+S: * 0 EXISTS
+S: {tag} OK";
+    let setup = Setup::start(&[dialog.to_owned()]).await;
+    let folders = setup.mailboxes.folders(&bob()).await.unwrap();
+    let shown: Vec<_> = folders.iter().map(|one| (one.name.as_str(), one.messages, one.unread, one.size)).collect();
+    assert_eq!(shown, [("INBOX", 2, 1, 30), ("Work/Köln", 0, 0, 0)]);
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
+async fn a_name_with_the_servers_separator_is_no_folder() {
+    let dots = INBOX.split_once("C: EXAMINE").unwrap().0.replace("\"/\"", "\".\"");
+    let setup = Setup::start(&[script(&[LOGIN, dots.trim_end()])]).await;
+    let folder = "a.b/c".parse().unwrap();
+    let listed = setup.mailboxes.list(&bob(), &folder, Page::default()).await;
+    assert_eq!(listed.err(), Some(MailboxError::NoSuchFolder));
+}

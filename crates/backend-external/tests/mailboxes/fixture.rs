@@ -1,0 +1,185 @@
+//! A private Dovecot behind the port. What mail clients do is done by Dovecot's own administration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use mailapi_backend::contract::Fixture;
+use mailapi_backend::{
+    Accepted, Backend, DeliveryFeed, FeedBatch, FeedError, Provisioning, ProvisioningError, Submission, SubmitError,
+};
+use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
+use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
+use mailapi_backend_external::{TlsTrust, client_config};
+use mailapi_model::{DomainName, EmailAddress, Envelope, FeedCursor, FolderName, MessageId, Secret};
+use mailapi_testkit::{Dovecot, SeededEntropy};
+
+/// Dovecot and the port in front of it.
+pub(crate) struct DovecotFixture {
+    pub(crate) dovecot: Dovecot,
+    pub(crate) pool: ImapPool,
+    pub(crate) mailboxes: Arc<ImapMailboxes>,
+    backend: Backend,
+    domain: DomainName,
+    entropy: SeededEntropy,
+}
+
+/// Settings for a server on this port.
+pub(crate) fn imap_settings(port: u16) -> ImapSettings {
+    let password = Secret::new(Dovecot::MASTER_PASSWORD.to_owned());
+    let settings = ImapSettings::new("127.0.0.1", port, Dovecot::MASTER_USER, password);
+    // Mailboxes come and go within a story.
+    ImapSettings { unknown_mailbox_pause: Duration::ZERO, ..settings }
+}
+
+/// A pool with these settings.
+pub(crate) fn pool(settings: ImapSettings) -> ImapPool {
+    ImapPool::new(settings, client_config(&TlsTrust::System).expect("the system trusts somebody"))
+}
+
+/// The port over this pool.
+pub(crate) fn mailboxes(pool: &ImapPool, settings: MailboxSettings) -> ImapMailboxes {
+    ImapMailboxes::new(pool.clone(), settings, Arc::new(ImapPurge::new(pool.clone())))
+}
+
+impl DovecotFixture {
+    pub(crate) async fn start() -> Self {
+        Self::start_with("", MailboxSettings::default()).await
+    }
+
+    pub(crate) async fn start_with(configuration: &str, settings: MailboxSettings) -> Self {
+        let dovecot = Dovecot::start_with(configuration).await;
+        let pool = pool(imap_settings(dovecot.imap().port()));
+        let mailboxes = Arc::new(mailboxes(&pool, settings));
+        let other = Arc::new(OtherFaces);
+        let backend = Backend {
+            submission: other.clone(),
+            mailboxes: mailboxes.clone(),
+            delivery_feed: other.clone(),
+            provisioning: other,
+        };
+        let domain = "example.org".parse().expect("a domain");
+        Self { dovecot, pool, mailboxes, backend, domain, entropy: SeededEntropy::default() }
+    }
+
+    /// A mailbox with these messages in its INBOX.
+    pub(crate) async fn mailbox_with(&self, local: &str, messages: &[&[u8]]) -> EmailAddress {
+        let mailbox: EmailAddress = format!("{local}@{}", self.domain).parse().expect("an address");
+        self.put_mailbox(&mailbox, None).await;
+        for message in messages {
+            self.deliver(&mailbox, message).await;
+        }
+        mailbox
+    }
+}
+
+#[async_trait]
+impl Fixture for DovecotFixture {
+    fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    fn domain(&self) -> &DomainName {
+        &self.domain
+    }
+
+    fn new_message_id(&self) -> MessageId {
+        MessageId::random(&self.entropy)
+    }
+
+    async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) {
+        self.dovecot.put_mailbox(mailbox.as_str(), quota_bytes);
+        // Dovecot applies a quota when a mailbox logs in.
+        self.mailboxes.forget(mailbox);
+    }
+
+    async fn remove_mailbox(&self, mailbox: &EmailAddress) {
+        self.dovecot.remove_mailbox(mailbox.as_str());
+        self.mailboxes.forget(mailbox);
+    }
+
+    async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]) {
+        self.dovecot.deliver(mailbox.as_str(), message).await;
+    }
+
+    async fn create_folder(&self, mailbox: &EmailAddress, folder: &FolderName) {
+        self.dovecot.doveadm(&["mailbox", "create", "-u", mailbox.as_str(), folder.as_str()]);
+    }
+
+    async fn set_flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, flags: &[&str]) {
+        let (uid, flags) = (uid.to_string(), flags.join(" "));
+        let of = ["-u", mailbox.as_str(), &flags, "mailbox", folder.as_str(), "uid", &uid];
+        self.dovecot.doveadm(&[&["flags", "replace"][..], &of].concat());
+    }
+
+    async fn move_message(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, target: &FolderName) {
+        let uid = uid.to_string();
+        let of = ["-u", mailbox.as_str(), target.as_str(), "mailbox", folder.as_str(), "uid", &uid];
+        self.dovecot.doveadm(&[&["move"][..], &of].concat());
+    }
+
+    async fn flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Vec<String> {
+        let uid = uid.to_string();
+        let of = ["-u", mailbox.as_str(), "flags", "mailbox", folder.as_str(), "uid", &uid];
+        let told = self.dovecot.doveadm(&[&["-f", "tab", "fetch"][..], &of].concat());
+        let flags = told.lines().nth(1).unwrap_or_default().split(' ').map(ToOwned::to_owned);
+        flags.filter(|flag| !flag.is_empty() && flag != "\\Recent").collect()
+    }
+
+    async fn settle(&self) {}
+}
+
+/// The faces of the backend that these tests do not look at.
+struct OtherFaces;
+
+#[async_trait]
+impl Submission for OtherFaces {
+    async fn submit(&self, _: Envelope, _: Bytes) -> Result<Accepted, SubmitError> {
+        unreachable!("nothing is sent here")
+    }
+
+    async fn find(&self, _: MessageId) -> Result<Option<Accepted>, SubmitError> {
+        unreachable!("nothing is sent here")
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl DeliveryFeed for OtherFaces {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    async fn read_after(&self, _: &FeedCursor, _: usize) -> Result<FeedBatch, FeedError> {
+        unreachable!("nothing is sent here")
+    }
+
+    async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {
+        Ok(())
+    }
+
+    async fn changed(&self) {}
+}
+
+#[async_trait]
+impl Provisioning for OtherFaces {
+    async fn put_domain(&self, _: &DomainName) -> Result<(), ProvisioningError> {
+        Ok(())
+    }
+
+    async fn remove_domain(&self, _: &DomainName) -> Result<(), ProvisioningError> {
+        Ok(())
+    }
+
+    async fn put_mailbox(&self, _: &EmailAddress, _: Option<u64>) -> Result<(), ProvisioningError> {
+        Ok(())
+    }
+
+    async fn remove_mailbox(&self, _: &EmailAddress) -> Result<(), ProvisioningError> {
+        Ok(())
+    }
+}

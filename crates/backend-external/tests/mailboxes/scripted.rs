@@ -1,0 +1,109 @@
+//! An IMAP server that plays a script.
+//!
+//! Lines of a script:
+//! - `S: text`  the server says the text; `{tag}` is the tag of the last command, `\r\n` stands for a line end within
+//! - `C: start`  the client says a command that begins so, after its tag
+//! - `close`, `hang`  the server closes, or says nothing any more; after its last line it closes
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// How a connection begins.
+pub(crate) const LOGIN: &str = "\
+S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN LITERAL+] ready
+C: AUTHENTICATE PLAIN
+S: {tag} OK [CAPABILITY IMAP4rev1 LITERAL+ LIST-STATUS STATUS=SIZE ESEARCH] logged in";
+
+/// How the INBOX is opened; it holds one message.
+pub(crate) const INBOX: &str = "\
+C: LIST \"\" \"\"
+S: * LIST (\\Noselect) \"/\" \"\"
+S: {tag} OK
+C: EXAMINE \"INBOX\"
+S: * 1 EXISTS
+S: * OK [UIDVALIDITY 7] valid
+S: {tag} OK [READ-ONLY] open";
+
+/// A server; its connections play the scripts one after the other, further ones the last.
+pub(crate) struct ScriptedServer {
+    pub(crate) port: u16,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct State {
+    connections: Mutex<usize>,
+    /// What the client said that the script had not.
+    surprises: Mutex<Vec<String>>,
+}
+
+impl ScriptedServer {
+    pub(crate) async fn start(scripts: &[String]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+        let port = listener.local_addr().expect("its address").port();
+        let state = Arc::new(State::default());
+        let (scripts, of_task) = (scripts.to_vec(), state.clone());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let number = {
+                    let mut connections = of_task.connections.lock().unwrap();
+                    *connections += 1;
+                    *connections
+                };
+                let script = scripts[number.min(scripts.len()) - 1].clone();
+                tokio::spawn(play(stream, script, of_task.clone()));
+            }
+        });
+        Self { port, state, task }
+    }
+
+    /// How many connections there were.
+    pub(crate) fn connections(&self) -> usize {
+        *self.state.connections.lock().unwrap()
+    }
+
+    /// Fails when the client said what no script expected.
+    pub(crate) fn assert_no_surprise(&self) {
+        let surprises = self.state.surprises.lock().unwrap();
+        assert!(surprises.is_empty(), "{surprises:#?}");
+    }
+}
+
+impl Drop for ScriptedServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn play(stream: TcpStream, script: String, state: Arc<State>) {
+    let (read, mut write) = stream.into_split();
+    let (mut read, mut tag) = (BufReader::new(read), String::new());
+    for line in script.lines() {
+        if let Some(text) = line.strip_prefix("S: ") {
+            let text = text.replace("{tag}", &tag).replace("\\r\\n", "\r\n");
+            if write.write_all(format!("{text}\r\n").as_bytes()).await.is_err() {
+                return;
+            }
+        } else if let Some(start) = line.strip_prefix("C: ") {
+            let mut said = String::new();
+            if read.read_line(&mut said).await.unwrap_or(0) == 0 {
+                return;
+            }
+            let (own, command) = said.split_once(' ').unwrap_or((said.as_str(), ""));
+            tag = own.to_owned();
+            if !command.starts_with(start) {
+                state.surprises.lock().unwrap().push(format!("{} instead of {start}", command.trim_end()));
+                return;
+            }
+        } else if line == "hang" {
+            let _ = read.read_to_end(&mut Vec::new()).await;
+        } else {
+            assert_eq!(line, "close", "a line of the script");
+            return;
+        }
+    }
+}

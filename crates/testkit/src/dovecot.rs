@@ -1,0 +1,293 @@
+//! A private Dovecot on loopback.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+/// The program; Debian's packages put it there.
+const PROGRAM: &str = "/usr/sbin/dovecot";
+/// Where its mail lies belongs to this number, which needs no account.
+const MAIL_UID: u32 = 5000;
+/// How often, and at which distance, a fresh server is tried.
+const STARTING: (u32, Duration) = (500, Duration::from_millis(10));
+
+/// A Dovecot of its own: configuration, mail, log and sockets in a temporary directory, IMAP and LMTP on loopback ports.
+/// It ends when this is dropped.
+pub struct Dovecot {
+    directory: TempDir,
+    imap: SocketAddr,
+    lmtp: SocketAddr,
+    more: String,
+    mailboxes: Mutex<BTreeMap<String, Option<u64>>>,
+    child: Option<Child>,
+}
+
+impl Dovecot {
+    /// Who may act as every mailbox.
+    pub const MASTER_USER: &'static str = "mailapi";
+    /// The master user's password.
+    pub const MASTER_PASSWORD: &'static str = "master-secret";
+    /// Every mailbox's own password.
+    pub const PASSWORD: &'static str = "mailbox-secret";
+
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When Dovecot is not installed or does not start.
+    pub async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    /// Starts one with more lines of configuration, which come last.
+    ///
+    /// # Panics
+    /// As [`Dovecot::start`].
+    pub async fn start_with(more: &str) -> Self {
+        for file in [PROGRAM, "/usr/lib/dovecot/imap", "/usr/lib/dovecot/lmtp"] {
+            assert!(
+                Path::new(file).exists(),
+                "{file} is missing: these tests need Dovecot (apt-get install dovecot-imapd dovecot-lmtpd)"
+            );
+        }
+        let directory = TempDir::new().expect("a temporary directory");
+        // Its processes have users of their own, and all must get there.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("its mode is set");
+        let mail = directory.path().join("mail");
+        fs::create_dir(&mail).expect("a directory for mail");
+        chown(&mail, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the mail directory away");
+        let mut dovecot = Self {
+            directory,
+            imap: free_port(),
+            lmtp: free_port(),
+            more: more.to_owned(),
+            mailboxes: Mutex::default(),
+            child: None,
+        };
+        dovecot.write_users();
+        dovecot.resume().await;
+        dovecot
+    }
+
+    /// Where it speaks IMAP.
+    #[must_use]
+    pub const fn imap(&self) -> SocketAddr {
+        self.imap
+    }
+
+    /// Starts it again on the same ports after [`Dovecot::stop`].
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn resume(&mut self) {
+        fs::write(self.path("dovecot.conf"), self.configuration()).expect("its configuration is written");
+        let mut command = Command::new(PROGRAM);
+        command.arg("-F").arg("-c").arg(self.path("dovecot.conf")).stdin(Stdio::null());
+        let output = fs::File::create(self.path("output")).expect("a file for its output");
+        command.stdout(output.try_clone().expect("the same file")).stderr(output);
+        let mut child = command.spawn().expect("dovecot is run");
+        for _ in 0..STARTING.0 {
+            let is_there = TcpStream::connect(self.imap).await.is_ok() && TcpStream::connect(self.lmtp).await.is_ok();
+            let has_ended = child.try_wait().expect("the child is asked").is_some();
+            if is_there && !has_ended {
+                self.child = Some(child);
+                return;
+            }
+            if has_ended {
+                break;
+            }
+            tokio::time::sleep(STARTING.1).await;
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        panic!("dovecot does not start: {}{}", self.read("output"), self.read("log"));
+    }
+
+    /// Ends it; its mail stays. Connections are closed.
+    pub fn stop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        // The master ends its other processes when it is asked to end, and not when it is killed.
+        let asked = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
+        if !asked.is_ok_and(|status| status.success()) {
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+    }
+
+    /// Makes a mailbox, or changes how much it may hold.
+    pub fn put_mailbox(&self, address: &str, quota_bytes: Option<u64>) {
+        self.mailboxes.lock().expect("the list of mailboxes").insert(address.to_owned(), quota_bytes);
+        self.write_users();
+    }
+
+    /// Removes a mailbox with its mail, and closes its connections.
+    pub fn remove_mailbox(&self, address: &str) {
+        self.mailboxes.lock().expect("the list of mailboxes").remove(address);
+        self.write_users();
+        let _ = self.run_doveadm(&["kick", address]);
+        let _ = fs::remove_dir_all(self.home(address));
+    }
+
+    /// Brings a message to a mailbox as another mail server does, over LMTP.
+    ///
+    /// # Panics
+    /// When Dovecot does not take it.
+    pub async fn deliver(&self, address: &str, message: &[u8]) {
+        let stream = TcpStream::connect(self.lmtp).await.expect("a connection");
+        let mut stream = BufReader::new(stream);
+        expect(&mut stream, "220").await;
+        for (command, reply) in [
+            ("LHLO client.example".to_owned(), "250"),
+            ("MAIL FROM:<ann@elsewhere.example>".to_owned(), "250"),
+            (format!("RCPT TO:<{address}>"), "250"),
+            ("DATA".to_owned(), "354"),
+        ] {
+            stream.write_all(format!("{command}\r\n").as_bytes()).await.expect("a command is sent");
+            expect(&mut stream, reply).await;
+        }
+        let mut octets = Vec::with_capacity(message.len() + 5);
+        for line in message.split_inclusive(|&octet| octet == b'\n') {
+            if line.starts_with(b".") {
+                octets.push(b'.');
+            }
+            octets.extend_from_slice(line);
+        }
+        let end: &[u8] = if octets.ends_with(b"\n") { b".\r\n" } else { b"\r\n.\r\n" };
+        octets.extend_from_slice(end);
+        stream.write_all(&octets).await.expect("the message is sent");
+        expect(&mut stream, "250").await;
+        stream.write_all(b"QUIT\r\n").await.expect("a command is sent");
+    }
+
+    /// Puts a file into a mailbox's INBOX without Dovecot's knowledge: quick for many messages.
+    ///
+    /// # Panics
+    /// When the file cannot be written.
+    pub fn drop_message(&self, address: &str, number: u32, message: &[u8]) {
+        let inbox = self.home(address).join("Maildir");
+        let folder = inbox.join("new");
+        if !folder.exists() {
+            for name in ["cur", "new", "tmp"] {
+                fs::create_dir_all(inbox.join(name)).expect("the maildir is made");
+            }
+            let parents = [inbox.join("cur"), folder.clone(), inbox.join("tmp"), inbox.clone(), self.home(address)];
+            let domain = self.home(address).parent().map(Path::to_path_buf);
+            for path in parents.into_iter().chain(domain) {
+                chown(path, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the maildir away");
+            }
+        }
+        let file = folder.join(format!("{}.{number}.test", 1_700_000_000 + number));
+        fs::write(&file, message).expect("the message is written");
+        chown(file, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the message away");
+    }
+
+    /// Runs `doveadm`: what a mail client, or the operator, does to a mailbox. Its output.
+    ///
+    /// # Panics
+    /// When the command fails.
+    pub fn doveadm(&self, arguments: &[&str]) -> String {
+        let output = self.run_doveadm(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "doveadm {arguments:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// What it logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.read("log")
+    }
+
+    fn run_doveadm(&self, arguments: &[&str]) -> std::process::Output {
+        let mut command = Command::new("doveadm");
+        command.arg("-c").arg(self.path("dovecot.conf")).args(arguments);
+        command.output().expect("doveadm is run")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    fn home(&self, address: &str) -> PathBuf {
+        let (local, domain) = address.split_once('@').expect("an address");
+        self.path("mail").join(domain).join(local)
+    }
+
+    fn write_users(&self) {
+        let mut users = String::new();
+        for (address, quota) in &*self.mailboxes.lock().expect("the list of mailboxes") {
+            let home = self.home(address);
+            let quota = quota.map(|bytes| format!("userdb_quota_rule=*:bytes={bytes}")).unwrap_or_default();
+            let password = Self::PASSWORD;
+            let _ = writeln!(users, "{address}:{{PLAIN}}{password}:{MAIL_UID}:{MAIL_UID}::{}::{quota}", home.display());
+        }
+        let master = format!("{}:{{PLAIN}}{}\n", Self::MASTER_USER, Self::MASTER_PASSWORD);
+        for (name, text) in [("users", users), ("masters", master)] {
+            // A reader sees the old list or the new one.
+            let new = self.path(&format!("{name}.new"));
+            fs::write(&new, text).expect("the list of users is written");
+            fs::rename(new, self.path(name)).expect("the list of users is put in place");
+        }
+    }
+
+    /// Failed log-ins are not delayed, so that tests need not wait; everything else is as usual.
+    fn configuration(&self) -> String {
+        let (root, imap, lmtp, more) =
+            (self.directory.path().display(), self.imap.port(), self.lmtp.port(), &self.more);
+        format!(
+            "base_dir = {root}/run\nstate_dir = {root}/state\ninstance_name = {name}\nlog_path = {root}/log\n\
+             protocols = imap lmtp\nlisten = 127.0.0.1\nssl = no\ndisable_plaintext_auth = no\n\
+             auth_mechanisms = plain login\nauth_master_user_separator = *\nauth_failure_delay = 0\n\
+             mail_uid = {MAIL_UID}\nmail_gid = {MAIL_UID}\nfirst_valid_uid = {MAIL_UID}\n\
+             mail_location = maildir:~/Maildir\nmailbox_list_index = yes\nmail_plugins = quota\n\
+             namespace inbox {{\n inbox = yes\n separator = /\n}}\n\
+             passdb {{\n driver = passwd-file\n args = {root}/masters\n master = yes\n result_success = continue\n}}\n\
+             passdb {{\n driver = passwd-file\n args = {root}/users\n}}\n\
+             userdb {{\n driver = passwd-file\n args = {root}/users\n}}\n\
+             service anvil {{\n unix_listener anvil-auth-penalty {{\n  mode = 0\n }}\n}}\n\
+             service imap-login {{\n inet_listener imap {{\n  port = {imap}\n }}\n inet_listener imaps {{\n  port = 0\n }}\n}}\n\
+             service lmtp {{\n inet_listener lmtp {{\n  port = {lmtp}\n }}\n}}\n\
+             protocol imap {{\n mail_plugins = $mail_plugins imap_quota\n}}\n\
+             protocol lmtp {{\n postmaster_address = postmaster@example.org\n}}\n\
+             plugin {{\n quota = count:User quota\n quota_vsizes = yes\n quota_rule = *:storage=0\n}}\n{more}\n",
+            name = format_args!("mailapi-test-{imap}"),
+        )
+    }
+}
+
+impl Drop for Dovecot {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A port that nobody listens on at the moment.
+fn free_port() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port");
+    listener.local_addr().expect("the address it listens on")
+}
+
+/// Reads a reply of one or more lines that begins with this code.
+async fn expect(stream: &mut BufReader<TcpStream>, code: &str) {
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.expect("a reply");
+        assert!(line.starts_with(code), "{line:?} instead of {code}");
+        if line.as_bytes().get(3) != Some(&b'-') {
+            return;
+        }
+    }
+}
