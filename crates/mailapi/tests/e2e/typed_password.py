@@ -2,8 +2,9 @@
 
 import os
 import pty
+import termios
 
-from harness import DOMAIN, PASSWORD, tell
+from harness import DOMAIN, PASSWORD, tell, until
 
 
 def type_on_a_terminal(server, arguments, answers):
@@ -23,6 +24,8 @@ def type_on_a_terminal(server, arguments, answers):
             break
         shown += piece
         if shown.endswith(b": ") and answers:
+            # The question comes before the echo is switched off; nobody types as quickly as a test.
+            until(lambda: not termios.tcgetattr(terminal)[3] & termios.ECHO, "the terminal still echoes")
             os.write(terminal, answers.pop(0).encode() + b"\n")
     os.close(terminal)
     _, status = os.waitpid(child, 0)
