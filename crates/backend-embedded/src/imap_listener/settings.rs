@@ -33,7 +33,7 @@ pub struct ImapSettings {
     pub max_bad_commands: u32,
     /// Most different texts of one SEARCH; each is a question to the index. Default 32.
     pub max_search_texts: usize,
-    /// Most messages that one step of a FETCH reads. Default 64: reading them must not hold up other sessions.
+    /// Most messages that one step of a FETCH reads. Default 200: reading them must not hold up other sessions.
     pub fetch_messages: usize,
     /// A step of a FETCH ends when it has read this much of the messages. What is longer by itself is read on a thread
     /// that may block. Default 128 KiB.
@@ -61,7 +61,7 @@ impl Default for ImapSettings {
             max_literal_bytes: session.limits.max_literal,
             max_bad_commands: session.max_bad_commands,
             max_search_texts: 32,
-            fetch_messages: 64,
+            fetch_messages: 200,
             fetch_bytes: 128 * 1024,
             read_bytes: 16 * 1024,
             write_bytes: 64 * 1024,
