@@ -27,19 +27,12 @@ impl FromRequest<HttpState> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
-        check_media_type(request.headers())?;
-        let octets = read(request, state).await?;
-        let text = octets.clone();
-        let parsed = offload(octets.len(), state, move || serde_json::from_slice::<Value>(&text)).await?;
-        let value = parsed.map_err(|error| ApiError::new(ErrorCode::InvalidJson, invalid_json(&error)))?;
-        match value {
-            Value::Object(map) => Ok(Self { members: Members::root(map), octets }),
-            _ => Err(Violations::of("", "must be a JSON object").into()),
-        }
+        let (value, octets) = value_of(request, state).await?;
+        Ok(Self { members: Members::of(value)?, octets })
     }
 }
 
-/// The members of a JSON object; none when the request has no body at all.
+/// The members of a JSON object; none when the request has no body at all, or `null`.
 pub(crate) struct OptionalJsonBody(pub(crate) Members);
 
 impl FromRequest<HttpState> for OptionalJsonBody {
@@ -49,8 +42,22 @@ impl FromRequest<HttpState> for OptionalJsonBody {
         if request.body().is_end_stream() {
             return Ok(Self(Members::root(Map::new())));
         }
-        Ok(Self(JsonBody::from_request(request, state).await?.members))
+        let (value, _) = value_of(request, state).await?;
+        if value.is_null() {
+            return Ok(Self(Members::root(Map::new())));
+        }
+        Ok(Self(Members::of(value)?))
     }
+}
+
+/// The JSON of a request's body, and the octets that it was read from.
+async fn value_of(request: Request, state: &HttpState) -> Result<(Value, Bytes), ApiError> {
+    check_media_type(request.headers())?;
+    let octets = read(request, state).await?;
+    let text = octets.clone();
+    let parsed = offload(octets.len(), state, move || serde_json::from_slice(&text)).await?;
+    let value = parsed.map_err(|error| ApiError::new(ErrorCode::InvalidJson, invalid_json(&error)))?;
+    Ok((value, octets))
 }
 
 /// Runs `work` here when `octets` are few, and on a thread for long work otherwise.
@@ -128,6 +135,13 @@ pub(crate) struct Members {
 }
 
 impl Members {
+    fn of(value: Value) -> Result<Self, Violations> {
+        match value {
+            Value::Object(map) => Ok(Self::root(map)),
+            _ => Err(Violations::of("", "must be a JSON object")),
+        }
+    }
+
     fn root(map: Map<String, Value>) -> Self {
         Self { at: String::new(), map }
     }

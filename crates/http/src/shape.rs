@@ -1,9 +1,9 @@
 //! Pieces of JSON that several operations share.
 
-use mailapi_model::Timestamp;
+use mailapi_model::{OneLine, PasswordRule, Timestamp};
 use serde::{Serialize, Serializer};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Required, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
@@ -53,6 +53,75 @@ impl PartialSchema for DateOrTime {
 }
 
 impl ToSchema for DateOrTime {}
+
+/// An address or a domain, for the document.
+pub(crate) struct AddressOrDomain;
+
+impl PartialSchema for AddressOrDomain {
+    fn schema() -> RefOr<Schema> {
+        let text =
+            |format| ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(format)));
+        AnyOfBuilder::new()
+            .item(text(KnownFormat::IdnEmail).description(Some("An address.")))
+            .item(text(KnownFormat::IdnHostname).description(Some("A domain.")))
+            .into()
+    }
+}
+
+impl ToSchema for AddressOrDomain {}
+
+/// Declares texts of a certain kind, for the document. What is read is checked by `model`; this says what it accepts.
+macro_rules! texts {
+    ($($(#[doc = $doc:literal])+ $name:ident: $build:expr;)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub(crate) struct $name;
+
+            impl PartialSchema for $name {
+                fn schema() -> RefOr<Schema> {
+                    let text = ObjectBuilder::new().schema_type(Type::String).description(Some(concat!($($doc),+)));
+                    let build: fn(ObjectBuilder) -> ObjectBuilder = $build;
+                    build(text).into()
+                }
+            }
+
+            impl ToSchema for $name {}
+        )+
+    };
+}
+
+/// Characters that are not control characters.
+const ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
+
+texts! {
+    /// A name or a description: one line.
+    ShortText: |text| text.max_length(Some(OneLine::MAX_CHARACTERS)).pattern(Some(ON_ONE_LINE));
+    /// A name of at least one character that is no space.
+    TokenName: |text| {
+        let pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f\s][^\x00-\x1f\x7f-\x9f]*$";
+        text.min_length(Some(1)).max_length(Some(OneLine::MAX_CHARACTERS)).pattern(Some(pattern))
+    };
+    /// A new password.
+    NewPassword: |text| {
+        let (min, max) = (PasswordRule::MIN_CHARACTERS, PasswordRule::MAX_CHARACTERS);
+        text.min_length(Some(min)).max_length(Some(max)).pattern(Some(ON_ONE_LINE))
+    };
+    /// A text without control characters, such as a subject.
+    HeaderText: |text| text.pattern(Some(ON_ONE_LINE));
+    /// A mailbox: `user@host` or `Name <user@host>`.
+    NamedAddressText: |text| {
+        text.format(Some(SchemaFormat::Custom("mailbox".to_owned()))).examples(["Ann Lee <ann@example.org>"])
+    };
+    /// Octets in base64; line breaks do no harm.
+    Base64: |text| text.format(Some(SchemaFormat::KnownFormat(KnownFormat::Byte)));
+    /// A media type of one part, such as `text/plain; charset=utf-8`.
+    MediaType: |text| {
+        let token = r"[A-Za-z0-9!#$&^_.+-]+";
+        text.pattern(Some(format!(r"^(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/){token}/{token}(;[ -~]*)?$")))
+    };
+    /// What a `cid:` link names, with or without angle brackets.
+    ContentId: |text| text.pattern(Some(r##"^<?[!#-'*-;=?-\[\]-~]+>?$"##));
+}
 
 /// A file's octets, for the document.
 #[derive(ToSchema)]

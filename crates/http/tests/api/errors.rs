@@ -24,7 +24,7 @@ async fn an_unknown_method_is_told_which_ones_there_are() {
         (Method::PATCH, "/users", "GET,HEAD,POST"),
         (Method::DELETE, "/mail/send", "POST"),
         (Method::GET, "/mail/send", "POST"),
-        (Method::POST, "/tokens/7", "GET,HEAD,DELETE"),
+        (Method::POST, "/tokens/7", "GET,HEAD,PUT,DELETE"),
         (Method::OPTIONS, "/mail/sent", "GET,HEAD"),
     ] {
         let answer = app.send(api(method.clone(), path).body(Body::empty()).unwrap()).await;

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod auth;
 mod bodies;
 mod docs;
 mod domains;
@@ -11,9 +12,11 @@ mod limits;
 mod mail;
 mod mailbox;
 mod openapi;
+mod permission_table;
 mod permissions;
 mod requests;
 mod serve;
+mod stats;
 mod stories;
 mod tokens;
 mod users;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{LogIn, LogInError};
-use mailapi_model::{Credentials, EmailAddress, Grants, PasswordRule, SecretText, Timestamp};
+use mailapi_model::{Credentials, EmailAddress, Grants, PasswordRule, Secret, SecretText, Timestamp};
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Service, Unavailable};
@@ -78,8 +78,12 @@ impl Service {
         };
         // The time that a hash takes grows with the password, and no password of ours is that long.
         let is_possible = password.expose().len() <= PasswordRule::MAX_OCTETS;
-        let Some(credentials) = stored.filter(|_| is_possible) else {
-            self.verify_against_nothing().await?;
+        if !is_possible {
+            self.verify_against_nothing(Secret::new(String::new())).await?;
+            return Ok(None);
+        }
+        let Some(credentials) = stored else {
+            self.verify_against_nothing(password.clone()).await?;
             return Ok(None);
         };
         let matches = self.verify(password.clone(), credentials.password_hash.clone()).await?;

@@ -12,7 +12,7 @@ use crate::caller::Anybody;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::json::{JsonBody, Members, merged};
 use crate::routes::to_the_end;
-use crate::shape::Moment;
+use crate::shape::{Moment, NewPassword, ShortText};
 use crate::state::HttpState;
 
 /// A domain and its first user.
@@ -23,16 +23,16 @@ use crate::state::HttpState;
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct SignUpBody {
     /// The domain; nobody may have it already.
-    #[schema(format = "idn-hostname")]
+    #[schema(format = IdnHostname)]
     domain: String,
     /// The first user's address, in that domain.
-    #[schema(format = "idn-email")]
+    #[schema(format = IdnEmail)]
     email: String,
     /// The first user's password: at least 8 characters.
-    #[schema(min_length = 8, max_length = 256)]
+    #[schema(value_type = NewPassword)]
     password: String,
     /// What the first user is called: one line of at most 200 characters.
-    #[schema(max_length = 200)]
+    #[schema(value_type = Option<ShortText>)]
     name: Option<String>,
 }
 

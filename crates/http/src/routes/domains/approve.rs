@@ -34,7 +34,7 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound]);
 ///
 /// For admins. The domain becomes active and gets its first DKIM key; one that has a key keeps it.
 #[utoipa::path(post, path = "/domains/{domain}/approve", tag = "domains", operation_id = "approve_domain",
-    params(("domain" = String, Path, format = "idn-hostname", description = "The domain's name.",
+    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
         example = "example.org")),
     responses((status = 200, description = "The domain is active.", body = DomainApproved), Errors))]
 pub(crate) async fn approve(

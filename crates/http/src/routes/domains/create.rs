@@ -12,6 +12,7 @@ use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;
+use crate::shape::ShortText;
 use crate::state::HttpState;
 
 /// A domain to be added.
@@ -20,8 +21,10 @@ use crate::state::HttpState;
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct CreateDomain {
     /// Its name; international ones in either form.
+    #[schema(format = IdnHostname)]
     domain: String,
     /// What to remember about it: one line of at most 200 characters.
+    #[schema(value_type = Option<ShortText>)]
     description: Option<String>,
 }
 

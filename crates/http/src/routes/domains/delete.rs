@@ -33,7 +33,7 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DomainNotE
 /// tokens, permissions and mail.
 #[utoipa::path(delete, path = "/domains/{domain}", tag = "domains", operation_id = "delete_domain",
     params(
-        ("domain" = String, Path, format = "idn-hostname", description = "The domain's name.",
+        ("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
             example = "example.org"),
         ("force" = Option<bool>, Query, description = "Whether its users and all their mail are deleted with it."),
     ),

@@ -26,7 +26,8 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound]);
 ///
 /// For admins and for callers with `manage_domains` on the domain.
 #[utoipa::path(get, path = "/domains/{domain}", tag = "domains", operation_id = "get_domain",
-    params(("domain" = String, Path, description = "The domain's name.", example = "example.org")),
+    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
+        example = "example.org")),
     responses((status = 200, description = "The domain.", body = DomainFound), Errors))]
 pub(crate) async fn get(
     State(state): State<HttpState>,

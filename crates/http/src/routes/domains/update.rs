@@ -11,6 +11,7 @@ use super::get::DomainFound;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;
+use crate::shape::ShortText;
 use crate::state::HttpState;
 
 /// What is to change of a domain; what is absent stays.
@@ -21,7 +22,7 @@ pub(crate) struct UpdateDomain {
     /// Whether mail may be sent from it. Only an admin makes a domain active that waits for approval.
     active: Option<bool>,
     /// What to remember about it: one line of at most 200 characters; null clears it.
-    #[schema(max_length = 200)]
+    #[schema(value_type = Option<ShortText>)]
     description: Option<String>,
 }
 
@@ -32,7 +33,7 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, DomainNotFound])
 /// For admins and for callers with `manage_domains` on the domain. Mail cannot be sent from a domain that is not
 /// active; its mailboxes stay as they are.
 #[utoipa::path(put, path = "/domains/{domain}", tag = "domains", operation_id = "update_domain",
-    params(("domain" = String, Path, format = "idn-hostname", description = "The domain's name.",
+    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
         example = "example.org")),
     request_body = UpdateDomain,
     responses((status = 200, description = "The domain as it is now.", body = DomainFound), Errors))]

@@ -85,7 +85,7 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound]);
 /// For admins and for callers with `manage_domains` on the domain. Looks the records up now. A new DKIM key whose record
 /// is found signs from now on.
 #[utoipa::path(get, path = "/domains/{domain}/verify", tag = "domains", operation_id = "verify_domain",
-    params(("domain" = String, Path, format = "idn-hostname", description = "The domain's name.",
+    params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
         example = "example.org")),
     responses((status = 200, description = "What DNS says.", body = DomainVerified), Errors))]
 pub(crate) async fn verify(

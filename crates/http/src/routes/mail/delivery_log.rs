@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{Moment, PageParameters};
+use crate::shape::{DateOrTime, Moment, PageParameters};
 use crate::state::HttpState;
 
 /// A page of the delivery log.
@@ -82,6 +82,21 @@ impl From<DeliveryLogEntry> for DeliveryLogItem {
     }
 }
 
+/// What a try to deliver ended as.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::Outcome`")]
+enum OutcomeName {
+    /// The next mail server took it, or it lies in the mailbox.
+    Sent,
+    /// It will be tried again.
+    Deferred,
+    /// It was refused for good.
+    Bounced,
+    /// It was tried for too long.
+    Expired,
+}
+
 documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 
 /// Read the delivery log
@@ -89,14 +104,14 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// For admins. Every try of the mail server, of all messages, newest first.
 #[utoipa::path(get, path = "/mail/delivery-log", tag = "mail", operation_id = "delivery_log",
     params(
-        ("message_id" = Option<String>, Query, description = "Only entries of this message."),
+        ("message_id" = Option<String>, Query, format = "uuid", description = "Only entries of this message."),
         ("queue_id" = Option<String>, Query, description = "Only entries under this name in the mail server's queue."),
-        ("sender" = Option<String>, Query, description = "Only entries of mail from this address."),
-        ("recipient" = Option<String>, Query, description = "Only entries of mail to this address."),
-        ("status" = Option<String>, Query, description = "Only entries that ended so.", example = "deferred"),
-        ("start_date" = Option<String>, Query, description = "Only entries at this time or later.",
+        ("sender" = Option<String>, Query, format = IdnEmail, description = "Only entries of mail from this address."),
+        ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only entries of mail to this address."),
+        ("status" = inline(Option<OutcomeName>), Query, description = "Only entries that ended so.", example = "deferred"),
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Only entries at this time or later.",
             example = "2026-11-20"),
-        ("end_date" = Option<String>, Query, description = "Only entries before this time."),
+        ("end_date" = inline(Option<DateOrTime>), Query, description = "Only entries before this time."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of the log.", body = DeliveryLog), Errors))]

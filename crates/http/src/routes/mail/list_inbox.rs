@@ -20,7 +20,7 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 /// names one.
 #[utoipa::path(get, path = "/mail/inbox", tag = "mail", operation_id = "list_inbox",
     params(
-        ("mailbox" = Option<String>, Query, description = "The mailbox; absent means the caller's own.",
+        ("mailbox" = Option<String>, Query, format = IdnEmail, description = "The mailbox; absent means the caller's own.",
             example = "ann@example.org"),
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX."),
         PageParameters,

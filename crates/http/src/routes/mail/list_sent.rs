@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{Moment, PageParameters};
+use crate::shape::{DateOrTime, Moment, PageParameters};
 use crate::state::HttpState;
 
 /// A page of sent messages.
@@ -67,6 +67,25 @@ impl From<SentMessage> for SentItem {
     }
 }
 
+/// A message's state.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::MessageStatus`")]
+enum MessageStatusName {
+    /// Stored, and not handed over yet.
+    Pending,
+    /// Handed over; somebody is still to get it.
+    Submitted,
+    /// Delivered to everybody.
+    Sent,
+    /// Delivered to some, and given back for the rest.
+    Partial,
+    /// Delivered to nobody.
+    Bounced,
+    /// Never taken over by the mail server.
+    Failed,
+}
+
 documented_errors!(Errors, documented, [ValidationError]);
 
 /// List sent messages
@@ -75,12 +94,12 @@ documented_errors!(Errors, documented, [ValidationError]);
 /// sent.
 #[utoipa::path(get, path = "/mail/sent", tag = "mail", operation_id = "list_sent",
     params(
-        ("status" = Option<String>, Query, description = "Only messages in this state.", example = "bounced"),
-        ("from" = Option<String>, Query, description = "Only messages from this address."),
-        ("recipient" = Option<String>, Query, description = "Only messages with this address in to, cc or bcc."),
-        ("start_date" = Option<String>, Query, description = "Only messages stored at this time or later.",
+        ("status" = inline(Option<MessageStatusName>), Query, description = "Only messages in this state.", example = "bounced"),
+        ("from" = Option<String>, Query, format = IdnEmail, description = "Only messages from this address."),
+        ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only messages with this address in to, cc or bcc."),
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored at this time or later.",
             example = "2026-11-20"),
-        ("end_date" = Option<String>, Query, description = "Only messages stored before this time."),
+        ("end_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored before this time."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of messages.", body = SentListed), Errors))]

@@ -9,11 +9,14 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageStatus, Violations};
 use mailapi_service::mail::{IdempotencyKey, SendError, SendRequest, Submitted};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::json::{JsonBody, Members, offload};
+use crate::shape::{Base64, ContentId, HeaderText, MediaType, NamedAddressText};
 use crate::state::HttpState;
 
 /// A message to be sent.
@@ -28,35 +31,64 @@ use crate::state::HttpState;
 pub(crate) struct SendBody {
     /// The author, `user@host` or `Name <user@host>`. The domain has to be allowed to send, and the token to send as
     /// this address.
-    from: String,
+    from: NamedAddressText,
     /// Recipients: at least one. Together with `cc` and `bcc` at most 1,000 by default.
-    to: Vec<String>,
+    #[schema(min_items = 1)]
+    to: Vec<NamedAddressText>,
     /// More recipients.
-    cc: Option<Vec<String>>,
+    cc: Option<Vec<NamedAddressText>>,
     /// Recipients that the others do not see.
-    bcc: Option<Vec<String>>,
+    bcc: Option<Vec<NamedAddressText>>,
     /// The subject; absent means empty.
-    subject: Option<String>,
+    subject: Option<HeaderText>,
     /// What the message says.
     body: MessageBody,
     /// Where answers go.
-    reply_to: Option<String>,
+    reply_to: Option<NamedAddressText>,
     /// Headers to add. Those that make the message's structure, such as `From` or `Content-Type`, cannot be set.
-    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
-    headers: Option<Vec<(String, String)>>,
+    headers: Option<CustomHeaders>,
     /// Files to send along.
     attachments: Option<Vec<Attachment>>,
 }
 
-/// What a message says: as text, as HTML, or both.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-struct MessageBody {
-    /// As plain text.
-    text: Option<String>,
-    /// As HTML.
-    html: Option<String>,
+/// What a message says, for the document.
+struct MessageBody;
+
+impl PartialSchema for MessageBody {
+    fn schema() -> RefOr<Schema> {
+        let text = |said: &str| ObjectBuilder::new().schema_type(Type::String).description(Some(said));
+        let or_null = |text: ObjectBuilder| text.schema_type(SchemaType::from_iter([Type::String, Type::Null]));
+        let members = |text, html, required| {
+            ObjectBuilder::new().property("text", text).property("html", html).required(required).build()
+        };
+        let (plain, html) = (|| text("As plain text."), || text("As HTML."));
+        AnyOfBuilder::new()
+            .item(members(plain(), or_null(html()), "text"))
+            .item(members(or_null(plain()), html(), "html"))
+            .description(Some("What the message says: as text, as HTML, or both."))
+            .into()
+    }
 }
+
+impl ToSchema for MessageBody {}
+
+/// Custom headers, for the document.
+struct CustomHeaders;
+
+impl PartialSchema for CustomHeaders {
+    fn schema() -> RefOr<Schema> {
+        // A field name of RFC 5322 section 2.2.
+        const NAME: &str = r"^[!-9;-~]{1,76}$";
+        let name = ObjectBuilder::new().schema_type(Type::String).pattern(Some(NAME));
+        ObjectBuilder::new()
+            .property_names(Some(name.build()))
+            .additional_properties(Some(HeaderText::schema()))
+            .description(Some("Names of headers, each with its value."))
+            .into()
+    }
+}
+
+impl ToSchema for CustomHeaders {}
 
 /// A file to send along.
 #[derive(ToSchema)]
@@ -64,13 +96,14 @@ struct MessageBody {
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 struct Attachment {
     /// Its name.
+    #[schema(min_length = 1, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     filename: String,
-    /// Its octets in base64; line breaks do no harm.
-    content: String,
+    /// Its octets.
+    content: Base64,
     /// Its media type; absent means `application/octet-stream`.
-    content_type: Option<String>,
+    content_type: Option<MediaType>,
     /// Shows it inside the HTML body, where a `cid:` link names it.
-    content_id: Option<String>,
+    content_id: Option<ContentId>,
 }
 
 /// The mail server has the message.
@@ -115,7 +148,7 @@ documented_errors!(
 /// 202 means that the mail server has taken the message over. What becomes of it afterwards, recipient by recipient,
 /// `/mail/{message_id}/status` tells.
 #[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send", request_body = SendBody,
-    params(("Idempotency-Key" = Option<String>, Header,
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r"^[ -~]+$",
         description = "Any text of 1 to 255 printable ASCII characters. A repetition with the same key and the same \
                        body within 24 hours gets the first answer and sends nothing.")),
     responses((status = 202, description = "The mail server has the message.", body = Sent), Errors))]

@@ -108,7 +108,7 @@ documented_errors!(Errors, documented, [MessageNotFound]);
 /// For the token that sent the message, every token of the same mailbox, and admins. To everybody else the message
 /// does not exist.
 #[utoipa::path(get, path = "/mail/{message_id}/status", tag = "mail", operation_id = "status",
-    params(("message_id" = String, Path, description = "The identifier that `POST /mail/send` gave.",
+    params(("message_id" = String, Path, format = "uuid", description = "The identifier that `POST /mail/send` gave.",
         example = "67e55044-10b1-426f-9247-bb680e5fe0c8")),
     responses((status = 200, description = "What became of the message.", body = StatusRecord), Errors))]
 pub(crate) async fn status(

@@ -26,7 +26,8 @@ documented_errors!(
 #[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}/attachment/{index}", tag = "mailbox",
     operation_id = "download_attachment",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
         ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
         ("index" = u32, Path, description = "The attachment's position in the message.", example = 0),
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
@@ -57,7 +58,8 @@ pub(crate) async fn download_attachment(
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages/{uid}/attachments/{name}", tag = "mailbox",
     operation_id = "download_attachment_named",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
         ("folder" = String, Path, description = "The folder.", example = "INBOX"),
         ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
         ("name" = String, Path, description = "The attachment's name.", example = "minutes.txt"),

@@ -23,7 +23,8 @@ documented_errors!(
 /// The message as it was received. For the mailbox's own token, callers with `view_mailbox` on its domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}/raw", tag = "mailbox", operation_id = "download_raw",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
         ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
     ),

@@ -37,7 +37,8 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages/{uid}/attachments", tag = "mailbox",
     operation_id = "list_attachments",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
         ("folder" = String, Path, description = "The folder.", example = "INBOX"),
         ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
     ),

@@ -50,7 +50,8 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, ImapError
 ///
 /// For the mailbox's own token, callers with `view_mailbox` on its domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/folders", tag = "mailbox", operation_id = "list_folders",
-    params(("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org")),
+    params(("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org")),
     responses((status = 200, description = "The folders.", body = FoldersListed), Errors))]
 pub(crate) async fn list_folders(
     State(state): State<HttpState>,

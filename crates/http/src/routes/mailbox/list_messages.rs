@@ -102,7 +102,8 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 /// admins.
 #[utoipa::path(get, path = "/mailbox/{email}/messages", tag = "mailbox", operation_id = "list_messages",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
         PageParameters,
     ),
@@ -124,7 +125,8 @@ pub(crate) async fn list_messages(
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages", tag = "mailbox",
     operation_id = "list_folder_messages",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
         ("folder" = String, Path, description = "The folder.", example = "INBOX"),
         PageParameters,
     ),

@@ -102,7 +102,8 @@ documented_errors!(
 /// admins.
 #[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}", tag = "mailbox", operation_id = "read_message",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
         ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
     ),
@@ -125,7 +126,8 @@ pub(crate) async fn read_message(
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages/{uid}", tag = "mailbox",
     operation_id = "read_folder_message",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
         ("folder" = String, Path, description = "The folder.", example = "INBOX"),
         ("uid" = u32, Path, description = "The message's number in the folder.", example = 17),
     ),

@@ -74,8 +74,10 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 /// with `view_mailbox` on its domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/search", tag = "mailbox", operation_id = "search",
     params(
-        ("email" = String, Path, description = "The mailbox's address.", example = "ann@example.org"),
-        ("q" = String, Query, description = "What to search for: 2 to 200 characters.", example = "minutes"),
+        ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
+            example = "ann@example.org"),
+        ("q" = String, Query, min_length = 2, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$",
+            description = "What to search for: 2 to 200 characters.", example = "minutes"),
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX, `*` all folders.",
             example = "INBOX"),
         PageParameters,

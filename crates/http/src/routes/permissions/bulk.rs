@@ -23,13 +23,13 @@ use crate::state::HttpState;
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct GrantPermissions {
     /// Who is to hold them; not an admin, who holds everything.
-    #[schema(format = "idn-email")]
+    #[schema(format = IdnEmail)]
     email: String,
     /// What they are to allow: at least one.
     #[schema(min_items = 1)]
     permissions: Vec<PermissionName>,
     /// Where.
-    #[schema(format = "idn-hostname")]
+    #[schema(format = IdnHostname)]
     domain: String,
 }
 

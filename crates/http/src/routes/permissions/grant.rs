@@ -20,12 +20,12 @@ use crate::state::HttpState;
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct GrantPermission {
     /// Who is to hold it; not an admin, who holds everything.
-    #[schema(format = "idn-email")]
+    #[schema(format = IdnEmail)]
     email: String,
     /// What it is to allow.
     permission: PermissionName,
     /// Where.
-    #[schema(format = "idn-hostname")]
+    #[schema(format = IdnHostname)]
     domain: String,
 }
 

@@ -48,9 +48,9 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// For admins. Newest first.
 #[utoipa::path(get, path = "/permissions", tag = "permissions", operation_id = "list_permissions",
     params(
-        ("email" = Option<String>, Query, format = "idn-email", description = "Only permissions of this user.",
+        ("email" = Option<String>, Query, format = IdnEmail, description = "Only permissions of this user.",
             example = "ann@example.org"),
-        ("domain" = Option<String>, Query, format = "idn-hostname", description = "Only permissions in this domain.",
+        ("domain" = Option<String>, Query, format = IdnHostname, description = "Only permissions in this domain.",
             example = "example.com"),
         PageParameters,
     ),

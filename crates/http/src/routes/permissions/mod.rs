@@ -27,7 +27,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(revoke::revoke))
 }
 
-/// The names of all permissions, for the document.
+/// A permission's name.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "describes the names in the document; they are read as `mailapi_model::Permission`")]

@@ -10,7 +10,7 @@ use super::{BreakdownItem, GroupByName, PeriodBody, Summary, period};
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::DateOrTime;
+use crate::shape::{AddressOrDomain, DateOrTime};
 use crate::state::HttpState;
 
 /// What became of sent mail.
@@ -46,12 +46,12 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// of the domains where they have `view_stats`, and always their own.
 #[utoipa::path(get, path = "/stats/delivery", tag = "stats", operation_id = "delivery_stats",
     params(
-        ("start_date" = Option<DateOrTime>, Query, description = "Where the period begins; by default 7 days ago.",
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = Option<DateOrTime>, Query, description = "Where the period ends; by default now."),
-        ("sender" = Option<String>, Query, description = "Only mail from this address or this domain.",
+        ("end_date" = inline(Option<DateOrTime>), Query, description = "Where the period ends; by default now."),
+        ("sender" = inline(Option<AddressOrDomain>), Query, description = "Only mail from this address or this domain.",
             example = "example.org"),
-        ("group_by" = Option<GroupByName>, Query, description = "What the parts are; by default days."),
+        ("group_by" = inline(Option<GroupByName>), Query, description = "What the parts are; by default days."),
     ),
     responses((status = 200, description = "What became of the mail.", body = DeliveryBody), Errors))]
 pub(crate) async fn delivery(

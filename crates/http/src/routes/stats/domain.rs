@@ -115,11 +115,11 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, Validation
 /// For admins and for callers with `view_stats` on the domain.
 #[utoipa::path(get, path = "/stats/domain/{domain}", tag = "stats", operation_id = "domain_stats",
     params(
-        ("domain" = String, Path, format = "idn-hostname", description = "The domain's name.",
+        ("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
             example = "example.org"),
-        ("start_date" = Option<DateOrTime>, Query, description = "Where the period begins; by default 7 days ago.",
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = Option<DateOrTime>, Query, description = "Where the period ends; by default now."),
+        ("end_date" = inline(Option<DateOrTime>), Query, description = "Where the period ends; by default now."),
     ),
     responses((status = 200, description = "The domain's mail.", body = DomainStatsBody), Errors))]
 pub(crate) async fn domain(

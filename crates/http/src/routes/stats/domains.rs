@@ -74,9 +74,9 @@ documented_errors!(Errors, documented, [ValidationError]);
 /// Newest domain first. An admin sees all domains; others see those where they have `view_stats`.
 #[utoipa::path(get, path = "/stats/domains", tag = "stats", operation_id = "domains_stats",
     params(
-        ("start_date" = Option<DateOrTime>, Query, description = "Where the period begins; by default 7 days ago.",
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = Option<DateOrTime>, Query, description = "Where the period ends; by default now."),
+        ("end_date" = inline(Option<DateOrTime>), Query, description = "Where the period ends; by default now."),
         PageParameters,
     ),
     responses((status = 200, description = "What became of the mail.", body = DomainsStats), Errors))]

@@ -111,7 +111,7 @@ impl From<BreakdownEntry> for BreakdownItem {
     }
 }
 
-/// What an answer is broken down by, for the document.
+/// What an answer is broken down by.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "describes the names in the document; they are read as the service's own `GroupBy`")]

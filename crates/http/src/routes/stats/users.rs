@@ -37,12 +37,12 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
 /// domain, and for admins.
 #[utoipa::path(get, path = "/stats/users/{email}", tag = "stats", operation_id = "user_stats",
     params(
-        ("email" = String, Path, format = "idn-email", description = "The user's address.",
+        ("email" = String, Path, format = IdnEmail, description = "The user's address.",
             example = "ann@example.org"),
-        ("start_date" = Option<DateOrTime>, Query, description = "Where the period begins; by default 7 days ago.",
+        ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = Option<DateOrTime>, Query, description = "Where the period ends; by default now."),
-        ("group_by" = Option<GroupByName>, Query, description = "What the parts are; by default days."),
+        ("end_date" = inline(Option<DateOrTime>), Query, description = "Where the period ends; by default now."),
+        ("group_by" = inline(Option<GroupByName>), Query, description = "What the parts are; by default days."),
     ),
     responses((status = 200, description = "What became of the mail.", body = UserStats), Errors))]
 pub(crate) async fn users(

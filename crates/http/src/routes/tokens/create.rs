@@ -1,32 +1,65 @@
 //! `POST /tokens`.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{TokenKind, Violations};
 use mailapi_service::tokens::CreateToken;
 use serde::Serialize;
-use utoipa::ToSchema;
+use serde_json::json;
+use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::TokenInfo;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};
+use crate::shape::{DateOrTime, TokenName};
 use crate::state::HttpState;
 
-/// A token to be made.
-#[derive(ToSchema)]
-#[schema(as = CreateToken, example = json!({ "name": "Newsletter", "token_type": "user", "email": "ann@example.org" }))]
-#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
-pub(crate) struct CreateTokenBody {
-    /// What to call it: 1 to 200 characters.
-    name: String,
-    /// `user` (the default) or `admin`.
-    token_type: Option<String>,
-    /// The mailbox of a user token. A mailbox's own caller may leave it out.
-    email: Option<String>,
-    /// When it is to end by itself.
-    expires_at: Option<String>,
+/// A token to be made, for the document.
+pub(crate) struct CreateTokenBody;
+
+impl PartialSchema for CreateTokenBody {
+    fn schema() -> RefOr<Schema> {
+        let text = || ObjectBuilder::new().schema_type(Type::String);
+        let or_null = |text: ObjectBuilder| text.schema_type(SchemaType::from_iter([Type::String, Type::Null]));
+        let end: RefOr<Schema> = OneOfBuilder::new()
+            .item(ObjectBuilder::new().schema_type(Type::Null))
+            .item(DateOrTime::schema())
+            .description(Some("When it is to end by itself, in the future; absent means never."))
+            .into();
+        let common = || {
+            let object = ObjectBuilder::new().property("name", TokenName::schema()).required("name");
+            object.property("expires_at", end.clone())
+        };
+        let kind = or_null(text()).enum_values(Some([json!("user"), json!(null)]));
+        let mailbox = or_null(text()).format(Some(SchemaFormat::KnownFormat(KnownFormat::IdnEmail)));
+        let user = common()
+            .property("token_type", kind.description(Some("Always `user`, which is the default.")))
+            .property("email", mailbox.description(Some("The mailbox; by default the caller's own, if it has one.")))
+            .description(Some("A token that is bound to a mailbox."));
+        let admin = common()
+            .property("token_type", text().enum_values(Some(["admin"])).description(Some("Always `admin`.")))
+            .required("token_type")
+            .property("email", ObjectBuilder::new().schema_type(Type::Null).description(Some("None.")))
+            .description(Some("A token that reaches everything."));
+        AnyOfBuilder::new()
+            .item(user)
+            .item(admin)
+            .description(Some("A token to be made: a user's or an admin's."))
+            .examples([json!({ "name": "Newsletter", "token_type": "user", "email": "ann@example.org" })])
+            .into()
+    }
+}
+
+impl ToSchema for CreateTokenBody {
+    fn name() -> Cow<'static, str> {
+        "CreateToken".into()
+    }
 }
 
 /// The token that was made.

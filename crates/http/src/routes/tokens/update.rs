@@ -13,7 +13,7 @@ use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};
 use crate::path::PathParameters;
 use crate::routes::to_the_end;
-use crate::shape::DateOrTime;
+use crate::shape::{DateOrTime, TokenName};
 use crate::state::HttpState;
 
 /// What is to change of a token; what is absent stays.
@@ -22,7 +22,7 @@ use crate::state::HttpState;
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct UpdateTokenBody {
     /// What to call it: 1 to 200 characters.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(value_type = Option<TokenName>)]
     name: Option<String>,
     /// Whether it works.
     is_active: Option<bool>,

@@ -13,6 +13,7 @@ use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members, merged};
 use crate::routes::to_the_end;
+use crate::shape::{NewPassword, ShortText};
 use crate::state::HttpState;
 
 /// A user to be added.
@@ -23,12 +24,16 @@ use crate::state::HttpState;
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct CreateUserBody {
     /// The address. Its domain has to exist.
+    #[schema(format = IdnEmail)]
     email: String,
     /// The password: at least 8 characters.
+    #[schema(value_type = NewPassword)]
     password: String,
     /// What the user is called: one line of at most 200 characters.
+    #[schema(value_type = Option<ShortText>)]
     name: Option<String>,
     /// How many octets of mail the mailbox may hold; absent means any number.
+    #[schema(maximum = 9_007_199_254_740_991_u64)]
     quota_bytes: Option<u64>,
 }
 

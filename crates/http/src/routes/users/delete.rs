@@ -29,7 +29,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 /// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only. The user's
 /// tokens, permissions and mail go too.
 #[utoipa::path(delete, path = "/users/{email}", tag = "users", operation_id = "delete_user",
-    params(("email" = String, Path, format = "idn-email", description = "The user's address.",
+    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
         example = "ann@example.org")),
     responses((status = 200, description = "The user was deleted.", body = UserDeleted), Errors))]
 pub(crate) async fn delete(

@@ -17,7 +17,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 /// The user can neither log in nor use tokens, and every session ends. Mail goes on to be
 /// delivered.
 #[utoipa::path(post, path = "/users/{email}/disable", tag = "users", operation_id = "disable_user",
-    params(("email" = String, Path, format = "idn-email", description = "The user's address.",
+    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
         example = "ann@example.org")),
     responses((status = 200, description = "The user is disabled.", body = UserFound), Errors))]
 pub(crate) async fn disable(

@@ -16,7 +16,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 /// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
 /// The user may log in and use tokens again. Sessions that were ended stay so.
 #[utoipa::path(post, path = "/users/{email}/enable", tag = "users", operation_id = "enable_user",
-    params(("email" = String, Path, format = "idn-email", description = "The user's address.",
+    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
         example = "ann@example.org")),
     responses((status = 200, description = "The user is enabled.", body = UserFound), Errors))]
 pub(crate) async fn enable(

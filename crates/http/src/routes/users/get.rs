@@ -26,7 +26,8 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 ///
 /// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
 #[utoipa::path(get, path = "/users/{email}", tag = "users", operation_id = "get_user",
-    params(("email" = String, Path, description = "The user's address.", example = "ann@example.org")),
+    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
+        example = "ann@example.org")),
     responses((status = 200, description = "The user.", body = UserFound), Errors))]
 pub(crate) async fn get(
     State(state): State<HttpState>,

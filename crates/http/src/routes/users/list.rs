@@ -35,7 +35,8 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// Newest first. An admin sees all; callers with `manage_users` see the users of those domains, less the admins.
 #[utoipa::path(get, path = "/users", tag = "users", operation_id = "list_users",
     params(
-        ("domain" = Option<String>, Query, description = "Only users of this domain.", example = "example.org"),
+        ("domain" = Option<String>, Query, format = IdnHostname, description = "Only users of this domain.",
+            example = "example.org"),
         ("active" = Option<bool>, Query, description = "Only enabled, or only disabled users."),
         ("q" = Option<String>, Query, description = "Only users with this text in the address or the name."),
         PageParameters,

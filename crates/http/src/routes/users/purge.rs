@@ -36,7 +36,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
 /// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only. All mail of
 /// every folder is removed for good. The account and its folders stay.
 #[utoipa::path(delete, path = "/users/{email}/purge", tag = "users", operation_id = "purge_user",
-    params(("email" = String, Path, format = "idn-email", description = "The user's address.",
+    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
         example = "ann@example.org")),
     responses((status = 200, description = "The mailbox is empty.", body = MailboxPurged), Errors))]
 pub(crate) async fn purge(

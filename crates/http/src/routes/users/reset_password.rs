@@ -10,6 +10,7 @@ use super::UserManager;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{Members, OptionalJsonBody, merged};
 use crate::routes::to_the_end;
+use crate::shape::NewPassword;
 use crate::state::HttpState;
 
 /// The new password, if there is one already.
@@ -18,7 +19,7 @@ use crate::state::HttpState;
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct ResetPassword {
     /// The new password: at least 8 characters. Absent means that a strong one is made.
-    #[schema(min_length = 8, max_length = 256)]
+    #[schema(value_type = Option<NewPassword>)]
     password: Option<String>,
 }
 
@@ -45,7 +46,7 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound]);
 /// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only. Every session
 /// of the user ends; API tokens stay.
 #[utoipa::path(post, path = "/users/{email}/reset-password", tag = "users", operation_id = "reset_password",
-    params(("email" = String, Path, format = "idn-email", description = "The user's address.",
+    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
         example = "ann@example.org")),
     request_body = Option<ResetPassword>,
     responses((status = 200, description = "The password was changed.", body = PasswordReset), Errors))]

@@ -11,6 +11,7 @@ use super::get::UserFound;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members, merged};
 use crate::routes::to_the_end;
+use crate::shape::{NewPassword, ShortText};
 use crate::state::HttpState;
 
 /// What is to change of a user; what is absent stays.
@@ -19,13 +20,13 @@ use crate::state::HttpState;
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 pub(crate) struct UpdateUserBody {
     /// What the user is called: one line of at most 200 characters.
-    #[schema(max_length = 200)]
+    #[schema(value_type = Option<ShortText>)]
     name: Option<String>,
     /// How many octets of mail the mailbox may hold; null means any number.
     #[schema(maximum = 9_007_199_254_740_991_u64)]
     quota_bytes: Option<u64>,
     /// A new password: at least 8 characters. It ends every session of the user.
-    #[schema(min_length = 8, max_length = 256)]
+    #[schema(value_type = Option<NewPassword>)]
     password: Option<String>,
 }
 
@@ -35,7 +36,7 @@ documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound]);
 ///
 /// For admins and for callers with `manage_users` on the domain; accounts of admins are for admins only.
 #[utoipa::path(put, path = "/users/{email}", tag = "users", operation_id = "update_user",
-    params(("email" = String, Path, format = "idn-email", description = "The user's address.",
+    params(("email" = String, Path, format = IdnEmail, description = "The user's address.",
         example = "ann@example.org")),
     request_body = UpdateUserBody,
     responses((status = 200, description = "The user as it is now.", body = UserFound), Errors))]

@@ -1,3 +1,9 @@
+mod approve;
 mod create;
+mod delete;
+mod dkim;
 mod get;
 mod list;
+mod pending;
+mod update;
+mod verify;

@@ -1,8 +1,10 @@
 //! Holds answers against the OpenAPI document.
 
-use std::sync::LazyLock;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use axum::http::Method;
+use jsonschema::Validator;
 use serde_json::Value;
 
 use super::Answer;
@@ -24,12 +26,37 @@ fn operation(method: &Method, path: &str) -> Option<&'static Value> {
     found.first()?.1.get(method.as_str().to_lowercase())
 }
 
-/// Every status, and every error code of it, is documented.
+/// The schemas of the document's JSON answers, ready for use, by where they stand in it.
+static SCHEMAS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+
+/// The schema of an answer of `operation` with this status.
+fn schema(operation: &Value, status: &str) -> Arc<Validator> {
+    let name = format!("{} {status}", operation["operationId"]);
+    let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = schemas.entry(name).or_insert_with(|| {
+        let mut schema = operation["responses"][status]["content"]["application/json"]["schema"].clone();
+        // References of the document lead to its components.
+        schema["components"] = DOCUMENT["components"].clone();
+        Arc::new(jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema"))
+    });
+    Arc::clone(made)
+}
+
+/// The answer has a documented status and media type, fits the schema, and an error's code is documented.
 pub(super) fn check(method: &Method, path: &str, answer: &Answer) {
     let Some(operation) = operation(method, path) else { return };
     let status = answer.status.as_str();
     let response = &operation["responses"][status];
     assert!(response.is_object(), "{method} {path}: {status} is not documented");
+    let media_type = answer.header("content-type").split(';').next().unwrap_or_default();
+    let content = response["content"].as_object().expect("documented content");
+    let is_download = content.contains_key("*/*");
+    assert!(is_download || content.contains_key(media_type), "{method} {path}: {media_type} is not documented");
+    if media_type == "application/json" && !is_download && *method != Method::HEAD {
+        let body = answer.json();
+        let errors: Vec<_> = schema(operation, status).iter_errors(&body).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{method} {path} {status}: {errors:?} in {body}");
+    }
     if !answer.status.is_success() && answer.header("content-type") == "application/json" {
         let code = answer.json()["error"].as_str().expect("a code").to_owned();
         let description = response["description"].as_str().unwrap();

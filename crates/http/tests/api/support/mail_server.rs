@@ -249,8 +249,11 @@ impl Mailboxes for MemoryMailServer {
         Ok(page_of(hits, query.page))
     }
 
-    async fn purge(&self, _: &EmailAddress) -> Result<Purged, MailboxError> {
-        Err(MailboxError::Unavailable("this one keeps everything".to_owned()))
+    async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
+        let mut state = self.state();
+        let folders = state.mailboxes.get_mut(mailbox).ok_or(MailboxError::NoSuchMailbox)?;
+        let messages = folders.values_mut().map(|messages| messages.drain(..).count() as u64).sum();
+        Ok(Purged { folders: folders.len() as u64, messages })
     }
 
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {

@@ -18,8 +18,8 @@ use mailapi_http::{HttpSettings, HttpState, router};
 use mailapi_model::{Permission, TokenKind, TokenValue};
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_store::Store;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
-use mailapi_store::{NewGrant, Store};
 use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -32,6 +32,7 @@ pub(crate) const PASSWORD: &str = "correct horse";
 /// The service under test.
 pub(crate) struct InMemoryApp {
     pub(crate) clock: Arc<FakeClock>,
+    pub(crate) dns: Arc<FakeDns>,
     pub(crate) mail_server: MemoryMailServer,
     pub(crate) service: Service,
     pub(crate) store: Store,
@@ -50,7 +51,7 @@ impl InMemoryApp {
 
     /// The same with other settings.
     pub(crate) async fn with(change: impl FnOnce(&mut Settings, &mut HttpSettings)) -> Self {
-        let clock = Arc::new(FakeClock::default());
+        let (clock, dns) = (Arc::new(FakeClock::default()), Arc::new(FakeDns::default()));
         let directory = tempfile::tempdir().unwrap();
         let engine = Sqlite::open(&directory.path().join("mailapi.db"), SqliteSettings::default()).unwrap();
         let store = Store::on_sqlite(engine);
@@ -62,14 +63,14 @@ impl InMemoryApp {
         let service = Service::new(Parts {
             store: store.clone(),
             backend: mail_server.backend(),
-            dns: Arc::new(FakeDns::default()),
+            dns: dns.clone(),
             clock: clock.clone(),
             entropy: Arc::new(SeededEntropy::default()),
             settings,
         });
         let router = router(HttpState::new(service.clone(), http.clone()));
         let admin = token(&service, TokenKind::Admin, None).await;
-        Self { clock, mail_server, service, store, settings: http, router, admin, _directory: directory }
+        Self { clock, dns, mail_server, service, store, settings: http, router, admin, _directory: directory }
     }
 
     /// A service with the domain `example.org` and the users Ann and Bob in it, and their tokens.
@@ -95,14 +96,8 @@ impl InMemoryApp {
 
     /// Delegates a permission on `domain`, which has to exist, to `email`.
     pub(crate) async fn grant(&self, email: &str, permission: Permission, domain: &str) {
-        let grant = NewGrant {
-            email: email.parse().unwrap(),
-            domain: domain.parse().unwrap(),
-            permissions: vec![permission],
-            granted_by: "a test".to_owned(),
-            granted_at: mailapi_model::Clock::now(self.clock.as_ref()),
-        };
-        self.store.permissions().grant(&grant).await.unwrap();
+        let (email, domain) = (email.parse().unwrap(), domain.parse().unwrap());
+        self.service.grant_permission(&Caller::operator(), &email, permission, &domain).await.unwrap();
     }
 
     pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
@@ -111,6 +106,23 @@ impl InMemoryApp {
 
     pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
         self.send(api(Method::DELETE, path).header("X-MAILAPI-TOKEN", token).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn put(&self, token: &str, path: &str, body: Value) -> Answer {
+        let request = api(Method::PUT, path).header("X-MAILAPI-TOKEN", token);
+        self.send(request.header(header::CONTENT_TYPE, "application/json").body(body.to_string().into()).unwrap()).await
+    }
+
+    /// A POST without any body.
+    pub(crate) async fn post_empty(&self, token: &str, path: &str) -> Answer {
+        self.send(api(Method::POST, path).header("X-MAILAPI-TOKEN", token).body(Body::empty()).unwrap()).await
+    }
+
+    /// Logs in; the session's token.
+    pub(crate) async fn log_in(&self, email: &str) -> String {
+        let body = json!({ "email": email, "password": PASSWORD });
+        let session = self.post("", "/auth/login", body).await.assert(StatusCode::OK);
+        session["token"].as_str().unwrap().to_owned()
     }
 
     pub(crate) async fn post(&self, token: &str, path: &str, body: Value) -> Answer {

@@ -3,3 +3,4 @@ mod get;
 mod list;
 mod me;
 mod revoke;
+mod update;

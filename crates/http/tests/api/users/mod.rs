@@ -1,4 +1,10 @@
 mod create;
+mod delete;
+mod disable;
+mod enable;
 mod get;
 mod list;
 mod me;
+mod purge;
+mod reset_password;
+mod update;

@@ -1,0 +1,39 @@
+//! `GET /auth/me`.
+
+use axum::http::StatusCode;
+use mailapi_model::Permission;
+use serde_json::json;
+
+use crate::support::InMemoryApp;
+
+#[tokio::test]
+async fn a_session_is_told_whose_it_is_and_what_was_delegated() {
+    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    app.get("", "/auth/me").await.assert_error(401, "NO_API_TOKEN");
+    let session = app.log_in("ann@example.org").await;
+    app.grant("ann@example.org", Permission::ViewStats, "example.org").await;
+    let me = app.get(&app.log_in("ann@example.org").await, "/auth/me").await.assert(StatusCode::OK);
+    let expected = json!({
+        "success": true, "email": "ann@example.org", "name": "", "token_type": "user", "is_session": true,
+        "expires_at": "2026-11-20T18:15:30.000Z",
+        "permissions": [{ "permission": "view_stats", "domain": "example.org" }],
+    });
+    assert_eq!(me, expected);
+    app.get(&session, "/auth/me").await.assert(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_api_token_is_told_that_it_is_one() {
+    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let me = app.get(&ann, "/auth/me").await.assert(StatusCode::OK);
+    assert_eq!(
+        (&me["is_session"], &me["email"], &me["name"]),
+        (&json!(false), &json!("ann@example.org"), &json!("test"))
+    );
+    let admin = app.get(&app.admin, "/auth/me").await.assert(StatusCode::OK);
+    let expected = json!({
+        "success": true, "email": null, "name": "test", "token_type": "admin", "is_session": false, "expires_at": null,
+        "permissions": [],
+    });
+    assert_eq!(admin, expected);
+}

@@ -1,0 +1,5 @@
+mod login;
+mod logout;
+mod me;
+mod refresh;
+mod signup;

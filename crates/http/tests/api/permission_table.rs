@@ -1,0 +1,330 @@
+//! Every operation of the document, asked by everybody. A new operation is in this table or the test fails.
+//!
+//! What is asked for belongs to Ann, to a user of her domain, or to her domain `example.org`. Delegates hold one
+//! permission each: in `example.org`, where it counts, or in `other.example`, where it must not.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use mailapi_http::openapi_json;
+use mailapi_model::Permission::{self, ManageDomains, ManageUsers, SendMail, ViewMailbox, ViewStats};
+use serde_json::Value;
+
+use crate::support::{Answer, InMemoryApp, PASSWORD};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Who {
+    NoToken,
+    UnknownToken,
+    Ann,
+    Stranger,
+    /// Holds the permission in Ann's domain.
+    Delegate(Permission),
+    /// Holds the permission in another domain.
+    Misplaced(Permission),
+    Admin,
+}
+
+/// Whom an operation is for.
+#[derive(Clone, Copy)]
+enum For {
+    /// Whoever asks, with or without a token.
+    Everybody,
+    /// Whoever has a token, each within its own.
+    Tokens,
+    Admins,
+    /// Ann and admins.
+    Owner,
+    /// Ann, whoever holds the permission in her domain, and admins.
+    OwnerAnd(Permission),
+    /// Whoever holds the permission in Ann's domain, and admins; not Ann herself.
+    Holders(Permission),
+    /// Whoever holds the permission anywhere, and admins; each is shown its own domains.
+    HoldersAnywhere(Permission),
+}
+
+impl For {
+    fn includes(self, who: Who) -> bool {
+        match (self, who) {
+            (Self::Everybody, _) => true,
+            (_, Who::NoToken | Who::UnknownToken) => false,
+            (Self::Tokens, _) | (_, Who::Admin) => true,
+            (Self::Owner | Self::OwnerAnd(_), Who::Ann) => true,
+            (Self::OwnerAnd(wanted) | Self::Holders(wanted), Who::Delegate(held)) => wanted == held,
+            (Self::HoldersAnywhere(wanted), Who::Delegate(held) | Who::Misplaced(held)) => wanted == held,
+            _ => false,
+        }
+    }
+}
+
+/// One way to ask for an operation.
+struct Row {
+    operation: &'static str,
+    whom: For,
+    /// Stands behind the path.
+    query: &'static str,
+    body: &'static str,
+    /// What those get whom it is for.
+    granted: (u16, &'static str),
+    /// What everybody else with a token gets.
+    refused: (u16, &'static str),
+    /// What an admin's API token gets where it has no mailbox to speak of.
+    admin: Option<(u16, &'static str)>,
+}
+
+const fn row(operation: &'static str, whom: For, status: u16) -> Row {
+    let (granted, refused) = ((status, ""), (403, "ACCESS_DENIED"));
+    Row { operation, whom, query: "", body: "", granted, refused, admin: None }
+}
+
+impl Row {
+    const fn body(self, body: &'static str) -> Self {
+        Self { body, ..self }
+    }
+
+    const fn query(self, query: &'static str) -> Self {
+        Self { query, ..self }
+    }
+
+    const fn granted(self, code: &'static str) -> Self {
+        Self { granted: (self.granted.0, code), ..self }
+    }
+
+    const fn refused(self, status: u16, code: &'static str) -> Self {
+        Self { refused: (status, code), ..self }
+    }
+
+    const fn admin(self, status: u16, code: &'static str) -> Self {
+        Self { admin: Some((status, code)), ..self }
+    }
+
+    fn expected(&self, who: Who) -> (u16, &'static str) {
+        match who {
+            Who::Admin if self.admin.is_some() => self.admin.unwrap_or_default(),
+            who if self.whom.includes(who) => self.granted,
+            Who::NoToken => (401, "NO_API_TOKEN"),
+            Who::UnknownToken => (401, "INVALID_TOKEN"),
+            _ => self.refused,
+        }
+    }
+}
+
+const MESSAGES: &str = "GET /api/v1/mailbox/{email}/folders/{folder}/messages";
+
+/// `{n}` in a path, a query or a body is a number that no other request has.
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    row("POST /api/v1/mail/send", For::OwnerAnd(SendMail), 202).refused(403, "SENDER_NOT_AUTHORIZED")
+        .body(r#"{"from":"ann@example.org","to":["ann@example.org"],"body":{"text":"x"}}"#),
+    row("GET /api/v1/mail/sent", For::Tokens, 200),
+    row("GET /api/v1/mail/inbox", For::Tokens, 200).admin(422, "VALIDATION_ERROR"),
+    row("GET /api/v1/mail/inbox", For::OwnerAnd(ViewMailbox), 200).query("?mailbox=ann@example.org"),
+    row("GET /api/v1/mail/delivery-log", For::Admins, 200),
+    row("GET /api/v1/mail/delivery-log/sync", For::Admins, 200),
+    row("GET /api/v1/mail/{message_id}/status", For::Owner, 200).refused(404, "MESSAGE_NOT_FOUND"),
+
+    row("GET /api/v1/mailbox/{email}/folders", For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/messages", For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/messages/{uid}", For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/messages/{uid}/attachment/{index}", For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/messages/{uid}/raw", For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/search", For::OwnerAnd(ViewMailbox), 200).query("?q=minutes"),
+    row(MESSAGES, For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}", For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}/attachments", For::OwnerAnd(ViewMailbox), 200),
+    row("GET /api/v1/mailbox/{email}/folders/{folder}/messages/{uid}/attachments/{name}", For::OwnerAnd(ViewMailbox), 200),
+
+    row("GET /api/v1/stats/delivery", For::Tokens, 200),
+    row("GET /api/v1/stats/delivery", For::OwnerAnd(ViewStats), 200).query("?sender=ann@example.org"),
+    row("GET /api/v1/stats/domains", For::Tokens, 200),
+    row("GET /api/v1/stats/domain/{domain}", For::Holders(ViewStats), 200),
+    row("GET /api/v1/stats/users/{email}", For::OwnerAnd(ViewStats), 200),
+
+    row("GET /api/v1/tokens", For::Tokens, 200),
+    row("GET /api/v1/tokens/me", For::Tokens, 200),
+    row("POST /api/v1/tokens", For::Owner, 201).body(r#"{"name":"x","email":"ann@example.org"}"#),
+    row("POST /api/v1/tokens", For::Admins, 201).body(r#"{"name":"x","token_type":"admin"}"#),
+    row("GET /api/v1/tokens/{id}", For::Owner, 200),
+    row("PUT /api/v1/tokens/{id}", For::Admins, 200).body(r#"{"name":"y"}"#),
+    row("DELETE /api/v1/tokens/{id}", For::Owner, 200),
+
+    row("POST /api/v1/auth/signup", For::Everybody, 201)
+        .body(r#"{"domain":"new{n}.example","email":"x@new{n}.example","password":"correct horse","name":"X"}"#),
+    row("POST /api/v1/auth/login", For::Everybody, 200).body(r#"{"email":"ann@example.org","password":"correct horse"}"#),
+    row("POST /api/v1/auth/logout", For::Tokens, 422).granted("VALIDATION_ERROR"),
+    row("POST /api/v1/auth/refresh", For::Tokens, 422).granted("VALIDATION_ERROR"),
+    row("GET /api/v1/auth/me", For::Tokens, 200),
+
+    row("GET /api/v1/permissions", For::Admins, 200),
+    row("POST /api/v1/permissions", For::Admins, 201)
+        .body(r#"{"email":"ann@example.org","permission":"view_stats","domain":"other.example"}"#),
+    row("POST /api/v1/permissions/bulk", For::Admins, 201)
+        .body(r#"{"email":"ann@example.org","permissions":["send_mail"],"domain":"other.example"}"#),
+    row("GET /api/v1/permissions/mine", For::Tokens, 200),
+    row("DELETE /api/v1/permissions/{id}", For::Admins, 200),
+
+    row("GET /api/v1/domains", For::Tokens, 200),
+    row("POST /api/v1/domains", For::Admins, 201).body(r#"{"domain":"made{n}.example"}"#),
+    row("GET /api/v1/domains/pending", For::Admins, 200),
+    row("GET /api/v1/domains/{domain}", For::Holders(ManageDomains), 200),
+    row("PUT /api/v1/domains/{domain}", For::Holders(ManageDomains), 200).body(r#"{"description":"x"}"#),
+    row("GET /api/v1/domains/{domain}/verify", For::Holders(ManageDomains), 200),
+    row("GET /api/v1/domains/{domain}/dkim", For::Holders(ManageDomains), 200),
+    row("POST /api/v1/domains/{domain}/dkim", For::Admins, 201).body(r#"{"algorithm":"ed25519-sha256"}"#),
+    row("POST /api/v1/domains/{domain}/approve", For::Admins, 200),
+
+    row("GET /api/v1/users", For::HoldersAnywhere(ManageUsers), 200),
+    row("GET /api/v1/users", For::Holders(ManageUsers), 200).query("?domain=example.org"),
+    row("GET /api/v1/users/me", For::Tokens, 200).admin(404, "USER_NOT_FOUND"),
+    row("POST /api/v1/users", For::Holders(ManageUsers), 201)
+        .body(r#"{"email":"made{n}@example.org","password":"correct horse"}"#),
+    row("GET /api/v1/users/{user}", For::Holders(ManageUsers), 200),
+    row("PUT /api/v1/users/{user}", For::Holders(ManageUsers), 200).body(r#"{"name":"x"}"#),
+    row("POST /api/v1/users/{user}/disable", For::Holders(ManageUsers), 200),
+    row("POST /api/v1/users/{user}/enable", For::Holders(ManageUsers), 200),
+    row("POST /api/v1/users/{user}/reset-password", For::Holders(ManageUsers), 200),
+    row("DELETE /api/v1/users/{user}/purge", For::Holders(ManageUsers), 200),
+    row("DELETE /api/v1/users/{user}", For::Holders(ManageUsers), 200),
+    // Last, since it takes everything with it.
+    row("DELETE /api/v1/domains/{domain}", For::Admins, 200).query("?force=true"),
+
+    row("GET /docs", For::Everybody, 200),
+    row("GET /health", For::Everybody, 200),
+    row("GET /health/live", For::Everybody, 200),
+    row("GET /openapi.json", For::Everybody, 200),
+    row("GET /redoc", For::Everybody, 200),
+];
+
+#[test]
+fn the_table_is_whole() {
+    let document: Value = serde_json::from_str(&openapi_json()).unwrap();
+    let methods = |(path, item): (&String, &Value)| {
+        item.as_object().unwrap().keys().map(|method| format!("{} {path}", method.to_uppercase())).collect::<Vec<_>>()
+    };
+    let operations: BTreeSet<_> = document["paths"].as_object().unwrap().iter().flat_map(methods).collect();
+    let table: BTreeSet<_> = TABLE.iter().map(|row| row.operation.replace("{user}", "{email}")).collect();
+    assert_eq!(table, operations);
+}
+
+/// Everybody, and what they ask for.
+struct World {
+    app: InMemoryApp,
+    callers: Vec<(Who, String)>,
+    ann: String,
+    message_id: String,
+    requests: std::cell::Cell<u32>,
+}
+
+const WITH_ATTACHMENT: &str = "From: bob@example.org\nSubject: The minutes\nMIME-Version: 1.0\n\
+    Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nSee attached.\n\
+    --b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=x.txt\n\nHello\n--b--\n";
+
+impl World {
+    async fn new() -> Self {
+        let app = InMemoryApp::with(|settings, http| {
+            (http.limits.per_minute, http.limits.per_hour) = (0, 0);
+            settings.signups_per_hour = 1;
+        })
+        .await;
+        for domain in ["example.org", "other.example", "third.example"] {
+            app.domain(domain).await;
+        }
+        let ann = app.user("ann@example.org").await;
+        let mut callers = vec![
+            (Who::NoToken, String::new()),
+            (Who::UnknownToken, "mapi_unknown".to_owned()),
+            (Who::Ann, ann.clone()),
+            (Who::Stranger, app.user("stranger@other.example").await),
+        ];
+        for permission in Permission::ALL {
+            for (who, domain) in
+                [(Who::Delegate(permission), "example.org"), (Who::Misplaced(permission), "other.example")]
+            {
+                let email = format!("{permission}.{domain}@third.example");
+                callers.push((who, app.user(&email).await));
+                app.grant(&email, permission, domain).await;
+            }
+        }
+        callers.push((Who::Admin, app.admin.clone()));
+        app.mail_server.deliver("ann@example.org", "INBOX", WITH_ATTACHMENT);
+        let message =
+            serde_json::json!({ "from": "ann@example.org", "to": ["eve@elsewhere.example"], "body": { "text": "x" } });
+        let sent = app.post(&ann, "/mail/send", message).await.json();
+        let message_id = sent["message_id"].as_str().unwrap().to_owned();
+        Self { app, callers, ann, message_id, requests: std::cell::Cell::new(0) }
+    }
+
+    /// What stands for a parameter; things that a request may use up are made for each anew.
+    async fn fill(&self, operation: &str, parameter: &str, who: Who, n: u32) -> String {
+        match parameter {
+            "{domain}" => "example.org".to_owned(),
+            "{email}" => "ann@example.org".to_owned(),
+            "{user}" if who == Who::Ann => "ann@example.org".to_owned(),
+            "{user}" => {
+                let email = format!("target{n}@example.org");
+                self.app.user(&email).await;
+                email
+            }
+            "{folder}" => "INBOX".to_owned(),
+            "{uid}" => "1".to_owned(),
+            "{index}" => "0".to_owned(),
+            "{name}" => "x.txt".to_owned(),
+            "{message_id}" => self.message_id.clone(),
+            "{id}" if operation.contains("permissions") => {
+                let email = format!("target{n}@example.org");
+                self.app.user(&email).await;
+                self.app.grant(&email, ViewStats, "example.org").await;
+                let held = self.app.get(&self.app.admin, &format!("/permissions?email={email}")).await.json();
+                held["permissions"][0]["id"].to_string()
+            }
+            "{id}" => {
+                let body = serde_json::json!({ "name": "x" });
+                self.app.post(&self.ann, "/tokens", body).await.json()["id"].to_string()
+            }
+            other => other.to_owned(),
+        }
+    }
+
+    async fn ask(&self, row: &Row, who: Who, token: &str) -> Answer {
+        let n = self.requests.replace(self.requests.get() + 1);
+        let (method, path) = row.operation.split_once(' ').unwrap();
+        let mut filled = Vec::new();
+        for part in path.split('/') {
+            filled.push(self.fill(row.operation, part, who, n).await);
+        }
+        let numbered = |text: &str| text.replace("{n}", &n.to_string());
+        let uri = filled.join("/") + &numbered(row.query);
+        let request = axum::http::Request::builder().method(method).uri(uri);
+        let request = if token.is_empty() { request } else { request.header("X-MAILAPI-TOKEN", token) };
+        if row.body.is_empty() {
+            return self.app.send(request.body(Body::empty()).unwrap()).await;
+        }
+        let request = request.header("content-type", "application/json");
+        self.app.send(request.body(Body::from(numbered(row.body))).unwrap()).await
+    }
+}
+
+fn outcome(answer: &Answer) -> (u16, String) {
+    let is_json = answer.header("content-type").starts_with("application/json");
+    let code = if answer.status.is_success() || !is_json { Value::Null } else { answer.json()["error"].clone() };
+    (answer.status.as_u16(), code.as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_gets_what_is_theirs() {
+    assert_eq!(PASSWORD, "correct horse", "the table's bodies name it");
+    let world = World::new().await;
+    let mut wrong = Vec::new();
+    for row in TABLE {
+        let (granted, refused): (Vec<_>, Vec<_>) = world.callers.iter().partition(|(who, _)| row.whom.includes(*who));
+        for (who, token) in refused.into_iter().chain(granted) {
+            let answer = world.ask(row, *who, token).await;
+            let (status, code) = row.expected(*who);
+            if outcome(&answer) != (status, code.to_owned()) {
+                wrong.push(format!("{}{} by {who:?}: {:?}", row.operation, row.query, outcome(&answer)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

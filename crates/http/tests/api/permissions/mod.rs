@@ -1,0 +1,5 @@
+mod bulk;
+mod grant;
+mod list;
+mod mine;
+mod revoke;
