@@ -190,7 +190,6 @@ impl TestApp {
     }
 
     /// A request to be finished by the test, to a path from the root.
-    #[must_use]
     pub fn raw(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.client.request(method, format!("http://{}{path}", self.address))
     }
