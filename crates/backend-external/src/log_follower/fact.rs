@@ -382,8 +382,12 @@ mod tests {
     #[test]
     fn marks_of_spam_are_seen_where_postfix_reports_headers() {
         let marked = |text| matches!(said("cleanup", text), Some((_, Fact::MarkedAsSpam)));
-        assert!(marked("55D2A9F8242: warning: header X-Spam-Flag: YES from mx[192.0.2.1]; from=<a@b.org> to=<c@d.org>"));
-        assert!(marked("55D2A9F8242: milter-header-warning: header X-Spam: yes from mx[192.0.2.1]; from=<> to=<c@d.org>"));
+        assert!(marked(
+            "55D2A9F8242: warning: header X-Spam-Flag: YES from mx[192.0.2.1]; from=<a@b.org> to=<c@d.org>"
+        ));
+        assert!(marked(
+            "55D2A9F8242: milter-header-warning: header X-Spam: yes from mx[192.0.2.1]; from=<> to=<c@d.org>"
+        ));
         assert!(!marked("55D2A9F8242: warning: header X-Spam-Flag: NO from mx[192.0.2.1]; from=<> to=<c@d.org>"));
         assert!(!marked("55D2A9F8242: warning: header Subject: X-Spam-Flag: YES from mx[192.0.2.1]; from=<>"));
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, MessageId, Timestamp};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Timestamp};
 
 use super::file_source::FileLog;
 use super::index::MessageIndex;
@@ -37,6 +37,8 @@ pub(super) struct Follow {
     /// The newest batch and where it begins: whoever could not store it asks for it again.
     last: Option<(FeedCursor, LogBatch)>,
     gaps: Vec<Gap>,
+    /// The gaps that the saved state knows.
+    saved_gaps: Vec<Gap>,
     read_since_save: u64,
     saved_at: Timestamp,
     saved_octets: u64,
@@ -81,6 +83,7 @@ impl Follow {
             index,
             live: None,
             last: None,
+            saved_gaps: gaps.clone(),
             gaps,
             read_since_save: 0,
             saved_at: now,
@@ -118,6 +121,7 @@ impl Follow {
         let is_here = live.pending.is_empty() && live.cursor.encode() == *cursor;
         let due = self.settings.save_every_octets.max(self.saved_octets);
         let is_due = self.read_since_save >= due
+            || self.gaps != self.saved_gaps
             || (self.read_since_save > 0 && self.clock.now().since(self.saved_at) >= self.settings.save_interval);
         if !is_here || !is_due {
             return Ok(());
@@ -127,8 +131,17 @@ impl Follow {
         self.index.sync()?;
         self.saved_octets = saved_state::save(&self.settings.state_dir, &live.cursor.place, &live.ledger, &self.gaps)?;
         self.saved_at = self.clock.now();
+        self.saved_gaps.clone_from(&self.gaps);
         self.read_since_save = 0;
         Ok(())
+    }
+
+    /// The mail from outside of the newest batch, once, when the reader has stored that batch.
+    pub(super) fn take_inbound_until(&mut self, cursor: &FeedCursor) -> Vec<InboundEvent> {
+        match &mut self.last {
+            Some((_, batch)) if batch.cursor == *cursor => std::mem::take(&mut batch.inbound),
+            _ => Vec::new(),
+        }
     }
 
     /// What is known of the follower itself.

@@ -193,12 +193,12 @@ mod tests {
         assert_eq!(open().find(id(0)).unwrap(), None);
         assert!(open().files().unwrap().len() <= 3);
         let mut index = open();
-        for number in 20..24 {
-            index.add(&taken(number, 5000 + i64::from(number)));
+        for number in 20..26 {
+            index.add(&taken(number, 5000 * i64::from(number)));
             index.sync().unwrap();
         }
         assert_eq!(index.find(id(19)).unwrap(), None);
-        assert_eq!(index.find(id(23)).unwrap(), Some(taken(23, 5023)));
+        assert_eq!(index.find(id(25)).unwrap(), Some(taken(25, 125_000)));
     }
 
     #[test]

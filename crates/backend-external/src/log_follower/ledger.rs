@@ -11,12 +11,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, Outcome, QueueId, ReversePath, Timestamp};
+use mailapi_model::{
+    DeliveryEvent, EmailAddress, Evidence, InboundEvent, InboundOutcome, MessageId, Outcome, QueueId, ReversePath,
+    Timestamp,
+};
 
 use super::fact::{Delivery, Fact, NO_QUEUE, Rejection, address, fact};
 use super::line::Line;
 use super::message::{Message, Origin, RefusedRecipient, Waiting};
-use super::report::{Findings, InboundOutcome, InboundReport, Taken};
+use super::report::{Findings, Taken};
 use super::settings::LedgerLimits;
 
 /// What an operator's `postsuper -d` means for a recipient that was still waiting.
@@ -78,8 +81,7 @@ impl Ledger {
 
     /// A ledger that knows nothing but the messages under this identifier and what was refused early.
     pub(super) fn only(&self, message_id: MessageId) -> Self {
-        let mut part =
-            Self { last_at: self.last_at, refused_early: self.refused_early.clone(), ..Self::default() };
+        let mut part = Self { last_at: self.last_at, refused_early: self.refused_early.clone(), ..Self::default() };
         for (instance, id) in self.by_message.get(&message_id).into_iter().flatten() {
             if let Some(message) = self.instances.get(instance).and_then(|messages| messages.get(id)) {
                 part.restore(instance, id, message.clone());
@@ -240,8 +242,7 @@ impl Ledger {
         let is_local = LOCAL_DELIVERY.contains(&line.daemon) && delivery.outcome == Outcome::Sent;
         if is_inbound && is_local && message_id.is_none() {
             let outcome = if message.marked_as_spam { InboundOutcome::Spam } else { InboundOutcome::Accepted };
-            let (recipient, sender) = (named.clone(), sender.clone());
-            findings.inbound.push(InboundReport { at: line.at, recipient, sender, outcome });
+            findings.inbound.push(inbound(line, &named, sender.as_ref(), outcome));
         }
         findings.events.push(DeliveryEvent {
             at: line.at,
@@ -304,10 +305,10 @@ impl Ledger {
         if line.service.is_none()
             && from_outside
             && !reply.is_transient()
-            && let Some(recipient) = recipient.clone()
+            && let Some(recipient) = &recipient
         {
-            let (at, sender) = (line.at, sender.clone().flatten());
-            findings.inbound.push(InboundReport { at, recipient, sender, outcome: InboundOutcome::Rejected });
+            let sender = sender.as_ref().and_then(Option::as_ref);
+            findings.inbound.push(inbound(line, recipient, sender, InboundOutcome::Rejected));
         }
         match (of_recipient, recipient) {
             (true, Some(recipient)) if id == NO_QUEUE => {
@@ -351,4 +352,16 @@ fn given_up(line: &Line<'_>, id: &str, message: &Message, outcome: Outcome, wait
         relay: waiting.relay.as_deref().map(str::to_owned),
         delay: line.at.since(message.first_seen),
     }
+}
+
+/// Mail for one recipient from outside: what came through a listener without a name of its own in master.cf
+/// (`postfix/smtpd`, `postfix/postscreen`), from a client that had not logged in. A refusal for now (4yz) is not
+/// counted: the same message comes again.
+fn inbound(
+    line: &Line<'_>,
+    recipient: &EmailAddress,
+    sender: Option<&EmailAddress>,
+    outcome: InboundOutcome,
+) -> InboundEvent {
+    InboundEvent { at: line.at, domain: recipient.domain(), sender_domain: sender.map(EmailAddress::domain), outcome }
 }

@@ -37,11 +37,11 @@ mod waker;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, DeliveryFeed, FeedBatch, FeedError};
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, MessageId, Timestamp};
+use mailapi_backend::{Accepted, DeliveryFeed, FeedBatch, FeedError, InboundLog};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Timestamp};
 
 use follow::Follow;
-pub use report::{Gap, GapKind, InboundOutcome, InboundReport};
+pub use report::{Gap, GapKind};
 pub use settings::{FileSettings, JournalSettings, LedgerLimits, LogSettings, LogSource};
 use source::SourceError;
 use waker::Waker;
@@ -56,6 +56,7 @@ pub struct LogFollower {
     waker: Waker,
     clock: Arc<dyn Clock>,
     name: String,
+    inbound_log: Option<Arc<dyn InboundLog>>,
 }
 
 /// A piece of the log.
@@ -63,8 +64,9 @@ pub struct LogFollower {
 pub struct LogBatch {
     /// What became of messages, oldest first.
     pub events: Vec<DeliveryEvent>,
-    /// Mail from outside, oldest first; to be stored together with the cursor, as the events are.
-    pub inbound: Vec<InboundReport>,
+    /// Mail from outside, oldest first. Refused mail may be for domains that are not ours: whoever counts leaves them
+    /// out.
+    pub inbound: Vec<InboundEvent>,
     /// Where to go on.
     pub cursor: FeedCursor,
     /// How many lines were looked at.
@@ -139,13 +141,15 @@ impl LogFollower {
         };
         let follow = Follow::new(settings, clock.clone())?;
         let status = FollowerStatus { gaps: follow.snapshot().gaps, ..FollowerStatus::default() };
-        Ok(Self {
-            follow: Arc::new(Mutex::new(follow)),
-            status: Arc::new(Mutex::new(status)),
-            waker,
-            clock,
-            name,
-        })
+        let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(Mutex::new(status)));
+        Ok(Self { follow, status, waker, clock, name, inbound_log: None })
+    }
+
+    /// Tells of mail from outside, too, as soon as the reader has stored the events of the same lines. A crash between
+    /// the two makes a count too small, and nothing else.
+    #[must_use]
+    pub fn with_inbound_log(self, inbound_log: Arc<dyn InboundLog>) -> Self {
+        Self { inbound_log: Some(inbound_log), ..self }
     }
 
     /// At most `max` events behind `cursor`, with the reports on mail from outside that the same lines led to.
@@ -192,7 +196,8 @@ impl LogFollower {
         work: impl FnOnce(&mut Follow) -> Result<T, FollowerError> + Send + 'static,
     ) -> Result<T, FollowerError> {
         let follow = self.follow.clone();
-        let done = tokio::task::spawn_blocking(move || work(&mut follow.lock().unwrap_or_else(PoisonError::into_inner)));
+        let done =
+            tokio::task::spawn_blocking(move || work(&mut follow.lock().unwrap_or_else(PoisonError::into_inner)));
         done.await.unwrap_or_else(|error| Err(FollowerError { reason: error.to_string(), is_missing: false }))
     }
 }
@@ -211,8 +216,15 @@ impl DeliveryFeed for LogFollower {
 
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {
         let cursor = cursor.clone();
-        let forgotten = self.with_follow(move |follow| follow.forget_until(&cursor)).await;
-        forgotten.map_err(|error| FeedError(error.to_string()))
+        let stored = self.with_follow(move |follow| {
+            follow.forget_until(&cursor)?;
+            Ok(follow.take_inbound_until(&cursor))
+        });
+        let inbound = stored.await.map_err(|error| FeedError(error.to_string()))?;
+        if let Some(log) = &self.inbound_log {
+            inbound.into_iter().for_each(|event| log.note(event));
+        }
+        Ok(())
     }
 
     async fn changed(&self) {

@@ -112,7 +112,9 @@ mod tests {
 
     #[test]
     fn a_cursor_of_another_feed_is_refused() {
-        for text in ["17", "file", "file 1 2 3", "file 1 2 3 4 zz 5 6", "file 1 2 3 4 0f 5 6 7", "journal x", "Journal 1 s"] {
+        for text in
+            ["17", "file", "file 1 2 3", "file 1 2 3 4 zz 5 6", "file 1 2 3 4 0f 5 6 7", "journal x", "Journal 1 s"]
+        {
             assert_eq!(Cursor::decode(&FeedCursor(text.to_owned())), None, "{text}");
         }
     }

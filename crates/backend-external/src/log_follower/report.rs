@@ -1,32 +1,6 @@
 //! What the follower tells besides deliveries.
 
-use mailapi_model::{DeliveryEvent, EmailAddress, MessageId, QueueId, Reply, ReversePath, Timestamp};
-
-/// How mail from outside was received for one recipient.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum InboundOutcome {
-    /// Delivered into a mailbox.
-    Accepted,
-    /// Delivered into a mailbox, and marked as spam.
-    Spam,
-    /// Refused for good (5yz) while the other server was still connected. A refusal for now is none: the same
-    /// message comes again.
-    Rejected,
-}
-
-/// Mail from outside for one recipient: what came through a listener without a name of its own in master.cf
-/// (`postfix/smtpd`, `postfix/postscreen`), from a client that had not logged in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InboundReport {
-    /// When it was received or refused.
-    pub at: Timestamp,
-    /// The recipient that the other server named. When it was refused, its domain need not be one of ours.
-    pub recipient: EmailAddress,
-    /// The reverse-path; the null one also when the log does not tell it.
-    pub sender: ReversePath,
-    /// What was done.
-    pub outcome: InboundOutcome,
-}
+use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, Timestamp};
 
 /// That the mail server has one of our messages, for the index that [`super::LogFollower::find`] asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +19,7 @@ pub(super) struct Taken {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
-    pub(super) inbound: Vec<InboundReport>,
+    pub(super) inbound: Vec<InboundEvent>,
     pub(super) taken: Vec<Taken>,
 }
 

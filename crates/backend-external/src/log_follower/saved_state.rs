@@ -96,15 +96,11 @@ fn push_refused(text: &mut String, refused: &RefusedRecipient) {
 
 fn message_text(instance: &str, id: &str, message: &Message) -> String {
     let mut text = String::new();
-    let flags: String = [
-        (message.has_header, 'h'),
-        (message.queued, 'q'),
-        (message.held, 'w'),
-        (message.marked_as_spam, 's'),
-    ]
-    .iter()
-    .filter_map(|(is_set, flag)| is_set.then_some(*flag))
-    .collect();
+    let flags: String =
+        [(message.has_header, 'h'), (message.queued, 'q'), (message.held, 'w'), (message.marked_as_spam, 's')]
+            .iter()
+            .filter_map(|(is_set, flag)| is_set.then_some(*flag))
+            .collect();
     let id_text = |id: Option<mailapi_model::MessageId>| id.map_or(String::new(), |id| id.to_string());
     push_line(
         &mut text,
@@ -204,8 +200,7 @@ impl Loader {
                 self.message = Some(message(fields)?);
             }
             ["refused", from, recipient, code, enhanced, text] => {
-                let reply =
-                    Reply { code: code.parse().ok()?, enhanced: optional(enhanced)?, text: text.to_owned() };
+                let reply = Reply { code: code.parse().ok()?, enhanced: optional(enhanced)?, text: text.to_owned() };
                 let refused = RefusedRecipient { sender: sender(from)?, recipient: recipient.parse().ok()?, reply };
                 match (&mut self.message, &self.session) {
                     (Some((_, _, message)), _) => message.refused.push(refused),

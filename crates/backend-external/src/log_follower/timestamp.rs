@@ -38,7 +38,11 @@ impl TimeReader {
         before: Option<Timestamp>,
     ) -> Option<(Timestamp, &'a str)> {
         let line = without_priority(line);
-        if line.as_bytes().first()?.is_ascii_digit() { self.iso(line, before) } else { self.traditional(line, now, before) }
+        if line.as_bytes().first()?.is_ascii_digit() {
+            self.iso(line, before)
+        } else {
+            self.traditional(line, now, before)
+        }
     }
 
     /// `2026-11-21T07:45:38.123+01:00 `, also without offset, with a space for the `T`, or with `+0100`.
@@ -149,7 +153,8 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for line in ["", "x", "Nov", "Nov 21", "Nov 31 07:45:38 mx", "Foo 21 07:45:38 mx", "2026-13-01T00:00:00Z mx", "  "]
+        for line in
+            ["", "x", "Nov", "Nov 21", "Nov 31 07:45:38 mx", "Foo 21 07:45:38 mx", "2026-13-01T00:00:00Z mx", "  "]
         {
             assert_eq!(read("UTC", line, "2026-11-21T08:00:00Z"), None, "{line}");
         }

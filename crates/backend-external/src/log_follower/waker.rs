@@ -72,7 +72,8 @@ fn watch(settings: &FileSettings, changed: Arc<Notify>) -> notify::Result<Recomm
 }
 
 fn follow(settings: &JournalSettings, changed: Arc<Notify>) -> std::io::Result<Arc<Mutex<Child>>> {
-    let mut child = journalctl(settings).args(["--follow", "--lines=0", "--output=cat", "SYSLOG_FACILITY=2"]).spawn()?;
+    let mut child =
+        journalctl(settings).args(["--follow", "--lines=0", "--output=cat", "SYSLOG_FACILITY=2"]).spawn()?;
     let output = child.stdout.take();
     let child = Arc::new(Mutex::new(child));
     let reaped = child.clone();

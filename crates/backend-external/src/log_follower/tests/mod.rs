@@ -1,1 +1,8 @@
-//! Stories of the follower.
+//! Stories of the follower: a log that is written, rotated and read in a temporary directory.
+
+mod golden;
+mod links;
+mod looking_up;
+mod restarts;
+mod rotations;
+mod support;

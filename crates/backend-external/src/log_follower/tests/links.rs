@@ -1,0 +1,131 @@
+//! Which lines belong to which message, and to which recipient of it.
+
+use super::support::{OURS, Reader, Scene, line, outcomes};
+
+fn told(lines: &[String]) -> Vec<String> {
+    let scene = Scene::new();
+    scene.append(&lines.concat());
+    let mut reader = Reader::new(&scene);
+    outcomes(&reader.read_all().events)
+}
+
+fn begin(id: &str, client: &str, tag: &str) -> [String; 3] {
+    [
+        line(1, tag, &format!("{id}: client={client}")),
+        line(1, "cleanup", &format!("{id}: message-id=<{OURS}@example.org>")),
+        line(1, "qmgr", &format!("{id}: from=<ann@example.org>, size=1, nrcpt=1 (queue active)")),
+    ]
+}
+
+fn to(daemon: &str, id: &str, address: &str, outcome: &str) -> String {
+    let text =
+        format!("{id}: to={address}, relay=x[127.0.0.1]:25, delay=1, delays=1/0/0/0, dsn=2.0.0, status={outcome}");
+    line(2, daemon, &text)
+}
+
+#[test]
+fn a_queue_id_that_comes_again_is_another_message() {
+    // Without `removed`: the operator deleted the whole queue.
+    let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
+    lines.push(line(3, "smtpd", "A00001: client=mx.example.net[192.0.2.1]"));
+    lines.push(line(3, "cleanup", "A00001: message-id=<x@example.net>"));
+    lines.push(to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"));
+    // A notice of Postfix itself has no line of a listener.
+    let mut notice = begin("A00002", "unknown[127.0.0.1]", "api/smtpd").to_vec();
+    notice.push(line(3, "cleanup", "A00002: message-id=<2026.A00002@mx.example.org>"));
+    notice.push(line(3, "qmgr", "A00002: from=<>, size=1, nrcpt=1 (queue active)"));
+    notice.push(to("lmtp", "A00002", "<ann@example.org>", "sent (250 Saved)"));
+    assert_eq!(told(&lines), ["A00001 bob@example.org sent other"]);
+    assert_eq!(told(&notice), ["A00002 ann@example.org sent other"]);
+}
+
+#[test]
+fn two_instances_may_use_the_same_id() {
+    let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
+    lines.push("Nov 21 08:00:02 mx postfix-in/qmgr[3]: A00001: removed\n".to_owned());
+    lines.push(to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"));
+    assert_eq!(told(&lines), ["A00001 bob@example.org sent ours"]);
+}
+
+#[test]
+fn what_a_content_filter_gives_back_counts_and_the_hand_over_does_not() {
+    for client in ["localhost[127.0.0.1]", "filter.example.org[192.0.2.8]"] {
+        let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
+        lines.extend(begin("A00002", client, "smtpd"));
+        lines.push(to(
+            "smtp",
+            "A00001",
+            "<eve@example.com>, orig_to=<team@example.org>",
+            "sent (250 2.0.0 Ok: queued as A00002)",
+        ));
+        lines.push(line(3, "qmgr", "A00001: removed"));
+        lines.push(to("lmtp", "A00002", "<eve@example.com>", "bounced (no)"));
+        assert_eq!(told(&lines), ["A00002 team@example.org bounced ours"], "{client}");
+    }
+}
+
+#[test]
+fn a_copy_that_a_mailing_list_sends_back_is_not_ours() {
+    let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
+    lines.extend(begin("A00002", "list.example.net[192.0.2.8]", "smtpd"));
+    lines.push(to("lmtp", "A00002", "<bob@example.org>", "bounced (full)"));
+    lines.push(to("smtp", "A00001", "<bob@example.org>", "sent (250 2.0.0 Ok: queued as A00009)"));
+    assert_eq!(told(&lines), ["A00002 bob@example.org bounced other", "A00001 bob@example.org sent ours"]);
+}
+
+#[test]
+fn a_forward_is_credited_to_the_recipient_that_the_sender_named() {
+    let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
+    lines.push(line(2, "cleanup", &format!("A00002: message-id=<{OURS}@example.org>")));
+    lines.push(line(2, "qmgr", "A00002: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+    lines.push(to("local", "A00001", "<bob@example.org>", "sent (forwarded as A00002)"));
+    lines.push(line(2, "qmgr", "A00001: removed"));
+    lines.push(to("smtp", "A00002", "<bob@home.example>, orig_to=<bob@example.org>", "deferred (later)"));
+    lines.push(line(9, "qmgr", "A00002: from=<ann@example.org>, status=expired, returned to sender"));
+    assert_eq!(told(&lines), ["A00002 bob@example.org deferred ours", "A00002 bob@example.org expired ours"]);
+}
+
+#[test]
+fn a_message_that_was_put_back_into_the_queue_stays_ours() {
+    let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
+    lines.push(to("smtp", "A00001", "<bob@example.net>", "deferred (later)"));
+    lines.push(line(3, "postsuper", "A00001: requeued"));
+    lines.push(line(3, "pickup", "A00002: uid=102 from=<ann@example.org> orig_id=A00001"));
+    lines.push(line(3, "cleanup", &format!("A00002: message-id=<{OURS}@example.org>")));
+    lines.push(line(3, "qmgr", "A00002: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+    lines.push(to("smtp", "A00002", "<bob@example.net>", "sent (250 Ok)"));
+    assert_eq!(told(&lines), ["A00001 bob@example.net deferred ours", "A00002 bob@example.net sent ours"]);
+}
+
+#[test]
+fn what_the_operator_deletes_has_failed() {
+    let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
+    lines.push(to("smtp", "A00001", "<bob@example.net>", "deferred (later)"));
+    lines.push(to("smtp", "A00001", "<eve@example.net>", "sent (250 Ok)"));
+    lines.push(line(3, "postsuper", "A00001: removed"));
+    let expected = [
+        "A00001 bob@example.net deferred ours",
+        "A00001 eve@example.net sent ours",
+        "A00001 bob@example.net bounced ours",
+    ];
+    assert_eq!(told(&lines), expected);
+}
+
+#[test]
+fn messages_without_a_word_are_forgotten_in_time() {
+    let mut scene = Scene::new();
+    scene.settings.save_every_octets = 1;
+    scene.settings.ledger.max_open_messages = 2;
+    for id in ["A00001", "A00002", "A00003", "A00004"] {
+        scene.append(&begin(id, "unknown[127.0.0.1]", "api/smtpd").concat());
+    }
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    let snapshot = reader.follow.snapshot();
+    assert_eq!((snapshot.open_messages, snapshot.forgotten_messages), (2, 2));
+    scene
+        .append("Dec 20 08:00:00 mx postfix/qmgr[1]: A00009: from=<ann@example.org>, size=1, nrcpt=1 (queue active)\n");
+    scene.clock.advance(std::time::Duration::from_secs(29 * 24 * 3600));
+    reader.read_all();
+    assert_eq!(reader.follow.snapshot().open_messages, 1);
+}

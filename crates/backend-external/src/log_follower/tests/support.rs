@@ -1,0 +1,195 @@
+//! A log in a temporary directory, and a reader that keeps what it was told, as the database would.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use jiff::tz::TimeZone;
+use mailapi_model::{DeliveryEvent, FeedCursor, InboundEvent};
+use mailapi_testkit::FakeClock;
+use tempfile::TempDir;
+
+use crate::log_follower::follow::Follow;
+use crate::log_follower::{Gap, LogBatch, LogSettings, LogSource};
+
+/// The sample: a real log of every case.
+pub(super) const SAMPLE: &str = include_str!("sample.log");
+/// An identifier of ours.
+pub(super) const OURS: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
+pub(super) struct Scene {
+    dir: TempDir,
+    pub(super) clock: Arc<FakeClock>,
+    pub(super) settings: LogSettings,
+}
+
+impl Scene {
+    /// An empty directory, read on the evening of the day on which the sample was written.
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = LogSettings {
+            time_zone: TimeZone::UTC,
+            settle_time: std::time::Duration::ZERO,
+            ..LogSettings::new(LogSource::file(dir.path().join("mail.log")), dir.path().join("state"))
+        };
+        Self { dir, clock: Arc::new(FakeClock::at("2026-11-21T20:00:00Z")), settings }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// As a syslog daemon does: to the file of this name, whichever that is.
+    pub(super) fn append(&self, text: &str) {
+        let mut file = OpenOptions::new().create(true).append(true).open(self.path("mail.log")).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    /// Rotates as logrotate does with `create`: everything one number up.
+    pub(super) fn rotate(&self) {
+        self.shift();
+        self.rename("mail.log", "mail.log.1");
+        self.append("");
+    }
+
+    /// Rotates as logrotate does with `copytruncate`.
+    pub(super) fn copy_and_cut(&self) {
+        self.shift();
+        fs::copy(self.path("mail.log"), self.path("mail.log.1")).unwrap();
+        OpenOptions::new().write(true).open(self.path("mail.log")).unwrap().set_len(0).unwrap();
+    }
+
+    fn shift(&self) {
+        for number in (1..30).rev() {
+            for suffix in ["", ".gz"] {
+                let from = format!("mail.log.{number}{suffix}");
+                if self.path(&from).exists() {
+                    self.rename(&from, &format!("mail.log.{}{suffix}", number + 1));
+                }
+            }
+        }
+    }
+
+    pub(super) fn compress(&self, name: &str) {
+        let text = fs::read(self.path(name)).unwrap();
+        let file = fs::File::create(self.path(&format!("{name}.gz"))).unwrap();
+        let mut encoder = GzEncoder::new(file, Compression::fast());
+        encoder.write_all(&text).unwrap();
+        encoder.finish().unwrap();
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
+    pub(super) fn follow(&self) -> Follow {
+        Follow::new(self.settings.clone(), self.clock.clone()).unwrap()
+    }
+}
+
+/// Keeps events and cursor together, as the database does.
+pub(super) struct Reader {
+    pub(super) follow: Follow,
+    pub(super) cursor: FeedCursor,
+    pub(super) events: Vec<DeliveryEvent>,
+    pub(super) inbound: Vec<InboundEvent>,
+}
+
+impl Reader {
+    pub(super) fn new(scene: &Scene) -> Self {
+        let (events, inbound) = (Vec::new(), Vec::new());
+        Self { follow: scene.follow(), cursor: FeedCursor::default(), events, inbound }
+    }
+
+    /// A new process with the same database.
+    pub(super) fn restart(&mut self, scene: &Scene) {
+        self.follow = scene.follow();
+    }
+
+    /// Reads one batch and stores it.
+    pub(super) fn step(&mut self, max: usize) -> LogBatch {
+        let batch = self.follow.read(&self.cursor, max).unwrap();
+        self.events.extend(batch.events.clone());
+        self.inbound.extend(batch.inbound.clone());
+        self.cursor = batch.cursor.clone();
+        self.follow.forget_until(&self.cursor).unwrap();
+        batch
+    }
+
+    /// Reads everything that is there.
+    pub(super) fn read_all(&mut self) -> &mut Self {
+        while self.step(500).more {}
+        self
+    }
+
+    pub(super) fn gaps(&self) -> Vec<Gap> {
+        self.follow.snapshot().gaps
+    }
+
+    pub(super) fn told(&self) -> Vec<String> {
+        self.events.iter().map(shown).collect()
+    }
+}
+
+/// What is told when this text is read in one go.
+pub(super) fn events_of(text: &str) -> Vec<String> {
+    let scene = Scene::new();
+    scene.append(text);
+    Reader::new(&scene).read_all().told()
+}
+
+/// An event on one line.
+pub(super) fn shown(event: &DeliveryEvent) -> String {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    format!(
+        "{} {} {} {}->{} {} {} {} {}s {}",
+        event.at,
+        event.queue_id,
+        or_dash(event.message_id.map(|id| id.to_string())),
+        or_dash(event.sender.as_ref().map(|sender| sender.as_str().to_owned())),
+        event.recipient.as_str(),
+        event.outcome.as_str(),
+        or_dash(event.dsn.map(|dsn| dsn.to_string())),
+        or_dash(event.relay.clone()),
+        event.delay.as_secs_f64(),
+        event.response.chars().take(100).collect::<String>(),
+    )
+}
+
+/// Outcomes alone: `queue id, recipient, outcome, whether it is ours`.
+pub(super) fn outcomes(events: &[DeliveryEvent]) -> Vec<String> {
+    let ours = |event: &DeliveryEvent| if event.message_id.is_some() { "ours" } else { "other" };
+    let line = |event: &DeliveryEvent| {
+        format!("{} {} {} {}", event.queue_id, event.recipient.as_str(), event.outcome.as_str(), ours(event))
+    };
+    events.iter().map(line).collect()
+}
+
+/// A line of a daemon, one second after the other.
+pub(super) fn line(second: u32, tag: &str, text: &str) -> String {
+    let (hour, minute, second) = (8 + second / 3600, second / 60 % 60, second % 60);
+    format!("Nov 21 {hour:02}:{minute:02}:{second:02} mx postfix/{tag}[7]: {text}\n")
+}
+
+/// A message of number `n` from its first line to its last, as one text.
+pub(super) fn message(n: u32) -> String {
+    let id = format!("4jW{n:06}z1");
+    [
+        line(n, "api/smtpd", &format!("{id}: client=unknown[127.0.0.1]")),
+        line(n, "cleanup", &format!("{id}: message-id=<00000000-0000-4000-8000-{n:012}@example.org>")),
+        line(n, "qmgr", &format!("{id}: from=<ann@example.org>, size=300, nrcpt=2 (queue active)")),
+        line(n, "smtp", &format!("{id}: to=<a{n}@example.net>, relay=mx[192.0.2.1]:25, delay=1, delays=1/0/0/0, dsn=4.2.0, status=deferred (450 4.2.0 later)")),
+        line(n, "lmtp", &format!("{id}: to=<b{n}@example.com>, orig_to=<c{n}@example.org>, relay=mx[/run/lmtp], delay=1, delays=1/0/0/0, dsn=2.0.0, status=sent (250 2.0.0 Saved)")),
+        line(n, "qmgr", &format!("{id}: from=<ann@example.org>, status=expired, returned to sender")),
+        line(n, "qmgr", &format!("{id}: removed")),
+    ]
+    .concat()
+}

@@ -1,0 +1,171 @@
+//! One connection to the SMTP server: the session logic of `mailapi_smtp` with a socket and time-outs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use mailapi_smtp::client::{Client, ClientConfig, ClientStep, Failure, Outcome, TlsPolicy, TransactionStep};
+use mailapi_smtp::{Credentials, Envelope, Password};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
+
+use super::settings::SmtpSettings;
+use crate::TlsMode;
+
+/// How many octets one read asks for; replies are short.
+const READ_OCTETS: usize = 4096;
+
+/// Octets to and from the server, in clear text or not.
+trait Octets: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Octets for T {}
+
+/// A connection that takes mail.
+pub(super) struct Connection {
+    client: Client,
+    stream: Box<dyn Octets>,
+    /// When it was last used.
+    pub(super) used_at: Instant,
+}
+
+impl Connection {
+    /// Connects, encrypts and logs in, as the settings say.
+    pub(super) async fn open(settings: &SmtpSettings, tls: &Arc<rustls::ClientConfig>) -> Result<Self, String> {
+        match timeout(settings.connect_timeout, Self::bring_up(settings, tls)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(format!("no answer within {:?}", settings.connect_timeout)),
+        }
+    }
+
+    async fn bring_up(settings: &SmtpSettings, tls: &Arc<rustls::ClientConfig>) -> Result<Self, String> {
+        let text = |error: std::io::Error| error.to_string();
+        let mut stream = TcpStream::connect((settings.host.as_str(), settings.port)).await.map_err(text)?;
+        // What little is written shall leave at once.
+        stream.set_nodelay(true).map_err(text)?;
+        let is_loopback = stream.peer_addr().map_err(text)?.ip().is_loopback();
+        let mut client = Client::new(client_config(settings, is_loopback));
+        let is_encrypted = settings.tls == TlsMode::Implicit || !greet(&mut client, &mut stream).await?;
+        let mut stream: Box<dyn Octets> = if is_encrypted {
+            let name = ServerName::try_from(settings.host.clone()).map_err(|error| error.to_string())?;
+            let encrypted = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(text)?;
+            client.tls_established();
+            Box::new(encrypted)
+        } else {
+            Box::new(stream)
+        };
+        if !greet(&mut client, &mut stream).await? {
+            return Err(Failure::Protocol("TLS was asked for twice").to_string());
+        }
+        Ok(Self { client, stream, used_at: Instant::now() })
+    }
+
+    /// Whether mail can be handed over, as far as can be told without asking: a server that closes an idle connection
+    /// says so, and what it said is there to be read.
+    pub(super) fn is_alive(&mut self) -> bool {
+        let mut unasked = [0; READ_OCTETS];
+        self.client.is_ready() && self.stream.read(&mut unasked).now_or_never().is_none()
+    }
+
+    /// Whether another message can be sent.
+    pub(super) fn is_ready(&self) -> bool {
+        self.client.is_ready()
+    }
+
+    /// Hands one message over.
+    pub(super) async fn send(&mut self, settings: &SmtpSettings, envelope: &Envelope, message: &[u8]) -> Outcome {
+        let mut transaction = self.client.transaction(envelope, message);
+        let mut patience = settings.command_timeout;
+        let mut read = [0; READ_OCTETS];
+        loop {
+            match transaction.step() {
+                TransactionStep::Done => break,
+                TransactionStep::Write(octets) => {
+                    // Dots are doubled within a message: only its end looks like this.
+                    if octets.ends_with(b"\r\n.\r\n") || octets == b".\r\n" {
+                        patience = settings.data_timeout;
+                    }
+                    if let Err(reason) = write(&mut self.stream, &octets, settings.command_timeout).await {
+                        // A server that closes early may have said why.
+                        if let Ok(count @ 1..) = within(settings.command_timeout, self.stream.read(&mut read)).await {
+                            transaction.push(&read[..count]);
+                            transaction.step();
+                        }
+                        return transaction.abandon(reason);
+                    }
+                }
+                TransactionStep::Read => match within(patience, self.stream.read(&mut read)).await {
+                    Ok(0) => return transaction.abandon("the server closed the connection"),
+                    Ok(count) => transaction.push(&read[..count]),
+                    Err(reason) => return transaction.abandon(reason),
+                },
+            }
+        }
+        let outcome = transaction.finish();
+        self.used_at = Instant::now();
+        outcome
+    }
+
+    /// Takes leave of the server.
+    pub(super) async fn close(mut self, patience: Duration) {
+        let quit = self.client.quit();
+        // Whether the server still hears it makes no difference.
+        let _ = write(&mut self.stream, &quit, patience).await;
+        let _ = within(patience, self.stream.shutdown()).await;
+    }
+}
+
+fn client_config(settings: &SmtpSettings, is_loopback: bool) -> ClientConfig {
+    let credentials = settings.username.as_ref().map(|username| Credentials {
+        username: username.clone(),
+        password: Password::new(settings.password.expose().as_str()),
+    });
+    let tls = match settings.tls {
+        TlsMode::StartTls => TlsPolicy::Required,
+        TlsMode::None | TlsMode::Implicit => TlsPolicy::Never,
+    };
+    ClientConfig {
+        tls,
+        credentials,
+        auth_without_tls: is_loopback,
+        ..ClientConfig::new(settings.hello_name.as_str())
+    }
+}
+
+/// Brings the session up. False when the server waits for the TLS handshake.
+async fn greet<S: AsyncRead + AsyncWrite + Unpin>(client: &mut Client, stream: &mut S) -> Result<bool, String> {
+    let mut read = [0; READ_OCTETS];
+    loop {
+        match client.step().map_err(|failure| failure.to_string())? {
+            ClientStep::Ready => return Ok(true),
+            ClientStep::StartTls => return Ok(false),
+            ClientStep::Write(octets) => {
+                stream.write_all(&octets).await.map_err(|error| error.to_string())?;
+                stream.flush().await.map_err(|error| error.to_string())?;
+            }
+            ClientStep::Read => match stream.read(&mut read).await.map_err(|error| error.to_string())? {
+                0 => return Err("the server closed the connection".to_owned()),
+                count => client.push(&read[..count]),
+            },
+        }
+    }
+}
+
+async fn write(stream: &mut Box<dyn Octets>, octets: &[u8], patience: Duration) -> Result<(), String> {
+    within(patience, async {
+        stream.write_all(octets).await?;
+        stream.flush().await
+    })
+    .await
+}
+
+async fn within<T>(patience: Duration, work: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
+    match timeout(patience, work).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("{TIMED_OUT} after {patience:?}")),
+    }
+}
+
+/// How a reason begins that is no fault of a connection that was idle for too long.
+pub(super) const TIMED_OUT: &str = "timed out";

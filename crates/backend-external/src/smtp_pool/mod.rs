@@ -1,0 +1,148 @@
+//! Warm connections to the SMTP server.
+//!
+//! A message takes a connection that is free, or opens one, up to a limit. A server closes connections that are idle,
+//! and a restart of it closes all: a message that finds its connection dead before the final dot was written goes out
+//! over a new one, which cannot double it. After the final dot nothing is ever sent again.
+
+mod connection;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mailapi_smtp::Envelope;
+use mailapi_smtp::client::{End, Failure, Outcome};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
+
+use crate::breaker::Breaker;
+use connection::{Connection, TIMED_OUT};
+pub use settings::SmtpSettings;
+
+/// Connections to one SMTP server.
+pub struct SmtpPool {
+    settings: SmtpSettings,
+    tls: Arc<rustls::ClientConfig>,
+    places: Semaphore,
+    /// The most recently used one last: what is not needed grows old and is closed.
+    idle: Mutex<Vec<Connection>>,
+    breaker: Breaker,
+}
+
+impl SmtpPool {
+    /// A pool without connections; the first message opens one.
+    #[must_use]
+    pub fn new(settings: SmtpSettings, tls: Arc<rustls::ClientConfig>) -> Self {
+        Self {
+            places: Semaphore::new(settings.max_connections.max(1)),
+            breaker: Breaker::new(settings.failures_until_pause, settings.pause, settings.max_pause),
+            idle: Mutex::new(Vec::new()),
+            settings,
+            tls,
+        }
+    }
+
+    /// Hands one message over.
+    ///
+    /// # Errors
+    /// Why the server could not be reached; it has then seen nothing of the message.
+    pub async fn send(&self, envelope: &Envelope, message: &[u8]) -> Result<Outcome, String> {
+        let _place = self.place().await?;
+        if let Some(mut warm) = self.warm() {
+            let outcome = warm.send(&self.settings, envelope, message).await;
+            if !died_while_idle(&outcome) {
+                self.keep(warm);
+                return Ok(outcome);
+            }
+        }
+        let mut fresh = self.fresh().await?;
+        let outcome = fresh.send(&self.settings, envelope, message).await;
+        self.keep(fresh);
+        Ok(outcome)
+    }
+
+    /// Whether mail could be handed over now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn check(&self) -> Result<(), String> {
+        // With every connection at work there is nothing to find out.
+        let Ok(_place) = self.places.try_acquire() else { return Ok(()) };
+        let connection = match self.warm() {
+            Some(warm) => warm,
+            None => self.fresh().await?,
+        };
+        self.keep(connection);
+        Ok(())
+    }
+
+    /// How many connections are open and free.
+    #[must_use]
+    pub fn idle_connections(&self) -> usize {
+        self.idle().len()
+    }
+
+    async fn place(&self) -> Result<SemaphorePermit<'_>, String> {
+        match timeout(self.settings.wait_timeout, self.places.acquire()).await {
+            Ok(place) => place.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("no connection became free within {:?}", self.settings.wait_timeout)),
+        }
+    }
+
+    /// A free connection that seems to be alive.
+    fn warm(&self) -> Option<Connection> {
+        self.close_expired();
+        loop {
+            let mut connection = self.idle().pop()?;
+            if connection.is_alive() {
+                return Some(connection);
+            }
+        }
+    }
+
+    async fn fresh(&self) -> Result<Connection, String> {
+        let attempt = self.breaker.attempt()?;
+        match Connection::open(&self.settings, &self.tls).await {
+            Ok(connection) => {
+                attempt.succeeded();
+                Ok(connection)
+            }
+            Err(reason) => {
+                let reason = format!("{}:{}: {reason}", self.settings.host, self.settings.port);
+                attempt.failed(&reason);
+                Err(reason)
+            }
+        }
+    }
+
+    fn keep(&self, connection: Connection) {
+        if connection.is_ready() {
+            self.idle().push(connection);
+        }
+        self.close_expired();
+    }
+
+    fn close_expired(&self) {
+        let now = Instant::now();
+        let lives = |connection: &Connection| now.duration_since(connection.used_at) < self.settings.idle_lifetime;
+        let expired: Vec<Connection> = self.idle().extract_if(.., |connection| !lives(connection)).collect();
+        for connection in expired {
+            tokio::spawn(connection.close(self.settings.command_timeout));
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a warm connection turned out to be closed before the message was complete. A time-out is another matter:
+/// the server is there, and slow.
+fn died_while_idle(outcome: &Outcome) -> bool {
+    match &outcome.end {
+        End::Failed(Failure::Lost(reason)) => !reason.starts_with(TIMED_OUT),
+        End::Failed(Failure::Closing(_)) => true,
+        _ => false,
+    }
+}

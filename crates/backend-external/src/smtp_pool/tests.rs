@@ -1,0 +1,188 @@
+//! Stories of the pool, with a server that closes connections as it likes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mailapi_model::Secret;
+use mailapi_smtp::Envelope;
+use mailapi_smtp::client::{End, Outcome};
+use mailapi_testkit::SmtpSink;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{SmtpPool, SmtpSettings};
+use crate::{TlsMode, TlsTrust, client_config};
+
+fn settings(address: SocketAddr) -> SmtpSettings {
+    SmtpSettings::new(address.ip().to_string(), address.port())
+}
+
+fn pool(settings: SmtpSettings) -> SmtpPool {
+    SmtpPool::new(settings, client_config(&TlsTrust::System).unwrap())
+}
+
+async fn send(pool: &SmtpPool) -> Result<Outcome, String> {
+    let envelope = Envelope::new("ann@example.org", ["bob@example.net"]);
+    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n").await
+}
+
+fn is_accepted(outcome: &Result<Outcome, String>) -> bool {
+    matches!(outcome, Ok(Outcome { end: End::Accepted(_), .. }))
+}
+
+/// A server that counts connections and closes each one after some messages.
+struct Impatient {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    messages: Arc<AtomicUsize>,
+}
+
+impl Impatient {
+    async fn start(messages_each: usize, farewell: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, messages) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let server = Self { address, connections: connections.clone(), messages: messages.clone() };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(serve(stream, messages_each, messages.clone(), farewell));
+            }
+        });
+        server
+    }
+
+    fn counted(&self) -> (usize, usize) {
+        (self.connections.load(Ordering::SeqCst), self.messages.load(Ordering::SeqCst))
+    }
+}
+
+async fn serve(stream: TcpStream, messages_each: usize, messages: Arc<AtomicUsize>, farewell: &str) -> Option<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut lines = BufReader::new(reader).lines();
+    writer.write_all(b"220 here\r\n").await.ok()?;
+    let (mut in_data, mut left) = (false, messages_each);
+    while let Some(line) = lines.next_line().await.ok()? {
+        let reply = match line.get(..4).unwrap_or(&line) {
+            "." => {
+                in_data = false;
+                messages.fetch_add(1, Ordering::SeqCst);
+                left -= 1;
+                "250 2.0.0 Ok: queued as 4jWk1\r\n"
+            }
+            _ if in_data => continue,
+            "EHLO" => "250-here\r\n250 PIPELINING\r\n",
+            "DATA" => {
+                in_data = true;
+                "354 go\r\n"
+            }
+            _ => "250 2.0.0 Ok\r\n",
+        };
+        writer.write_all(reply.as_bytes()).await.ok()?;
+        if left == 0 {
+            return writer.write_all(farewell.as_bytes()).await.ok();
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn a_dead_server_is_reached_no_more_for_a_while() {
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let pool = pool(SmtpSettings { failures_until_pause: 2, pause: Duration::from_secs(60), ..settings(address) });
+    for _ in 0..2 {
+        assert!(send(&pool).await.unwrap_err().contains("refused"));
+    }
+    // It is back, and nobody asks it before the pause is over.
+    let listener = TcpListener::bind(address).await.unwrap();
+    assert!(pool.check().await.unwrap_err().contains("refused"));
+    assert!(tokio::time::timeout(Duration::from_millis(1), listener.accept()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_password_goes_nowhere_in_the_clear_and_tls_is_insisted_on() {
+    let sink = SmtpSink::start().await;
+    let with_tls = pool(SmtpSettings { tls: TlsMode::StartTls, ..settings(sink.address()) });
+    assert!(send(&with_tls).await.unwrap_err().contains("STARTTLS"));
+    let with_user = SmtpSettings {
+        username: Some("api".to_owned()),
+        password: Secret::new("hunter2".to_owned()),
+        ..settings(sink.address())
+    };
+    assert!(!format!("{with_user:?}").contains("hunter2"));
+    assert!(send(&pool(with_user)).await.unwrap_err().contains("AUTH PLAIN"));
+    assert_eq!(sink.received(), []);
+}
+
+#[tokio::test]
+async fn a_silent_server_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let pool = pool(SmtpSettings { connect_timeout: Duration::from_millis(20), ..settings(address) });
+    assert!(send(&pool).await.unwrap_err().contains("no answer within"));
+}
+
+#[tokio::test]
+async fn one_connection_carries_many_messages() {
+    let server = Impatient::start(100, "").await;
+    let pool = pool(settings(server.address));
+    for _ in 0..5 {
+        assert!(is_accepted(&send(&pool).await));
+    }
+    assert_eq!(server.counted(), (1, 5));
+    assert_eq!(pool.idle_connections(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_died_while_idle_is_replaced_and_nobody_notices() {
+    for farewell in ["", "421 4.4.2 mx.example.org Error: timeout exceeded\r\n"] {
+        let server = Impatient::start(1, farewell).await;
+        let pool = pool(settings(server.address));
+        for _ in 0..5 {
+            assert!(is_accepted(&send(&pool).await));
+        }
+        assert_eq!(server.counted(), (5, 5));
+    }
+}
+
+#[tokio::test]
+async fn a_message_whose_reply_is_lost_is_never_sent_again() {
+    let sink = SmtpSink::start().await;
+    let pool = pool(settings(sink.address()));
+    assert!(is_accepted(&send(&pool).await));
+    sink.hang_up_after_data(1);
+    let outcome = send(&pool).await.unwrap();
+    assert!(matches!(outcome.end, End::OutcomeUnknown(_)), "{outcome:?}");
+    assert_eq!(sink.received().len(), 2);
+    assert_eq!(pool.idle_connections(), 0);
+    assert!(is_accepted(&send(&pool).await));
+}
+
+#[tokio::test]
+async fn connections_are_bounded_and_waiting_ends() {
+    let server = Impatient::start(100, "").await;
+    let limits = SmtpSettings { max_connections: 2, wait_timeout: Duration::from_millis(20), ..settings(server.address) };
+    let bounded = Arc::new(pool(limits.clone()));
+    let sends = (0..20).map(|_| {
+        let pool = bounded.clone();
+        tokio::spawn(async move { is_accepted(&send(&pool).await) })
+    });
+    for sent in sends.collect::<Vec<_>>() {
+        assert!(sent.await.unwrap());
+    }
+    assert!(server.counted().0 <= 2, "{:?}", server.counted());
+    let busy = pool(SmtpSettings { max_connections: 1, ..limits });
+    let _held = busy.place().await.unwrap();
+    assert!(send(&busy).await.unwrap_err().contains("no connection became free"));
+    assert_eq!(busy.check().await, Ok(()));
+}
+
+#[tokio::test]
+async fn what_is_not_used_is_closed() {
+    let server = Impatient::start(100, "").await;
+    let pool = pool(SmtpSettings { idle_lifetime: Duration::ZERO, ..settings(server.address) });
+    assert!(is_accepted(&send(&pool).await));
+    assert_eq!(pool.idle_connections(), 0);
+}

@@ -1,0 +1,108 @@
+//! Stories of submission, with a server that refuses and hangs up, and a log that is written by hand.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mailapi_backend::{Submission, SubmitError};
+use mailapi_model::{Envelope, MessageId};
+use mailapi_testkit::{FakeClock, SmtpSink};
+
+use super::SmtpSubmission;
+use crate::log_follower::{LogFollower, LogSettings, LogSource};
+use crate::smtp_pool::{SmtpPool, SmtpSettings};
+use crate::{TlsTrust, client_config};
+
+const ID: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
+fn envelope(recipients: &[&str]) -> Envelope {
+    Envelope {
+        message_id: ID.parse().unwrap(),
+        sender: "ann@example.org".parse().ok(),
+        recipients: recipients.iter().map(|recipient| recipient.parse().unwrap()).collect(),
+    }
+}
+
+fn message() -> Bytes {
+    Bytes::from(format!("Message-ID: <{ID}@example.org>\r\n\r\nhello\r\n"))
+}
+
+fn submission(sink: &SmtpSink, log: Option<&Path>, settle_time: Duration) -> SmtpSubmission {
+    let address = sink.address();
+    let settings = SmtpSettings::new(address.ip().to_string(), address.port());
+    let pool = SmtpPool::new(settings, client_config(&TlsTrust::System).unwrap());
+    let log = log.map(|dir| {
+        let source = LogSource::file(dir.join("mail.log"));
+        let settings = LogSettings { settle_time: Duration::ZERO, ..LogSettings::new(source, dir.join("state")) };
+        Arc::new(LogFollower::new(settings, Arc::new(FakeClock::at("2026-11-21T20:00:00Z"))).unwrap())
+    });
+    SmtpSubmission::new(pool, log, settle_time)
+}
+
+#[tokio::test]
+async fn each_refused_recipient_keeps_its_reply_and_the_others_get_the_message() {
+    let sink = SmtpSink::start().await;
+    let submission = submission(&sink, None, Duration::ZERO);
+    sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
+    let accepted = submission.submit(envelope(&["nobody@example.net", "bob@example.net"]), message()).await.unwrap();
+    assert_eq!(accepted.queue_id.0, "SINK1");
+    assert_eq!(accepted.refused.len(), 1);
+    assert_eq!(accepted.refused[0].reply.to_string(), "550 5.1.1 User unknown");
+    assert_eq!(sink.received()[0].recipients, ["bob@example.net"]);
+}
+
+#[tokio::test]
+async fn a_refusal_of_everything_is_told_as_such() {
+    let sink = SmtpSink::start().await;
+    let submission = submission(&sink, None, Duration::ZERO);
+    sink.refuse("nobody@example.net", &["550-5.1.1 User\r\n550 5.1.1 unknown"]);
+    let error = submission.submit(envelope(&["nobody@example.net"]), message()).await.unwrap_err();
+    let SubmitError::NoRecipients(refused) = &error else { panic!("{error}") };
+    assert_eq!(refused[0].reply.text, "User unknown");
+    sink.refuse_data(&["451 4.3.0 Try again later"]);
+    let error = submission.submit(envelope(&["bob@example.net"]), message()).await.unwrap_err();
+    assert!(error.is_transient());
+    assert_eq!(error.reply().unwrap().to_string(), "451 4.3.0 Try again later");
+    assert_eq!(sink.received(), []);
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_looked_up_in_the_log_and_never_guessed() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = SmtpSink::start().await;
+    let id: MessageId = ID.parse().unwrap();
+    std::fs::write(dir.path().join("mail.log"), "").unwrap();
+    let careful = submission(&sink, Some(dir.path()), Duration::from_secs(3600));
+    sink.hang_up_after_data(1);
+    let error = careful.submit(envelope(&["bob@example.net"]), message()).await.unwrap_err();
+    assert_eq!(error, SubmitError::OutcomeUnknown);
+    assert_eq!(sink.received().len(), 1);
+    // The log says nothing yet, which means nothing yet.
+    assert!(matches!(careful.find(id).await, Err(SubmitError::Unavailable(_))));
+    let line = |daemon: &str, text: &str| format!("Nov 21 08:00:00 mx postfix/{daemon}[7]: 4jWk1: {text}\n");
+    let log = line("cleanup", &format!("message-id=<{ID}@example.org>"))
+        + &line("qmgr", "from=<ann@example.org>, size=1, nrcpt=1 (queue active)");
+    std::fs::write(dir.path().join("mail.log"), log).unwrap();
+    assert_eq!(careful.find(id).await.unwrap().unwrap().queue_id.0, "4jWk1");
+}
+
+#[tokio::test]
+async fn without_a_log_nothing_can_be_told_and_with_one_silence_counts_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = SmtpSink::start().await;
+    let id: MessageId = ID.parse().unwrap();
+    assert!(matches!(submission(&sink, None, Duration::ZERO).find(id).await, Err(SubmitError::Unavailable(_))));
+    std::fs::write(dir.path().join("mail.log"), "").unwrap();
+    assert_eq!(submission(&sink, Some(dir.path()), Duration::ZERO).find(id).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_dead_server_is_unavailable_and_has_nothing() {
+    let sink = SmtpSink::start().await;
+    let dead = submission(&sink, None, Duration::ZERO);
+    sink.stop().await;
+    let error = dead.submit(envelope(&["bob@example.net"]), message()).await.unwrap_err();
+    assert!(matches!(error, SubmitError::Unavailable(_)) && error.is_transient());
+    assert!(dead.check().await.is_err());
+}
