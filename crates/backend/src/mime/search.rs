@@ -53,6 +53,12 @@ impl SearchableText {
         }
     }
 
+    /// The text of an HTML body alone.
+    #[must_use]
+    pub fn of_html(html: &str) -> Self {
+        Self { body: body_text(None, Some(html)), ..Self::default() }
+    }
+
     /// All of it as one text, a line for each field and the body last: what an index keeps. A search text holds no
     /// line end, so that no match runs from one field into the next.
     #[must_use]
@@ -92,8 +98,11 @@ pub fn fold(text: &str) -> String {
     folded
 }
 
+#[inline]
 fn fold_character(c: char, after_space: &mut bool, mut emit: impl FnMut(char)) {
     match c {
+        // Most of most texts, without a look into the tables of Unicode.
+        '!'..='~' => emit(c.to_ascii_lowercase()),
         // Soft hyphen, zero width space, byte order mark.
         '\u{ad}' | '\u{200b}' | '\u{feff}' => return,
         'ς' => emit('σ'),
