@@ -1,7 +1,7 @@
 //! The only SQL of accounts, domains, keys, tokens, permissions, sent mail and delivery events.
 //!
 //! Each area is one file whose statements run on every engine. [`sqlite`] is the engine of the embedded default; the
-//! embedded maildrop keeps its tables in the same file by the same engine.
+//! embedded maildrop keeps its tables in the same file by the same engine. [`postgres`] is the engine of many nodes.
 
 mod accounts;
 mod db;
@@ -9,9 +9,11 @@ mod delivery_log;
 mod dkim_keys;
 mod domains;
 mod error;
+mod migration;
 mod permissions;
 #[cfg(test)]
 mod plans;
+pub mod postgres;
 mod sent;
 mod sign_up;
 pub mod sqlite;
@@ -30,6 +32,8 @@ pub use sent::{
     Begun, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord, StoredAnswer,
 };
 pub use sign_up::NewSignUp;
-pub use stats::{Hours, InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts, SentScope, Span, Stats};
+pub use stats::{
+    Hours, InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts, SentScope, Span, Stats,
+};
 pub use store::Store;
 pub use tokens::{TokenChange, TokenFilter, Tokens};

@@ -21,27 +21,25 @@ pub(crate) fn lock(message_id: MessageId) -> Stmt {
 
 /// Moves one recipient by one event; touches no row when the event changes nothing.
 pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
-    let statement = match event.outcome {
-        Outcome::Sent => Stmt::new(format!(
-            "UPDATE sent_recipients SET status = 'sent', dsn = $3, smtp_response = NULL, delivered_at = $5, \
-             last_attempt_at = $5 WHERE {OF_RECIPIENT} AND {OPEN}"
-        )),
-        Outcome::Deferred => Stmt::new(format!(
-            "UPDATE sent_recipients SET status = 'deferred', dsn = $3, smtp_response = $4, attempts = attempts + 1, \
-             last_attempt_at = $5 WHERE {OF_RECIPIENT} AND {OPEN}"
-        )),
-        Outcome::Bounced | Outcome::Expired => Stmt::new(format!(
-            "UPDATE sent_recipients SET status = 'bounced', dsn = $3, smtp_response = $4, bounced_at = $5, \
-             last_attempt_at = $5 WHERE {OF_RECIPIENT} AND ({OPEN} OR ($6 AND status = 'sent'))"
-        )),
+    let statement = |change: &str, from: &str| {
+        let sql = format!("UPDATE sent_recipients SET {change}, dsn = $3, last_attempt_at = $4 WHERE {OF_RECIPIENT}");
+        let statement = Stmt::new(format!("{sql} AND ({from})")).bind(message_id).bind(&event.recipient);
+        statement.bind(event.dsn).bind(event.at)
     };
-    statement
-        .bind(message_id)
-        .bind(&event.recipient)
-        .bind(event.dsn)
-        .bind(event.response.as_str())
-        .bind(event.at)
-        .bind(event.evidence == Evidence::ReturnedMail)
+    let response = event.response.as_str();
+    match event.outcome {
+        Outcome::Sent => statement("status = 'sent', smtp_response = NULL, delivered_at = $4", OPEN),
+        Outcome::Deferred => {
+            statement("status = 'deferred', smtp_response = $5, attempts = attempts + 1", OPEN).bind(response)
+        }
+        Outcome::Bounced | Outcome::Expired => {
+            let from = match event.evidence {
+                Evidence::ReturnedMail => format!("{OPEN} OR status = 'sent'"),
+                Evidence::MailServer => OPEN.to_owned(),
+            };
+            statement("status = 'bounced', smtp_response = $5, bounced_at = $4", &from).bind(response)
+        }
+    }
 }
 
 /// Notes that the mail server took the message: whoever is still pending is on the way now.

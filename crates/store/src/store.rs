@@ -4,7 +4,9 @@ use mailapi_model::Timestamp;
 use tokio::sync::watch;
 
 use crate::db::{Db, Stmt};
-use crate::sqlite::{Migration, Sqlite};
+use crate::migration::Migration;
+use crate::postgres::Postgres;
+use crate::sqlite::Sqlite;
 use crate::{Accounts, DeliveryLog, DkimKeys, Domains, Permissions, Sent, Stats, StoreError, Tokens};
 
 /// The store's tables on SQLite; a migration that was released never changes.
@@ -12,6 +14,13 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/sqlite/0001_accounts.sql") },
     Migration { version: 2, sql: include_str!("../migrations/sqlite/0002_mail.sql") },
     Migration { version: 3, sql: include_str!("../migrations/sqlite/0003_stats.sql") },
+];
+
+/// The same tables on PostgreSQL.
+pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("../migrations/postgres/0001_accounts.sql") },
+    Migration { version: 2, sql: include_str!("../migrations/postgres/0002_mail.sql") },
+    Migration { version: 3, sql: include_str!("../migrations/postgres/0003_stats.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.
@@ -30,6 +39,12 @@ impl Store {
         Self { db: Db::Sqlite(engine) }
     }
 
+    /// A store in a PostgreSQL database, which other nodes may use as well.
+    #[must_use]
+    pub const fn on_postgres(engine: Postgres) -> Self {
+        Self { db: Db::Postgres(engine) }
+    }
+
     /// Brings the tables up to date; answers how many migrations were applied.
     ///
     /// # Errors
@@ -37,6 +52,7 @@ impl Store {
     pub async fn migrate(&self, now: Timestamp) -> Result<usize, StoreError> {
         match &self.db {
             Db::Sqlite(engine) => engine.migrate(COMPONENT, SQLITE_MIGRATIONS, now).await,
+            Db::Postgres(engine) => engine.migrate(COMPONENT, POSTGRES_MIGRATIONS, now).await,
         }
     }
 
@@ -48,11 +64,13 @@ impl Store {
         self.db.query(Stmt::new("SELECT 1")).await.map(drop)
     }
 
-    /// Counts the changes that other processes made; whoever caches rows drops them when it grows.
+    /// Counts the changes that others (other processes, other nodes) made to what may be cached: accounts, domains,
+    /// keys, tokens, permissions. Whoever caches rows of these drops them when it grows.
     #[must_use]
     pub fn foreign_changes(&self) -> watch::Receiver<u64> {
         match &self.db {
             Db::Sqlite(engine) => engine.foreign_changes(),
+            Db::Postgres(engine) => engine.foreign_changes(),
         }
     }
 
@@ -60,6 +78,7 @@ impl Store {
     pub async fn close(&self) {
         match &self.db {
             Db::Sqlite(engine) => engine.close().await,
+            Db::Postgres(engine) => engine.close().await,
         }
     }
 

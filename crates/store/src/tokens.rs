@@ -3,7 +3,7 @@
 use mailapi_model::{EmailAddress, Listed, NewToken, Page, StoredToken, Timestamp, TokenHash, TokenId, TokenRecord};
 
 use crate::StoreError;
-use crate::db::{Db, Filter, List, Row, Stmt, exactly_one};
+use crate::db::{Db, Filter, List, Row, Stmt, Turn, exactly_one};
 
 /// The tokens.
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +115,8 @@ impl Tokens<'_> {
             "UPDATE tokens SET is_active = FALSE WHERE id = $2 AND is_active AND (NOT ({ADMIN_THAT_WORKS}) \
              OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $2 AND {ADMIN_THAT_WORKS}))"
         );
-        Ok(self.0.execute(Stmt::new(sql).bind(now).bind(id)).await?.touched > 0)
+        let revoke = vec![Stmt::new(sql).bind(now).bind(id)];
+        Ok(exactly_one(self.0.batch_in_turn(Turn::AdminTokens, revoke).await?)?.touched > 0)
     }
 
     /// Ends every session of a mailbox; how many there were.

@@ -1,19 +1,27 @@
 //! For tests only: a clock that obeys, randomness that repeats, a remote mail server that does as it is told, and a
 //! whole server in a temporary directory.
+//!
+//! Without the feature `app`, which is on unless it is refused, there is only what the store's own tests use.
 
+#[cfg(feature = "app")]
 mod app;
 mod clock;
 pub mod dialog;
+#[cfg(feature = "app")]
 mod dns;
 mod dovecot;
 mod entropy;
 mod postfix;
+mod postgres;
 mod sink;
 
+#[cfg(feature = "app")]
 pub use app::{Answer, PASSWORD, TestApp, TestSettings};
 pub use clock::FakeClock;
+#[cfg(feature = "app")]
 pub use dns::FakeDns;
 pub use dovecot::Dovecot;
 pub use entropy::SeededEntropy;
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
+pub use postgres::{PostgresDatabase, PostgresServer};
 pub use sink::{Received, SmtpSink};

@@ -1,10 +1,13 @@
 //! One way to say SQL, whatever the engine.
 //!
 //! The rules that make one text run on SQLite and PostgreSQL: parameters are `$1`, `$2` … (bound by number, so their
-//! order and number of uses are free); `CAST(..)`; columns are TEXT, BIGINT, BOOLEAN or bytes; what is read and then
-//! changed is one guarded statement or one batch, never a dialogue.
+//! order and number of uses are free, but each is used); `CAST(..)` where a parameter's type cannot be told from its
+//! place; columns are TEXT, BIGINT, BOOLEAN or bytes; what is read and then changed is one guarded statement or one
+//! batch, never a dialogue. SQLite runs batches one after the other; on PostgreSQL they meet, and each statement sees
+//! what was committed before it began: whoever looks at rows that others may change locks one first, or takes a turn.
 
 mod list;
+pub(crate) mod postgres;
 mod row;
 mod sqlite;
 mod value;
@@ -16,13 +19,37 @@ pub(crate) use row::{Row, exactly_one};
 pub(crate) use value::{Value, count, millis, number};
 
 use crate::StoreError;
+use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
+use postgres::Work;
 
 /// The engine that holds the data.
 #[derive(Debug, Clone)]
 pub(crate) enum Db {
     /// A file of this machine.
     Sqlite(Sqlite),
+    /// A server, which other nodes may use as well.
+    Postgres(Postgres),
+}
+
+/// Batches that look at rows which a batch of another node may be about to change. Those of one turn run one after
+/// the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// One admin's token has to work.
+    AdminTokens,
+    /// A domain's first key signs at once.
+    DkimKeys,
+}
+
+impl Turn {
+    /// The number of its lock, the same on all nodes of all versions.
+    pub(crate) const fn number(self) -> i64 {
+        match self {
+            Self::AdminTokens => 1,
+            Self::DkimKeys => 2,
+        }
+    }
 }
 
 /// One statement with its parameters.
@@ -74,6 +101,16 @@ impl Db {
     pub(crate) async fn batch(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.write(move |connection| sqlite::batch(connection, &statements)).await,
+            Self::Postgres(engine) => engine.change(Work::Change(statements, None)).await,
+        }
+    }
+
+    /// The same, one after the other with all batches of this turn.
+    pub(crate) async fn batch_in_turn(&self, turn: Turn, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
+        match self {
+            // All batches run one after the other.
+            Self::Sqlite(_) => self.batch(statements).await,
+            Self::Postgres(engine) => engine.change(Work::Change(statements, Some(turn))).await,
         }
     }
 
@@ -86,6 +123,7 @@ impl Db {
     pub(crate) async fn read(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row>>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.read(|connection| sqlite::queries(connection, &statements)).await,
+            Self::Postgres(engine) => engine.read(statements).await.map(rows),
         }
     }
 
@@ -93,6 +131,7 @@ impl Db {
     pub(crate) async fn scan(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row>>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.scan(move |connection| sqlite::queries(connection, &statements)).await,
+            Self::Postgres(engine) => engine.scan(statements).await.map(rows),
         }
     }
 
@@ -105,4 +144,8 @@ impl Db {
     pub(crate) async fn first(&self, statement: Stmt) -> Result<Option<Row>, StoreError> {
         Ok(self.query(statement).await?.into_iter().next())
     }
+}
+
+fn rows(effects: Vec<Effect>) -> Vec<Vec<Row>> {
+    effects.into_iter().map(|effect| effect.rows).collect()
 }

@@ -5,23 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Sqlite;
 use crate::StoreError;
-
-/// One step of a component's tables, from a file `NNNN_name.sql`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Migration {
-    /// Its place in the order: 1, 2, 3 …
-    pub version: u32,
-    /// The statements, applied in one transaction; they must not begin or commit one.
-    pub sql: &'static str,
-}
-
-/// The record of what was applied. `component` lets several crates keep their tables in one file.
-const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
-    component TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    applied_at BIGINT NOT NULL,
-    PRIMARY KEY (component, version)
-)";
+use crate::migration::{Migration, RECORD, refuse_newer};
 
 impl Sqlite {
     /// Brings the tables of `component` up to date; answers how many migrations were applied. Several processes may
@@ -37,11 +21,10 @@ impl Sqlite {
         now: Timestamp,
     ) -> Result<usize, StoreError> {
         let mut applied = 0;
-        let known = migrations.last().map_or(0, |last| last.version);
         let name = component.to_owned();
         self.write(move |connection| {
             connection.execute_batch(RECORD)?;
-            refuse_newer(connection, &name, known)
+            refuse_newer(&name, found(connection, &name)?, migrations)
         })
         .await?;
         for migration in migrations {
@@ -52,13 +35,9 @@ impl Sqlite {
     }
 }
 
-fn refuse_newer(connection: &Connection, component: &str, known: u32) -> Result<(), StoreError> {
+fn found(connection: &Connection, component: &str) -> Result<Option<u32>, StoreError> {
     let sql = "SELECT MAX(version) FROM schema_migrations WHERE component = $1";
-    let found: Option<u32> = connection.query_row(sql, params![component], |row| row.get(0))?;
-    match found {
-        Some(found) if found > known => Err(StoreError::NewerSchema { component: component.to_owned(), found, known }),
-        _ => Ok(()),
-    }
+    Ok(connection.query_row(sql, params![component], |row| row.get(0))?)
 }
 
 /// Whether it was still to be done.

@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::StoreError;
-pub use migrate::Migration;
+pub use crate::migration::Migration;
 use readers::Readers;
 pub use settings::SqliteSettings;
 use writer::Writer;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::SqliteSettings;
@@ -49,6 +50,9 @@ fn tune(connection: &Connection, settings: &SqliteSettings, cache_kib: u32) -> R
     let mmap = i64::try_from(settings.mmap_bytes).unwrap_or(i64::MAX);
     connection.pragma_update_and_check(None, "mmap_size", mmap, |_| Ok(()))?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // Plans must not depend on values that are bound: otherwise SQLite prepares a cached statement again each time
+    // that it gets another LIMIT, which costs more than most queries.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(settings.statement_cache);
     Ok(())
 }

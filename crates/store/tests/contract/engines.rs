@@ -9,27 +9,43 @@ use mailapi_model::{
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_store::{Idempotency, NewSent, Store};
+use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use tempfile::TempDir;
 
 /// Runs a story on a fresh store of each engine.
 pub(crate) async fn on_every_engine(story: impl AsyncFn(&Store)) {
-    for engine in [Engine::sqlite()] {
-        engine.store.migrate(at(0)).await.unwrap();
+    for engine in [Engine::sqlite().await, Engine::postgres().await] {
         story(&engine.store).await;
         engine.store.close().await;
     }
 }
 
+/// A fresh store.
 pub(crate) struct Engine {
     pub(crate) store: Store,
-    _folder: TempDir,
+    _home: Home,
+}
+
+/// Where its data are; they go with it.
+enum Home {
+    Folder { _folder: TempDir },
+    Server { _database: PostgresDatabase },
 }
 
 impl Engine {
-    pub(crate) fn sqlite() -> Self {
+    pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = Sqlite::open(&folder.path().join("mailapi.db"), SqliteSettings::default()).unwrap();
-        Self { store: Store::on_sqlite(engine), _folder: folder }
+        let store = Store::on_sqlite(engine);
+        store.migrate(at(0)).await.unwrap();
+        Self { store, _home: Home::Folder { _folder: folder } }
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        let database = PostgresServer::shared().database().await;
+        let store = Store::on_postgres(database.open().await);
+        assert_eq!(store.migrate(at(0)).await, Ok(0), "it is a copy of a migrated one");
+        Self { store, _home: Home::Server { _database: database } }
     }
 }
 

@@ -129,9 +129,8 @@ impl Player {
 #[test]
 fn the_store_and_the_model_tell_every_story_alike() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let engines = [Engine::sqlite()];
+    let engines = runtime.block_on(async { [Engine::sqlite().await, Engine::postgres().await] });
     for engine in &engines {
-        runtime.block_on(engine.store.migrate(at(0))).unwrap();
         let player = std::cell::RefCell::new(Player { store: engine.store.clone(), last_message: 0, place: 0 });
         let mut runner = TestRunner::new(Config { cases: 256, failure_persistence: None, ..Config::default() });
         let outcome = runner.run(&stories(), |story| {

@@ -1,0 +1,120 @@
+//! Changes by others: the server tells of them on a connection of its own.
+//!
+//! Triggers on the tables that nodes cache rows of notify [`CHANNEL`] with the name of the node whose connection made
+//! the change. A node passes over its own name.
+
+use std::task::{Context, Poll};
+
+use futures_util::future::poll_fn;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_postgres::{AsyncMessage, Client, Config, Error};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::PostgresSettings;
+use super::failure::connecting;
+use crate::StoreError;
+
+/// Where the triggers tell of changes.
+const CHANNEL: &str = "mailapi_changes";
+
+/// Counts the changes of others until it is stopped.
+#[derive(Debug)]
+pub(super) struct Listener {
+    changes: watch::Receiver<u64>,
+    task: AbortHandle,
+}
+
+/// How to reach the server, and who we are.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub(super) config: Config,
+    pub(super) tls: MakeRustlsConnect,
+    pub(super) node: String,
+}
+
+impl Listener {
+    /// Listens at once: whoever has this misses no later change. A broken connection is replaced.
+    pub(super) async fn start(line: Line, settings: &PostgresSettings) -> Result<Self, StoreError> {
+        let retry = settings.listen_retry;
+        let (count, changes) = watch::channel(0);
+        let mut ear = Ear::open(&line).await.map_err(|error| connecting(&error))?;
+        let task = tokio::spawn(async move {
+            loop {
+                let lost = ear.hear(&line.node, &count).await;
+                let why = lost.as_ref().map_or_else(StoreError::closed, connecting);
+                tracing::warn!(error = %why, "changes by other nodes are not heard of for a while");
+                ear = loop {
+                    match Ear::open(&line).await {
+                        Ok(ear) => break ear,
+                        Err(_) => tokio::time::sleep(retry).await,
+                    }
+                };
+                // What happened meanwhile is unknown.
+                count.send_modify(|count| *count += 1);
+                tracing::info!("changes by other nodes are heard of again");
+            }
+        });
+        Ok(Self { changes, task: task.abort_handle() })
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    pub(super) fn stop(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+type NextMessage = dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send;
+
+/// A connection that only listens.
+struct Ear {
+    /// Without it the connection would end.
+    _client: Client,
+    next: Box<NextMessage>,
+}
+
+impl Ear {
+    async fn open(line: &Line) -> Result<Self, Error> {
+        let (client, mut connection) = line.config.connect(line.tls.clone()).await?;
+        let mut next: Box<NextMessage> = Box::new(move |context: &mut Context<'_>| connection.poll_message(context));
+        {
+            let listen = format!("LISTEN {CHANNEL}");
+            let mut listening = Box::pin(client.batch_execute(&listen));
+            // The connection moves only while it is polled. What it brings before LISTEN is done is no change.
+            poll_fn(|context| match listening.as_mut().poll(context) {
+                Poll::Ready(done) => Poll::Ready(done),
+                Poll::Pending => {
+                    while let Poll::Ready(Some(message)) = next(context) {
+                        message?;
+                    }
+                    listening.as_mut().poll(context)
+                }
+            })
+            .await?;
+        }
+        Ok(Self { _client: client, next })
+    }
+
+    /// Counts until the connection is lost; answers how it was.
+    async fn hear(&mut self, node: &str, count: &watch::Sender<u64>) -> Option<Error> {
+        loop {
+            match poll_fn(|context| (self.next)(context)).await {
+                Some(Ok(AsyncMessage::Notification(change))) if change.payload() != node => {
+                    count.send_modify(|count| *count += 1);
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Some(error),
+                None => return None,
+            }
+        }
+    }
+}

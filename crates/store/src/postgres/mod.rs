@@ -1,0 +1,215 @@
+//! The PostgreSQL engine: a pool of connections, work that is tried again when others were in its way, migrations, and
+//! the changes of other nodes.
+//!
+//! Any number of nodes may work on one database. A node that loses its connections answers
+//! [`StoreError::Unavailable`], and works again as soon as the server does.
+
+pub(crate) mod failure;
+mod lease;
+mod listener;
+mod migrate;
+mod settings;
+mod tls;
+mod url;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use mailapi_model::{Entropy, Timestamp};
+use tokio::sync::{RwLock, Semaphore, watch};
+
+pub use settings::PostgresSettings;
+pub use url::{PostgresUrl, PostgresUrlError};
+
+use crate::StoreError;
+use crate::db::postgres::{self as statements, Work};
+use crate::db::{Effect, Stmt};
+use crate::migration::Migration;
+use failure::Failed;
+use lease::Lease;
+use listener::{Line, Listener};
+
+/// A handle on one PostgreSQL database; clones share its connections.
+#[derive(Clone)]
+pub struct Postgres(Arc<Inner>);
+
+struct Inner {
+    pool: Pool,
+    scans: Semaphore,
+    listener: Listener,
+    settings: PostgresSettings,
+    /// Whether it is still open; held by whoever is working.
+    open: RwLock<bool>,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").field("connections", &self.0.pool.status().size).finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// Connects to the server, to see that it can be used, and listens for changes by other nodes.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] with the reason when the server cannot be reached or refuses us;
+    /// [`StoreError::Unexpected`] when the database does not hold UTF-8.
+    pub async fn open(url: PostgresUrl, settings: PostgresSettings, entropy: &dyn Entropy) -> Result<Self, StoreError> {
+        let node = node_name(entropy);
+        let tls = tls::connector(&url.trust)?;
+        let config = config(url, &settings, &node);
+        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager_config))
+            .max_size(settings.connections.max(1))
+            .wait_timeout(Some(settings.pool_timeout))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|_| StoreError::unexpected("the pool of connections cannot be made"))?;
+        let listener = Listener::start(Line { config, tls, node }, &settings).await?;
+        let scans = Semaphore::new(settings.scan_connections.max(1));
+        let engine = Self(Arc::new(Inner { pool, scans, listener, settings, open: RwLock::new(true) }));
+        engine.demand_utf8().await?;
+        Ok(engine)
+    }
+
+    async fn demand_utf8(&self) -> Result<(), StoreError> {
+        let encoding = Stmt::new("SELECT current_setting('server_encoding')");
+        let mut effects = self.attempt(Work::Read(vec![encoding])).await?;
+        let encoding = effects.pop().and_then(|mut effect| effect.rows.pop()).map(|mut row| row.text()).transpose()?;
+        match encoding.as_deref() {
+            Some("UTF8") => Ok(()),
+            _ => Err(StoreError::unexpected("the database must be made with ENCODING 'UTF8'")),
+        }
+    }
+
+    /// Brings the tables of `component` up to date; answers how many migrations were applied. Several nodes may call
+    /// this at once: one works, the others wait.
+    ///
+    /// # Errors
+    /// [`StoreError::NewerSchema`] when the database is ahead of `migrations`, and then nothing is changed;
+    /// [`StoreError::Unexpected`] when a statement fails.
+    pub async fn migrate(
+        &self,
+        component: &str,
+        migrations: &[Migration],
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let connection = self.0.pool.get().await.map_err(|error| failure::unreachable(&error))?;
+        migrate::migrate(Object::take(connection), component, migrations, now).await
+    }
+
+    /// Runs the statements in one transaction. Once this was called it runs, also when the caller no longer waits.
+    pub(crate) async fn change(&self, work: Work) -> Result<Vec<Effect>, StoreError> {
+        let engine = self.clone();
+        match tokio::spawn(async move { engine.attempt(work).await }).await {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_panic() => Err(StoreError::Panicked),
+            // The runtime is shutting down.
+            Err(_) => Err(StoreError::closed()),
+        }
+    }
+
+    /// Runs short queries on one state of the database.
+    pub(crate) async fn read(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
+        self.attempt(Work::Read(statements)).await
+    }
+
+    /// Runs long queries on one state of the database.
+    pub(crate) async fn scan(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
+        let _permit = self.0.scans.acquire().await.map_err(|_| StoreError::closed())?;
+        self.attempt(Work::Scan(statements, self.0.settings.scan_timeout)).await
+    }
+
+    async fn attempt(&self, work: Work) -> Result<Vec<Effect>, StoreError> {
+        let open = self.0.open.read().await;
+        if !*open {
+            return Err(StoreError::closed());
+        }
+        let mut tries_left = self.0.settings.attempts;
+        loop {
+            tries_left = tries_left.saturating_sub(1);
+            let failed = match self.once(&work).await {
+                Ok(effects) => return Ok(effects),
+                Err(failed) => failed,
+            };
+            if !failed.again || tries_left == 0 {
+                return Err(failed.error);
+            }
+        }
+    }
+
+    /// One try.
+    async fn once(&self, work: &Work) -> Result<Vec<Effect>, Failed> {
+        let connection = self.0.pool.get().await;
+        let lease = Lease::of(connection.map_err(|error| Failed::refused(failure::unreachable(&error)))?);
+        let Some(client) = lease.client() else { return Err(Failed::refused(StoreError::closed())) };
+        forget_statements(client, self.0.settings.statement_cache);
+        let outcome = tokio::time::timeout(self.patience(work), statements::run(client, work)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(Failed::timed_out()));
+        if outcome.as_ref().err().is_none_or(|failed| !failed.broken) {
+            lease.give_back();
+        }
+        outcome
+    }
+
+    fn patience(&self, work: &Work) -> Duration {
+        let limit = match work {
+            Work::Scan(_, limit) => *limit,
+            Work::Change(..) | Work::Read(_) => self.0.settings.statement_timeout,
+        };
+        limit + self.0.settings.answer_grace
+    }
+
+    /// Counts the changes of other nodes, and of anybody else, to what nodes cache: accounts, tokens, permissions,
+    /// domains and keys. After a time without a connection it grows once, since nobody knows what happened meanwhile.
+    #[must_use]
+    pub fn foreign_changes(&self) -> watch::Receiver<u64> {
+        self.0.listener.changes()
+    }
+
+    /// Finishes what is being worked on and closes the connections. Later calls, on all clones, answer
+    /// [`StoreError::Unavailable`].
+    pub async fn close(&self) {
+        *self.0.open.write().await = false;
+        self.0.scans.close();
+        self.0.listener.stop();
+        self.0.pool.close();
+    }
+}
+
+/// Texts with lists in them come in many lengths; a connection that knows too many starts over.
+fn forget_statements(client: &ClientWrapper, most: usize) {
+    if client.statement_cache.size() > most {
+        client.statement_cache.clear();
+    }
+}
+
+/// A name that no other node has.
+fn node_name(entropy: &dyn Entropy) -> String {
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The address with our own ways: what the address itself says about them wins, where it says something.
+fn config(url: PostgresUrl, settings: &PostgresSettings, node: &str) -> tokio_postgres::Config {
+    const PROBES: u32 = 3;
+    let mut config = url.config;
+    let given = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
+    let limit = settings.statement_timeout.as_millis();
+    // A node that freezes inside a transaction must not hold its locks for ever.
+    config.options(format!(
+        "{given}-c mailapi.node={node} -c statement_timeout={limit} -c idle_in_transaction_session_timeout={limit}"
+    ));
+    if config.get_application_name().is_none() {
+        config.application_name("mailapi");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(settings.connect_timeout);
+    }
+    config.keepalives_idle(settings.keepalive).keepalives_interval(settings.keepalive / PROBES);
+    config.keepalives_retries(PROBES).tcp_user_timeout(settings.keepalive * 2);
+    config
+}

@@ -1,0 +1,182 @@
+//! Where a PostgreSQL server is, and how far it is trusted.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use mailapi_model::SecretText;
+use percent_encoding::percent_decode_str;
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+
+/// `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…`, as libpq reads it (PostgreSQL manual, section 34.1.1.2).
+///
+/// `sslmode` is one of
+/// - `disable`: no TLS;
+/// - `prefer` (the default): TLS when the server offers it, whoever it is;
+/// - `require`: TLS, whoever the server is;
+/// - `verify-full`: TLS, and the certificate must name the host and come from an authority that the system trusts,
+///   or from those in the PEM file of `sslrootcert`.
+///
+/// Nothing of it is ever shown: it may hold a password.
+#[derive(Clone)]
+pub struct PostgresUrl {
+    pub(super) config: Config,
+    pub(super) trust: Trust,
+}
+
+/// Which server is believed to be the right one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Any: TLS keeps listeners out, and nobody else.
+    Any,
+    /// One whose certificate holds, by the system's authorities or by those of a PEM file.
+    Verified(Option<PathBuf>),
+}
+
+/// Why an address of a server is not understood. It repeats nothing of the address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PostgresUrlError {
+    /// It is no address of a PostgreSQL server.
+    #[error("write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters percent-encoded")]
+    Malformed,
+    /// It names no host.
+    #[error("it names no host")]
+    NoHost,
+    /// The TLS mode is none of those that there are.
+    #[error("sslmode must be one of disable, prefer, require, verify-full")]
+    TlsMode,
+    /// A file of authorities is given, and the mode does not verify anything.
+    #[error("sslrootcert needs sslmode=verify-full")]
+    UnusedRoots,
+}
+
+impl PostgresUrl {
+    /// Whether this text is meant to be such an address.
+    #[must_use]
+    pub fn is_meant(text: &str) -> bool {
+        text.starts_with("postgres://") || text.starts_with("postgresql://")
+    }
+
+    /// The same with this password, which then need not stand in the address.
+    #[must_use]
+    pub fn with_password(mut self, password: &SecretText) -> Self {
+        self.config.password(password.expose().as_bytes());
+        self
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PostgresUrl(…)")
+    }
+}
+
+impl FromStr for PostgresUrl {
+    type Err = PostgresUrlError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if !Self::is_meant(text) {
+            return Err(PostgresUrlError::Malformed);
+        }
+        // The client library knows neither `verify-full` nor files of authorities.
+        let (address, query) = split_query(text);
+        let (mut mode, mut roots, mut rest) = ("prefer", None, Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", value)) => mode = value,
+                Some(("sslrootcert", value)) => roots = Some(decoded(value)?),
+                _ => rest.push(pair),
+            }
+        }
+        let (mode, trust) = tls(mode, roots)?;
+        let mut config: Config =
+            format!("{address}?{}", rest.join("&")).parse().map_err(|_| PostgresUrlError::Malformed)?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(PostgresUrlError::NoHost);
+        }
+        config.ssl_mode(mode);
+        Ok(Self { config, trust })
+    }
+}
+
+/// What is before and behind the question mark. One in a password that nobody encoded is none: it is before the `@`.
+fn split_query(text: &str) -> (&str, &str) {
+    let host = text.find('@').unwrap_or(0);
+    let mark = text[host..].find('?').map(|mark| host + mark);
+    mark.map_or((text, ""), |mark| (&text[..mark], &text[mark + 1..]))
+}
+
+fn decoded(value: &str) -> Result<PathBuf, PostgresUrlError> {
+    let path = percent_decode_str(value).decode_utf8().map_err(|_| PostgresUrlError::Malformed)?;
+    Ok(PathBuf::from(path.into_owned()))
+}
+
+fn tls(mode: &str, roots: Option<PathBuf>) -> Result<(SslMode, Trust), PostgresUrlError> {
+    let mode = match mode {
+        "disable" => SslMode::Disable,
+        "prefer" => SslMode::Prefer,
+        "require" => SslMode::Require,
+        "verify-full" => return Ok((SslMode::Require, Trust::Verified(roots))),
+        _ => return Err(PostgresUrlError::TlsMode),
+    };
+    if roots.is_some() { Err(PostgresUrlError::UnusedRoots) } else { Ok((mode, Trust::Any)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use tokio_postgres::config::Host;
+
+    use super::*;
+
+    fn refused(text: &str) -> PostgresUrlError {
+        text.parse::<PostgresUrl>().unwrap_err()
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_repeating_it() {
+        for text in ["", "mysql://u@h/d", "postgres:/u@h/d", "postgres://u:p@h:port/d"] {
+            assert_eq!(refused(text), PostgresUrlError::Malformed, "{text}");
+        }
+        assert_eq!(refused("postgres://u:p@h/d?colour=red"), PostgresUrlError::Malformed);
+        assert_eq!(refused("postgres://"), PostgresUrlError::NoHost);
+        for mode in ["allow", "verify-ca", "", "DISABLE"] {
+            assert_eq!(refused(&format!("postgres://u@h/d?sslmode={mode}")), PostgresUrlError::TlsMode);
+        }
+        let unused = "postgres://u@h/d?sslmode=require&sslrootcert=/etc/ssl/ca.pem";
+        assert_eq!(refused(unused), PostgresUrlError::UnusedRoots);
+    }
+
+    #[test]
+    fn an_address_says_where_and_whom_to_trust() {
+        let url: PostgresUrl = "postgresql://u:p%40ss@db.example.org:5433/mail?connect_timeout=3".parse().unwrap();
+        assert_eq!(url.config.get_hosts(), [Host::Tcp("db.example.org".to_owned())]);
+        assert_eq!(url.config.get_password(), Some(&b"p@ss"[..]));
+        assert_eq!(url.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
+        assert_eq!((url.config.get_ssl_mode(), &url.trust), (SslMode::Prefer, &Trust::Any));
+        assert_eq!(format!("{url:?}"), "PostgresUrl(…)");
+
+        let url: PostgresUrl = "postgres://u:p?w@h/d?sslmode=disable".parse().unwrap();
+        assert_eq!((url.config.get_password(), url.config.get_ssl_mode()), (Some(&b"p?w"[..]), SslMode::Disable));
+        let url = "postgres://u@h/d?sslmode=verify-full&sslrootcert=%2Fetc%2Fssl%2Four%20ca.pem";
+        let url: PostgresUrl = url.parse().unwrap();
+        assert_eq!(url.config.get_ssl_mode(), SslMode::Require);
+        assert_eq!(url.trust, Trust::Verified(Some("/etc/ssl/our ca.pem".into())));
+
+        let url: PostgresUrl = "postgres://u@%2Frun%2Fpostgresql/d?sslmode=disable".parse().unwrap();
+        assert_eq!(url.config.get_hosts(), [Host::Unix("/run/postgresql".into())]);
+        let url = url.with_password(&SecretText::new("from a file".to_owned()));
+        assert_eq!(url.config.get_password(), Some(&b"from a file"[..]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(postgres(ql)?://)?\\PC{0,80}", odd in "postgres://[a-z:@/?&=%,0-9\\[\\]]{0,40}") {
+            let _ = text.parse::<PostgresUrl>();
+            let _ = odd.parse::<PostgresUrl>();
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A private PostgreSQL server from the system's package, on a loopback port and on a socket in a directory of its own.
+//!
+//! Tests share one per process, and each case has a database of its own, made from a migrated one. The server ends
+//! with the process, however that ends: a small program between them waits for its standard input to close.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mailapi_model::Timestamp;
+use mailapi_store::Store;
+use mailapi_store::postgres::{Postgres, PostgresSettings};
+use tokio::sync::OnceCell;
+
+use crate::SeededEntropy;
+
+const SCRIPT: &str = include_str!("postgres.sh");
+const PASSWORD: &str = "pass/word: 100%";
+const PASSWORD_IN_URL: &str = "pass%2Fword%3A%20100%25";
+/// The database that others are copies of.
+const MIGRATED: &str = "migrated";
+
+/// A private server. It ends when this is dropped.
+pub struct PostgresServer {
+    programs: PathBuf,
+    directory: PathBuf,
+    port: u16,
+    keeper: Mutex<Keeper>,
+    migrated: OnceCell<()>,
+    made: AtomicU64,
+    nodes: AtomicU64,
+}
+
+/// The program that starts, stops and clears away the server.
+struct Keeper {
+    process: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl PostgresServer {
+    /// The server that all tests of this process share. It is made when the first asks for it.
+    ///
+    /// # Panics
+    /// When the package `postgresql` is not installed, or the server does not start.
+    #[must_use]
+    pub fn shared() -> Arc<Self> {
+        // The only state that tests share, since a server takes a second to make; each works in its own database.
+        static SHARED: std::sync::LazyLock<Arc<PostgresServer>> =
+            std::sync::LazyLock::new(|| Arc::new(PostgresServer::start()));
+        Arc::clone(&SHARED)
+    }
+
+    /// A server for one test, which may stop it.
+    ///
+    /// # Panics
+    /// When the package `postgresql` is not installed, or the server does not start.
+    #[must_use]
+    pub fn start() -> Self {
+        const TRIES: u32 = 3;
+        let programs = programs();
+        let started = (0..TRIES).find_map(|_| {
+            // Between the look and the start somebody else may take the port.
+            let port = free_port();
+            let (keeper, directory) = Keeper::start(&programs, port)?;
+            Some((keeper, directory, port))
+        });
+        let (keeper, directory, port) = started.expect("PostgreSQL starts; what it says stands above");
+        Self {
+            programs,
+            directory,
+            port,
+            keeper: Mutex::new(keeper),
+            migrated: OnceCell::new(),
+            made: AtomicU64::new(0),
+            nodes: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends all connections and stops taking new ones.
+    pub fn stop(&self) {
+        self.order("stop");
+    }
+
+    /// Takes connections again.
+    pub fn start_again(&self) {
+        self.order("start");
+    }
+
+    fn order(&self, order: &str) {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner).order(order);
+    }
+
+    /// The certificate of the server, for the name `localhost`.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.directory.join("server.pem")
+    }
+
+    /// Runs SQL as an operator would, by `psql`; what it prints, columns separated by `|`.
+    ///
+    /// # Panics
+    /// When a statement fails.
+    pub fn sql(&self, database: &str, sql: &str) -> String {
+        let output = Command::new(self.programs.join("psql"))
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "mailapi", "-d", database, "-c", sql, "-h"])
+            .arg(&self.directory)
+            .args(["-p", &self.port.to_string()])
+            .stdin(Stdio::null())
+            .output()
+            .expect("psql runs");
+        assert!(output.status.success(), "{sql}\n{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// A fresh database with the tables of the store.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub async fn database(self: &Arc<Self>) -> PostgresDatabase {
+        self.migrated
+            .get_or_init(|| async {
+                self.sql("postgres", &format!("CREATE DATABASE {MIGRATED}"));
+                let template = PostgresDatabase { server: Arc::clone(self), name: MIGRATED.to_owned(), keep: true };
+                let store = Store::on_postgres(template.open().await);
+                store.migrate(Timestamp::from_seconds(0)).await.expect("tables");
+                store.close().await;
+            })
+            .await;
+        self.copy_of(MIGRATED)
+    }
+
+    /// A fresh database without tables.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn empty_database(self: &Arc<Self>) -> PostgresDatabase {
+        self.copy_of("template1")
+    }
+
+    fn copy_of(self: &Arc<Self>, template: &str) -> PostgresDatabase {
+        let name = format!("case_{}", self.made.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {template}"));
+        PostgresDatabase { server: Arc::clone(self), name, keep: false }
+    }
+}
+
+/// A database of one case. It goes when this is dropped.
+pub struct PostgresDatabase {
+    server: Arc<PostgresServer>,
+    name: String,
+    keep: bool,
+}
+
+impl PostgresDatabase {
+    /// The server that it is on.
+    #[must_use]
+    pub const fn server(&self) -> &Arc<PostgresServer> {
+        &self.server
+    }
+
+    /// Its address, password included, by TCP.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_with("localhost", PASSWORD_IN_URL, "")
+    }
+
+    /// Its address with this host, percent-encoded password and query.
+    #[must_use]
+    pub fn url_with(&self, host: &str, password: &str, query: &str) -> String {
+        let (port, name) = (self.server.port, &self.name);
+        format!("postgres://mailapi:{password}@{host}:{port}/{name}{query}")
+    }
+
+    /// The password, as it would stand in a file.
+    #[must_use]
+    pub const fn password(&self) -> &'static str {
+        PASSWORD
+    }
+
+    /// A node on it, with the default settings.
+    ///
+    /// # Panics
+    /// When it cannot connect.
+    pub async fn open(&self) -> Postgres {
+        self.open_with(PostgresSettings::default()).await
+    }
+
+    /// A node on it.
+    ///
+    /// # Panics
+    /// When it cannot connect.
+    pub async fn open_with(&self, settings: PostgresSettings) -> Postgres {
+        let url = self.url().parse().expect("an address");
+        let entropy = SeededEntropy::new(self.server.nodes.fetch_add(1, Ordering::Relaxed));
+        Postgres::open(url, settings, &entropy).await.expect("a connection")
+    }
+
+    /// Runs SQL in it as an operator would; what it prints, columns separated by `|`.
+    ///
+    /// # Panics
+    /// When a statement fails.
+    pub fn sql(&self, sql: &str) -> String {
+        self.server.sql(&self.name, sql)
+    }
+}
+
+impl Drop for PostgresDatabase {
+    fn drop(&mut self) {
+        // A test that failed may have stopped the server; then the database goes with it.
+        if !self.keep && !std::thread::panicking() {
+            self.server.sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", self.name));
+        }
+    }
+}
+
+impl Keeper {
+    /// Nothing when the server did not start.
+    fn start(programs: &Path, port: u16) -> Option<(Self, PathBuf)> {
+        let mut command = as_server_user();
+        command.args(["sh", "-c", SCRIPT, "sh"]).arg(programs).arg(std::env::temp_dir());
+        command.args([&port.to_string(), PASSWORD]).current_dir("/");
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        let (orders, answers) = (process.stdin.take(), process.stdout.take());
+        let answers = BufReader::new(answers.expect("a pipe"));
+        let mut keeper = Self { process, orders, answers };
+        let directory = keeper.answer()?;
+        Some((keeper, PathBuf::from(directory)))
+    }
+
+    fn answer(&mut self) -> Option<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).ok()?;
+        line.strip_suffix('\n').map(str::to_owned)
+    }
+
+    fn order(&mut self, order: &str) {
+        let orders = self.orders.as_mut().expect("it is not dropped");
+        writeln!(orders, "{order}").expect("the server's keeper listens");
+        self.answer().expect("the server's keeper did as it was told");
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        // It clears away by itself; whether that worked is for nobody to act on.
+        let _ = self.process.wait();
+    }
+}
+
+/// The newest server of the system.
+fn programs() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let found = versions.map(|version| version.path().join("bin")).filter(|bin| bin.join("initdb").exists());
+    let newest = found.max_by_key(|bin| version_of(bin));
+    newest.expect("PostgreSQL is needed for tests and is not installed: apt-get install postgresql")
+}
+
+fn version_of(bin: &Path) -> u32 {
+    let name = bin.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    name.and_then(|name| name.parse().ok()).unwrap_or(0)
+}
+
+/// PostgreSQL refuses to run as root; the package brings a user for it.
+fn as_server_user() -> Command {
+    const ROOT: u32 = 0;
+    let user = fs::metadata("/proc/self").expect("this process").uid();
+    if user == ROOT {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "postgres", "--regid", "postgres", "--init-groups"]);
+        command
+    } else {
+        Command::new("env")
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("a port").port()
+}
