@@ -1,11 +1,16 @@
 //! A mail server of the operator's own: submission by SMTP, reading by IMAP, delivery truth from the log.
 
 mod breaker;
+mod delivery_feed;
+pub mod doveadm;
+mod external;
 pub mod imap_pool;
 pub mod log_follower;
 pub mod mailboxes;
+mod provisioning;
 pub mod smtp_pool;
 pub mod submission;
 mod tls;
 
+pub use external::{External, ExternalSettings, OpenError};
 pub use tls::{TlsError, TlsMode, TlsTrust, client_config};

@@ -24,6 +24,12 @@ pub trait DeliveryFeed: Send + Sync {
 
     /// Returns when there may be something new. May return too often, never too seldom.
     async fn changed(&self);
+
+    /// Whether the source could be read when that was last tried, and otherwise why not; `None` for a source that is
+    /// part of the product's own data.
+    async fn check(&self) -> Option<Result<(), String>> {
+        None
+    }
 }
 
 /// A piece of the feed.

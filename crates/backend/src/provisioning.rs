@@ -19,6 +19,13 @@ pub trait Provisioning: Send + Sync {
     /// The mailbox and all its mail are gone.
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError>;
 
+    /// The password, the state or the name of a mailbox's account changed: what the mail server remembers of it is out
+    /// of date. One that remembers nothing has nothing to do.
+    async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        let _ = mailbox;
+        Ok(())
+    }
+
     /// All domains that the mail server was told of, in alphabetical order, so that what a crash left out can be
     /// told again; `None` where the mail server reads the account database itself.
     async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {

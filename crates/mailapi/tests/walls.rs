@@ -26,12 +26,14 @@ const TOOLS: &[&str] = &["testkit", "bench"];
 /// Crates that only some of ours may use, because what they are for has its home there.
 const HOMES: &[(&[&str], &[&str])] = &[
     (&["rusqlite", "tokio-postgres", "sqlx"], &["store", "backend-embedded"]),
-    (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http", "hyper"], &["http"]),
+    (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http"], &["http"]),
+    // A backend asks a mail server's administration over HTTP.
+    (&["hyper"], &["http", "backend-external"]),
     (&["toml", "clap", "rpassword", "tracing-subscriber", "getrandom"], &["mailapi"]),
     (&["tokio-rustls"], &["backend-embedded", "backend-external"]),
     (&["hickory-resolver"], &["dns"]),
     // In `backend` it is the form of a stored digest, not of anything on a wire.
-    (&["serde_json"], &["http", "backend"]),
+    (&["serde_json"], &["http", "backend", "backend-external"]),
     (&["sha-crypt", "mail-auth"], &["service"]),
 ];
 

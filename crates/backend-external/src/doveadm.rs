@@ -1,0 +1,263 @@
+//! Dovecot's administration over HTTP: what neither SMTP nor IMAP can ask for.
+//!
+//! One request holds several commands, which Dovecot runs in order; each answer carries the tag of its command.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use mailapi_backend::{MailboxError, Purged};
+use mailapi_model::{EmailAddress, Secret};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::mailboxes::Purge;
+
+/// What doveadm exits with for a mailbox that nobody has (`EX_NOUSER` of sysexits.h).
+const NO_USER: u64 = 67;
+/// What it exits with when there was nothing to act on, such as nobody to be kicked (`EX_NOHOST`).
+const NOTHING_FOUND: u64 = 68;
+/// Where the interface is when the address names only a host.
+const USUAL_PATH: &str = "/doveadm/v1";
+
+/// Where Dovecot's administration listens. [`DoveadmSettings::new`] gives the defaults named at each field.
+#[derive(Debug, Clone)]
+pub struct DoveadmSettings {
+    /// `http://host:port` or `https://host:port`; the path is `/doveadm/v1` when it names none.
+    pub url: Uri,
+    /// `doveadm_api_key` of Dovecot's configuration.
+    pub api_key: Secret<String>,
+    /// How long it may take to be reached. Default: 3 seconds.
+    pub connect_timeout: Duration,
+    /// How long commands may take; a purge looks at every message. Default: 1 minute.
+    pub timeout: Duration,
+    /// The most octets of an answer. Default: 4 MiB, enough for some ten thousand folders.
+    pub max_answer_octets: usize,
+}
+
+impl DoveadmSettings {
+    /// The default settings for this address.
+    #[must_use]
+    pub const fn new(url: Uri, api_key: Secret<String>) -> Self {
+        Self {
+            url,
+            api_key,
+            connect_timeout: Duration::from_secs(3),
+            timeout: Duration::from_secs(60),
+            max_answer_octets: 4 << 20,
+        }
+    }
+}
+
+/// Dovecot's administration.
+pub struct Doveadm {
+    settings: DoveadmSettings,
+    tls: Arc<ClientConfig>,
+}
+
+/// Why a command was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DoveadmError {
+    /// Dovecot knows no such mailbox.
+    #[error("Dovecot knows no such mailbox")]
+    NoSuchMailbox,
+    /// It cannot be reached, or does not let us in, or refused a command.
+    #[error("Dovecot's administration: {0}")]
+    Failed(String),
+}
+
+impl DoveadmError {
+    fn failed(error: impl ToString) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+trait Octets: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Octets for T {}
+
+impl Doveadm {
+    /// Administration with these settings. `tls` is used with an address of `https` only.
+    #[must_use]
+    pub const fn new(settings: DoveadmSettings, tls: Arc<ClientConfig>) -> Self {
+        Self { settings, tls }
+    }
+
+    /// Whether it answers and takes our key.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn check(&self) -> Result<(), DoveadmError> {
+        self.run(&[]).await.map(drop)
+    }
+
+    /// Lets a changed password, quota or state take effect at once: Dovecot forgets what it cached of the mailbox.
+    ///
+    /// # Errors
+    /// [`DoveadmError`]; the change then takes effect when the cache expires.
+    pub async fn flush_auth_cache(&self, mailbox: &EmailAddress) -> Result<(), DoveadmError> {
+        let flush = json!(["authCacheFlush", { "user": [mailbox.as_str()] }, "flush"]);
+        self.run(&[flush]).await.map(drop)
+    }
+
+    /// Ends the sessions of a mailbox.
+    ///
+    /// # Errors
+    /// [`DoveadmError`].
+    pub async fn kick(&self, mailbox: &EmailAddress) -> Result<(), DoveadmError> {
+        self.run(&[json!(["kick", { "mask": [mailbox.as_str()] }, "kick"])]).await.map(drop)
+    }
+
+    /// Counts the quota's use anew.
+    ///
+    /// # Errors
+    /// [`DoveadmError`].
+    pub async fn recalculate_quota(&self, mailbox: &EmailAddress) -> Result<(), DoveadmError> {
+        self.run(&[recalculation(mailbox)]).await.map(drop)
+    }
+
+    /// Removes all mail, tells how much there was, and counts the quota anew.
+    async fn expunge_all(&self, mailbox: &EmailAddress) -> Result<Purged, DoveadmError> {
+        let user = mailbox.as_str();
+        let status = json!(["mailboxStatus", { "user": user, "field": ["messages"], "mailboxMask": ["*"] }, "status"]);
+        let expunge = json!(["expunge", { "user": user, "query": ["mailbox", "*", "all"] }, "expunge"]);
+        let answers = self.run(&[status, expunge, recalculation(mailbox)]).await?;
+        let folders = answers.first().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let count = |folder: &Value| folder["messages"].as_str().and_then(|count| count.parse::<u64>().ok());
+        Ok(Purged { folders: folders.len() as u64, messages: folders.iter().filter_map(count).sum() })
+    }
+
+    /// Runs commands; what each answered, in their order.
+    async fn run(&self, commands: &[Value]) -> Result<Vec<Value>, DoveadmError> {
+        let answer = timeout(self.settings.timeout, self.ask(Value::from(commands).to_string()));
+        let answer = answer.await.map_err(|_| DoveadmError::failed("no answer in time"))??;
+        let answers = answers(&answer)?;
+        if answers.len() == commands.len() {
+            Ok(answers)
+        } else {
+            Err(DoveadmError::failed("it did not answer every command"))
+        }
+    }
+
+    async fn ask(&self, body: String) -> Result<Bytes, DoveadmError> {
+        let stream = timeout(self.settings.connect_timeout, self.connect());
+        let stream = stream.await.map_err(|_| DoveadmError::failed("it cannot be reached in time"))??;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(DoveadmError::failed)?;
+        // It ends with the sender.
+        let connection = tokio::spawn(connection);
+        let response = sender.send_request(self.request(body)?).await.map_err(DoveadmError::failed)?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), self.settings.max_answer_octets).collect().await;
+        drop(sender);
+        connection.abort();
+        match status {
+            StatusCode::OK => Ok(body.map_err(DoveadmError::failed)?.to_bytes()),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(DoveadmError::failed("it refuses the API key")),
+            status => Err(DoveadmError::failed(format!("it answers {status}"))),
+        }
+    }
+
+    fn request(&self, body: String) -> Result<Request<Full<Bytes>>, DoveadmError> {
+        let path = Some(self.settings.url.path()).filter(|path| *path != "/").unwrap_or(USUAL_PATH);
+        let host = self.settings.url.authority().map(ToString::to_string).unwrap_or_default();
+        let key = STANDARD.encode(self.settings.api_key.expose());
+        let request = Request::post(path)
+            .header(HOST, host)
+            .header(AUTHORIZATION, format!("X-Dovecot-API {key}"))
+            .header(CONTENT_TYPE, "application/json");
+        request.body(Full::from(body)).map_err(DoveadmError::failed)
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Octets>, DoveadmError> {
+        const HTTP: u16 = 80;
+        const HTTPS: u16 = 443;
+        let url = &self.settings.url;
+        let is_encrypted = url.scheme_str() == Some("https");
+        let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = url.port_u16().unwrap_or(if is_encrypted { HTTPS } else { HTTP });
+        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(DoveadmError::failed)?;
+        if !is_encrypted {
+            return Ok(Box::new(stream));
+        }
+        let name = ServerName::try_from(host).map_err(DoveadmError::failed)?;
+        let encrypted = TlsConnector::from(self.tls.clone()).connect(name, stream).await;
+        Ok(Box::new(encrypted.map_err(DoveadmError::failed)?))
+    }
+}
+
+#[async_trait]
+impl Purge for Doveadm {
+    async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
+        self.expunge_all(mailbox).await.map_err(|error| match error {
+            DoveadmError::NoSuchMailbox => MailboxError::NoSuchMailbox,
+            DoveadmError::Failed(reason) => MailboxError::Unavailable(reason),
+        })
+    }
+}
+
+fn recalculation(mailbox: &EmailAddress) -> Value {
+    json!(["quotaRecalc", { "user": mailbox.as_str() }, "quota"])
+}
+
+/// Takes an answer apart. To have found nothing is no failure: then there was nothing to do.
+fn answers(octets: &[u8]) -> Result<Vec<Value>, DoveadmError> {
+    let nonsense = || DoveadmError::failed("its answer is not understood");
+    let Ok(Value::Array(answers)) = serde_json::from_slice(octets) else { return Err(nonsense()) };
+    let answer = |answer: Value| match (answer[0].as_str(), &answer[1]) {
+        (Some("doveadmResponse"), content) => Ok(content.clone()),
+        (Some("error"), error) => match error["exitCode"].as_u64() {
+            Some(NO_USER) => Err(DoveadmError::NoSuchMailbox),
+            Some(NOTHING_FOUND) => Ok(Value::Null),
+            _ => Err(DoveadmError::failed(format!("it refuses `{}`: {error}", answer[2].as_str().unwrap_or_default()))),
+        },
+        _ => Err(nonsense()),
+    };
+    answers.into_iter().map(answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_apart_from_a_mailbox_that_nobody_has() {
+        let refused = |text: &str| answers(text.as_bytes()).unwrap_err();
+        assert_eq!(refused(r#"[["error",{"type":"exitCode", "exitCode":67},"expunge"]]"#), DoveadmError::NoSuchMailbox);
+        for text in [
+            "",
+            "{}",
+            "[[]]",
+            "[3]",
+            r#"[["error",{"type":"unknownMethod", "exitCode":0},"x"]]"#,
+            // Dovecot forgets a comma after a command that it does not know.
+            r#"[["doveadmResponse",[],"d"]["error",{"type":"unknownMethod", "exitCode":0},"x"]]"#,
+        ] {
+            assert!(matches!(refused(text), DoveadmError::Failed(_)), "{text}");
+        }
+        assert_eq!(answers(b"[]"), Ok(vec![]));
+        assert_eq!(answers(br#"[["error",{"type":"exitCode", "exitCode":68},"kick"]]"#), Ok(vec![Value::Null]));
+        assert_eq!(answers(br#"[["doveadmResponse",[],"quota"]]"#), Ok(vec![json!([])]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_it_panic(octets in prop::collection::vec(any::<u8>(), 0..64), text in r#"[\[\]{}a-z":,0-9]{0,64}"#) {
+            let _ = answers(&octets);
+            let _ = answers(text.as_bytes());
+        }
+    }
+}

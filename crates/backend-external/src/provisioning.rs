@@ -1,0 +1,73 @@
+//! Who has a mailbox: Postfix and Dovecot look that up in our database, by the views that `mailapi config` prints maps
+//! for. What is left is to let go of what they, and we, remember.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mailapi_backend::{MailboxError, Provisioning, ProvisioningError};
+use mailapi_model::{DomainName, EmailAddress};
+
+use crate::doveadm::{Doveadm, DoveadmError};
+use crate::mailboxes::{ImapMailboxes, Purge};
+
+/// Provisioning for mail servers that read the account database.
+pub(crate) struct SharedDatabase {
+    mailboxes: Arc<ImapMailboxes>,
+    purge: Arc<dyn Purge>,
+    doveadm: Option<Arc<Doveadm>>,
+}
+
+impl SharedDatabase {
+    pub(crate) const fn new(
+        mailboxes: Arc<ImapMailboxes>,
+        purge: Arc<dyn Purge>,
+        doveadm: Option<Arc<Doveadm>>,
+    ) -> Self {
+        Self { mailboxes, purge, doveadm }
+    }
+
+    /// A cache that was not emptied expires by itself, so that nobody's request fails for it.
+    async fn forget(&self, mailbox: &EmailAddress) {
+        self.mailboxes.forget(mailbox);
+        if let Some(doveadm) = &self.doveadm
+            && let Err(error @ DoveadmError::Failed(_)) = doveadm.flush_auth_cache(mailbox).await
+        {
+            tracing::warn!(%error, %mailbox, "what Dovecot remembers of a mailbox could not be flushed");
+        }
+    }
+}
+
+#[async_trait]
+impl Provisioning for SharedDatabase {
+    async fn put_domain(&self, _: &DomainName) -> Result<(), ProvisioningError> {
+        Ok(())
+    }
+
+    async fn remove_domain(&self, _: &DomainName) -> Result<(), ProvisioningError> {
+        Ok(())
+    }
+
+    async fn put_mailbox(&self, mailbox: &EmailAddress, _: Option<u64>) -> Result<(), ProvisioningError> {
+        self.forget(mailbox).await;
+        Ok(())
+    }
+
+    async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        match self.purge.purge(mailbox).await {
+            Ok(_) | Err(MailboxError::NoSuchMailbox) => {}
+            Err(error) => return Err(ProvisioningError(error.to_string())),
+        }
+        if let Some(doveadm) = &self.doveadm
+            && let Err(error @ DoveadmError::Failed(_)) = doveadm.kick(mailbox).await
+        {
+            tracing::warn!(%error, %mailbox, "the sessions of a removed mailbox could not be ended");
+        }
+        self.forget(mailbox).await;
+        Ok(())
+    }
+
+    async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        self.forget(mailbox).await;
+        Ok(())
+    }
+}
