@@ -52,6 +52,9 @@ struct HealthChecks {
     smtp: &'static str,
     /// Reading mailboxes.
     imap: &'static str,
+    /// Reading the mail server's log; where the mail server is built in there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<&'static str>,
 }
 
 /// Check the service
@@ -76,7 +79,12 @@ async fn health(State(state): State<HttpState>) -> Response {
         status: if is_ok { "ok" } else { "degraded" },
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: state.uptime().as_secs(),
-        checks: HealthChecks { database: word(health.database), smtp: word(health.smtp), imap: word(health.imap) },
+        checks: HealthChecks {
+            database: word(health.database),
+            smtp: word(health.smtp),
+            imap: word(health.imap),
+            log: health.log.map(word),
+        },
     };
     let status = if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(body)).into_response()

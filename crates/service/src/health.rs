@@ -17,6 +17,8 @@ pub struct Health {
     pub smtp: Check,
     /// Reading mailboxes.
     pub imap: Check,
+    /// Reading the mail server's log, where it has one.
+    pub log: Option<Check>,
 }
 
 /// One part's answer; an error is a short word for everybody's eyes.
@@ -26,7 +28,7 @@ impl Health {
     /// Whether all of them answer.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.database.is_ok() && self.smtp.is_ok() && self.imap.is_ok()
+        self.database.is_ok() && self.smtp.is_ok() && self.imap.is_ok() && self.log.is_none_or(|log| log.is_ok())
     }
 }
 
@@ -45,14 +47,20 @@ impl Service {
             return health.clone();
         }
         let limit = self.0.settings.health_timeout;
-        let (database, smtp, imap) = tokio::join!(
+        let (database, smtp, imap, log) = tokio::join!(
             answered("database", limit, async { self.0.store.ping().await.map_err(|error| error.to_string()) }),
             answered("smtp", limit, self.0.backend.submission.check()),
             answered("imap", limit, self.0.backend.mailboxes.check()),
+            self.log_check(),
         );
-        let health = Arc::new(Health { database, smtp, imap });
+        let health = Arc::new(Health { database, smtp, imap, log });
         *last = Some((now, health.clone()));
         health
+    }
+
+    async fn log_check(&self) -> Option<Check> {
+        let checked = self.0.backend.delivery_feed.check().await?;
+        Some(answered("log", self.0.settings.health_timeout, async { checked }).await)
     }
 }
 

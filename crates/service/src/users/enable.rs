@@ -3,7 +3,7 @@
 use mailapi_model::EmailAddress;
 
 use super::{User, UserError};
-use crate::{Caller, Service};
+use crate::{Caller, Service, Unavailable};
 
 impl Service {
     /// Lets an account log in and use its tokens again.
@@ -26,6 +26,7 @@ impl Service {
             return Err(UserError::NotFound);
         }
         self.0.epoch.end();
+        self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
         tracing::info!(mailbox = %email, active, by = caller.name(), "user switched");
         let account = self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)?;
         self.with_quota(account).await

@@ -3,7 +3,7 @@
 use mailapi_model::{EmailAddress, SecretText};
 
 use super::UserError;
-use crate::{Caller, Service};
+use crate::{Caller, Service, Unavailable};
 
 impl Service {
     /// Sets the password and ends every session of the mailbox.
@@ -23,6 +23,7 @@ impl Service {
         }
         self.0.store.tokens().end_sessions(email).await?;
         self.0.epoch.end();
+        self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
         tracing::info!(mailbox = %email, by = caller.name(), "password changed");
         Ok(())
     }
