@@ -89,7 +89,9 @@ impl Dovecot {
     /// # Panics
     /// When it does not start.
     pub async fn resume(&mut self) {
-        fs::write(self.path("dovecot.conf"), self.configuration()).expect("its configuration is written");
+        self.replace("dovecot.conf", &self.configuration());
+        self.replace("masters", &format!("{}:{{PLAIN}}{}\n", Self::MASTER_USER, Self::MASTER_PASSWORD));
+        self.replace("accounts.conf", &self.accounts());
         let mut command = Command::new(PROGRAM);
         command.arg("-F").arg("-c").arg(self.path("dovecot.conf")).stdin(Stdio::null());
         let output = fs::File::create(self.path("output")).expect("a file for its output");
@@ -226,21 +228,40 @@ impl Dovecot {
         self.path("mail").join(domain).join(local)
     }
 
+    /// Dovecot looks at a file of this kind again whenever it was replaced, however soon; at a passwd-file it looks
+    /// once a second.
     fn write_users(&self) {
         let mut users = String::new();
         for (address, quota) in &*self.mailboxes.lock().expect("the list of mailboxes") {
             let home = self.home(address);
-            let quota = quota.map(|bytes| format!("userdb_quota_rule=*:bytes={bytes}")).unwrap_or_default();
-            let password = Self::PASSWORD;
-            let _ = writeln!(users, "{address}:{{PLAIN}}{password}:{MAIL_UID}:{MAIL_UID}::{}::{quota}", home.display());
+            let quota = quota.map(|bytes| format!(",\"quota_rule\":\"*:bytes={bytes}\"")).unwrap_or_default();
+            let _ = write!(
+                users,
+                "shared/passdb/{address}\n{{\"password\":\"{}\"}}\n\
+                 shared/userdb/{address}\n{{\"home\":\"{}\"{quota}}}\n",
+                Self::PASSWORD,
+                home.display()
+            );
         }
-        let master = format!("{}:{{PLAIN}}{}\n", Self::MASTER_USER, Self::MASTER_PASSWORD);
-        for (name, text) in [("users", users), ("masters", master)] {
-            // A reader sees the old list or the new one.
-            let new = self.path(&format!("{name}.new"));
-            fs::write(&new, text).expect("the list of users is written");
-            fs::rename(new, self.path(name)).expect("the list of users is put in place");
-        }
+        self.replace("users", &users);
+    }
+
+    /// A reader sees the old file or the new one.
+    fn replace(&self, name: &str, text: &str) {
+        let new = self.path(&format!("{name}.new"));
+        fs::write(&new, text).expect("a file is written");
+        fs::rename(new, self.path(name)).expect("a file is put in place");
+    }
+
+    /// Where it finds mailboxes.
+    fn accounts(&self) -> String {
+        format!(
+            "uri = file:{}/users\ndefault_pass_scheme = PLAIN\niterate_disable = yes\n\
+             key passdb {{\n key = passdb/%u\n format = json\n}}\n\
+             key userdb {{\n key = userdb/%u\n format = json\n}}\n\
+             passdb_objects = passdb\nuserdb_objects = userdb\n",
+            self.directory.path().display()
+        )
     }
 
     /// Failed log-ins are not delayed, so that tests need not wait; everything else is as usual.
@@ -255,8 +276,8 @@ impl Dovecot {
              mail_location = maildir:~/Maildir\nmailbox_list_index = yes\nmail_plugins = quota\n\
              namespace inbox {{\n inbox = yes\n separator = /\n}}\n\
              passdb {{\n driver = passwd-file\n args = {root}/masters\n master = yes\n result_success = continue\n}}\n\
-             passdb {{\n driver = passwd-file\n args = {root}/users\n}}\n\
-             userdb {{\n driver = passwd-file\n args = {root}/users\n}}\n\
+             passdb {{\n driver = dict\n args = {root}/accounts.conf\n}}\n\
+             userdb {{\n driver = dict\n args = {root}/accounts.conf\n}}\n\
              service anvil {{\n unix_listener anvil-auth-penalty {{\n  mode = 0\n }}\n}}\n\
              service imap-login {{\n inet_listener imap {{\n  port = {imap}\n }}\n inet_listener imaps {{\n  port = 0\n }}\n}}\n\
              service lmtp {{\n inet_listener lmtp {{\n  port = {lmtp}\n }}\n}}\n\

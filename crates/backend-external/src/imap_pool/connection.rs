@@ -164,12 +164,21 @@ impl ImapConnection {
     /// Opens a folder for reading, or hears the news of it when it is open already.
     pub(crate) async fn open(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
         if self.folder.as_ref().is_some_and(|folder| folder.name == *name) {
-            self.run(Command::noop(), |_| {}).await?;
+            self.refresh().await?;
         } else {
             let wire_name = self.wire_name(name).await?;
             self.open_with(name, Command::examine(&wire_name)).await?;
         }
         self.folder.clone().ok_or_else(|| ImapError::Broken("no folder is open".to_owned()))
+    }
+
+    /// Hears the news of the folder that is open. Until then a server answers as if nothing had happened in it, to
+    /// STATUS too.
+    pub(crate) async fn refresh(&mut self) -> Result<(), ImapError> {
+        if self.folder.is_some() {
+            self.run(Command::noop(), |_| {}).await?;
+        }
+        Ok(())
     }
 
     /// Opens a folder for changing.

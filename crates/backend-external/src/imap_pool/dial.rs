@@ -10,11 +10,11 @@ use mailapi_model::EmailAddress;
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
-use super::breaker::Breaker;
 use super::connection::ImapConnection;
 use super::error::ImapError;
 use super::settings::ImapSettings;
 use super::stream::Stream;
+use crate::breaker::Breaker;
 use crate::tls::TlsMode;
 
 /// Makes connections.
@@ -35,7 +35,8 @@ enum Refused {
 
 impl Dialer {
     pub(super) fn new(settings: ImapSettings, tls: Arc<ClientConfig>) -> Self {
-        Self { breaker: Breaker::new(&settings), settings, tls, master_is_known: AtomicBool::new(false) }
+        let breaker = Breaker::new(settings.failures_until_pause, settings.pause, settings.max_pause);
+        Self { breaker, settings, tls, master_is_known: AtomicBool::new(false) }
     }
 
     /// A connection that acts as the mailbox.
@@ -62,7 +63,7 @@ impl Dialer {
                 }
                 Refused::Master(reason) => {
                     tracing::error!(%reason, "the IMAP server refuses the master log-in");
-                    attempt.refused(&reason);
+                    attempt.refused(self.settings.refused_pause, &reason);
                     MailboxError::Unavailable(reason)
                 }
                 Refused::Temporarily(reason) => {

@@ -5,7 +5,6 @@
 //! a connection is a [`Job`]: when a kept connection turns out to be dead, the job runs once more on a new one and
 //! nobody notices. A connection on which an answer was not read to its end is closed, never kept.
 
-mod breaker;
 mod connection;
 mod dial;
 mod error;

@@ -35,7 +35,7 @@ pub(super) struct Kept {
 /// What there is for a request.
 pub(super) enum Found {
     /// A connection that was kept.
-    Kept(Kept),
+    Kept(Box<Kept>),
     /// Room for a new one.
     Room(Place),
     /// Neither, until somebody gives one back.
@@ -74,7 +74,7 @@ impl Places {
             return Found::Closing(closing);
         }
         if let Some(kept) = self.take_with_folder(wanted) {
-            return Found::Kept(kept);
+            return Found::Kept(Box::new(kept));
         }
         let taken = self.taken.get(wanted.mailbox).copied().unwrap_or_default();
         let mailbox_has_room = taken < settings.max_connections_per_mailbox;
@@ -82,7 +82,7 @@ impl Places {
         if !(has_room && taken < settings.warm_connections)
             && let Some(kept) = self.take_oldest_of(wanted.mailbox)
         {
-            return Found::Kept(kept);
+            return Found::Kept(Box::new(kept));
         }
         if has_room {
             return Found::Room(self.take_place(wanted.mailbox, shared));

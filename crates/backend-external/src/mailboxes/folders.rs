@@ -15,6 +15,7 @@ impl Job for ListFolders {
     type Output = Vec<FolderInfo>;
 
     async fn run(&self, connection: &mut ImapConnection) -> Result<Vec<FolderInfo>, ImapError> {
+        connection.refresh().await?;
         let capabilities = connection.capabilities();
         let mut items = vec![StatusItem::Messages, StatusItem::Unseen];
         if capabilities.has("STATUS=SIZE") || capabilities.has("IMAP4REV2") {

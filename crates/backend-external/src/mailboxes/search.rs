@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mailapi_backend::mime::{Digest, SearchableText, matches, snippet};
+use mailapi_backend::mime::{DescribedBody, Digest, SearchableText, matches, snippet};
 use mailapi_backend::{FolderScope, FullMessage, MailboxError, SearchHit, SearchQuery};
 use mailapi_imap::client::{Command, FetchAttribute, FetchedMessage, Section, SectionText, UidSet, Untagged};
 use mailapi_model::{FolderName, Listed, Page};
@@ -112,31 +112,51 @@ impl Search<'_> {
         exists: u32,
         found: &UidSet,
     ) -> Result<UidSet, ImapError> {
-        let mut candidates = Vec::new();
+        let mut matching = Vec::new();
+        for (path, bodies) in self.html_bodies(connection, exists, found).await? {
+            let uids: Vec<u32> = bodies.keys().copied().collect();
+            let section = FetchAttribute::SectionSlice(Section::part(&path), 0, self.settings.html_search_octets);
+            for uids in uids.chunks(self.settings.uids_per_command.max(1)) {
+                let fetched = connection.run(Command::uid_fetch(uids, std::slice::from_ref(&section)), |untagged| {
+                    let Untagged::Fetch(message) = untagged else { return };
+                    let body = message.uid.and_then(|uid| bodies.get(&uid));
+                    let Some((body, octets)) = body.zip(message.slice(&path, 0)) else { return };
+                    if matches(&SearchableText::of_html(&body.decode(octets)).joined(), &self.query.text) {
+                        matching.extend(message.uid);
+                    }
+                });
+                fetched.await?;
+            }
+        }
+        Ok(matching.into_iter().collect())
+    }
+
+    /// Where the HTML bodies of the newest messages stand that the server did not find: by part numbers, so that those
+    /// of many messages are fetched with one command.
+    async fn html_bodies(
+        &self,
+        connection: &mut ImapConnection,
+        exists: u32,
+        found: &UidSet,
+    ) -> Result<BTreeMap<Vec<u32>, BTreeMap<u32, DescribedBody>>, ImapError> {
+        let mut bodies: BTreeMap<Vec<u32>, BTreeMap<u32, DescribedBody>> = BTreeMap::new();
         let first = exists.saturating_sub(self.settings.html_search_messages) + 1;
         if first > exists {
-            return Ok(UidSet::default());
+            return Ok(bodies);
         }
         let told = connection.run(Command::fetch(first, exists, &[FetchAttribute::BodyStructure]), |untagged| {
             let Untagged::Fetch(message) = untagged else { return };
             let (Some(uid), Some(structure)) = (message.uid, &message.body_structure) else { return };
-            if !found.contains(uid) && Parts::of(structure).chosen.html.is_some() {
-                candidates.push(uid);
+            if found.contains(uid) {
+                return;
+            }
+            let parts = Parts::of(structure);
+            if let Some(html) = &parts.chosen.html {
+                bodies.entry(parts.path(html.part).to_vec()).or_default().insert(uid, html.clone());
             }
         });
         told.await?;
-        let mut matching = Vec::new();
-        for uids in candidates.chunks(self.settings.uids_per_command.max(1)) {
-            let fetched = connection.run(Command::uid_fetch(uids, &[self.start()]), |untagged| {
-                let Untagged::Fetch(message) = untagged else { return };
-                let text = start_of(&message).map(|raw| SearchableText::of(raw, &Digest::of(raw)).joined());
-                if text.is_some_and(|text| matches(&text, &self.query.text)) {
-                    matching.extend(message.uid);
-                }
-            });
-            fetched.await?;
-        }
-        Ok(matching.into_iter().collect())
+        Ok(bodies)
     }
 
     /// As much of a message as is looked into at once.

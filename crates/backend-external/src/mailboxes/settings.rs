@@ -24,6 +24,8 @@ pub struct MailboxSettings {
     /// Among so many of a folder's newest messages, HTML bodies are searched here, as text: servers search them as they
     /// are written, tags and entities included. Default 1,000.
     pub html_search_messages: u32,
+    /// So many octets of each, as they are written. Default 256 KiB.
+    pub html_search_octets: u32,
     /// UIDs named in one command. Default 500: then a line stays within the 8,192 octets that every server takes.
     pub uids_per_command: usize,
 }
@@ -40,6 +42,7 @@ impl Default for MailboxSettings {
             summary_cache_bytes: 16 * 1024 * 1024,
             exact_sizes: 10_000,
             html_search_messages: 1_000,
+            html_search_octets: 256 * 1024,
             uids_per_command: 500,
         }
     }

@@ -27,7 +27,7 @@ async fn a_wrong_master_password_is_not_a_missing_mailbox() {
     for _ in 0..5 {
         assert!(matches!(mailboxes.folders(&bob).await, Err(MailboxError::Unavailable(_))));
     }
-    assert_eq!(fixture.dovecot.log().matches("imap-login: ").count(), 1, "{}", fixture.dovecot.log());
+    assert_eq!(fixture.dovecot.log().matches("auth failed").count(), 1, "{}", fixture.dovecot.log());
 }
 
 #[tokio::test]
@@ -41,7 +41,10 @@ async fn a_restart_of_the_server_goes_unnoticed() {
     };
     assert_eq!(listed(&fixture).await, Ok(1));
     fixture.dovecot.stop();
-    assert!(listed(&fixture).await.is_err());
+    // The processes of log-ins end a moment after their master.
+    while listed(&fixture).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
     assert!(fixture.mailboxes.check().await.is_err());
     fixture.dovecot.resume().await;
     assert_eq!(listed(&fixture).await, Ok(1));
@@ -118,7 +121,8 @@ async fn a_new_message_is_seen_over_a_kept_connection() {
 
 #[tokio::test]
 async fn odd_addresses_are_mailboxes_too() {
-    let fixture = DovecotFixture::start_with("auth_username_chars = ", MailboxSettings::default()).await;
+    let fixture =
+        DovecotFixture::start_with("auth_username_chars =\nrecipient_delimiter =", MailboxSettings::default()).await;
     for local in ["o'brien", "plus+tag", "dots.and-more_1"] {
         let mailbox = fixture.mailbox_with(local, &[MESSAGE]).await;
         assert_eq!(fixture.mailboxes.folders(&mailbox).await.unwrap()[0].messages, 1, "{local}");

@@ -10,8 +10,12 @@ use mailapi_model::FolderName;
 
 use crate::fixture::DovecotFixture;
 
-/// Messages where the two may differ: what a server makes of them is not ours to say.
-const DIFFERENT: [&str; 1] = ["damaged"];
+/// Where Dovecot sees another message than we do: it does not decode an attached message (which RFC 2046 section 5.2.1
+/// forbids to encode), and one without a body keeps the line end before the boundary. Message, what we see, what it
+/// tells; and the attachments whose octets differ.
+const DIFFERENT: [(&str, &str, &str); 2] =
+    [("forwarded", "encoded.eml", "attachment-2.eml"), ("forwarded", "size: 16", "size: 18")];
+const OTHER_ATTACHMENTS: [(&str, u32); 2] = [("forwarded", 1), ("forwarded", 3)];
 
 fn messages() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../backend/tests/mime");
@@ -19,7 +23,7 @@ fn messages() -> Vec<(String, Vec<u8>)> {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        if path.extension().is_some_and(|extension| extension == "eml") && !DIFFERENT.contains(&name.as_str()) {
+        if path.extension().is_some_and(|extension| extension == "eml") {
             messages.push((name, std::fs::read(&path).unwrap()));
         }
     }
@@ -66,10 +70,15 @@ async fn parts_and_message_agree_on_every_example() {
         }
         let read = fixture.mailboxes.read(&bob, &inbox, listed.uid).await.unwrap();
         assert_eq!(read.summary, listed, "{name}");
-        assert_eq!(told(&read), expected(&raw, &listed), "{name}");
+        let differences = DIFFERENT.iter().filter(|(message, ..)| *message == name);
+        let expected = differences.fold(expected(&raw, &listed), |text, (_, ours, its)| text.replace(ours, its));
+        assert_eq!(told(&read), expected, "{name}");
         let digest = Digest::of(&raw);
         for attachment in &digest.attachments {
             let index = attachment.info.index;
+            if OTHER_ATTACHMENTS.contains(&(name.as_str(), index)) {
+                continue;
+            }
             let mut opened = fixture.mailboxes.open_attachment(&bob, &inbox, listed.uid, index).await.unwrap();
             assert_eq!(opened.info, attachment.info, "{name}");
             let mut octets = Vec::new();

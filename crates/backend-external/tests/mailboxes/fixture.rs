@@ -18,7 +18,6 @@ use mailapi_testkit::{Dovecot, SeededEntropy};
 /// Dovecot and the port in front of it.
 pub(crate) struct DovecotFixture {
     pub(crate) dovecot: Dovecot,
-    pub(crate) pool: ImapPool,
     pub(crate) mailboxes: Arc<ImapMailboxes>,
     backend: Backend,
     domain: DomainName,
@@ -60,7 +59,7 @@ impl DovecotFixture {
             provisioning: other,
         };
         let domain = "example.org".parse().expect("a domain");
-        Self { dovecot, pool, mailboxes, backend, domain, entropy: SeededEntropy::default() }
+        Self { dovecot, mailboxes, backend, domain, entropy: SeededEntropy::default() }
     }
 
     /// A mailbox with these messages in its INBOX.
