@@ -1,7 +1,7 @@
 //! Stories against the real binary with the mail programs that people use: each is a Python script in `e2e/`.
 //!
-//! They need Python, curl, swaks, mutt and isync, so a plain `cargo test` leaves them out; `./test` installs what is
-//! missing and runs them.
+//! They need Python, curl, swaks, mutt, isync and Schemathesis, so a plain `cargo test` leaves them out; `./test`
+//! installs what is missing and runs them.
 
 use std::path::Path;
 use std::process::Command;
@@ -41,4 +41,15 @@ macro_rules! stories {
     };
 }
 
-stories!(curl_imap, first_mail, imap_client, isync, mutt, outside_mail, submission, two_servers, typed_password);
+stories!(
+    curl_imap,
+    first_mail,
+    fuzzed_api,
+    imap_client,
+    isync,
+    mutt,
+    outside_mail,
+    submission,
+    two_servers,
+    typed_password
+);

@@ -1,0 +1,79 @@
+"""Schemathesis, over the whole OpenAPI document with all of its checks on, finds nothing to complain about.
+
+How it is set up, and where a rule of the interface is beyond what a schema can say, is written in schemathesis/.
+"""
+
+import os
+import subprocess
+import sys
+
+from harness import PASSWORD, running
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SETUP = os.path.join(HERE, "schemathesis")
+# Enough to come by everything more than once, and few enough for every run of ./test.
+EXAMPLES = os.environ.get("MAILAPI_SCHEMATHESIS_EXAMPLES", "15")
+SEED = "20261120"
+ROOT = "root@guard.test"
+WITH_ATTACHMENT = {
+    "from": "ann@example.org",
+    "to": ["ann@example.org", "bob@example.org"],
+    "subject": "The minutes",
+    "body": {"text": "See attached."},
+    "attachments": [{"filename": "minutes.txt", "content": "SGVsbG8h", "content_type": "text/plain"}],
+}
+
+
+def made(server, path, body, status=201):
+    code, answer = server.call("POST", path, body)
+    assert code == status, (path, code, answer)
+    return answer
+
+
+def populate(server):
+    """Makes what the dictionaries of the set-up name; and what its hooks have to know."""
+    for domain in ["guard.test", "example.org", "example.com"]:
+        made(server, "/domains", {"domain": domain})
+    for email in [ROOT, "ann@example.org", "bob@example.org", "eve@example.com"]:
+        made(server, "/users", {"email": email, "password": PASSWORD})
+    made(server, "/permissions", {"email": "ann@example.org", "permission": "view_stats", "domain": "example.com"})
+    sent = [made(server, "/mail/send", WITH_ATTACHMENT, status=202) for _ in range(3)]
+    token = made(server, "/tokens", {"name": "schemathesis", "email": ROOT})
+    return {
+        "GUARD_TOKEN": token["token"],
+        "GUARD_TOKEN_ID": str(token["id"]),
+        "GUARD_LOGIN": f"{server.api_url}/auth/login",
+        "GUARD_EMAIL": ROOT,
+        "GUARD_PASSWORD": PASSWORD,
+        "GUARD_MESSAGE_ID": sent[0]["message_id"],
+    }
+
+
+def schemathesis():
+    """The program: where ./test puts it, or on the path."""
+    ours = os.path.join(HERE, "../../../../target/schemathesis/bin/schemathesis")
+    return os.environ.get("SCHEMATHESIS") or (ours if os.path.exists(ours) else "schemathesis")
+
+
+def story(server):
+    guarded = populate(server)
+    environment = {**os.environ, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": SETUP, **guarded}
+    # From a file: of a document that it fetches, the operation that served it is not tested.
+    document = os.path.join(server.directory, "openapi.json")
+    with open(document, "w", encoding="utf-8") as file:
+        file.write(server.run("openapi"))
+    origin = server.api_url.removesuffix("/api/v1")
+    settings = ["--config-file", os.path.join(SETUP, "schemathesis.toml")]
+    options = ["--url", origin, "--checks", "all", "--max-examples", EXAMPLES, "--seed", SEED, "--no-color"]
+    command = [schemathesis(), *settings, "run", document, *options]
+    done = subprocess.run(command, env=environment, cwd=server.directory, text=True, capture_output=True, check=False)
+    sys.stdout.write(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    server.token = guarded["GUARD_TOKEN"]
+    assert server.get("/auth/me")["email"] == ROOT, "the token worked until the end"
+
+
+if __name__ == "__main__":
+    # An admin who is a user: then the operations about the caller's own mailbox have something to show.
+    with running({"AUTH__ADMINS": ROOT}) as server:
+        story(server)
