@@ -14,6 +14,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/sqlite/0001_accounts.sql") },
     Migration { version: 2, sql: include_str!("../migrations/sqlite/0002_mail.sql") },
     Migration { version: 3, sql: include_str!("../migrations/sqlite/0003_stats.sql") },
+    Migration { version: 4, sql: include_str!("../migrations/sqlite/0004_lookup_views.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -21,6 +22,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/postgres/0001_accounts.sql") },
     Migration { version: 2, sql: include_str!("../migrations/postgres/0002_mail.sql") },
     Migration { version: 3, sql: include_str!("../migrations/postgres/0003_stats.sql") },
+    Migration { version: 4, sql: include_str!("../migrations/postgres/0004_lookup_views.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.

@@ -75,18 +75,36 @@ impl Noted {
         statements: &mut Vec<Stmt>,
     ) -> Result<usize, StoreError> {
         let Self { journal, rows } = self;
-        let (mut counted, mut last) = (0, None);
+        let (mut counted, mut runs) = (0, Vec::<Run>::new());
         for mut row in rows {
             if counted > 0 && sums.groups() >= groups {
                 break;
             }
-            last = Some(row.int()?);
+            let id = row.int()?;
+            match runs.last_mut().filter(|run| run.last + 1 == id) {
+                Some(run) => run.last = id,
+                None => runs.push(Run { first: id, last: id }),
+            }
             count_row(row, sums)?;
             counted += 1;
         }
-        let forget = |last| Stmt::new(format!("DELETE FROM {journal} WHERE id <= $1")).bind(last);
-        statements.extend(last.map(|last| forget(last).demand(u64::try_from(counted).unwrap_or(u64::MAX))));
+        statements.extend(runs.iter().map(|run| run.forget(journal)));
         Ok(counted)
+    }
+}
+
+/// Entries that were counted, without a gap. A number that is missing between two may be that of a change whose
+/// transaction has not ended yet: it must stay for a later roll-up.
+struct Run {
+    first: i64,
+    last: i64,
+}
+
+impl Run {
+    fn forget(&self, journal: &str) -> Stmt {
+        let entries = self.last.abs_diff(self.first) + 1;
+        let statement = Stmt::new(format!("DELETE FROM {journal} WHERE id >= $1 AND id <= $2"));
+        statement.bind(self.first).bind(self.last).demand(entries)
     }
 }
 

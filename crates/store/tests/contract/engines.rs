@@ -1,6 +1,7 @@
 //! The engines, and the things that stories begin with.
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::str::FromStr;
 
 use mailapi_model::{
@@ -10,7 +11,10 @@ use mailapi_model::{
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_store::{Idempotency, NewSent, Store};
 use mailapi_testkit::{PostgresDatabase, PostgresServer};
+use rusqlite::types::ValueRef;
 use tempfile::TempDir;
+
+const SQLITE_FILE: &str = "mailapi.db";
 
 /// Runs a story on a fresh store of each engine.
 pub(crate) async fn on_every_engine(story: impl AsyncFn(&Store)) {
@@ -23,30 +27,55 @@ pub(crate) async fn on_every_engine(story: impl AsyncFn(&Store)) {
 /// A fresh store.
 pub(crate) struct Engine {
     pub(crate) store: Store,
-    _home: Home,
+    home: Home,
 }
 
 /// Where its data are; they go with it.
 enum Home {
-    Folder { _folder: TempDir },
-    Server { _database: PostgresDatabase },
+    Folder(TempDir),
+    Server(PostgresDatabase),
 }
 
 impl Engine {
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let engine = Sqlite::open(&folder.path().join("mailapi.db"), SqliteSettings::default()).unwrap();
+        let engine = Sqlite::open(&folder.path().join(SQLITE_FILE), SqliteSettings::default()).unwrap();
         let store = Store::on_sqlite(engine);
         store.migrate(at(0)).await.unwrap();
-        Self { store, _home: Home::Folder { _folder: folder } }
+        Self { store, home: Home::Folder(folder) }
     }
 
     pub(crate) async fn postgres() -> Self {
         let database = PostgresServer::shared().database().await;
         let store = Store::on_postgres(database.open().await);
         assert_eq!(store.migrate(at(0)).await, Ok(0), "it is a copy of a migrated one");
-        Self { store, _home: Home::Server { _database: database } }
+        Self { store, home: Home::Server(database) }
     }
+
+    /// Asks the database itself, as a mail server does: rows by lines, columns separated by `|`.
+    pub(crate) fn sql(&self, sql: &str) -> String {
+        match &self.home {
+            Home::Folder(folder) => sqlite_rows(&folder.path().join(SQLITE_FILE), sql),
+            Home::Server(database) => database.sql(sql),
+        }
+    }
+}
+
+fn sqlite_rows(file: &Path, sql: &str) -> String {
+    let connection = rusqlite::Connection::open(file).unwrap();
+    let mut statement = connection.prepare(sql).unwrap();
+    let width = statement.column_count();
+    let rows = statement.query_map([], |row| {
+        let columns = (0..width).map(|column| {
+            Ok(match row.get_ref(column)? {
+                ValueRef::Null => String::new(),
+                ValueRef::Integer(value) => value.to_string(),
+                other => other.as_str()?.to_owned(),
+            })
+        });
+        Ok(columns.collect::<rusqlite::Result<Vec<_>>>()?.join("|"))
+    });
+    rows.unwrap().collect::<rusqlite::Result<Vec<_>>>().unwrap().join("\n")
 }
 
 /// The story's clock: so many seconds after its beginning.

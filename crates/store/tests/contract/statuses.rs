@@ -129,10 +129,10 @@ impl Player {
 #[test]
 fn the_store_and_the_model_tell_every_story_alike() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let engines = runtime.block_on(async { [Engine::sqlite().await, Engine::postgres().await] });
-    for engine in &engines {
+    let engines = runtime.block_on(async { [(256, Engine::sqlite().await), (64, Engine::postgres().await)] });
+    for (cases, engine) in engines {
         let player = std::cell::RefCell::new(Player { store: engine.store.clone(), last_message: 0, place: 0 });
-        let mut runner = TestRunner::new(Config { cases: 256, failure_persistence: None, ..Config::default() });
+        let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
         let outcome = runner.run(&stories(), |story| {
             let mut player = player.borrow_mut();
             let record = runtime.block_on(player.play(&story));

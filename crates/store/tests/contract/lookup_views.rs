@@ -1,0 +1,62 @@
+use mailapi_model::{Permission, Timestamp};
+use mailapi_store::NewGrant;
+
+use crate::engines::{Engine, add_account, at, dkim_key, domain, email, new_domain};
+
+async fn give_send_mail(engine: &Engine, holder: &str, name: &str) {
+    let grant = NewGrant {
+        email: email(holder),
+        domain: domain(name),
+        permissions: vec![Permission::SendMail, Permission::ViewStats],
+        granted_by: "admin".to_owned(),
+        granted_at: Timestamp::from_seconds(0),
+    };
+    engine.store.permissions().grant(&grant).await.unwrap();
+}
+
+/// The story of each view, as Postfix and Dovecot ask.
+async fn mail_servers_find_what_they_look_up(engine: Engine) {
+    let store = &engine.store;
+    add_account(store, "ann@example.org", 1).await;
+    add_account(store, "bob@example.org", 2).await;
+    add_account(store, "eve@example.net", 3).await;
+    let pending = mailapi_model::NewDomain { active: false, ..new_domain("pending.example", 4) };
+    store.domains().insert(&pending, None).await.unwrap();
+    store.dkim_keys().insert(&domain("example.net"), &dkim_key("m1")).await.unwrap();
+    give_send_mail(&engine, "eve@example.net", "example.org").await;
+
+    let logins = |sender: &str| {
+        engine.sql(&format!("SELECT login FROM mailapi_sender_logins WHERE sender = '{sender}' ORDER BY login"))
+    };
+    assert_eq!(logins("ann@example.org"), "ann@example.org\neve@example.net");
+    assert_eq!(logins("@example.org"), "eve@example.net", "an address without a mailbox");
+    assert_eq!(logins("eve@example.net"), "eve@example.net");
+    assert_eq!(logins("@example.net"), "", "view_stats sends nothing");
+
+    let domains = || engine.sql("SELECT domain FROM mailapi_virtual_domains ORDER BY domain");
+    assert_eq!(domains(), "example.net\nexample.org", "a domain that waits for approval gets no mail");
+    let off = mailapi_store::DomainChange { active: Some(false), description: None };
+    store.domains().update(&domain("example.net"), &off).await.unwrap();
+    assert_eq!(domains(), "example.net\nexample.org", "one that is switched off sends no more, and still gets mail");
+    assert_eq!(logins("eve@example.net"), "");
+
+    store.accounts().set_active(&email("bob@example.org"), false, at(9)).await.unwrap();
+    let mailboxes = "SELECT email, local_part, domain, quota_bytes FROM mailapi_virtual_mailboxes WHERE active";
+    assert_eq!(
+        engine.sql(&format!("{mailboxes} ORDER BY email")),
+        "ann@example.org|ann|example.org|\neve@example.net|eve|example.net|"
+    );
+    assert_eq!(logins("bob@example.org"), "eve@example.net", "who holds the right may still send as it");
+    let hash = engine.sql("SELECT password_hash FROM mailapi_credentials WHERE email = 'ann@example.org' AND active");
+    assert_eq!(hash, "{SHA512-CRYPT}$6$salt$hash");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_servers_find_what_they_look_up_on_sqlite() {
+    mail_servers_find_what_they_look_up(Engine::sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_servers_find_what_they_look_up_on_postgres() {
+    mail_servers_find_what_they_look_up(Engine::postgres().await).await;
+}
