@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mailapi_model::{OneLine, Timestamp, Violations};
 use serde_json::{Map, Value};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::{ApiError, ErrorCode};
 use crate::settings::HttpSettings;
@@ -27,9 +28,32 @@ impl FromRequest<HttpState> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
-        let (value, octets) = value_of(request, state).await?;
+        let (value, octets) = value_of(request, state, small(state)).await?;
         Ok(Self { members: Members::of(value)?, octets })
     }
+}
+
+/// A message to be sent: the one kind of body that may be large. It holds its room for as long as it lives.
+pub(crate) struct LargeJsonBody {
+    /// The body.
+    pub(crate) json: JsonBody,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl FromRequest<HttpState> for LargeJsonBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+        let limit = state.settings().max_request_bytes;
+        let announced = request.body().size_hint().exact().and_then(|octets| usize::try_from(octets).ok());
+        let room = state.room_for(announced.unwrap_or(limit).min(limit)).await;
+        let (value, octets) = value_of(request, state, limit).await?;
+        Ok(Self { json: JsonBody { members: Members::of(value)?, octets }, _room: room })
+    }
+}
+
+fn small(state: &HttpState) -> usize {
+    state.settings().max_small_request_bytes.min(state.settings().max_request_bytes)
 }
 
 /// The members of a JSON object; none when the request has no body at all, or `null`.
@@ -42,7 +66,7 @@ impl FromRequest<HttpState> for OptionalJsonBody {
         if request.body().is_end_stream() {
             return Ok(Self(Members::root(Map::new())));
         }
-        let (value, _) = value_of(request, state).await?;
+        let (value, _) = value_of(request, state, small(state)).await?;
         if value.is_null() {
             return Ok(Self(Members::root(Map::new())));
         }
@@ -51,9 +75,9 @@ impl FromRequest<HttpState> for OptionalJsonBody {
 }
 
 /// The JSON of a request's body, and the octets that it was read from.
-async fn value_of(request: Request, state: &HttpState) -> Result<(Value, Bytes), ApiError> {
+async fn value_of(request: Request, state: &HttpState, limit: usize) -> Result<(Value, Bytes), ApiError> {
     check_media_type(request.headers())?;
-    let octets = read(request, state).await?;
+    let octets = read(request, state, limit).await?;
     let text = octets.clone();
     let parsed = offload(octets.len(), state, move || serde_json::from_slice(&text)).await?;
     let value = parsed.map_err(|error| ApiError::new(ErrorCode::InvalidJson, invalid_json(&error)))?;
@@ -89,24 +113,23 @@ enum Incomplete {
 }
 
 /// The whole body, as long as it stays within the limits of size and time.
-async fn read(request: Request, state: &HttpState) -> Result<Bytes, ApiError> {
+async fn read(request: Request, state: &HttpState, limit: usize) -> Result<Bytes, ApiError> {
     let settings = state.settings();
-    let collected = tokio::time::timeout(settings.body_timeout, collect(request.into_body(), settings)).await;
+    let collected = tokio::time::timeout(settings.body_timeout, collect(request.into_body(), settings, limit)).await;
     collected.unwrap_or(Err(Incomplete::TooSlow)).map_err(|why| match why {
-        Incomplete::TooLarge => ApiError::new(
-            ErrorCode::PayloadTooLarge,
-            format!("The request has more than {} octets.", settings.max_request_bytes),
-        ),
+        Incomplete::TooLarge => {
+            ApiError::new(ErrorCode::PayloadTooLarge, format!("The request has more than {limit} octets."))
+        }
         Incomplete::TooSlow => ErrorCode::RequestTimeout.into(),
         Incomplete::Broken => ApiError::new(ErrorCode::InvalidJson, "The body ended too early."),
     })
 }
 
-async fn collect(body: Body, settings: &HttpSettings) -> Result<Bytes, Incomplete> {
-    if body.size_hint().lower() > settings.max_request_bytes as u64 {
+async fn collect(body: Body, settings: &HttpSettings, limit: usize) -> Result<Bytes, Incomplete> {
+    if body.size_hint().lower() > limit as u64 {
         return Err(Incomplete::TooLarge);
     }
-    let mut body = Limited::new(body, settings.max_request_bytes);
+    let mut body = Limited::new(body, limit);
     let mut octets = BytesMut::new();
     loop {
         let frame = tokio::time::timeout(settings.body_pause, body.frame()).await.map_err(|_| Incomplete::TooSlow)?;
@@ -222,7 +245,7 @@ impl Members {
     pub(crate) fn unsigned(&mut self, name: &str, violations: &mut Violations) -> Option<u64> {
         const LARGEST: u64 = (1 << 53) - 1;
         const EXPECTED: &str = "must be a whole number, 0 to 9007199254740991";
-        self.take(name, violations, EXPECTED, |value| value.as_u64().filter(|number| *number <= LARGEST))
+        self.take(name, violations, EXPECTED, |value| whole(&value).filter(|number| *number <= LARGEST))
     }
 
     /// `true` or `false`.
@@ -332,6 +355,12 @@ pub(crate) fn merged<T>(violations: &mut Violations, result: Result<T, Violation
     None
 }
 
+/// A whole number; `287.0` is one too, as some writers of JSON know fractions alone.
+fn whole(value: &Value) -> Option<u64> {
+    let digits = |number: f64| (number.fract() == 0.0).then(|| format!("{number:.0}").parse().ok()).flatten();
+    value.as_u64().or_else(|| value.as_f64().and_then(digits))
+}
+
 fn text(value: Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text),
@@ -395,6 +424,25 @@ mod tests {
         assert_eq!((members.text("a", &mut found), members.text("b", &mut found)), (None, None));
         assert!(members.texts("c", &mut found).is_empty() && members.objects("d", &mut found).is_empty());
         assert!(found.is_empty());
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_fraction_of_nothing() {
+        for (value, read) in [
+            (json!(287), Some(287)),
+            (json!(287.0), Some(287)),
+            (json!(0.0), Some(0)),
+            (json!(9e15), Some(9_000_000_000_000_000)),
+            (json!(1.5), None),
+            (json!(-1.0), None),
+            (json!(1e300), None),
+            (json!(9_007_199_254_740_992_u64), None),
+            (json!("1"), None),
+        ] {
+            let mut found = Violations::none();
+            assert_eq!(members(json!({ "a": value })).unsigned("a", &mut found), read, "{value}");
+            assert_eq!(found.is_empty(), read.is_some());
+        }
     }
 
     #[test]

@@ -12,8 +12,12 @@ pub struct HttpSettings {
     pub public_url: Option<String>,
     /// Proxies whose `X-Forwarded-For` is believed. Empty: nobody's is.
     pub trusted_proxies: Vec<Network>,
-    /// The most octets of a request's body.
+    /// The most octets of a request that sends a message.
     pub max_request_bytes: usize,
+    /// The most octets of every other request.
+    pub max_small_request_bytes: usize,
+    /// The most octets of messages to be sent that are held at once; more requests wait for room.
+    pub max_request_bytes_in_flight: usize,
     /// How many requests a token, or an address without a token, may make.
     pub limits: RequestLimits,
     /// A connection is closed when a request's head is not complete after this long, idle time included.
@@ -39,6 +43,8 @@ impl Default for HttpSettings {
             public_url: None,
             trusted_proxies: Vec::new(),
             max_request_bytes: 35 * 1024 * 1024,
+            max_small_request_bytes: 64 * 1024,
+            max_request_bytes_in_flight: 256 * 1024 * 1024,
             limits: RequestLimits::default(),
             header_timeout: Duration::from_secs(60),
             body_pause: Duration::from_secs(30),

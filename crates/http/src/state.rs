@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mailapi_model::{Clock, Entropy, Timestamp};
 use mailapi_service::Service;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{LimitStore, MemoryLimits};
 use crate::openapi;
@@ -19,6 +20,8 @@ struct Parts {
     service: Service,
     settings: HttpSettings,
     limits: Arc<dyn LimitStore>,
+    /// Room for large bodies, in KiB.
+    room: Arc<Semaphore>,
     started: Timestamp,
     document: Bytes,
 }
@@ -35,7 +38,8 @@ impl HttpState {
     pub fn with_limit_store(service: Service, settings: HttpSettings, limits: Arc<dyn LimitStore>) -> Self {
         let document = openapi::document(settings.public_url.as_deref()).to_json().unwrap_or_default().into();
         let started = service.clock().now();
-        Self(Arc::new(Parts { service, settings, limits, started, document }))
+        let room = Arc::new(Semaphore::new(kib(settings.max_request_bytes_in_flight) as usize));
+        Self(Arc::new(Parts { service, settings, limits, room, started, document }))
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -44,6 +48,13 @@ impl HttpState {
 
     pub(crate) fn settings(&self) -> &HttpSettings {
         &self.0.settings
+    }
+
+    /// Waits for room for so many octets of a body. A body that is larger than all the room there is waits for all of
+    /// it.
+    pub(crate) async fn room_for(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
+        let all = kib(self.0.settings.max_request_bytes_in_flight);
+        Arc::clone(&self.0.room).acquire_many_owned(kib(octets).min(all)).await.ok()
     }
 
     pub(crate) fn limits(&self) -> &dyn LimitStore {
@@ -67,4 +78,9 @@ impl HttpState {
     pub(crate) fn document(&self) -> Bytes {
         self.0.document.clone()
     }
+}
+
+/// Octets as whole KiB, at least one.
+fn kib(octets: usize) -> u32 {
+    u32::try_from(octets.div_ceil(1024).max(1)).unwrap_or(u32::MAX)
 }

@@ -130,12 +130,11 @@ impl Draft {
     /// # Errors
     /// Every rule that it breaks, by the member's own name.
     pub fn parse(fields: DraftFields, limits: &DraftLimits) -> Result<Self, Violations> {
-        let mut violations = Violations::none();
+        let mut violations = counted(&fields, limits)?;
         let from = violations.check("from", fields.from.parse::<NamedAddress>());
         let reply_to = fields.reply_to.as_deref().map(|text| violations.check("reply_to", text.parse()));
         let [to, cc, bcc] = [("to", &fields.to), ("cc", &fields.cc), ("bcc", &fields.bcc)]
             .map(|(name, list)| addresses(name, list, &mut violations));
-        check_recipients(&fields, limits, &mut violations);
         let subject = fields.subject.unwrap_or_default();
         check_header_text("subject", &subject, limits, &mut violations);
         if fields.text.is_none() && fields.html.is_none() {
@@ -229,13 +228,23 @@ fn addresses(list: &str, texts: &[String], violations: &mut Violations) -> Vec<N
     texts.iter().enumerate().filter_map(parse).collect()
 }
 
-fn check_recipients(fields: &DraftFields, limits: &DraftLimits, violations: &mut Violations) {
-    if fields.to.is_empty() {
-        violations.add("to", "must name at least one recipient");
-    }
+/// What must be counted before anything is read: a list that is too long is not gone through.
+fn counted(fields: &DraftFields, limits: &DraftLimits) -> Result<Violations, Violations> {
+    let mut violations = Violations::none();
     if fields.to.len() + fields.cc.len() + fields.bcc.len() > limits.max_recipients {
         violations.add("to", format!("to, cc and bcc together must name at most {} recipients", limits.max_recipients));
     }
+    if fields.headers.len() > limits.max_headers {
+        violations.add("headers", format!("must have at most {} members", limits.max_headers));
+    }
+    if fields.attachments.len() > limits.max_attachments {
+        violations.add("attachments", format!("must have at most {} entries", limits.max_attachments));
+    }
+    let mut violations = violations.or(Some(())).map(|()| Violations::none())?;
+    if fields.to.is_empty() {
+        violations.add("to", "must name at least one recipient");
+    }
+    Ok(violations)
 }
 
 fn check_header_text(field: &str, value: &str, limits: &DraftLimits, violations: &mut Violations) {
@@ -247,9 +256,6 @@ fn check_header_text(field: &str, value: &str, limits: &DraftLimits, violations:
 }
 
 fn headers(fields: Vec<(String, String)>, limits: &DraftLimits, violations: &mut Violations) -> Vec<DraftHeader> {
-    if fields.len() > limits.max_headers {
-        violations.add("headers", format!("must have at most {} members", limits.max_headers));
-    }
     for (name, value) in &fields {
         let field = format!("headers.{}", name.escape_debug());
         match header_rule(name) {
@@ -294,9 +300,6 @@ fn attachments(
     limits: &DraftLimits,
     violations: &mut Violations,
 ) -> Vec<DraftAttachment> {
-    if fields.len() > limits.max_attachments {
-        violations.add("attachments", format!("must have at most {} entries", limits.max_attachments));
-    }
     let parse = |(n, fields)| attachment(&format!("attachments[{n}]"), fields, limits, violations);
     fields.into_iter().enumerate().filter_map(parse).collect()
 }

@@ -11,11 +11,15 @@ pub struct Violation {
     pub message: String,
 }
 
-/// All rules that one request breaks, in the order in which they were found.
+/// The rules that one request breaks, in the order in which they were found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, thiserror::Error)]
 pub struct Violations(Vec<Violation>);
 
 impl Violations {
+    /// The most rules that are named: whoever breaks more learns enough from these, and an answer cannot become larger
+    /// than the request that it refuses.
+    pub const MAX: usize = 100;
+
     /// None yet.
     #[must_use]
     pub const fn none() -> Self {
@@ -29,9 +33,11 @@ impl Violations {
         violations
     }
 
-    /// Notes one more.
+    /// Notes one more, up to [`Violations::MAX`].
     pub fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
-        self.0.push(Violation { field: field.into(), message: message.into() });
+        if self.0.len() < Self::MAX {
+            self.0.push(Violation { field: field.into(), message: message.into() });
+        }
     }
 
     /// Notes the error of `result` under `field`, and gives its value otherwise.

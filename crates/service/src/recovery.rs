@@ -105,7 +105,7 @@ impl Service {
         let Some(known) = provisioning.domains().await? else { return Ok(0) };
         let known: HashSet<_> = known.into_iter().collect();
         let mut told = 0;
-        for domain in self.0.store.domains().all_names().await? {
+        for domain in self.0.store.domains().approved_names().await? {
             if !known.contains(&domain) {
                 provisioning.put_domain(&domain).await?;
                 told += 1;
@@ -149,11 +149,15 @@ impl Service {
         }
     }
 
-    /// Forgets what need not be kept any longer. Returns how many requests were forgotten.
+    /// Forgets what need not be kept any longer: the names of old requests, and sessions that ended a while ago.
+    /// Returns how many of both were forgotten.
     ///
     /// # Errors
     /// [`Unavailable`] when the account database is.
     pub async fn tidy_once(&self) -> Result<u64, Unavailable> {
-        Ok(self.0.store.sent().forget_requests(self.0.clock.now()).await?)
+        let now = self.0.clock.now();
+        let ended = now.minus(self.0.settings.ended_sessions_kept);
+        let sessions = self.0.store.tokens().forget_sessions(ended).await?;
+        Ok(sessions + self.0.store.sent().forget_requests(now).await?)
     }
 }

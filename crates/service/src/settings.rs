@@ -18,6 +18,8 @@ pub struct Settings {
     pub session_inactivity: Duration,
     /// A session ends this long after the log-in, used or not.
     pub session_lifetime: Duration,
+    /// For this long after its end a session is told that it has expired; then it is forgotten.
+    pub ended_sessions_kept: Duration,
     /// This many failed log-ins within [`Settings::login_lockout`] lock an address.
     pub login_attempts: u32,
     /// How long a locked address stays locked.
@@ -60,6 +62,7 @@ impl Default for Settings {
             mail_host: "localhost".to_owned(),
             session_inactivity: 10 * MINUTE,
             session_lifetime: 8 * 60 * MINUTE,
+            ended_sessions_kept: 7 * 24 * 60 * MINUTE,
             login_attempts: 5,
             login_lockout: 15 * MINUTE,
             login_addresses: 100_000,

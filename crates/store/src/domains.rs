@@ -76,12 +76,14 @@ impl Domains<'_> {
         DOMAINS.page(self.0, conditions(filter), page, read_domain).await
     }
 
-    /// The names of all domains, in alphabetical order.
+    /// The names of all domains but those that wait for approval, in alphabetical order.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn all_names(&self) -> Result<Vec<DomainName>, StoreError> {
-        let rows = self.0.query(Stmt::new("SELECT name, name_given FROM domains ORDER BY name")).await?;
+    pub async fn approved_names(&self) -> Result<Vec<DomainName>, StoreError> {
+        let sql = "SELECT name, name_given FROM domains \
+                   WHERE active OR EXISTS (SELECT 1 FROM dkim_keys WHERE dkim_keys.domain = domains.name) ORDER BY name";
+        let rows = self.0.query(Stmt::new(sql)).await?;
         rows.into_iter().map(|mut row| row.domain()).collect()
     }
 

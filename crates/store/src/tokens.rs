@@ -47,6 +47,33 @@ impl Tokens<'_> {
         Ok(TokenId(exactly_one(effect.rows)?.int()?))
     }
 
+    /// Ends a token and adds the one that takes its place: all or nothing. `None`, and nothing was added, when it has
+    /// ended already.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn replace(&self, old: TokenId, new: &NewToken) -> Result<Option<TokenRecord>, StoreError> {
+        let end = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_active AND is_removed = FALSE";
+        let statements = vec![Stmt::new(end).bind(old).demand(1), insert_token(new)];
+        match self.0.batch(statements).await {
+            Err(StoreError::Guard { statement: 0, .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(mut effects) => {
+                let inserted = effects.pop().map(|effect| effect.rows).unwrap_or_default();
+                self.get(TokenId(exactly_one(inserted)?.int()?)).await
+            }
+        }
+    }
+
+    /// Forgets sessions that have ended by themselves before `moment`; how many there were.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn forget_sessions(&self, moment: Timestamp) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM tokens WHERE is_session AND expires_at < $1";
+        Ok(self.0.execute(Stmt::new(sql).bind(moment)).await?.touched)
+    }
+
     /// The token whose value has this hash, also when it no longer works.
     ///
     /// # Errors
@@ -69,7 +96,7 @@ impl Tokens<'_> {
         self.0.first(Stmt::new(sql).bind(id)).await?.map(|mut row| read_token(&mut row)).transpose()
     }
 
-    /// A page of the tokens, newest first; those of deleted accounts are not among them.
+    /// A page of the API tokens, newest first; those of deleted accounts are not among them.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -86,7 +113,7 @@ impl Tokens<'_> {
             "UPDATE tokens SET name = COALESCE(CAST($2 AS TEXT), name), \
              is_active = COALESCE(CAST($3 AS BOOLEAN), is_active), \
              expires_at = CASE WHEN $4 THEN CAST($5 AS BIGINT) ELSE expires_at END \
-             WHERE id = $1 AND is_removed = FALSE",
+             WHERE id = $1 AND is_removed = FALSE AND (is_revoked = FALSE OR CAST($3 AS BOOLEAN) IS NOT TRUE)",
         )
         .bind(id)
         .bind(change.name.clone())
@@ -96,12 +123,12 @@ impl Tokens<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// Switches a token off; whether it was on.
+    /// Switches a token off for good; whether it was on.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn revoke(&self, id: TokenId) -> Result<bool, StoreError> {
-        let sql = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_active";
+        let sql = "UPDATE tokens SET is_active = FALSE, is_revoked = TRUE WHERE id = $1 AND is_active";
         Ok(self.0.execute(Stmt::new(sql).bind(id)).await?.touched > 0)
     }
 
@@ -112,7 +139,7 @@ impl Tokens<'_> {
     /// When the database cannot be written.
     pub async fn revoke_but_last_admin(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
         let sql = format!(
-            "UPDATE tokens SET is_active = FALSE WHERE id = $2 AND is_active AND (NOT ({ADMIN_THAT_WORKS}) \
+            "UPDATE tokens SET is_active = FALSE, is_revoked = TRUE WHERE id = $2 AND is_active AND (NOT ({ADMIN_THAT_WORKS}) \
              OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $2 AND {ADMIN_THAT_WORKS}))"
         );
         let revoke = vec![Stmt::new(sql).bind(now).bind(id)];
@@ -154,7 +181,7 @@ impl Tokens<'_> {
 pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     Stmt::new(
         "INSERT INTO tokens (hash, prefix, kind, email, email_given, name, is_active, is_session, is_removed, \
-         created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, FALSE, $8, $9) RETURNING id",
+         is_revoked, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, FALSE, FALSE, $8, $9) RETURNING id",
     )
     .bind(&token.hash.as_bytes()[..])
     .bind(token.prefix.as_str())
@@ -174,7 +201,7 @@ pub(crate) fn remove_tokens(whose: &str) -> Stmt {
 }
 
 pub(crate) fn conditions(filter: &TokenFilter) -> Filter {
-    Filter::all().only("is_removed = FALSE").when("email = ?", filter.email.as_ref())
+    Filter::all().only("is_removed = FALSE").only("is_session = FALSE").when("email = ?", filter.email.as_ref())
 }
 
 fn read_token(row: &mut Row) -> Result<TokenRecord, StoreError> {

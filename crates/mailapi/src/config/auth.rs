@@ -15,6 +15,7 @@ mirror!(
     Auth of Settings {
         session_inactivity: HumanDuration,
         session_lifetime: HumanDuration,
+        ended_sessions_kept: HumanDuration,
         login_attempts: u32,
         login_lockout: HumanDuration,
         login_addresses: usize,

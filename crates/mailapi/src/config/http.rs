@@ -15,6 +15,8 @@ mirror!(
     /// The section.
     Http of HttpSettings {
         max_request_bytes: ByteSize,
+        max_small_request_bytes: ByteSize,
+        max_request_bytes_in_flight: ByteSize,
         max_connections: usize,
         header_timeout: HumanDuration,
         body_pause: HumanDuration,

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use mailapi_model::{Grants, StoredToken, Timestamp, TokenHash, TokenId, TokenRecord, TokenValue};
+use mailapi_model::{
+    EmailAddress, Grants, StoredToken, Timestamp, TokenHash, TokenId, TokenKind, TokenRecord, TokenValue,
+};
 
 use crate::cache::EpochCache;
 use crate::error::store_errors_are_unavailable;
@@ -55,16 +57,18 @@ impl Service {
         }
         let grants = match &record.email {
             None => Grants::admin_token(),
-            Some(mailbox) => self.grants_of(mailbox).await?,
+            Some(mailbox) => self.grants_of(mailbox, record.kind).await?,
         };
         Ok(Caller { grants, token: Some(record) })
     }
 
-    /// What the owner of `mailbox` may do.
-    pub(crate) async fn grants_of(&self, mailbox: &mailapi_model::EmailAddress) -> Result<Grants, Unavailable> {
+    /// What the owner of `mailbox` may do through a token of this kind. A user token of an admin's mailbox is a user
+    /// token: it reaches that mailbox.
+    pub(crate) async fn grants_of(&self, mailbox: &EmailAddress, kind: TokenKind) -> Result<Grants, Unavailable> {
         let held = self.0.store.permissions().of(mailbox).await?;
         let delegated = held.into_iter().map(|record| (record.permission, record.domain)).collect();
-        Ok(Grants::of_mailbox(mailbox.clone(), self.0.settings.admins.contains(mailbox), delegated))
+        let is_admin = kind == TokenKind::Admin && self.0.settings.admins.contains(mailbox);
+        Ok(Grants::of_mailbox(mailbox.clone(), is_admin, delegated))
     }
 
     /// Checks the token's time and notes that it was used.
@@ -93,36 +97,49 @@ impl Service {
             return Ok(0);
         }
         self.0.store.tokens().touch_many(&uses).await?;
-        self.0.last_used.written(&uses);
+        let oldest = self.0.clock.now().minus(self.0.settings.session_inactivity);
+        self.0.last_used.written(&uses, oldest);
         Ok(uses.len())
     }
 }
 
-/// When tokens were last used, until it is written down. Losing it in a crash ends a session early at worst.
+/// When tokens were last used. What is written down is remembered for as long as a session may rest: a cached caller
+/// knows only when its token was last used *before* it was cached. Losing it in a crash ends a session early at worst.
 #[derive(Default)]
-pub(crate) struct LastUsed(Mutex<HashMap<TokenId, Timestamp>>);
+pub(crate) struct LastUsed(Mutex<HashMap<TokenId, Use>>);
+
+#[derive(Clone, Copy)]
+struct Use {
+    at: Timestamp,
+    is_written: bool,
+}
 
 impl LastUsed {
     fn of(&self, token: &TokenRecord) -> Option<Timestamp> {
-        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&token.id).copied();
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&token.id).map(|noted| noted.at);
         noted.max(token.last_used_at)
     }
 
-    fn note(&self, id: TokenId, now: Timestamp) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, now);
+    fn note(&self, id: TokenId, at: Timestamp) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Use { at, is_written: false });
     }
 
     fn unwritten(&self) -> Vec<(TokenId, Timestamp)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(id, at)| (*id, *at)).collect()
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.iter().filter(|(_, used)| !used.is_written).map(|(id, used)| (*id, used.at)).collect()
     }
 
-    /// Forgets what was written, but for tokens that were used again in the meantime.
-    fn written(&self, uses: &[(TokenId, Timestamp)]) {
+    /// Notes what was written, but for tokens that were used again in the meantime, and forgets what was used before
+    /// `oldest`.
+    fn written(&self, uses: &[(TokenId, Timestamp)], oldest: Timestamp) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, at) in uses {
-            if noted.get(id) == Some(at) {
-                noted.remove(id);
+            if let Some(used) = noted.get_mut(id)
+                && used.at == *at
+            {
+                used.is_written = true;
             }
         }
+        noted.retain(|_, used| !used.is_written || used.at >= oldest);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{LogIn, LogInError};
-use mailapi_model::{Credentials, EmailAddress, Grants, PasswordRule, Secret, SecretText, Timestamp};
+use mailapi_model::{Credentials, EmailAddress, Grants, PasswordRule, Secret, SecretText, Timestamp, TokenKind};
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Service, Unavailable};
@@ -35,7 +35,7 @@ impl LogIn for Service {
     async fn log_in(&self, user: &str, password: &SecretText) -> Result<Grants, LogInError> {
         let entered = async {
             let credentials = self.check_credentials(user, password).await?;
-            Ok(self.grants_of(&credentials.email).await?)
+            Ok(self.grants_of(&credentials.email, TokenKind::Admin).await?)
         };
         entered.await.map_err(|error: CredentialsError| match error {
             CredentialsError::Refused => LogInError::Refused,
@@ -134,7 +134,7 @@ impl FailedLogIns {
     fn note(addresses: &mut HashMap<String, Failures>, key: String, now: Timestamp, settings: &crate::Settings) {
         let (attempts, window) = (settings.login_attempts.max(1) as usize, settings.login_lockout);
         if addresses.len() >= settings.login_addresses && !addresses.contains_key(&key) {
-            addresses.retain(|_, failures| failures.matter(now, window));
+            make_room(addresses, now, window);
         }
         let failures = addresses.entry(key).or_insert(Failures { at: Vec::new(), locked_until: None });
         failures.at.retain(|at| now.since(*at) < window);
@@ -146,9 +146,27 @@ impl FailedLogIns {
     }
 }
 
+/// Forgets what no longer matters. When everything does, half of the addresses that are not locked are forgiven: so a
+/// flood of made-up addresses neither fills the memory nor is gone through for each of its guesses.
+fn make_room(addresses: &mut HashMap<String, Failures>, now: Timestamp, window: Duration) {
+    let before = addresses.len();
+    addresses.retain(|_, failures| failures.matter(now, window));
+    if addresses.len() * 2 > before {
+        let mut keep = false;
+        addresses.retain(|_, failures| {
+            keep = !keep;
+            keep || failures.is_locked(now)
+        });
+    }
+}
+
 impl Failures {
+    fn is_locked(&self, now: Timestamp) -> bool {
+        self.locked_until.is_some_and(|until| until > now)
+    }
+
     fn matter(&self, now: Timestamp, window: Duration) -> bool {
-        self.locked_until.is_some_and(|until| until > now) || self.at.iter().any(|at| now.since(*at) < window)
+        self.is_locked(now) || self.at.iter().any(|at| now.since(*at) < window)
     }
 }
 

@@ -11,6 +11,9 @@ pub enum NotASession {
     /// The caller shows an API token.
     #[error("only a session can be logged out or refreshed; revoke an API token instead")]
     ApiToken,
+    /// It has ended while it was asked: another refresh was quicker, or a log-out.
+    #[error("the session has ended")]
+    Ended,
     /// See [`Unavailable`].
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

@@ -12,9 +12,9 @@ impl Service {
     pub async fn refresh(&self, caller: &Caller) -> Result<Session, NotASession> {
         let old = session_of(caller)?;
         let mailbox = old.email.as_ref().ok_or(NotASession::ApiToken)?;
-        let session = self.new_session(mailbox, old.name.clone()).await?;
-        self.0.store.tokens().revoke(old.id).await?;
+        let (value, token) = self.session_token(mailbox, old.name.clone());
+        let record = self.0.store.tokens().replace(old.id, &token).await?.ok_or(NotASession::Ended)?;
         self.0.epoch.end();
-        Ok(session)
+        Ok(Session { value, record })
     }
 }

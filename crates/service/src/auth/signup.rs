@@ -101,7 +101,8 @@ impl Service {
             error => error.into(),
         })?;
         self.0.epoch.end();
-        self.0.backend.provisioning.put_domain(&domain).await.map_err(Unavailable::from)?;
+        // The mail server is told of the domain when it is approved: until then its mail goes where it always went, or
+        // anybody could catch the mail that others here send to a domain by signing it up.
         self.0.backend.provisioning.put_mailbox(&email, None).await.map_err(Unavailable::from)?;
         tracing::info!(%domain, "signed up; the domain waits for approval");
         Ok(SignedUp { session: Session { value, record }, domain })

@@ -3,7 +3,7 @@
 use mailapi_model::{DkimAlgorithm, Domain, DomainName};
 
 use super::DomainError;
-use crate::{Caller, Service};
+use crate::{Caller, Service, Unavailable};
 
 impl Service {
     /// Activates a domain and gives it a DKIM key if it has none. A second approval changes nothing.
@@ -23,6 +23,7 @@ impl Service {
             return Err(DomainError::NotFound);
         }
         self.0.epoch.end();
+        self.0.backend.provisioning.put_domain(name).await.map_err(Unavailable::from)?;
         tracing::info!(domain = %name, by = caller.name(), "domain approved");
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)
     }

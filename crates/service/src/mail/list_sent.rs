@@ -47,7 +47,7 @@ impl Service {
             status: query.status,
             from: query.from,
             recipient: query.recipient,
-            start: query.start,
+            start: query.start.max(self.owner_since(caller).await?),
             end: query.end,
         };
         Ok(self.0.store.sent().list(&filter, page).await?)

@@ -1,6 +1,6 @@
 //! `GET /mail/{message_id}/status`.
 
-use mailapi_model::{MessageId, SentMessage};
+use mailapi_model::{MessageId, SentMessage, Timestamp};
 use mailapi_store::SentRecord;
 
 use crate::error::store_errors_are_unavailable;
@@ -26,7 +26,28 @@ impl Service {
     /// See [`StatusError`].
     pub async fn status(&self, caller: &Caller, id: MessageId) -> Result<SentRecord, StatusError> {
         let record = self.0.store.sent().get(id).await?.ok_or(StatusError::NotFound)?;
-        if may_see(caller, &record.message) { Ok(record) } else { Err(StatusError::NotFound) }
+        if may_see(caller, &record.message) && self.is_of_this_owner(caller, &record.message).await? {
+            Ok(record)
+        } else {
+            Err(StatusError::NotFound)
+        }
+    }
+
+    /// Whether a message was sent since the caller's account exists. Somebody else may have had the address before, and
+    /// what they sent is theirs.
+    async fn is_of_this_owner(&self, caller: &Caller, message: &SentMessage) -> Result<bool, Unavailable> {
+        let since = self.owner_since(caller).await?;
+        Ok(since.is_none_or(|since| message.created_at >= since))
+    }
+
+    /// When the caller's account was made; none for admins, who see everything.
+    pub(super) async fn owner_since(&self, caller: &Caller) -> Result<Option<Timestamp>, Unavailable> {
+        match caller.grants.mailbox() {
+            Some(mailbox) if caller.grants.admin().is_err() => {
+                Ok(self.0.store.accounts().get(mailbox).await?.map(|account| account.created_at))
+            }
+            _ => Ok(None),
+        }
     }
 }
 

@@ -33,17 +33,28 @@ impl Service {
         let token = self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)?;
         let now = self.0.clock.now();
         check(&token, &change, now)?;
-        let is_last_way_in = token.kind == TokenKind::Admin && self.0.settings.admins.is_empty();
-        if change.is_active == Some(false) && is_last_way_in {
-            self.revoke_token(caller, id).await?;
+        if change.is_active == Some(false) || change.expires_at.flatten().is_some() {
+            self.keep_a_way_in(&token, now).await?;
         }
         let change = TokenChange { name: change.name, is_active: change.is_active, expires_at: change.expires_at };
         if !self.0.store.tokens().update(id, &change).await? {
-            return Err(TokenError::NotFound);
+            return Err(Violations::of("is_active", "must stay false: the token was revoked for good").into());
         }
         self.0.epoch.end();
         tracing::info!(token = %id, by = caller.name(), "token changed");
         self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)
+    }
+}
+
+impl Service {
+    /// Refuses to switch off, or to let end, the last API token of an admin while no admin can log in.
+    async fn keep_a_way_in(&self, token: &TokenRecord, now: Timestamp) -> Result<(), TokenError> {
+        let is_way_in = token.kind == TokenKind::Admin && !token.is_session && token.is_active;
+        if !is_way_in || !self.0.settings.admins.is_empty() {
+            return Ok(());
+        }
+        let ways_in = self.0.store.tokens().count_active_admin(now).await?;
+        if ways_in > 1 { Ok(()) } else { Err(TokenError::LastAdmin) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod recovery;
 mod send;
+mod signup;
 mod tokens;
 mod verify;
 

@@ -90,3 +90,21 @@ async fn strangers_are_not_told_that_a_message_exists() {
     assert!(matches!(app.service.status(&bob, sent.message_id).await, Err(StatusError::NotFound)));
     assert_eq!(app.service.list_sent(&bob, Default::default(), Page::default()).await.unwrap().total, 0);
 }
+
+#[tokio::test]
+async fn a_new_owner_of_an_address_does_not_see_what_the_old_one_sent() {
+    let app = TestApp::start().await;
+    app.user("bob@example.org").await;
+    let token = app.user("ann@example.org").await;
+    let ann = caller(&app, &token).await;
+    let sent = app.service.send(&ann, letter("ann@example.org", &["bob@example.org"])).await.unwrap();
+    let (admin, address) = (caller(&app, app.admin()).await, "ann@example.org".parse().unwrap());
+    app.service.delete_user(&admin, &address).await.unwrap();
+
+    app.clock.advance(std::time::Duration::from_secs(1));
+    let token = app.user("ann@example.org").await;
+    let other_ann = caller(&app, &token).await;
+    assert!(matches!(app.service.status(&other_ann, sent.message_id).await, Err(StatusError::NotFound)));
+    assert_eq!(app.service.list_sent(&other_ann, Default::default(), Page::default()).await.unwrap().total, 0);
+    assert!(app.service.status(&admin, sent.message_id).await.is_ok());
+}

@@ -93,3 +93,60 @@ async fn a_session_ends_by_idleness_and_by_age() {
     app.clock.advance(10 * MINUTE);
     assert!(matches!(app.service.authenticate(&busy.value).await, Err(AuthenticateError::Expired)), "after 8 hours");
 }
+
+#[tokio::test]
+async fn a_session_in_use_lives_on_also_when_its_uses_were_written_down() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let app = TestApp::start().await;
+    app.mailbox("ann@example.org", None).await;
+    let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
+    let session = app.service.login("ann@example.org", &password).await.unwrap();
+    for _ in 0..12 {
+        app.clock.advance(5 * MINUTE);
+        app.service.authenticate(&session.value).await.unwrap();
+        app.service.write_last_used_once().await.unwrap();
+    }
+    app.clock.advance(11 * MINUTE);
+    assert!(matches!(app.service.authenticate(&session.value).await, Err(AuthenticateError::Expired)));
+}
+
+#[tokio::test]
+async fn a_user_token_of_an_admins_mailbox_is_a_user_token() {
+    let root = "root@example.org";
+    let app = TestApp::start_with(|settings| settings.service.admins = [root.parse().unwrap()].into()).await;
+    let token = app.user(root).await;
+    assert!(caller(&app, &token).await.grants.admin().is_err());
+    let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
+    let session = app.service.login(root, &password).await.unwrap();
+    assert!(app.service.authenticate(&session.value).await.unwrap().grants.admin().is_ok());
+}
+
+#[tokio::test]
+async fn a_session_is_refreshed_once() {
+    let app = TestApp::start().await;
+    app.mailbox("ann@example.org", None).await;
+    let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
+    let session = app.service.login("ann@example.org", &password).await.unwrap();
+    let ann = app.service.authenticate(&session.value).await.unwrap();
+    let fresh = app.service.refresh(&ann).await.unwrap();
+    assert!(app.service.refresh(&ann).await.is_err(), "a request that was under way with the old one");
+    assert!(matches!(app.service.authenticate(&session.value).await, Err(AuthenticateError::Expired)));
+    app.service.authenticate(&fresh.value).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_revoked_stays_revoked_and_sessions_are_no_api_tokens() {
+    let app = TestApp::start().await;
+    let value = app.user("ann@example.org").await;
+    let id = caller(&app, &value).await.token.unwrap().id;
+    let admin = caller(&app, app.admin()).await;
+    app.service.revoke_token(&admin, id).await.unwrap();
+    let revive = mailapi_service::tokens::UpdateToken { is_active: Some(true), ..Default::default() };
+    assert!(matches!(app.service.update_token(&admin, id, revive).await, Err(TokenError::Invalid(_))));
+
+    let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
+    app.service.login("ann@example.org", &password).await.unwrap();
+    assert_eq!(app.service.list_tokens(&admin, mailapi_model::Page::default()).await.unwrap().total, 2);
+    app.clock.advance(Duration::from_secs(8 * 24 * 60 * 60));
+    assert_eq!(app.service.tidy_once().await.unwrap(), 1, "the session");
+}

@@ -61,12 +61,14 @@ CREATE TABLE tokens (
     is_session BOOLEAN NOT NULL,
     -- True once its account was deleted: known by its hash, in no list, and nothing switches it on again.
     is_removed BOOLEAN NOT NULL,
+    -- True once it was revoked: nothing switches it on again.
+    is_revoked BOOLEAN NOT NULL,
     created_at BIGINT NOT NULL,
     last_used_at BIGINT,
     expires_at BIGINT
 );
-CREATE INDEX tokens_by_time ON tokens (is_removed, created_at);
-CREATE INDEX tokens_by_email ON tokens (email, is_removed, created_at);
+CREATE INDEX tokens_by_time ON tokens (is_removed, is_session, created_at);
+CREATE INDEX tokens_by_email ON tokens (email, is_removed, is_session, created_at);
 CREATE INDEX tokens_by_kind ON tokens (kind, is_session, is_removed);
 
 CREATE TABLE permissions (

@@ -81,6 +81,7 @@ impl From<NotASession> for ApiError {
     fn from(error: NotASession) -> Self {
         match error {
             NotASession::ApiToken => Violations::of("X-MAILAPI-TOKEN", error.to_string()).into(),
+            NotASession::Ended => ErrorCode::TokenExpired.into(),
             NotASession::Unavailable(error) => error.into(),
         }
     }

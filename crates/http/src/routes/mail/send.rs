@@ -15,7 +15,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
-use crate::json::{JsonBody, Members, offload};
+use crate::json::{JsonBody, LargeJsonBody, Members, offload};
 use crate::shape::{Base64, ContentId, HeaderText, MediaType, NamedAddressText};
 use crate::state::HttpState;
 
@@ -156,10 +156,10 @@ pub(crate) async fn send(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     headers: HeaderMap,
-    body: JsonBody,
+    body: LargeJsonBody,
 ) -> Result<(StatusCode, Json<Sent>), ApiError> {
     let limits = state.service().settings().draft;
-    let request = offload(body.octets.len(), &state, move || read(&headers, body, &limits)).await??;
+    let request = offload(body.json.octets.len(), &state, move || read(&headers, body.json, &limits)).await??;
     let submitted = state.service().send(&caller, request).await?;
     Ok((StatusCode::ACCEPTED, Json(submitted.into())))
 }
