@@ -5,27 +5,55 @@ use std::time::Duration;
 use mailapi_backend_embedded::Maildrop;
 use mailapi_backend_embedded::courier::Courier;
 use mailapi_backend_embedded::net::Shutdown;
+use mailapi_backend_external::imap_pool::ImapPool;
 use mailapi_service::{Service, Unavailable};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::config::Config;
-use crate::wiring::Assembly;
+use crate::failure::Outcome;
+use crate::wiring::{Assembly, MailServer};
 
 /// Starts the loops; they end by themselves after `shutdown`.
-pub(crate) fn start(assembly: &Assembly, courier: Courier, config: &Config, shutdown: &Shutdown) -> JoinSet<()> {
+///
+/// # Errors
+/// When the courier cannot be set up.
+pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
+    let settings = &config.housekeeping;
+    let ticks = |interval| Ticks::new(interval, shutdown.clone());
+    let mut tasks = follow(assembly, config, shutdown);
+    match &assembly.mail {
+        MailServer::Embedded(embedded) => {
+            tasks.spawn(deliver(assembly.courier(embedded, config)?, shutdown.clone()));
+            tasks.spawn(keep_house(embedded.maildrop().clone(), shutdown.clone()));
+        }
+        MailServer::External(external) => {
+            let idle = config.mail.external.idle_check();
+            tasks.spawn(close_idle(external.imap_pool().clone(), ticks(idle)));
+        }
+    }
+    tasks.spawn(write_last_used(assembly.service.clone(), ticks(settings.last_used_interval.0)));
+    tasks.spawn(tidy(assembly.service.clone(), ticks(settings.tidy_interval.0)));
+    Ok(tasks)
+}
+
+/// Starts only what depends on the mail server's log: deliveries, their counts, and messages whose handing-over was
+/// interrupted.
+pub(crate) fn follow(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> JoinSet<()> {
     let (settings, pending_grace) = (&config.housekeeping, config.mail.pending_grace.0);
     let (service, stop) = (|| assembly.service.clone(), || shutdown.clone());
-    let ticks = |interval| Ticks::new(interval, shutdown.clone());
     let mut tasks = JoinSet::new();
-    tasks.spawn(deliver(courier, stop()));
-    tasks.spawn(keep_house(assembly.embedded.maildrop().clone(), stop()));
     tasks.spawn(follow_deliveries(service(), settings.retry_pause.0, stop()));
     tasks.spawn(roll_up(service(), settings.retry_pause.0, stop()));
-    tasks.spawn(write_last_used(service(), ticks(settings.last_used_interval.0)));
-    tasks.spawn(recover(service(), pending_grace, ticks(settings.recovery_interval.0)));
-    tasks.spawn(tidy(service(), ticks(settings.tidy_interval.0)));
+    tasks.spawn(recover(service(), pending_grace, Ticks::new(settings.recovery_interval.0, stop())));
     tasks
+}
+
+/// Closes IMAP connections that nobody needs any longer.
+async fn close_idle(pool: ImapPool, mut ticks: Ticks) {
+    while ticks.next().await {
+        pool.close_idle();
+    }
 }
 
 /// Takes mail to other servers.

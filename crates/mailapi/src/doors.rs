@@ -12,39 +12,48 @@ use tokio::task::JoinSet;
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::welcome::Addresses;
-use crate::wiring::Assembly;
+use crate::wiring::{Assembly, MailServer};
 
 /// Sockets that are bound: whoever connects waits until they are opened.
 pub(crate) struct Doors {
     http: TcpListener,
-    mail: Listeners,
+    /// None where the mail server is the operator's own.
+    mail: Option<Listeners>,
 }
 
 impl Doors {
     /// Binds every listener that is switched on.
     pub(crate) async fn bind(config: &Config) -> Outcome<Self> {
         let http = bind_http(config.http.listen).await?;
+        if config.is_external() {
+            return Ok(Self { http, mail: None });
+        }
         let mail = Listeners::bind(&config.mail.embedded.listen()).await;
         let mail = mail.map_err(|error| {
             let (door, address, error) = (error.door, error.address, error.error);
             Failure::new(format!("mail.embedded.{door}_listen: cannot listen on {address}: {error}"))
         })?;
-        Ok(Self { http, mail })
+        Ok(Self { http, mail: Some(mail) })
     }
 
     /// Where they can be reached; a port 0 of the configuration has become a real one.
     pub(crate) fn addresses(&self, config: &Config) -> Outcome<Addresses> {
         let base_url = Addresses::base_url(config.http.public_url.0.as_deref(), self.http.local_addr()?);
-        let mail = self.mail.addresses();
+        let mail = self.mail.as_ref().map(Listeners::addresses).unwrap_or_default();
         Ok(Addresses { base_url, smtp: mail.smtp, submission: mail.submission, imap: mail.imap })
     }
 
     /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace.
     pub(crate) fn open(self, config: &Config, assembly: &Assembly, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
         let service = &assembly.service;
-        let asked = Arc::new(service.clone());
-        let gatekeepers = Gatekeepers { log_in: asked.clone(), sign: asked.clone(), inbound: asked };
-        let mut tasks = self.mail.open(&assembly.embedded, config.listeners()?, gatekeepers, shutdown);
+        let mut tasks = match (self.mail, &assembly.mail) {
+            (Some(listeners), MailServer::Embedded(embedded)) => {
+                let asked = Arc::new(service.clone());
+                let gatekeepers = Gatekeepers { log_in: asked.clone(), sign: asked.clone(), inbound: asked };
+                listeners.open(embedded, config.listeners()?, gatekeepers, shutdown)
+            }
+            _ => JoinSet::new(),
+        };
         let (settings, mut close) = (config.http(), shutdown.clone());
         let router = mailapi_http::router(HttpState::new(service.clone(), settings.clone()));
         tasks.spawn(async move {

@@ -1,13 +1,14 @@
 //! Puts the parts together. A new mail server behind the API is one arm here.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
-use mailapi_backend::Dns;
+use mailapi_backend::{Backend, Dns, InboundLog};
 use mailapi_backend_embedded::Embedded;
 use mailapi_backend_embedded::courier::Courier;
+use mailapi_backend_external::External;
 use mailapi_dns::{DnsSettings, NetworkDns};
-use mailapi_model::{Clock, Entropy};
+use mailapi_model::{Clock, Entropy, InboundEvent};
 use mailapi_service::{Parts, Service};
 use mailapi_store::Store;
 use mailapi_store::sqlite::Sqlite;
@@ -21,37 +22,74 @@ use crate::system::{SystemClock, SystemEntropy};
 pub(crate) struct Assembly {
     store: Store,
     dns: Arc<dyn Dns>,
-    pub(crate) embedded: Embedded,
+    pub(crate) mail: MailServer,
     pub(crate) service: Service,
+    /// Held for whoever tells of mail from outside.
+    _inbound: Arc<Service>,
+}
+
+/// The mail server behind the API.
+pub(crate) enum MailServer {
+    /// The one built in.
+    Embedded(Embedded),
+    /// One of the operator's own.
+    External(External),
+}
+
+impl MailServer {
+    fn backend(&self) -> Backend {
+        match self {
+            Self::Embedded(embedded) => embedded.backend(),
+            Self::External(external) => external.backend(),
+        }
+    }
+}
+
+/// Passes on what the mail server tells of mail from outside, to a service that is only made after the mail server.
+#[derive(Default)]
+struct ToService(OnceLock<Weak<Service>>);
+
+impl InboundLog for ToService {
+    fn note(&self, event: InboundEvent) {
+        if let Some(service) = self.0.get().and_then(Weak::upgrade) {
+            service.note(event);
+        }
+    }
 }
 
 impl Assembly {
     /// Opens the database, brings its tables up to date, and puts the parts on it.
     pub(crate) async fn open(config: &Config, directory: &DataDir) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
-        let file = config.database.file(directory.path())?;
-        let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
-        let sqlite = Sqlite::open(&file, config.database.sqlite()).map_err(failed)?;
-        let store = Store::on_sqlite(sqlite.clone());
-        store.migrate(clock.now()).await.map_err(failed)?;
-        let embedded = Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
-        let embedded = embedded.await.map_err(failed)?;
+        let (store, sqlite) = open_store(config, directory, clock.as_ref()).await?;
+        let to_service = Arc::new(ToService::default());
+        let mail = if config.is_external() {
+            let settings = config.external(directory.path())?;
+            MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
+        } else {
+            let embedded = Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
+            let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
+            MailServer::Embedded(embedded.await.map_err(failed)?)
+        };
         let dns = dns(&config.dns())?;
         let service = Service::new(Parts {
             store: store.clone(),
-            backend: embedded.backend(),
+            backend: mail.backend(),
             dns: Arc::clone(&dns),
             clock,
             entropy,
             settings: config.service(),
         });
-        Ok(Self { store, dns, embedded, service })
+        let inbound = Arc::new(service.clone());
+        // It is set once, here.
+        let _ = to_service.0.set(Arc::downgrade(&inbound));
+        Ok(Self { store, dns, mail, service, _inbound: inbound })
     }
 
     /// What takes mail to other servers.
-    pub(crate) fn courier(&self, config: &Config) -> Outcome<Courier> {
+    pub(crate) fn courier(&self, embedded: &Embedded, config: &Config) -> Outcome<Courier> {
         let hostname = config.mail.embedded.hostname();
-        let maildrop = self.embedded.maildrop().clone();
+        let maildrop = embedded.maildrop().clone();
         let courier = Courier::new(maildrop, hostname, Arc::clone(&self.dns), config.courier()?);
         courier.map_err(|error| Failure::new(format!("mail.embedded.relay: {error}")))
     }
@@ -60,6 +98,16 @@ impl Assembly {
     pub(crate) async fn close(self) {
         self.store.close().await;
     }
+}
+
+/// Opens the database and brings its tables up to date.
+async fn open_store(config: &Config, directory: &DataDir, clock: &dyn Clock) -> Outcome<(Store, Sqlite)> {
+    let file = config.database.file(directory.path())?;
+    let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
+    let sqlite = Sqlite::open(&file, config.database.sqlite()).map_err(failed)?;
+    let store = Store::on_sqlite(sqlite.clone());
+    store.migrate(clock.now()).await.map_err(failed)?;
+    Ok((store, sqlite))
 }
 
 /// A machine that names no name server is asked itself, as resolv.conf(5) has it. So a server that only delivers to

@@ -2,6 +2,7 @@
 
 mod config;
 mod domain;
+mod follow;
 mod migrate;
 mod openapi;
 mod output;
@@ -58,6 +59,10 @@ enum Command {
     /// The first start in an empty data directory creates the database and one admin token, prints the token once
     /// and leaves it in the file `admin-token`. SIGTERM or Ctrl-C lets requests in flight finish and ends the server.
     Serve,
+    /// Follow the mail server's log, and nothing else
+    ///
+    /// For the host of a mail server whose API runs elsewhere, on the same database. SIGTERM or Ctrl-C ends it.
+    Follow,
     /// Manage API tokens
     #[command(subcommand)]
     Token(token::Command),
@@ -102,10 +107,11 @@ impl Arguments {
         }
         let mut config = Config::load(self.config.as_deref(), &environment::of_this_process())?;
         config.log.format = self.log_format.unwrap_or(config.log.format);
-        let destination = if matches!(command, Command::Serve) { Destination::Stdout } else { Destination::Stderr };
+        let destination = if matches!(command, Command::Serve | Command::Follow) { Destination::Stdout } else { Destination::Stderr };
         let style = logging::start(&config.log, destination)?;
         match command {
             Command::Serve => serve::run(&config, style).await,
+            Command::Follow => follow::run(&config).await,
             Command::Token(command) => token::run(command, &config).await,
             Command::Domain(command) => domain::run(command, &config).await,
             Command::User(command) => user::run(command, &config).await,

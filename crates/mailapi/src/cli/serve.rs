@@ -44,7 +44,7 @@ async fn serve(
     // Two signals, one after the other: who is inside may still finish while the loops go on behind the doors.
     let (close_doors, doors_close) = Shutdown::channel();
     let (end_loops, loops_end) = Shutdown::channel();
-    let loops = background::start(assembly, assembly.courier(config)?, config, &loops_end);
+    let loops = background::start(assembly, config, &loops_end)?;
     let open_doors = doors.open(config, assembly, &doors_close)?;
     greet(&addresses, first.as_ref(), directory, style)?;
 
@@ -88,7 +88,7 @@ fn greet(addresses: &Addresses, first: Option<&FirstStart>, directory: &DataDir,
 }
 
 /// Waits for the tasks to end by themselves; what still runs after the grace is dropped.
-async fn finish(mut tasks: JoinSet<()>, grace: Duration, what: &str) {
+pub(super) async fn finish(mut tasks: JoinSet<()>, grace: Duration, what: &str) {
     let ended = async {
         while let Some(end) = tasks.join_next().await {
             if let Err(error) = end {

@@ -37,9 +37,7 @@ impl Mail {
         at_least_one("mail.feed_batch", self.feed_batch as u64)?;
         match self.backend {
             BackendName::Embedded => self.embedded.check(),
-            BackendName::External => {
-                Err(ConfigError::new("mail.backend: \"external\" is not in this version yet; use \"embedded\""))
-            }
+            BackendName::External => self.external.check(),
         }
     }
 }

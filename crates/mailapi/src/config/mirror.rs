@@ -42,6 +42,16 @@ impl Shows<u64> for ByteSize {
     }
 }
 
+impl Shows<u32> for ByteSize {
+    fn show(value: u32) -> Self {
+        Self(u64::from(value))
+    }
+
+    fn value(&self) -> u32 {
+        u32::try_from(self.0).unwrap_or(u32::MAX)
+    }
+}
+
 impl<S: Shows<T>, T> Shows<Vec<T>> for Vec<S> {
     fn show(value: Vec<T>) -> Self {
         value.into_iter().map(S::show).collect()
@@ -69,11 +79,13 @@ macro_rules! shown_as_they_are {
 shown_as_they_are!(bool, u16, u32, u64, usize);
 
 /// Makes a section out of fields of a settings struct: the same names, the struct's own defaults, and `apply`, which
-/// puts what was configured into the struct. Keys that are no field of it follow under `with`, with their defaults.
+/// puts what was configured into the struct. A struct without a `Default` names a value of itself after `as`. Keys that are no field of it follow under `with`, with their defaults.
 macro_rules! mirror {
+    (@defaults) => { Default::default() };
+    (@defaults $base:expr) => { $base };
     (
         $(#[$doc:meta])*
-        $name:ident of $settings:ty { $($field:ident: $shown:ty),+ $(,)? }
+        $name:ident of $settings:ty $(as ($base:expr))? { $($field:ident: $shown:ty),+ $(,)? }
         $(with { $($own:ident: $type:ty = $default:expr),+ $(,)? })?
     ) => {
         $(#[$doc])*
@@ -86,7 +98,7 @@ macro_rules! mirror {
 
         impl Default for $name {
             fn default() -> Self {
-                let defaults = <$settings>::default();
+                let defaults: $settings = $crate::config::mirror::mirror!(@defaults $($base)?);
                 Self {
                     $($($own: $default,)+)?
                     $($field: $crate::config::mirror::Shows::show(defaults.$field),)+

@@ -1,0 +1,33 @@
+//! `mailapi follow`.
+
+use mailapi_backend_embedded::net::Shutdown;
+
+use super::serve::finish;
+use crate::background;
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::failure::{Failure, Outcome};
+use crate::signals::Signals;
+use crate::wiring::Assembly;
+
+pub(super) async fn run(config: &Config) -> Outcome {
+    if !config.is_external() || config.mail.external.log_place().is_none() {
+        return Err(Failure::new("mail.external.log: there is no log to follow; set path or journal"));
+    }
+    let mut signals = Signals::listen()?;
+    let directory = DataDir::open(&config.data_dir)?;
+    // Two followers of one log would only be in each other's way.
+    let _lock = directory.lock()?;
+    let assembly = Assembly::open(config, &directory).await?;
+    let (end, shutdown) = Shutdown::channel();
+    let loops = background::follow(&assembly, config, &shutdown);
+    tracing::info!("the mail server's log is being followed");
+    tracing::info!(signal = signals.next().await, "stopping");
+    end.send_replace(true);
+    tokio::select! {
+        () = finish(loops, config.shutdown_grace.0, "background work") => tracing::info!("stopped"),
+        signal = signals.next() => tracing::warn!(signal, "stopped at once; the next start goes on from here"),
+    }
+    assembly.close().await;
+    Ok(())
+}

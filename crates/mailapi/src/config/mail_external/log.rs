@@ -1,0 +1,106 @@
+//! `[mail.external.log]`: the mail server's log, which tells what became of messages.
+
+use std::path::{Path, PathBuf};
+
+use mailapi_backend_external::log_follower::{LogSettings, LogSource};
+use serde::{Deserialize, Serialize};
+
+use crate::config::mirror::mirror;
+use crate::config::secret::FilePath;
+use crate::config::values::{ByteSize, HumanDuration, Unset};
+use crate::config::{ConfigError, at_least_one};
+
+/// The follower's own directory in the data directory.
+const STATE_DIR: &str = "log-follower";
+
+/// The section.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct LogKeys {
+    path: Unset<FilePath>,
+    rotated_dir: Unset<FilePath>,
+    journal: bool,
+    syslog_name: String,
+    host: Unset<String>,
+    limits: LimitKeys,
+}
+
+/// Where the lines come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LogPlace {
+    /// This file.
+    File(PathBuf),
+    /// The journal of systemd.
+    Journal,
+}
+
+
+mirror!(
+    /// `[mail.external.log.limits]`: how much of the log is read and remembered at a time.
+    LimitKeys of LogSettings as (LogSettings::new(LogSource::journal(), "")) {
+        poll_interval: HumanDuration,
+        max_batch_lines: u64,
+        save_every_octets: ByteSize,
+        save_interval: HumanDuration,
+        rebuild_octets: ByteSize,
+        find_octets: ByteSize,
+        settle_time: HumanDuration,
+        reception_time: HumanDuration,
+        index_lifetime: HumanDuration,
+        index_file_octets: ByteSize,
+        max_index_files: usize,
+        max_gaps: usize,
+        max_line_octets: ByteSize,
+    }
+);
+
+impl Default for LogKeys {
+    fn default() -> Self {
+        Self {
+            path: Unset(None),
+            rotated_dir: Unset(None),
+            journal: false,
+            syslog_name: LogSettings::new(LogSource::journal(), "").syslog_name,
+            host: Unset(None),
+            limits: LimitKeys::default(),
+        }
+    }
+}
+
+impl LogKeys {
+    pub(super) fn place(&self) -> Option<LogPlace> {
+        let file = self.path.0.as_ref().map(|path| LogPlace::File(path.0.clone()));
+        file.or_else(|| self.journal.then_some(LogPlace::Journal))
+    }
+
+    pub(super) fn syslog_name(&self) -> &str {
+        &self.syslog_name
+    }
+
+    pub(super) fn host(&self) -> Option<String> {
+        self.host.0.clone()
+    }
+
+    pub(super) fn settings(&self, data_dir: &Path) -> Option<LogSettings> {
+        let mut source = match self.place()? {
+            LogPlace::File(path) => LogSource::file(path),
+            LogPlace::Journal => LogSource::journal(),
+        };
+        if let LogSource::File(file) = &mut source {
+            file.rotated_dir = self.rotated_dir.0.as_ref().map(|path| path.0.clone());
+        }
+        let mut settings = LogSettings::new(source, data_dir.join(STATE_DIR));
+        self.limits.apply(&mut settings);
+        settings.syslog_name.clone_from(&self.syslog_name);
+        Some(settings)
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.path.0.is_some() && self.journal {
+            return Err(ConfigError::new("mail.external.log.path and journal: set one of them"));
+        }
+        at_least_one("mail.external.log.limits.max_batch_lines", self.limits.max_batch_lines)?;
+        at_least_one("mail.external.log.limits.max_index_files", self.limits.max_index_files as u64)?;
+        at_least_one("mail.external.log.limits.max_line_octets", self.limits.max_line_octets.0)
+    }
+}

@@ -1,0 +1,265 @@
+//! `[mail.external.…]`: a mail server of the operator's own.
+
+mod log;
+mod sections;
+
+use std::path::Path;
+use std::time::Duration;
+
+use mailapi_backend_external::doveadm::DoveadmSettings;
+use mailapi_backend_external::imap_pool::ImapSettings;
+use mailapi_backend_external::mailboxes::MailboxSettings;
+use mailapi_backend_external::smtp_pool::SmtpSettings;
+use mailapi_backend_external::{ExternalSettings, TlsMode, TlsTrust};
+use mailapi_model::SecretText;
+use serde::{Deserialize, Serialize};
+
+use super::secret::{FilePath, SecretFile, SecretSetting};
+use super::values::{HumanDuration, Unset};
+use super::{ConfigError, at_least_one, read_file};
+use log::LogKeys;
+pub(crate) use log::LogPlace;
+use sections::{ImapPoolKeys, MailboxKeys, SmtpPoolKeys};
+
+/// The sections.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct External {
+    ca: Unset<FilePath>,
+    pub(crate) smtp: Smtp,
+    pub(crate) imap: Imap,
+    log: LogKeys,
+    doveadm: Doveadm,
+    mailboxes: MailboxKeys,
+}
+
+/// `[mail.external.smtp]`: where mail is handed over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Smtp {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    tls: TlsName,
+    username: Unset<String>,
+    password: SecretSetting,
+    password_file: SecretFile,
+    hello_name: String,
+    pool: SmtpPoolKeys,
+}
+
+/// `[mail.external.imap]`: where mailboxes are read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Imap {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    tls: TlsName,
+    pub(crate) master_user: String,
+    master_password: SecretSetting,
+    master_password_file: SecretFile,
+    pub(crate) master_separator: String,
+    pool: ImapPoolKeys,
+}
+
+/// `[mail.external.doveadm]`: Dovecot's administration over HTTP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Doveadm {
+    url: Unset<DoveadmUrl>,
+    api_key: SecretSetting,
+    api_key_file: SecretFile,
+    connect_timeout: HumanDuration,
+    timeout: HumanDuration,
+}
+
+/// When a connection is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum TlsName {
+    None,
+    StartTls,
+    Implicit,
+}
+
+impl TlsName {
+    const fn mode(self) -> TlsMode {
+        match self {
+            Self::None => TlsMode::None,
+            Self::StartTls => TlsMode::StartTls,
+            Self::Implicit => TlsMode::Implicit,
+        }
+    }
+}
+
+/// An address of `http` or `https` with a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct DoveadmUrl(String);
+
+impl std::str::FromStr for DoveadmUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        DoveadmSettings::parse_url(text).map(|_| Self(text.to_owned()))
+    }
+}
+
+impl std::fmt::Display for DoveadmUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Default for Smtp {
+    fn default() -> Self {
+        const PORT: u16 = 10025;
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: PORT,
+            tls: TlsName::None,
+            username: Unset(None),
+            password: SecretSetting::default(),
+            password_file: Unset(None),
+            hello_name: "localhost".to_owned(),
+            pool: SmtpPoolKeys::default(),
+        }
+    }
+}
+
+impl Default for Imap {
+    fn default() -> Self {
+        const PORT: u16 = 143;
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: PORT,
+            tls: TlsName::None,
+            master_user: "mailapi".to_owned(),
+            master_password: SecretSetting::default(),
+            master_password_file: Unset(None),
+            master_separator: "*".to_owned(),
+            pool: ImapPoolKeys::default(),
+        }
+    }
+}
+
+impl Default for Doveadm {
+    fn default() -> Self {
+        Self {
+            url: Unset(None),
+            api_key: SecretSetting::default(),
+            api_key_file: Unset(None),
+            connect_timeout: HumanDuration(DoveadmSettings::CONNECT_TIMEOUT),
+            timeout: HumanDuration(DoveadmSettings::TIMEOUT),
+        }
+    }
+}
+
+impl External {
+    /// How the mail server is reached; reads secrets and certificates. What the log follower has to keep lies in the
+    /// data directory.
+    pub(crate) fn settings(&self, data_dir: &Path) -> Result<ExternalSettings, ConfigError> {
+        let mut mailboxes = MailboxSettings::default();
+        self.mailboxes.apply(&mut mailboxes);
+        let trust = match &self.ca.0 {
+            Some(path) => TlsTrust::Authorities(read_file("mail.external.ca", path)?),
+            None => TlsTrust::System,
+        };
+        Ok(ExternalSettings {
+            smtp: self.smtp.settings()?,
+            imap: self.imap.settings()?,
+            mailboxes,
+            log: self.log.settings(data_dir),
+            log_host: self.log.host(),
+            doveadm: self.doveadm.settings()?,
+            trust,
+        })
+    }
+
+    /// How often to look for IMAP connections that nobody needs any longer.
+    pub(crate) fn idle_check(&self) -> Duration {
+        self.imap.pool.idle_lifetime.0.max(Duration::from_secs(1))
+    }
+
+    /// Where the log is, if it is followed here.
+    pub(crate) fn log_place(&self) -> Option<LogPlace> {
+        self.log.place()
+    }
+
+    /// The first part of the tags of the mail server's log lines.
+    pub(crate) fn syslog_name(&self) -> &str {
+        self.log.syslog_name()
+    }
+
+    /// Whether Dovecot's administration is used.
+    pub(crate) const fn has_doveadm(&self) -> bool {
+        self.doveadm.url.0.is_some()
+    }
+
+    /// The port of Dovecot's administration, where there is one.
+    pub(crate) fn doveadm_port(&self) -> Option<u16> {
+        DoveadmSettings::parse_url(&self.doveadm.url.0.as_ref()?.0).ok()?.port_u16()
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        self.smtp.pool.check()?;
+        self.imap.pool.check()?;
+        self.mailboxes.check()?;
+        self.log.check()?;
+        let has_password = self.smtp.password.is_set() || self.smtp.password_file.0.is_some();
+        if self.smtp.username.0.is_some() != has_password {
+            return Err(ConfigError::new("mail.external.smtp.username and password: set both or none"));
+        }
+        let has_key = self.doveadm.api_key.is_set() || self.doveadm.api_key_file.0.is_some();
+        if self.doveadm.url.0.is_some() != has_key {
+            return Err(ConfigError::new("mail.external.doveadm.url and api_key: set both or none"));
+        }
+        if !self.imap.master_password.is_set() && self.imap.master_password_file.0.is_none() {
+            return Err(ConfigError::new("mail.external.imap.master_password: missing"));
+        }
+        at_least_one("mail.external.imap.master_separator", self.imap.master_separator.len() as u64)
+    }
+}
+
+impl Smtp {
+    fn settings(&self) -> Result<SmtpSettings, ConfigError> {
+        let mut settings = SmtpSettings::new(self.host.clone(), self.port);
+        self.pool.apply(&mut settings);
+        settings.tls = self.tls.mode();
+        settings.hello_name.clone_from(&self.hello_name);
+        settings.username.clone_from(&self.username.0);
+        if let Some(password) = self.password.resolve("mail.external.smtp.password", &self.password_file)? {
+            settings.password = password;
+        }
+        Ok(settings)
+    }
+}
+
+impl Imap {
+    /// The master user's password.
+    pub(crate) fn password(&self) -> Result<SecretText, ConfigError> {
+        let password = self.master_password.resolve("mail.external.imap.master_password", &self.master_password_file)?;
+        password.ok_or_else(|| ConfigError::new("mail.external.imap.master_password: missing"))
+    }
+
+    fn settings(&self) -> Result<ImapSettings, ConfigError> {
+        let mut settings = ImapSettings::new(&self.host, self.port, &self.master_user, self.password()?);
+        self.pool.apply(&mut settings);
+        settings.tls = self.tls.mode();
+        settings.master_separator.clone_from(&self.master_separator);
+        Ok(settings)
+    }
+}
+
+impl Doveadm {
+    fn settings(&self) -> Result<Option<DoveadmSettings>, ConfigError> {
+        let Some(DoveadmUrl(url)) = &self.url.0 else { return Ok(None) };
+        let url = DoveadmSettings::parse_url(url)
+            .map_err(|error| ConfigError::new(format!("mail.external.doveadm.url: {error}")))?;
+        let Some(key) = self.api_key.resolve("mail.external.doveadm.api_key", &self.api_key_file)? else {
+            return Ok(None);
+        };
+        let mut settings = DoveadmSettings::new(url, key);
+        settings.connect_timeout = self.connect_timeout.0;
+        settings.timeout = self.timeout.0;
+        Ok(Some(settings))
+    }
+}

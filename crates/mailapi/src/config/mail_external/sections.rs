@@ -1,0 +1,85 @@
+//! The sections of sizes and times.
+
+use mailapi_backend_external::imap_pool::ImapSettings;
+use mailapi_backend_external::mailboxes::MailboxSettings;
+use mailapi_backend_external::smtp_pool::SmtpSettings;
+use mailapi_model::Secret;
+
+use crate::config::mirror::mirror;
+use crate::config::values::{ByteSize, HumanDuration};
+use crate::config::{ConfigError, at_least_one};
+
+mirror!(
+    /// `[mail.external.smtp.pool]`: connections to the SMTP server.
+    SmtpPoolKeys of SmtpSettings as (SmtpSettings::new("", 0)) {
+        max_connections: usize,
+        idle_lifetime: HumanDuration,
+        connect_timeout: HumanDuration,
+        command_timeout: HumanDuration,
+        data_timeout: HumanDuration,
+        wait_timeout: HumanDuration,
+        failures_until_pause: u32,
+        pause: HumanDuration,
+        max_pause: HumanDuration,
+    }
+);
+
+mirror!(
+    /// `[mail.external.imap.pool]`: connections to the IMAP server.
+    ImapPoolKeys of ImapSettings as (ImapSettings::new("", 0, "", Secret::new(String::new()))) {
+        max_connections: usize,
+        max_connections_per_mailbox: usize,
+        warm_connections: usize,
+        idle_lifetime: HumanDuration,
+        connect_timeout: HumanDuration,
+        login_timeout: HumanDuration,
+        silence_timeout: HumanDuration,
+        wait_timeout: HumanDuration,
+        failures_until_pause: u32,
+        pause: HumanDuration,
+        max_pause: HumanDuration,
+        refused_pause: HumanDuration,
+        unknown_mailbox_pause: HumanDuration,
+        unknown_mailboxes: u64,
+        read_octets: ByteSize,
+    }
+);
+
+mirror!(
+    /// `[mail.external.mailboxes]`: how much of messages is fetched and remembered.
+    MailboxKeys of MailboxSettings {
+        whole_message_octets: ByteSize,
+        doubtful_message_octets: ByteSize,
+        body_octets: ByteSize,
+        header_octets: ByteSize,
+        summary_octets: ByteSize,
+        sample_octets: ByteSize,
+        summary_cache_bytes: ByteSize,
+        exact_sizes: u64,
+        html_search_messages: u32,
+        html_search_octets: ByteSize,
+        uids_per_command: usize,
+    }
+);
+
+impl SmtpPoolKeys {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        at_least_one("mail.external.smtp.pool.max_connections", self.max_connections as u64)
+    }
+}
+
+impl ImapPoolKeys {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let (all, each) = (self.max_connections, self.max_connections_per_mailbox);
+        at_least_one("mail.external.imap.pool.max_connections", all as u64)?;
+        at_least_one("mail.external.imap.pool.max_connections_per_mailbox", each as u64)?;
+        at_least_one("mail.external.imap.pool.read_octets", self.read_octets.0)
+    }
+}
+
+impl MailboxKeys {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        at_least_one("mail.external.mailboxes.uids_per_command", self.uids_per_command as u64)?;
+        at_least_one("mail.external.mailboxes.sample_octets", self.sample_octets.0)
+    }
+}
