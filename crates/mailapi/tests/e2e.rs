@@ -42,6 +42,7 @@ macro_rules! stories {
 }
 
 stories!(
+    api_tour,
     curl_imap,
     first_mail,
     fuzzed_api,
