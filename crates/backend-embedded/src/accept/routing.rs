@@ -36,22 +36,24 @@ impl From<Route> for RecipientCheck {
     }
 }
 
-/// A mailbox is delivered to whether or not its domain is here; a domain that is here has no other recipients.
+/// The domain decides: one that is here has no recipients but its mailboxes, and a mailbox of another domain is no
+/// route. So an account whose domain is not confirmed to be ours takes no mail away from that domain's real server.
 pub(crate) fn route(
     connection: &Connection,
     address: &EmailAddress,
     size: u64,
     relaying: Relaying,
 ) -> Result<Route, StoreError> {
-    if let Some(mailbox) = mailbox::find(connection, address)? {
-        return Ok(if mailbox.has_room_for(size) { Route::Local(mailbox.id) } else { Route::Refused(full()) });
+    if !mailbox::is_local_domain(connection, address.domain_str())? {
+        return Ok(match relaying {
+            Relaying::Allowed => Route::Remote,
+            Relaying::Denied => Route::Refused(no_relaying()),
+        });
     }
-    if mailbox::is_local_domain(connection, address.domain_str())? {
-        return Ok(Route::Refused(unknown()));
-    }
-    Ok(match relaying {
-        Relaying::Allowed => Route::Remote,
-        Relaying::Denied => Route::Refused(no_relaying()),
+    Ok(match mailbox::find(connection, address)? {
+        Some(mailbox) if mailbox.has_room_for(size) => Route::Local(mailbox.id),
+        Some(_) => Route::Refused(full()),
+        None => Route::Refused(unknown()),
     })
 }
 

@@ -148,12 +148,10 @@ async fn a_recipient_is_judged_before_the_message_comes() {
 }
 
 #[tokio::test]
-async fn mailboxes_stay_reachable_when_their_domain_goes_and_come_back_empty_when_they_go() {
+async fn mailboxes_come_back_empty_when_they_go() {
     let house = House::new().await;
     house.deliver(&["ann@example.org"], &mail("one", ".")).await;
     let before = house.maildrop.folder(&ann(), &folder("INBOX")).await.unwrap();
-    house.maildrop.remove_domain(&"example.org".parse().unwrap()).await.unwrap();
-    house.deliver(&["ann@example.org"], &mail("two", ".")).await;
     for _ in 0..2 {
         house.maildrop.remove_mailbox(&ann()).await.unwrap();
     }
@@ -165,4 +163,35 @@ async fn mailboxes_stay_reachable_when_their_domain_goes_and_come_back_empty_whe
     assert_eq!((after.messages, after.size, after.uid_next), (0, 0, 1));
     assert!(after.uid_validity > before.uid_validity);
     assert!(house.clock.now().as_seconds() > 0);
+}
+
+#[tokio::test]
+async fn a_mailbox_of_a_domain_that_is_not_ours_captures_no_mail() {
+    let house = House::new().await;
+    let squatter = address("ceo@elsewhere.example");
+    house.maildrop.put_mailbox(&squatter, None).await.unwrap();
+    let mut from_outside = house.incoming(&["ceo@elsewhere.example"], &mail("Hi", "."));
+    from_outside.relaying = Relaying::Denied;
+    let Err(AcceptError::NoRecipients(refused)) = house.maildrop.accept(from_outside).await else { panic!() };
+    assert_eq!(codes(&refused), ["ceo@elsewhere.example 550 5.7.1"]);
+    let mut notice = house.incoming(&["ceo@elsewhere.example"], &mail("Undelivered", "."));
+    notice.sender = None;
+    for ours in [house.incoming(&["ceo@elsewhere.example"], &mail("Hi", ".")), notice] {
+        let taken = house.maildrop.accept(ours).await.unwrap();
+        assert_eq!((taken.delivered, taken.queued), (Vec::new(), vec![squatter.clone()]), "it goes to the real server");
+    }
+    assert_eq!(house.maildrop.quota(&squatter).await.unwrap().messages, 0);
+    house.maildrop.put_domain(&squatter.domain()).await.unwrap();
+    house.deliver(&["ceo@elsewhere.example"], &mail("Welcome", ".")).await;
+    assert_eq!(house.maildrop.quota(&squatter).await.unwrap().messages, 1, "once the domain is ours");
+}
+
+#[tokio::test]
+async fn mail_of_a_domain_that_went_is_no_longer_delivered_and_its_mailboxes_keep_theirs() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org"], &mail("one", ".")).await;
+    house.maildrop.remove_domain(&"example.org".parse().unwrap()).await.unwrap();
+    let taken = house.maildrop.accept(house.incoming(&["ann@example.org"], &mail("two", "."))).await.unwrap();
+    assert_eq!(taken.queued, [ann()]);
+    assert_eq!(house.maildrop.quota(&ann()).await.unwrap().messages, 1);
 }

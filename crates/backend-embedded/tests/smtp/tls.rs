@@ -1,5 +1,6 @@
 //! Encrypted connections, in and out.
 
+use mailapi_backend::Provisioning;
 use mailapi_backend_embedded::courier::{Relay, RelayTls};
 use mailapi_backend_embedded::net::{ServerTls, TlsTrust};
 use mailapi_model::Outcome;
@@ -64,9 +65,8 @@ async fn tls_that_is_offered_is_used_whatever_the_certificate_says() {
     here.dns.set_mx("far.example", &["mx.far.example"]);
     here.dns.set_addresses("mx.far.example", &["127.0.0.1"]);
     here.send(&["zoe@far.example"], &mail("Hi")).await;
-    mailapi_backend::Provisioning::put_mailbox(&there.maildrop, &"zoe@far.example".parse().unwrap(), None)
-        .await
-        .unwrap();
+    there.maildrop.put_domain(&"far.example".parse().unwrap()).await.unwrap();
+    there.maildrop.put_mailbox(&"zoe@far.example".parse().unwrap(), None).await.unwrap();
     let courier = here.courier(|settings| {
         settings.port = there.smtp.port();
         settings.allow_loopback = true;
