@@ -9,7 +9,7 @@ use super::notices::Tried;
 use super::transfer::Link;
 use super::verdict::{Finding, findings, follow_up};
 use super::{Courier, Inner};
-use crate::accept::AcceptError;
+use crate::accept::Prepared;
 use crate::maildrop::MaildropError;
 use crate::queue::{Attempt, QueuedMessage, RecipientResult};
 
@@ -18,15 +18,6 @@ use crate::queue::{Attempt, QueuedMessage, RecipientResult};
 pub(super) struct Claimed {
     pub(super) message: QueuedMessage,
     pub(super) leased_until: Timestamp,
-}
-
-/// Why a message's results are not on record. Its lease ends, and it is tried again.
-#[derive(Debug, thiserror::Error)]
-enum NotRecorded {
-    #[error(transparent)]
-    Maildrop(#[from] MaildropError),
-    #[error(transparent)]
-    Notice(#[from] AcceptError),
 }
 
 struct Errand<'a> {
@@ -48,7 +39,7 @@ pub(super) async fn run(courier: Courier, destination: Destination, work: Vec<Cl
         }
         let queue_id = message.queue_id.clone();
         if let Err(error) = errand.carry(message).await {
-            tracing::error!(%queue_id, %error, "what became of a message could not be recorded");
+            tracing::error!(%queue_id, %error, "a message could not be read; it is tried again");
         }
     }
     if let Some(link) = errand.link {
@@ -57,7 +48,7 @@ pub(super) async fn run(courier: Courier, destination: Destination, work: Vec<Cl
 }
 
 impl Errand<'_> {
-    async fn carry(&mut self, message: QueuedMessage) -> Result<(), NotRecorded> {
+    async fn carry(&mut self, message: QueuedMessage) -> Result<(), MaildropError> {
         if self.destination == Destination::Here {
             return self.tell(message).await;
         }
@@ -65,14 +56,15 @@ impl Errand<'_> {
         let octets = self.courier.maildrop.load_range(content, range).await?;
         for recipients in message.recipients.chunks(self.courier.settings.max_recipients.max(1)) {
             let part = QueuedMessage { recipients: recipients.to_vec(), ..message.clone() };
+            let _in_hand = self.courier.in_hand.take(&part);
             let findings = self.try_once(&part, &octets).await;
-            self.record(part, &findings, &octets).await?;
+            self.record(part, &findings, &octets).await;
         }
         Ok(())
     }
 
     /// Tells the sender of deliveries that are on record already.
-    async fn tell(&self, message: QueuedMessage) -> Result<(), NotRecorded> {
+    async fn tell(&self, message: QueuedMessage) -> Result<(), MaildropError> {
         let mut range = message.layout.as_handed_over();
         let headers = self.courier.settings.max_returned_header_bytes as u64;
         range.end = range.end.min(range.start.saturating_add(headers));
@@ -80,10 +72,12 @@ impl Errand<'_> {
         let told = Attempt::Told;
         let tried: Vec<_> =
             message.recipients.iter().map(|recipient| Tried { recipient, finding: None, attempt: &told }).collect();
-        let notices = self.courier.notices(&message, &tried, &octets).await?;
+        let notices = self.courier.notices(&message, &tried, &octets).await;
+        let _in_hand = self.courier.in_hand.take(&message);
         let result = |position| RecipientResult { position, attempt: Attempt::Told };
         let results = message.recipients.iter().map(|recipient| result(recipient.position)).collect();
-        Ok(self.courier.maildrop.record(message, results, notices).await.map_err(MaildropError::from)?)
+        self.write_down(message, results, notices).await;
+        Ok(())
     }
 
     /// One transaction; a finding for each recipient.
@@ -120,7 +114,7 @@ impl Errand<'_> {
     }
 
     /// Results, events and notices in one transaction.
-    async fn record(&self, message: QueuedMessage, findings: &[Finding], octets: &[u8]) -> Result<(), NotRecorded> {
+    async fn record(&self, message: QueuedMessage, findings: &[Finding], octets: &[u8]) {
         let Inner { maildrop, settings, .. } = self.courier;
         let now = maildrop.clock().now();
         let follow_up =
@@ -133,7 +127,7 @@ impl Errand<'_> {
             .zip(&attempts)
             .map(|((recipient, finding), attempt)| Tried { recipient, finding: Some(finding), attempt })
             .collect();
-        let notices = self.courier.notices(&message, &tried, octets).await?;
+        let notices = self.courier.notices(&message, &tried, octets).await;
         drop(tried);
         let taken = findings.iter().filter(|finding| finding.taken).count();
         let relay = findings.first().and_then(|finding| finding.relay.clone());
@@ -141,7 +135,19 @@ impl Errand<'_> {
         let result = |(position, attempt)| RecipientResult { position, attempt };
         let positions: Vec<_> = message.recipients.iter().map(|recipient| recipient.position).collect();
         let results = positions.into_iter().zip(attempts).map(result).collect();
-        Ok(maildrop.record(message, results, notices).await.map_err(MaildropError::from)?)
+        self.write_down(message, results, notices).await;
+    }
+
+    /// Does not give up: were the result forgotten, the message would go out once more. Meanwhile nobody else tries
+    /// these recipients, however long it takes ([`super::in_hand`]).
+    async fn write_down(&self, message: QueuedMessage, results: Vec<RecipientResult>, notices: Vec<Prepared>) {
+        let Inner { maildrop, settings, .. } = self.courier;
+        let mut pause = settings.first_record_pause;
+        while let Err(error) = maildrop.record(message.clone(), results.clone(), notices.clone()).await {
+            tracing::error!(queue_id = %message.queue_id, %error, "what became of a message is not on record yet");
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(settings.longest_record_pause);
+        }
     }
 }
 

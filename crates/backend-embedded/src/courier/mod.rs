@@ -9,11 +9,13 @@
 //!
 //! When the connection, or this program, ends between the final dot and the record, the other server may have the
 //! message although nothing here says so. It is then sent again, since mail must not be lost: the recipient may get
-//! it twice. No SMTP client can avoid this (RFC 1047). The queue's transaction keeps the window to that one moment.
+//! it twice. No SMTP client can avoid this (RFC 1047). The queue's transaction keeps the window to that one moment; while
+//! this program runs, a database that does not write is waited for, and nothing is sent twice.
 
 mod connect;
 mod envelope;
 mod errand;
+mod in_hand;
 mod next_hop;
 mod notices;
 mod retry;
@@ -30,6 +32,7 @@ use mailapi_backend::Dns;
 use crate::Maildrop;
 use crate::maildrop::MaildropError;
 use crate::net::{ClientTls, Shutdown, TlsError, TlsTrust};
+use in_hand::InHand;
 use round::Round;
 
 pub use mailapi_smtp::{Credentials, Password};
@@ -45,6 +48,7 @@ struct Inner {
     hostname: String,
     dns: Arc<dyn Dns>,
     settings: CourierSettings,
+    in_hand: InHand,
     /// For TLS that is used because it is offered.
     any_tls: ClientTls,
     /// For a relay whose certificate counts.
@@ -65,7 +69,8 @@ impl Courier {
         let any_tls = ClientTls::new(&TlsTrust::Anybody)?;
         let verified = settings.relay.as_ref().filter(|relay| relay.tls.is_verified());
         let relay_tls = verified.map(|relay| ClientTls::new(&relay.trust)).transpose()?;
-        Ok(Self(Arc::new(Inner { maildrop, hostname: hostname.into(), dns, settings, any_tls, relay_tls })))
+        let (hostname, in_hand) = (hostname.into(), InHand::default());
+        Ok(Self(Arc::new(Inner { maildrop, hostname, dns, settings, in_hand, any_tls, relay_tls })))
     }
 
     /// Tries everything that is due now, each recipient once, and answers how many recipients that were.

@@ -17,26 +17,35 @@ pub(super) struct Tried<'a> {
     pub(super) attempt: &'a Attempt,
 }
 
+/// Why a notice could not be made.
+#[derive(Debug, thiserror::Error)]
+enum NoNotice {
+    #[error(transparent)]
+    Compose(#[from] dsn::ComposeError),
+    #[error(transparent)]
+    Prepare(#[from] AcceptError),
+}
+
 impl Inner {
     /// The notices about a try, ready to be taken over in the transaction that records it. `octets` is the message as
-    /// it was handed over, or the beginning of it.
-    pub(super) async fn notices(
-        &self,
-        message: &QueuedMessage,
-        tried: &[Tried<'_>],
-        octets: &[u8],
-    ) -> Result<Vec<Prepared>, AcceptError> {
+    /// it was handed over, or the beginning of it. One that cannot be made is left out: what became of the message has
+    /// to be recorded all the same.
+    pub(super) async fn notices(&self, message: &QueuedMessage, tried: &[Tried<'_>], octets: &[u8]) -> Vec<Prepared> {
         // Nobody is told about a notice (RFC 5321 section 6.1).
-        let Some(sender) = &message.sender else { return Ok(Vec::new()) };
+        let Some(sender) = &message.sender else { return Vec::new() };
         let mut notices = Vec::new();
         for action in [Action::Failed, Action::Delayed, Action::Relayed, Action::Delivered] {
             let of_action = tried.iter().filter(|tried| action_for(tried) == Some(action));
             let recipients: Vec<_> = of_action.map(|tried| fate(tried, message)).collect();
-            if !recipients.is_empty() {
-                notices.extend(self.notice(message, sender, action, recipients, octets).await?);
+            if recipients.is_empty() {
+                continue;
+            }
+            match self.notice(message, sender, action, recipients, octets).await {
+                Ok(notice) => notices.push(notice),
+                Err(error) => tracing::error!(queue_id = %message.queue_id, %error, "a notice could not be made"),
             }
         }
-        Ok(notices)
+        notices
     }
 
     async fn notice(
@@ -46,7 +55,7 @@ impl Inner {
         action: Action,
         recipients: Vec<Fate<'_>>,
         octets: &[u8],
-    ) -> Result<Option<Prepared>, AcceptError> {
+    ) -> Result<Prepared, NoNotice> {
         let maildrop = &self.maildrop;
         let now = maildrop.clock().now();
         let report = Report {
@@ -61,15 +70,9 @@ impl Inner {
             id: MessageId::random(maildrop.entropy()),
             now,
         };
-        let composed = match dsn::compose(&report) {
-            Ok(composed) => composed,
-            Err(error) => {
-                tracing::error!(queue_id = %message.queue_id, %error, "a notice could not be written");
-                return Ok(None);
-            }
-        };
+        let composed = dsn::compose(&report)?;
         let notice = Incoming::new(None, [sender.clone()], composed.into(), now, Relaying::Allowed);
-        maildrop.prepare(notice).await.map(Some)
+        Ok(maildrop.prepare(notice).await?)
     }
 
     /// The whole message comes back only with a failure, when it was asked for, and when it is not too long

@@ -78,7 +78,7 @@ impl Round {
             return Ok(0);
         }
         let room = settings.max_claimed - self.waiting_recipients;
-        let messages = maildrop.claim_due(room, settings.lease).await?;
+        let messages = courier.0.in_hand.leave_free(maildrop.claim_due(room, settings.lease).await?);
         let claimed = messages.iter().map(|message| message.recipients.len()).sum();
         for message in messages {
             for (destination, message) in self.by_destination(message) {

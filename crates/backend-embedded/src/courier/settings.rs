@@ -63,6 +63,10 @@ pub struct CourierSettings {
     pub longest_pause: Duration,
     /// The pause after the database failed. Default 5 s.
     pub failure_pause: Duration,
+    /// The pause before a result that could not be recorded is recorded again; it doubles each time. Default 250 ms.
+    pub first_record_pause: Duration,
+    /// The longest such pause. Default 1 minute.
+    pub longest_record_pause: Duration,
     /// How long after the signal to stop the message on the wire may still take. Default 10 s.
     pub grace: Duration,
 }
@@ -97,6 +101,8 @@ impl Default for CourierSettings {
             max_returned_message_bytes: 1024 * 1024,
             longest_pause: minutes(60),
             failure_pause: Duration::from_secs(5),
+            first_record_pause: Duration::from_millis(250),
+            longest_record_pause: minutes(1),
             grace: Duration::from_secs(10),
         }
     }

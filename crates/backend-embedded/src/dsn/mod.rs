@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, Timestamp};
 
-pub(crate) use compose::compose;
+pub(crate) use compose::{ComposeError, compose};
 
 /// How much of a header block a notice returns unless it is set otherwise: 64 KiB.
 pub(crate) const RETURNED_HEADER_BYTES: usize = 64 * 1024;

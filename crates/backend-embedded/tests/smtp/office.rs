@@ -19,6 +19,7 @@ use mailapi_model::{
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
+use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,7 +38,7 @@ pub(crate) struct Office {
     tally: Arc<Tally>,
     stop: watch::Sender<bool>,
     doors: JoinSet<()>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Office {
@@ -82,7 +83,7 @@ impl Office {
             tally,
             stop,
             doors,
-            _directory: directory,
+            directory,
         }
     }
 
@@ -139,6 +140,11 @@ impl Office {
     /// Whether nothing waits for another server.
     pub(crate) async fn queue_is_empty(&self) -> bool {
         self.maildrop.next_due_at().await.unwrap().is_none()
+    }
+
+    /// The database, past the maildrop.
+    pub(crate) fn database(&self) -> Connection {
+        Connection::open(self.directory.path().join("mail.db")).unwrap()
     }
 
     /// Shuts the doors and waits for those who are inside.

@@ -5,7 +5,7 @@ use mailapi_smtp::Notify;
 use mailapi_testkit::SmtpSink;
 use std::time::Duration;
 
-use crate::office::{Office, mail};
+use crate::office::{Office, mail, relay_at};
 
 fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
     (recipient.to_owned(), outcome, code.to_owned())
@@ -95,4 +95,32 @@ async fn a_delay_is_told_once_to_a_sender_who_asked() {
     assert_eq!(inbox.len(), 1, "{inbox:?}");
     assert!(inbox[0].contains("Action: delayed\r\nStatus: 4.2.1\r\n"), "{}", inbox[0]);
     assert!(inbox[0].contains("Will-Retry-Until: Wed, 25 Nov 2026 10:15:30 +0000\r\n"), "{}", inbox[0]);
+}
+
+#[tokio::test]
+async fn a_result_that_the_database_does_not_take_is_kept_and_the_message_is_not_sent_again() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    office.send(&["zoe@far.example"], &mail("once")).await;
+    let stop = "CREATE TRIGGER stop BEFORE DELETE ON drop_queue_recipients BEGIN SELECT RAISE(FAIL, 'stopped'); END";
+    office.database().execute_batch(stop).unwrap();
+    let courier = office.courier(|settings| {
+        settings.relay = relay_at(sink.address());
+        settings.first_record_pause = Duration::from_millis(1);
+    });
+    let delivering = tokio::spawn({
+        let courier = courier.clone();
+        async move { courier.deliver_due_once().await }
+    });
+    while sink.received().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // The lease ends, and there is still no record.
+    office.wait(61);
+    assert_eq!(courier.deliver_due_once().await.unwrap(), 0);
+    assert!(office.told().await.is_empty());
+    office.database().execute_batch("DROP TRIGGER stop").unwrap();
+    assert_eq!(delivering.await.unwrap().unwrap(), 1);
+    assert_eq!(office.told().await, [("zoe@far.example".to_owned(), Outcome::Sent, "2.0.0".to_owned())]);
+    assert_eq!(sink.received().len(), 1);
+    assert!(office.queue_is_empty().await);
 }
