@@ -11,6 +11,7 @@ use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 use super::SubmissionSetup;
 use super::completion::complete;
 use super::header::{AuthorFields, HeaderError};
+use super::private;
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
@@ -41,7 +42,7 @@ impl<'a> SubmissionHost<'a> {
         Ok(sender)
     }
 
-    /// Checks, completes and signs a message.
+    /// Checks and completes a message, takes out what is for nobody else's eyes, and signs what is left.
     async fn prepare(&self, message: &mut Message) -> Result<(), Reply> {
         if let Some(refusal) = too_many_hops(&message.data, self.setup.settings.max_hops) {
             return Err(refusal);
@@ -54,7 +55,8 @@ impl<'a> SubmissionHost<'a> {
         }
         let author = fields.authors.first().or(sender.as_ref()).or(grants.mailbox()).ok_or_else(no_author)?.clone();
         let (id, now) = (MessageId::random(self.maildrop.entropy()), self.maildrop.clock().now());
-        let octets = complete(std::mem::take(&mut message.data), &fields, &author, id, now);
+        let octets = private::strip(std::mem::take(&mut message.data));
+        let octets = complete(octets, &fields, &author, id, now);
         let authors = if fields.has_from { fields.authors } else { vec![author] };
         message.data = self.sign(&authors, octets).await?;
         Ok(())

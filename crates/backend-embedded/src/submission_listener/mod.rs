@@ -4,6 +4,7 @@
 mod completion;
 mod header;
 mod host;
+mod private;
 
 use std::sync::Arc;
 

@@ -142,3 +142,34 @@ async fn what_is_submitted_goes_to_the_relay_with_its_trace_and_signature() {
     assert!(queued.ends_with(&event.queue_id.0) && data.contains(&event.queue_id.0), "{queued}");
     assert_eq!(event.message_id, None);
 }
+
+#[tokio::test]
+async fn who_gets_a_copy_unseen_stays_unseen() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let mut line = Line::to(office.submission).await;
+    line.reply().await;
+    for command in [
+        "EHLO client.example",
+        "AUTH PLAIN AGFubkBoZXJlLmV4YW1wbGUAc2VjcmV0",
+        "MAIL FROM:<ann@here.example>",
+        "RCPT TO:<zoe@far.example>",
+        "RCPT TO:<bob@here.example>",
+    ] {
+        assert!(line.say(command).await.starts_with('2'), "{command}");
+    }
+    line.say("DATA").await;
+    let message = "From: ann@here.example\r\nBcc: boss@far.example,\r\n bob@here.example\r\nDate: today\r\n\
+                   Resent-Bcc: boss@far.example\r\nReturn-Path: <boss@far.example>\r\n\
+                   Message-ID: <1@here.example>\r\nTo: zoe@far.example\r\n\r\nhello\r\n";
+    line.send(message.as_bytes()).await;
+    assert!(line.say(".").await.starts_with("250"));
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let relayed = String::from_utf8_lossy(&sink.received()[0].data).into_owned();
+    let delivered = office.inbox("bob@here.example").await.remove(0);
+    for data in [relayed, delivered] {
+        assert!(!data.to_lowercase().contains("bcc") && !data.contains("boss@far.example"), "{data}");
+        let signed = "DKIM-Signature: d=here.example\r\nFrom: ann@here.example\r\nDate: today\r\n\
+                      Message-ID: <1@here.example>\r\nTo: zoe@far.example\r\n\r\nhello\r\n";
+        assert!(data.ends_with(signed), "{data}");
+    }
+}

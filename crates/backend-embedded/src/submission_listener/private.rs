@@ -1,0 +1,67 @@
+//! Fields of a submitted message that nobody else may see.
+
+use super::header::block;
+
+/// Who gets a copy unseen is nobody's business but the sender's (RFC 5322 section 3.6.3), and a Return-Path is written
+/// at the final delivery alone (RFC 5321 section 4.4).
+const PRIVATE: [&[u8]; 3] = [b"bcc", b"resent-bcc", b"return-path"];
+
+/// `message` without those fields, their folded lines included.
+pub(super) fn strip(mut message: Vec<u8>) -> Vec<u8> {
+    let block = block(&message);
+    let (length, mut drops) = (block.len(), false);
+    let mut kept = Vec::with_capacity(length);
+    for line in block.split_inclusive(|octet| *octet == b'\n') {
+        if !matches!(line.first(), Some(b' ' | b'\t')) {
+            drops = is_private(line);
+        }
+        if !drops {
+            kept.extend_from_slice(line);
+        }
+    }
+    if kept.len() < length {
+        message.splice(..length, kept);
+    }
+    message
+}
+
+fn is_private(line: &[u8]) -> bool {
+    let name = line.split(|octet| *octet == b':').next().unwrap_or_default().trim_ascii_end();
+    PRIVATE.iter().any(|private| name.eq_ignore_ascii_case(private))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stripped(message: &str) -> String {
+        String::from_utf8(strip(message.as_bytes().to_vec())).unwrap()
+    }
+
+    #[test]
+    fn every_private_field_goes_with_all_of_its_lines() {
+        let message = "Bcc: boss@here.example,\r\n\thr@here.example\r\nFrom: a@b.example\r\n\
+                       bCC : x@y.example\r\nResent-Bcc: z@y.example\r\nReturn-Path: <q@y.example>\r\n\r\nBcc: text\r\n";
+        assert_eq!(stripped(message), "From: a@b.example\r\n\r\nBcc: text\r\n");
+        assert_eq!(stripped("Bcc: x@y.example\r\n\r\nhello\r\n"), "\r\nhello\r\n");
+    }
+
+    #[test]
+    fn all_others_stay_as_they_are() {
+        for message in ["", "hello\r\n", "\r\nBcc: text\r\n", "X-Bcc: 1\r\nTo: x@y.example\r\n Bcc: z\r\n\r\n"] {
+            assert_eq!(stripped(message), message);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_is_stripped_without_panic_and_only_once(message in prop::collection::vec(any::<u8>(), 0..200), text in "((B|b)cc ?:[ -~]{0,9}\r\n[ \t]?){0,5}") {
+            for message in [message, text.into_bytes()] {
+                let once = strip(message);
+                prop_assert_eq!(strip(once.clone()), once);
+            }
+        }
+    }
+}
