@@ -9,6 +9,8 @@ mod routing;
 mod submission;
 mod transaction;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use mailapi_backend::Refusal;
 use mailapi_model::{DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
@@ -123,6 +125,23 @@ pub enum AcceptError {
     Store(#[from] StoreError),
 }
 
+/// Neither the message nor the notice was kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotTogether {
+    /// These recipients are refused, not those that were known.
+    #[error("other recipients are refused than those that were known")]
+    Refused(Vec<Refusal>),
+    /// See [`AcceptError`].
+    #[error(transparent)]
+    Accept(#[from] AcceptError),
+}
+
+impl From<StoreError> for NotTogether {
+    fn from(error: StoreError) -> Self {
+        Self::Accept(error.into())
+    }
+}
+
 /// A message that was parsed and waits for its transaction, such as a bounce for the one that it reports.
 #[derive(Debug, Clone)]
 pub struct Prepared {
@@ -141,6 +160,35 @@ impl Maildrop {
         let prepared = self.prepare(incoming).await?;
         let (settings, now) = (self.settings().clone(), self.clock().now());
         self.write(move |connection, touched| transaction::accept(connection, &prepared, &settings, now, touched)).await
+    }
+
+    /// Takes a message over together with the notice about those who do not get it, in one transaction; only when
+    /// exactly the recipients of `known` are refused, since it is them whom the notice names.
+    ///
+    /// # Errors
+    /// [`NotTogether`]; then nothing was kept.
+    pub(crate) async fn accept_with_notice(
+        &self,
+        message: Arc<Prepared>,
+        known: Vec<Refusal>,
+        notice: Option<Prepared>,
+    ) -> Result<Taken, NotTogether> {
+        let (settings, now) = (self.settings().clone(), self.clock().now());
+        self.write(move |connection, touched| {
+            let taken = transaction::accept(connection, &message, &settings, now, touched)?;
+            if taken.refused != known {
+                return Err(NotTogether::Refused(taken.refused));
+            }
+            match notice.map(|notice| transaction::accept(connection, &notice, &settings, now, touched)) {
+                Some(Err(AcceptError::Store(error))) => Err(error.into()),
+                Some(Err(refused)) => {
+                    tracing::info!(queue_id = %taken.queue_id, %refused, "a notice could not be delivered");
+                    Ok(taken)
+                }
+                Some(Ok(_)) | None => Ok(taken),
+            }
+        })
+        .await
     }
 
     /// The part of [`Maildrop::accept`] before the transaction.

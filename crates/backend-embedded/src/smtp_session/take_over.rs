@@ -1,6 +1,7 @@
 //! Taking over the message at the end of a session.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use mailapi_backend::Refusal;
 use mailapi_model::{EmailAddress, MessageId, QueueId, Timestamp};
@@ -9,7 +10,7 @@ use mailapi_smtp::{Notify, Reply};
 
 use super::{Trace, forward_path, reverse_path};
 use crate::Maildrop;
-use crate::accept::{AcceptError, Incoming, Recipient, Relaying};
+use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, Relaying, Taken};
 use crate::dsn::{self, Action, Fate, Report, Returned};
 use crate::replies::to_wire;
 
@@ -24,11 +25,15 @@ pub(crate) struct Delivery<'a> {
     pub(crate) max_returned_bytes: usize,
 }
 
+/// How often a message is tried to be taken over while from one look to the next other recipients are refused.
+const TRIES: usize = 3;
+
 /// Puts a Received header in front of the message and takes it over. The queue id goes into the reply.
 ///
 /// A recipient that was taken at RCPT may be refused now, because its mailbox is full or was removed meanwhile. When
 /// all are, the reply says so. When some are, the message is theirs no more than before, but the client has been told
-/// otherwise: the sender gets a notification (RFC 5321 section 4.2.5).
+/// otherwise: the sender gets a notification (RFC 5321 section 4.2.5), which is kept together with the message, or
+/// neither of them is.
 pub(crate) async fn take_over(delivery: &Delivery<'_>, message: Message) -> Answer {
     let queue_id = delivery.maildrop.new_queue_id();
     let now = delivery.maildrop.clock().now();
@@ -38,24 +43,54 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, message: Message) -> Answ
         Ok(incoming) => incoming,
         Err(refusal) => return Answer::Refuse(refusal),
     };
-    match delivery.maildrop.accept(incoming.clone()).await {
+    match accept(delivery, incoming, &queue_id, now).await {
         Ok(taken) => {
             tracing::info!(
-                queue_id = %taken.queue_id, octets = incoming.message.len(), delivered = taken.delivered.len(),
-                queued = taken.queued.len(), refused = taken.refused.len(), "a message was taken over"
+                queue_id = %taken.queue_id, delivered = taken.delivered.len(), queued = taken.queued.len(),
+                refused = taken.refused.len(), "a message was taken over"
             );
-            if !taken.refused.is_empty() {
-                give_back(delivery, &incoming, &taken.queue_id, &taken.refused, now).await;
-            }
             Answer::Queued(taken.queue_id.0)
         }
-        Err(AcceptError::Refused(reply)) => Answer::Refuse(to_wire(&reply)),
-        Err(AcceptError::NoRecipients(refused)) => Answer::Refuse(of_all(&refused)),
-        Err(AcceptError::Store(error)) => {
+        Err(NotTaken::Accept(AcceptError::Refused(reply))) => Answer::Refuse(to_wire(&reply)),
+        Err(NotTaken::Accept(AcceptError::NoRecipients(refused))) => Answer::Refuse(of_all(&refused)),
+        Err(error) => {
             tracing::error!(%error, "a message could not be taken over");
             Answer::Refuse(Reply::new(451, (4, 3, 0), "The message cannot be stored at the moment"))
         }
     }
+}
+
+/// Nothing of a message was kept.
+#[derive(Debug, thiserror::Error)]
+enum NotTaken {
+    #[error(transparent)]
+    Accept(#[from] AcceptError),
+    #[error(transparent)]
+    NoNotice(#[from] dsn::ComposeError),
+    #[error("the recipients that are refused change again and again")]
+    Unsettled,
+}
+
+async fn accept(
+    delivery: &Delivery<'_>,
+    incoming: Incoming,
+    queue_id: &QueueId,
+    now: Timestamp,
+) -> Result<Taken, NotTaken> {
+    let message = Arc::new(delivery.maildrop.prepare(incoming.clone()).await?);
+    let mut refused: Vec<Refusal> = Vec::new();
+    for _ in 0..TRIES {
+        let notice = match notice(delivery, &incoming, queue_id, &refused, now)? {
+            Some(notice) => Some(delivery.maildrop.prepare(notice).await?),
+            None => None,
+        };
+        match delivery.maildrop.accept_with_notice(message.clone(), refused, notice).await {
+            Ok(taken) => return Ok(taken),
+            Err(NotTogether::Accept(error)) => return Err(error.into()),
+            Err(NotTogether::Refused(others)) => refused = others,
+        }
+    }
+    Err(NotTaken::Unsettled)
 }
 
 fn incoming(
@@ -90,15 +125,15 @@ fn of_all(refused: &[Refusal]) -> Reply {
     refusal.map_or_else(|| Reply::new(554, (5, 5, 1), "No valid recipients"), |refusal| to_wire(&refusal.reply))
 }
 
-/// Tells the sender who will not get the message.
-async fn give_back(
+/// What tells the sender who will not get the message, when there is anything to tell and anybody to be told.
+fn notice(
     delivery: &Delivery<'_>,
     incoming: &Incoming,
     queue_id: &QueueId,
     refused: &[Refusal],
     now: Timestamp,
-) {
-    let Some(sender) = &incoming.sender else { return };
+) -> Result<Option<Incoming>, dsn::ComposeError> {
+    let Some(sender) = &incoming.sender else { return Ok(None) };
     let asked = |refusal: &Refusal| incoming.recipients.iter().find(|one| one.address == refusal.recipient);
     let wants = |notify: Option<Notify>| notify.is_none_or(|notify| notify.failure);
     let told = refused.iter().filter_map(|refusal| {
@@ -113,7 +148,7 @@ async fn give_back(
     });
     let recipients: Vec<_> = told.collect();
     if recipients.is_empty() {
-        return;
+        return Ok(None);
     }
     let headers = dsn::header_block(&incoming.message, delivery.max_returned_bytes);
     let report = Report {
@@ -128,13 +163,6 @@ async fn give_back(
         id: MessageId::random(delivery.maildrop.entropy()),
         now,
     };
-    match dsn::compose(&report) {
-        Ok(message) => {
-            let notice = Incoming::new(None, [sender.clone()], message.into(), now, Relaying::Allowed);
-            if let Err(error) = delivery.maildrop.accept(notice).await {
-                tracing::warn!(%queue_id, %error, "a notice of failure could not be delivered");
-            }
-        }
-        Err(error) => tracing::error!(%queue_id, %error, "a notice of failure could not be written"),
-    }
+    let notice = dsn::compose(&report)?;
+    Ok(Some(Incoming::new(None, [sender.clone()], notice.into(), now, Relaying::Allowed)))
 }

@@ -112,3 +112,27 @@ async fn who_is_refused_only_after_the_message_came_is_reported_to_the_sender() 
     let report = office.inbox("ann@here.example").await.remove(0);
     assert!(report.contains("Final-Recipient: rfc822;full@here.example\r\nAction: failed\r\nStatus: 5.2.2\r\n"));
 }
+
+#[tokio::test]
+async fn a_message_whose_notice_cannot_be_kept_is_not_taken_either() {
+    let office = Office::open().await;
+    // The notice is the only mail for ann.
+    let stop = "CREATE TRIGGER stop BEFORE INSERT ON drop_feed WHEN NEW.recipient = 'ann@here.example'
+        BEGIN SELECT RAISE(FAIL, 'stopped'); END";
+    office.database().execute_batch(stop).unwrap();
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    line.say("EHLO client.example").await;
+    for (end, reply) in [("", "451 4.3.0"), ("DROP TRIGGER stop", "250 2.0.0")] {
+        office.database().execute_batch(end).unwrap();
+        for command in ["MAIL FROM:<ann@here.example>", "RCPT TO:<full@here.example>", "RCPT TO:<bob@here.example>"] {
+            assert!(line.say(command).await.starts_with("250"), "{command}");
+        }
+        line.say("DATA").await;
+        line.send(format!("Subject: long\r\n\r\n{}\r\n", "x".repeat(600)).as_bytes()).await;
+        assert!(line.say(".").await.starts_with(reply), "{reply}");
+        let kept = usize::from(reply.starts_with('2'));
+        assert_eq!(office.inbox("bob@here.example").await.len(), kept);
+        assert_eq!(office.inbox("ann@here.example").await.len(), kept);
+    }
+}
