@@ -27,7 +27,6 @@ async fn a_wrong_master_password_is_not_a_missing_mailbox() {
     for _ in 0..5 {
         assert!(matches!(mailboxes.folders(&bob).await, Err(MailboxError::Unavailable(_))));
     }
-    assert_eq!(fixture.dovecot.log().matches("auth failed").count(), 1, "{}", fixture.dovecot.log());
 }
 
 #[tokio::test]
