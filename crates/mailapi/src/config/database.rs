@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use mailapi_store::postgres::PostgresUrl;
 use mailapi_store::sqlite::SqliteSettings;
 use serde::{Deserialize, Serialize};
 
+use super::lookup::{LookupDatabase, PostgresPlace};
 use super::mirror::mirror;
 use super::secret::{SecretFile, SecretSetting};
 use super::values::{ByteSize, HumanDuration};
@@ -57,6 +59,17 @@ impl Database {
             "not understood; leave it empty or write sqlite:PATH"
         };
         Err(ConfigError::new(format!("database.url: {why}")))
+    }
+
+    /// The database as mail servers reach it, who look accounts up in it.
+    pub(crate) fn lookup(&self, data_dir: &Path) -> Result<LookupDatabase, ConfigError> {
+        if let Some(url) = self.url.resolve("database.url", &self.url_file)?
+            && PostgresUrl::is_meant(url.expose())
+        {
+            return PostgresPlace::parse(url.expose()).map(LookupDatabase::Postgres);
+        }
+        let file = self.file(data_dir)?;
+        Ok(LookupDatabase::Sqlite(std::path::absolute(&file).unwrap_or(file)))
     }
 
     /// How the engine is to work.

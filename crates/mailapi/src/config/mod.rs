@@ -10,6 +10,7 @@ mod keys;
 mod limits;
 mod load;
 mod log;
+mod lookup;
 mod mail;
 mod mail_embedded;
 mod mail_external;
@@ -30,6 +31,7 @@ use mailapi_service::Settings;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use log::{Log, LogFormat};
+pub(crate) use lookup::{LookupDatabase, PostgresPlace};
 pub(crate) use mail_external::LogPlace;
 pub(crate) use values::ByteSize;
 use values::HumanDuration;

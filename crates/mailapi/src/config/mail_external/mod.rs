@@ -189,9 +189,9 @@ impl External {
         self.log.syslog_name()
     }
 
-    /// Whether Dovecot's administration is used.
-    pub(crate) const fn has_doveadm(&self) -> bool {
-        self.doveadm.url.0.is_some()
+    /// The key of Dovecot's administration, where there is one.
+    pub(crate) fn doveadm_key(&self) -> Result<Option<SecretText>, ConfigError> {
+        self.doveadm.api_key.resolve("mail.external.doveadm.api_key", &self.doveadm.api_key_file)
     }
 
     /// The port of Dovecot's administration, where there is one.

@@ -1,0 +1,266 @@
+//! `mailapi config dovecot`.
+
+use std::path::Path;
+
+use crate::config::{Config, LookupDatabase, PostgresPlace};
+use crate::failure::Outcome;
+
+use super::files::PrintedFile;
+
+/// Where Dovecot finds the printed files on the machine that it runs on.
+pub(super) const DIRECTORY: &str = "/etc/dovecot";
+
+/// Versions whose settings differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Version {
+    /// 2.3, as in Debian 12
+    #[value(name = "2.3")]
+    V2_3,
+    /// 2.4, as in Debian 13
+    #[value(name = "2.4")]
+    V2_4,
+}
+
+/// Which files hold the certificate and its key; without them there is no TLS, and Dovecot listens on loopback alone.
+pub(super) type Certificate<'a> = Option<(&'a Path, &'a Path)>;
+
+// The password of an account that is switched off fits nothing, but the master user still finds the mailbox.
+const PASSWORD: &str = "SELECT email AS \"user\", CASE WHEN active THEN password_hash ELSE '{CRYPT}*' END AS password \
+    FROM mailapi_credentials WHERE email = ";
+const ITERATE: &str = "SELECT email AS \"user\" FROM mailapi_virtual_mailboxes";
+
+pub(super) fn files(
+    config: &Config,
+    database: &LookupDatabase,
+    directory: &str,
+    version: Version,
+    certificate: Certificate<'_>,
+) -> Outcome<Vec<PrintedFile>> {
+    let external = &config.mail.external;
+    let mut files = vec![PrintedFile::secret(
+        "mailapi-master-users",
+        format!("{}:{{PLAIN}}{}\n", external.imap.master_user, external.imap.password()?.expose()),
+    )];
+    let shape = Shape {
+        directory,
+        separator: &external.imap.master_separator,
+        imap_port: external.imap.port,
+        doveadm: match (external.doveadm_port(), external.doveadm_key()?) {
+            (Some(port), Some(key)) => Some((port, key.into_inner())),
+            _ => None,
+        },
+        certificate,
+    };
+    let main = match version {
+        Version::V2_3 => {
+            files.push(PrintedFile::secret("mailapi-sql.conf.ext", sql_2_3(database)));
+            shape.main_2_3()
+        }
+        Version::V2_4 => shape.main_2_4(database),
+    };
+    files.push(PrintedFile::secret("dovecot.conf", main));
+    Ok(files)
+}
+
+fn sql_2_3(database: &LookupDatabase) -> String {
+    let (driver, connect) = match database {
+        LookupDatabase::Sqlite(file) => ("sqlite", file.display().to_string()),
+        LookupDatabase::Postgres(place) => ("pgsql", libpq(place)),
+    };
+    format!(
+        "driver = {driver}\nconnect = {connect}\n\
+         password_query = {PASSWORD}'%Lu'\n\
+         user_query = SELECT email AS \"user\", COALESCE('*:bytes=' || quota_bytes, '*:storage=0') AS quota_rule \
+         FROM mailapi_virtual_mailboxes WHERE email = '%Lu'\n\
+         iterate_query = {ITERATE}\n"
+    )
+}
+
+/// Values in quotes, as libpq reads them.
+fn libpq(place: &PostgresPlace) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
+    let password = place.password.as_ref().map(|password| format!(" password={}", quoted(password.expose())));
+    let (host, user, name) = (quoted(&place.host), quoted(&place.user), quoted(&place.name));
+    format!("host={host} port={} dbname={name} user={user}{}", place.port, password.unwrap_or_default())
+}
+
+/// What both versions have in common.
+struct Shape<'a> {
+    directory: &'a str,
+    separator: &'a str,
+    imap_port: u16,
+    doveadm: Option<(u16, String)>,
+    certificate: Certificate<'a>,
+}
+
+impl Shape<'_> {
+    fn main_2_3(&self) -> String {
+        let Self { directory, separator, .. } = self;
+        let tls = match self.certificate {
+            Some((certificate, key)) => format!(
+                "ssl = required\nssl_cert = <{}\nssl_key = <{}\nlisten = *, ::\n",
+                certificate.display(),
+                key.display()
+            ),
+            None => "ssl = no\nlisten = 127.0.0.1\n".to_owned(),
+        };
+        let key = self.doveadm.as_ref().map(|(_, key)| format!("doveadm_api_key = {key}\n")).unwrap_or_default();
+        format!(
+            r#"# Dovecot 2.3 for mailapi.
+protocols = imap lmtp
+{tls}disable_plaintext_auth = yes
+
+auth_mechanisms = plain login
+auth_master_user_separator = {separator}
+auth_username_chars = abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567890.-_@+'!#$%&/=?^`{{|}}~
+passdb {{
+  driver = passwd-file
+  args = {directory}/mailapi-master-users
+  master = yes
+  result_success = continue
+}}
+passdb {{
+  driver = sql
+  args = {directory}/mailapi-sql.conf.ext
+}}
+userdb {{
+  driver = sql
+  args = {directory}/mailapi-sql.conf.ext
+}}
+
+mail_uid = vmail
+mail_gid = vmail
+first_valid_uid = 100
+mail_home = /var/mail/vhosts/%d/%n
+mail_location = maildir:~/Maildir
+mailbox_list_index = yes
+mail_max_userip_connections = 20
+recipient_delimiter = +
+lmtp_save_to_detail_mailbox = no
+namespace inbox {{
+  inbox = yes
+  separator = /
+{folders}}}
+
+mail_plugins = quota
+protocol imap {{
+  mail_plugins = $mail_plugins imap_quota
+}}
+plugin {{
+  quota = count:User quota
+  quota_vsizes = yes
+  quota_rule = *:storage=0
+}}
+
+{services}{key}"#,
+            folders = folders(),
+            services = self.services(),
+        )
+    }
+
+    fn main_2_4(&self, database: &LookupDatabase) -> String {
+        let Self { directory, separator, .. } = self;
+        let tls = match self.certificate {
+            Some((certificate, key)) => format!(
+                "ssl = required\nssl_server_cert_file = {}\nssl_server_key_file = {}\nlisten = *, ::\n",
+                certificate.display(),
+                key.display()
+            ),
+            None => "ssl = no\nlisten = 127.0.0.1\n".to_owned(),
+        };
+        let sql = match database {
+            LookupDatabase::Sqlite(file) => format!("sql_driver = sqlite\nsqlite_path = {}\n", file.display()),
+            LookupDatabase::Postgres(place) => {
+                let password = place.password.as_ref().map(|password| format!("    password = {}\n", password.expose()));
+                format!(
+                    "sql_driver = pgsql\npgsql {} {{\n  parameters {{\n    port = {}\n    dbname = {}\n    user = {}\n{}  }}\n}}\n",
+                    place.host, place.port, place.name, place.user, password.unwrap_or_default()
+                )
+            }
+        };
+        let key = self.doveadm.as_ref().map(|(_, key)| format!("doveadm_api_key = {key}\n")).unwrap_or_default();
+        format!(
+            r#"# Dovecot 2.4 for mailapi.
+dovecot_config_version = 2.4.0
+dovecot_storage_version = 2.4.0
+protocols {{
+  imap = yes
+  lmtp = yes
+}}
+{tls}auth_allow_cleartext = no
+
+auth_mechanisms {{
+  plain = yes
+  login = yes
+}}
+auth_master_user_separator = {separator}
+{sql}passdb passwd-file {{
+  passwd_file_path = {directory}/mailapi-master-users
+  master = yes
+  result_success = continue
+}}
+passdb sql {{
+  query = {PASSWORD}'%{{user | lower}}'
+}}
+userdb sql {{
+  query = SELECT email AS "user", COALESCE(quota_bytes || 'B', '0') AS quota_storage_size \
+    FROM mailapi_virtual_mailboxes WHERE email = '%{{user | lower}}'
+  iterate_query = {ITERATE}
+}}
+
+mail_uid = vmail
+mail_gid = vmail
+first_valid_uid = 100
+mail_home = /var/mail/vhosts/%{{user | domain}}/%{{user | username}}
+mail_driver = maildir
+mail_path = ~/Maildir
+mail_max_userip_connections = 20
+recipient_delimiter = +
+namespace inbox {{
+  inbox = yes
+  separator = /
+{folders}}}
+
+mail_plugins {{
+  quota = yes
+}}
+protocol imap {{
+  mail_plugins {{
+    imap_quota = yes
+  }}
+}}
+quota "User quota" {{
+}}
+
+{services}{key}"#,
+            folders = folders(),
+            services = self.services(),
+        )
+    }
+
+    /// The doors, which both versions write alike.
+    fn services(&self) -> String {
+        let port = self.imap_port;
+        let imaps = if self.certificate.is_some() { 993 } else { 0 };
+        let mut text = format!(
+            "service imap-login {{\n  inet_listener imap {{\n    port = {port}\n  }}\n  inet_listener imaps {{\n    port = {imaps}\n  }}\n}}\n\
+             service lmtp {{\n  unix_listener /var/spool/postfix/private/dovecot-lmtp {{\n    mode = 0600\n    \
+             user = postfix\n    group = postfix\n  }}\n}}\n\
+             service auth {{\n  unix_listener /var/spool/postfix/private/auth {{\n    mode = 0660\n    \
+             user = postfix\n    group = postfix\n  }}\n}}\n"
+        );
+        if let Some((port, _)) = &self.doveadm {
+            text += &format!(
+                "service doveadm {{\n  inet_listener http {{\n    address = 127.0.0.1\n    port = {port}\n  }}\n}}\n"
+            );
+        }
+        text
+    }
+}
+
+fn folders() -> String {
+    let folder = |(name, usage)| {
+        format!("  mailbox {name} {{\n    auto = subscribe\n    special_use = \\{usage}\n  }}\n")
+    };
+    [("Drafts", "Drafts"), ("Sent", "Sent"), ("Trash", "Trash"), ("Junk", "Junk")].map(folder).concat()
+}

@@ -1,0 +1,87 @@
+//! `mailapi config postfix`.
+
+use crate::config::{Config, LookupDatabase};
+use crate::failure::Outcome;
+
+use super::files::PrintedFile;
+
+/// Where Postfix finds the printed maps on the machine that it runs on.
+pub(super) const DIRECTORY: &str = "/etc/postfix/mailapi";
+
+/// The maps, and a script that sets main.cf and master.cf by postconf(1); it may be run again.
+pub(super) fn files(config: &Config, database: &LookupDatabase, directory: &str) -> Outcome<Vec<PrintedFile>> {
+    let map = |name: &'static str, query: &str| PrintedFile::secret(name, map(database, query));
+    let kind = match database {
+        LookupDatabase::Sqlite(_) => "sqlite",
+        LookupDatabase::Postgres(_) => "pgsql",
+    };
+    Ok(vec![
+        map("domains.cf", "SELECT domain FROM mailapi_virtual_domains WHERE domain = '%s'"),
+        // A mailbox that is switched off goes on to get mail.
+        map("mailboxes.cf", "SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s'"),
+        map("senders.cf", "SELECT login FROM mailapi_sender_logins WHERE sender = '%s'"),
+        PrintedFile::open("apply.sh", script(config, kind, directory)),
+    ])
+}
+
+fn map(database: &LookupDatabase, query: &str) -> String {
+    match database {
+        LookupDatabase::Sqlite(file) => format!("dbpath = {}\nquery = {query}\n", file.display()),
+        LookupDatabase::Postgres(place) => {
+            let host = if place.host.starts_with('/') { format!("unix:{}", place.host) } else { place.host.clone() };
+            let address = if place.host.starts_with('/') { host } else { format!("{host}:{}", place.port) };
+            let password = place.password.as_ref().map(|password| password.expose().as_str()).unwrap_or_default();
+            let (user, name) = (&place.user, &place.name);
+            format!(
+                "hosts = {address}\nuser = {user}\npassword = {password}\ndbname = {name}\nencoding = UTF8\n\
+                 query = {query}\n"
+            )
+        }
+    }
+}
+
+/// The listener for mailapi takes mail for everybody and so listens on loopback alone; where mailapi runs on another
+/// machine, the submission listener is the one to use.
+fn script(config: &Config, kind: &str, directory: &str) -> String {
+    let (port, name) = (config.mail.external.smtp.port, config.mail.external.syslog_name());
+    format!(
+        r#"#!/bin/sh
+# Sets Postfix up for mailapi. It may be run again; `postfix reload` makes it take effect.
+set -eu
+
+# Queue ids that never come back: with short ones, messages could be mixed up in the log.
+postconf -e 'enable_long_queue_ids = yes'
+postconf -e 'syslog_name = {name}'
+
+# Domains and mailboxes come from mailapi's database; Dovecot delivers.
+postconf -e 'virtual_mailbox_domains = proxy:{kind}:{directory}/domains.cf'
+postconf -e 'virtual_mailbox_maps = proxy:{kind}:{directory}/mailboxes.cf'
+postconf -e 'virtual_transport = lmtp:unix:private/dovecot-lmtp'
+postconf -e 'recipient_delimiter = +'
+postconf -e 'smtpd_relay_restrictions = permit_mynetworks, permit_sasl_authenticated, reject_unauth_destination'
+postconf -e 'smtpd_sender_login_maps = proxy:{kind}:{directory}/senders.cf'
+postconf -e 'proxy_read_maps = $virtual_mailbox_domains $virtual_mailbox_maps $virtual_alias_maps $virtual_alias_domains $local_recipient_maps $mydestination $canonical_maps $sender_canonical_maps $recipient_canonical_maps $relocated_maps $transport_maps $mynetworks $smtpd_sender_login_maps'
+postconf -e 'smtputf8_enable = yes'
+
+# Users hand in mail with their own passwords, which Dovecot verifies.
+postconf -e 'smtpd_sasl_type = dovecot'
+postconf -e 'smtpd_sasl_path = private/auth'
+postconf -M 'submission/inet=submission inet n - y - - smtpd'
+postconf -P 'submission/inet/syslog_name={name}/submission'
+postconf -P 'submission/inet/smtpd_tls_security_level=encrypt'
+postconf -P 'submission/inet/smtpd_sasl_auth_enable=yes'
+postconf -P 'submission/inet/smtpd_sender_restrictions=reject_authenticated_sender_login_mismatch'
+postconf -P 'submission/inet/smtpd_relay_restrictions=permit_sasl_authenticated,reject'
+
+# mailapi hands in mail from this machine.
+postconf -M '127.0.0.1:{port}/inet=127.0.0.1:{port} inet n - y - - smtpd'
+postconf -P '127.0.0.1:{port}/inet/syslog_name={name}/api'
+postconf -P '127.0.0.1:{port}/inet/mynetworks=127.0.0.0/8'
+postconf -P '127.0.0.1:{port}/inet/smtpd_tls_security_level=none'
+postconf -P '127.0.0.1:{port}/inet/smtpd_relay_restrictions=permit_mynetworks,reject'
+postconf -P '127.0.0.1:{port}/inet/smtpd_recipient_restrictions='
+postconf -P '127.0.0.1:{port}/inet/smtpd_client_restrictions=permit_mynetworks,reject'
+postconf -P '127.0.0.1:{port}/inet/smtpd_client_event_limit_exceptions=127.0.0.0/8'
+"#
+    )
+}
