@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use mailapi_model::{Entropy, Timestamp};
-use tokio::sync::{RwLock, Semaphore, watch};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore, watch};
 
 pub use settings::PostgresSettings;
 pub use url::{PostgresUrl, PostgresUrlError};
@@ -41,7 +41,7 @@ struct Inner {
     listener: Listener,
     settings: PostgresSettings,
     /// Whether it is still open; held by whoever is working.
-    open: RwLock<bool>,
+    open: Arc<RwLock<bool>>,
 }
 
 impl fmt::Debug for Postgres {
@@ -69,7 +69,7 @@ impl Postgres {
             .map_err(|_| StoreError::unexpected("the pool of connections cannot be made"))?;
         let listener = Listener::start(Line { config, tls, node }, &settings).await?;
         let scans = Semaphore::new(settings.scan_connections.max(1));
-        let engine = Self(Arc::new(Inner { pool, scans, listener, settings, open: RwLock::new(true) }));
+        let engine = Self(Arc::new(Inner { pool, scans, listener, settings, open: Arc::new(RwLock::new(true)) }));
         engine.demand_utf8().await?;
         Ok(engine)
     }
@@ -102,8 +102,12 @@ impl Postgres {
 
     /// Runs the statements in one transaction. Once this was called it runs, also when the caller no longer waits.
     pub(crate) async fn change(&self, work: Work) -> Result<Vec<Effect>, StoreError> {
-        let engine = self.clone();
-        match tokio::spawn(async move { engine.attempt(work).await }).await {
+        let (engine, entered) = (self.clone(), self.enter().await?);
+        let running = tokio::spawn(async move {
+            let _entered = entered;
+            engine.attempt(work).await
+        });
+        match running.await {
             Ok(outcome) => outcome,
             Err(error) if error.is_panic() => Err(StoreError::Panicked),
             // The runtime is shutting down.
@@ -113,20 +117,24 @@ impl Postgres {
 
     /// Runs short queries on one state of the database.
     pub(crate) async fn read(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
+        let _entered = self.enter().await?;
         self.attempt(Work::Read(statements)).await
     }
 
     /// Runs long queries on one state of the database.
     pub(crate) async fn scan(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
+        let _entered = self.enter().await?;
         let _permit = self.0.scans.acquire().await.map_err(|_| StoreError::closed())?;
         self.attempt(Work::Scan(statements, self.0.settings.scan_timeout)).await
     }
 
+    /// The right to work; a close waits until it is given back.
+    async fn enter(&self) -> Result<OwnedRwLockReadGuard<bool>, StoreError> {
+        let open = Arc::clone(&self.0.open).read_owned().await;
+        if *open { Ok(open) } else { Err(StoreError::closed()) }
+    }
+
     async fn attempt(&self, work: Work) -> Result<Vec<Effect>, StoreError> {
-        let open = self.0.open.read().await;
-        if !*open {
-            return Err(StoreError::closed());
-        }
         let mut tries_left = self.0.settings.attempts;
         loop {
             tries_left = tries_left.saturating_sub(1);

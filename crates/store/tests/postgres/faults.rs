@@ -1,0 +1,120 @@
+//! Lost connections and a server that is gone for a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_model::{MessageStatus, QueueId};
+use mailapi_store::Store;
+use mailapi_store::postgres::PostgresSettings;
+use mailapi_testkit::PostgresServer;
+
+use crate::support::{add_account, at, database, message_id, new_domain, new_sent, node, parse};
+
+/// Ends every connection to the database but the one that asks for it, and waits until they are gone.
+const END_ALL: &str = "SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity \
+                       WHERE datname = current_database() AND pid <> pg_backend_pid()";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_connections_are_replaced_and_reads_do_not_notice() {
+    let database = database().await;
+    let (store, other) = (node(&database).await, node(&database).await);
+    add_account(&store, "ann@example.org").await;
+    let mut heard = store.foreign_changes();
+    for round in 0..5 {
+        heard.borrow_and_update();
+        assert_ne!(database.sql(END_ALL), "0");
+        assert!(store.accounts().get(&parse("ann@example.org")).await.unwrap().is_some());
+        // Nobody knows what happened while nothing was heard.
+        heard.changed().await.unwrap();
+        store.domains().insert(&new_domain(&format!("d{round}.example")), None).await.unwrap();
+    }
+    heard.borrow_and_update();
+    other.ping().await.unwrap();
+    other.accounts().set_active(&parse("ann@example.org"), false, at(1)).await.unwrap();
+    heard.changed().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_connection_ends_is_kept_whole_or_not_at_all() {
+    let database = Arc::new(database().await);
+    let store = node(&database).await;
+    let killer = tokio::task::spawn_blocking({
+        let database = Arc::clone(&database);
+        move || (0..10).for_each(|_| drop(database.sql(END_ALL)))
+    });
+    let mut done = Vec::new();
+    let mut number = 0;
+    while !killer.is_finished() || number < 50 {
+        number += 1;
+        let stored = store.sent().begin(&new_sent(number)).await.is_ok();
+        let taken = store.sent().submitted(message_id(number), &QueueId("Q".to_owned()), at(1), &[]).await.is_ok();
+        done.push((number, stored, taken));
+    }
+    killer.await.unwrap();
+    for (number, stored, taken) in done {
+        let found = store.sent().get(message_id(number)).await.unwrap();
+        assert!(found.is_some() || !stored, "message {number} was stored and is lost");
+        let Some(found) = found else { continue };
+        assert_eq!(found.recipients.len(), 1);
+        let is_taken = found.message.status == MessageStatus::Submitted;
+        assert!(is_taken || !taken, "message {number} was taken and is not");
+        assert_eq!(is_taken, found.message.submitted_at.is_some(), "half a change was kept");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone_is_unavailable_and_used_again_when_it_is_back() {
+    let server = Arc::new(PostgresServer::start());
+    let database = server.database().await;
+    let settings = PostgresSettings { listen_retry: Duration::from_millis(10), ..PostgresSettings::default() };
+    let store = Store::on_postgres(database.open_with(settings).await);
+    add_account(&store, "ann@example.org").await;
+
+    server.stop();
+    assert!(store.ping().await.unwrap_err().is_unavailable());
+    assert!(store.accounts().get(&parse("ann@example.org")).await.unwrap_err().is_unavailable());
+    let refused = store.domains().insert(&new_domain("example.net"), None).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused}");
+
+    let mut heard = store.foreign_changes();
+    heard.borrow_and_update();
+    server.start_again();
+    assert!(store.accounts().get(&parse("ann@example.org")).await.unwrap().is_some());
+    assert_eq!(store.domains().get(&parse("example.net")).await, Ok(None), "what was refused was not done");
+    store.domains().insert(&new_domain("example.net"), None).await.unwrap();
+    heard.changed().await.unwrap();
+    let before = *heard.borrow_and_update();
+    database.sql("UPDATE domains SET active = FALSE");
+    heard.changed().await.unwrap();
+    assert!(*heard.borrow() > before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_changes_says_so() {
+    let database = database().await;
+    let store = node(&database).await;
+    add_account(&store, "ann@example.org").await;
+    let name = database.sql("SELECT current_database()");
+    database.sql(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
+    database.sql(END_ALL);
+    assert!(store.accounts().get(&parse("ann@example.org")).await.unwrap().is_some());
+    let refused = store.domains().insert(&new_domain("example.net"), None).await.unwrap_err();
+    assert!(refused.to_string().contains("takes no changes"), "{refused}");
+
+    database.sql(&format!("BEGIN READ WRITE; ALTER DATABASE {name} SET default_transaction_read_only = off; COMMIT"));
+    store.domains().insert(&new_domain("example.net"), None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_store_refuses_what_follows_on_all_clones() {
+    let database = database().await;
+    let store = node(&database).await;
+    let clone = store.clone();
+    store.close().await;
+    assert!(clone.ping().await.unwrap_err().is_unavailable());
+    assert!(clone.domains().insert(&new_domain("late.example"), None).await.unwrap_err().is_unavailable());
+    store.close().await;
+    let ours =
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mailapi'";
+    assert!(["0", "1", "2"].contains(&database.sql(ours).as_str()), "connections that the server has not ended yet");
+}

@@ -1,0 +1,133 @@
+use mailapi_model::{Outcome, QueueId, TokenId};
+use mailapi_store::{Begun, Hours, Idempotency, NewSent, RollUpSize, SentScope, Span, Store};
+
+use crate::support::{add_account, admin_token, at, cursor, database, event, message_id, new_sent, node, parse};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_hears_of_the_changes_of_others_and_not_of_its_own() {
+    let database = database().await;
+    let (here, there) = (node(&database).await, node(&database).await);
+    let mut heard_here = here.foreign_changes();
+    let mut heard_there = there.foreign_changes();
+
+    add_account(&here, "ann@example.org").await;
+    heard_there.changed().await.unwrap();
+    there.accounts().set_active(&parse("ann@example.org"), false, at(1)).await.unwrap();
+    heard_here.changed().await.unwrap();
+
+    // Told in the order of the commits: what came before the other's change would have been counted by now.
+    assert_eq!(*heard_here.borrow(), 1, "its own changes are not foreign");
+    database.sql("UPDATE accounts SET active = TRUE");
+    heard_here.changed().await.unwrap();
+    assert_eq!(*heard_here.borrow_and_update(), 2, "a change by hand is");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_at_every_use_is_told_to_nobody() {
+    let database = database().await;
+    let store = node(&database).await;
+    add_account(&store, "ann@example.org").await;
+    store.tokens().insert(&admin_token(1)).await.unwrap();
+    let told = |change: &str| database.sql(&format!("LISTEN mailapi_changes; {change}")).contains("mailapi_changes");
+    assert!(!told("UPDATE tokens SET last_used_at = 5"));
+    assert!(!told("UPDATE accounts SET last_login_at = 5"));
+    assert!(told("UPDATE tokens SET is_active = FALSE"));
+    assert!(told("UPDATE accounts SET active = FALSE"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_followers_of_one_feed_keep_every_event_once() {
+    let database = database().await;
+    let nodes = [node(&database).await, node(&database).await];
+    for number in 0..20 {
+        nodes[0].sent().begin(&new_sent(number)).await.unwrap();
+    }
+    let follow = async |store: Store| {
+        let mut kept = 0;
+        loop {
+            let from = store.delivery_log().cursor("feed").await.unwrap().unwrap_or_default();
+            let number: u64 = if from.0.is_empty() { 0 } else { from.0.parse().unwrap() };
+            if number == 20 {
+                return kept;
+            }
+            let (events, to) = ([event(number, Outcome::Deferred)], cursor(&(number + 1).to_string()));
+            match store.delivery_log().append("feed", &events, &from, &to).await {
+                Ok(appended) => kept += appended.entries_added,
+                Err(error) => assert!(error.is_guard_failed(), "{error}"),
+            }
+        }
+    };
+    let [one, two] = nodes.clone();
+    let (one, two) = tokio::join!(follow(one), follow(two));
+    assert_eq!(one + two, 20);
+    assert_eq!(
+        database.sql("SELECT COUNT(*), MIN(attempts), MAX(attempts) FROM delivery_events, sent_recipients"),
+        "400|1|1"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_reaches_two_nodes_at_once_is_one_message() {
+    let database = database().await;
+    let nodes = [node(&database).await, node(&database).await];
+    for round in 0..10_u64 {
+        let request = |number| NewSent {
+            idempotency: Some(Idempotency {
+                token_id: TokenId(1),
+                key: format!("request {round}"),
+                body_hash: b"same".to_vec(),
+                expires_at: at(86_400),
+            }),
+            ..new_sent(number)
+        };
+        let (first, second) = (request(round * 2), request(round * 2 + 1));
+        let (here, there) = (nodes[0].sent(), nodes[1].sent());
+        let (one, two) = tokio::join!(here.begin(&first), there.begin(&second));
+        let answers = [one.unwrap(), two.unwrap()];
+        let stored = if answers[0] == Begun::New { first.message_id } else { second.message_id };
+        assert!(answers.contains(&Begun::New) && answers.contains(&Begun::InFlight(stored)), "{answers:?}");
+    }
+    assert_eq!(database.sql("SELECT COUNT(*) FROM sent_messages"), "10");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_roll_up_while_others_send_count_every_change_once() {
+    const MESSAGES: u64 = 60;
+    let database = database().await;
+    let nodes = [node(&database).await, node(&database).await];
+    let send = async |store: Store, parity: u64| {
+        for number in (0..MESSAGES).filter(|number| number % 2 == parity) {
+            store.sent().begin(&new_sent(number)).await.unwrap();
+            store.sent().submitted(message_id(number), &QueueId("Q".to_owned()), at(1), &[]).await.unwrap();
+        }
+    };
+    let roll_up = async |store: Store| {
+        for _ in 0..MESSAGES {
+            store.stats().roll_up_once(RollUpSize { changes: 7, groups: 7 }).await.unwrap();
+        }
+    };
+    let [one, two] = nodes.clone();
+    tokio::join!(send(one.clone(), 0), send(two.clone(), 1), roll_up(one), roll_up(two));
+    while nodes[0].stats().roll_up_once(RollUpSize { changes: 7, groups: 7 }).await.unwrap().more {}
+
+    let hours = Hours::around(at(-3600), at(3600));
+    let counts = nodes[1].stats().sent_by_time(&[SentScope::All], hours, Span::Day).await.unwrap();
+    assert_eq!(counts.into_values().map(|counts| counts.sent).sum::<u64>(), MESSAGES);
+    assert_eq!(database.sql("SELECT COUNT(*) FROM status_changes"), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_cannot_revoke_the_last_two_admin_tokens() {
+    let database = database().await;
+    let nodes = [node(&database).await, node(&database).await];
+    for round in 0..10_u8 {
+        let one = nodes[0].tokens().insert(&admin_token(2 * round)).await.unwrap();
+        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1)).await.unwrap();
+        let (here, there) = (nodes[0].tokens(), nodes[1].tokens());
+        let now = at(1);
+        let revoked = tokio::join!(here.revoke_but_last_admin(one, now), there.revoke_but_last_admin(two, now));
+        assert_ne!(revoked.0.unwrap(), revoked.1.unwrap(), "one of them was the last");
+        assert_eq!(nodes[0].tokens().count_active_admin(at(1)).await, Ok(1));
+        database.sql("UPDATE tokens SET is_active = FALSE");
+    }
+}
