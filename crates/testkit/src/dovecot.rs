@@ -28,6 +28,8 @@ pub struct Dovecot {
     imap: SocketAddr,
     lmtp: SocketAddr,
     more: String,
+    /// Where the configuration lies that it was given, when that is not its own.
+    printed: Option<PathBuf>,
     mailboxes: Mutex<BTreeMap<String, Option<u64>>>,
     child: Option<Child>,
 }
@@ -53,6 +55,31 @@ impl Dovecot {
     /// # Panics
     /// As [`Dovecot::start`].
     pub async fn start_with(more: &str) -> Self {
+        let mut dovecot = Self::laid_out(free_port(), more, None);
+        dovecot.write_users();
+        dovecot.resume().await;
+        dovecot
+    }
+
+    /// Starts one with the dovecot.conf of this directory, which must name this port for IMAP. Only what has to lie or
+    /// to run elsewhere in a test is changed: it runs in a temporary directory, and the sockets for Postfix are there.
+    ///
+    /// # Panics
+    /// As [`Dovecot::start`].
+    pub async fn start_printed(directory: &Path, imap: SocketAddr) -> Self {
+        let mut dovecot = Self::laid_out(imap, "", Some(directory.to_owned()));
+        fs::create_dir(dovecot.path("sockets")).expect("a directory for sockets");
+        dovecot.resume().await;
+        dovecot
+    }
+
+    /// Where Postfix delivers, when it was started with a printed configuration.
+    #[must_use]
+    pub fn lmtp_socket(&self) -> PathBuf {
+        self.path("sockets/dovecot-lmtp")
+    }
+
+    fn laid_out(imap: SocketAddr, more: &str, printed: Option<PathBuf>) -> Self {
         for file in [PROGRAM, "/usr/lib/dovecot/imap", "/usr/lib/dovecot/lmtp"] {
             assert!(
                 Path::new(file).exists(),
@@ -65,17 +92,15 @@ impl Dovecot {
         let mail = directory.path().join("mail");
         fs::create_dir(&mail).expect("a directory for mail");
         chown(&mail, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the mail directory away");
-        let mut dovecot = Self {
+        Self {
             directory,
-            imap: free_port(),
+            imap,
             lmtp: free_port(),
             more: more.to_owned(),
             mailboxes: Mutex::default(),
+            printed,
             child: None,
-        };
-        dovecot.write_users();
-        dovecot.resume().await;
-        dovecot
+        }
     }
 
     /// Where it speaks IMAP.
@@ -90,8 +115,23 @@ impl Dovecot {
     /// When it does not start.
     pub async fn resume(&mut self) {
         self.replace("dovecot.conf", &self.configuration());
+        if self.printed.is_some() {
+            return self.run().await;
+        }
         self.replace("masters", &format!("{}:{{PLAIN}}{}\n", Self::MASTER_USER, Self::MASTER_PASSWORD));
         self.replace("accounts.conf", &self.accounts());
+        self.run().await;
+    }
+
+    /// Kills it in the middle of whatever it does; [`Dovecot::resume`] starts it again.
+    pub fn kill(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        // Its processes end by themselves when they notice that the master is gone.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    async fn run(&mut self) {
         let mut command = Command::new(PROGRAM);
         command.arg("-F").arg("-c").arg(self.path("dovecot.conf")).stdin(Stdio::null());
         let output = fs::File::create(self.path("output")).expect("a file for its output");
@@ -187,7 +227,7 @@ impl Dovecot {
                 chown(path, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the maildir away");
             }
         }
-        let file = folder.join(format!("{}.{number}.test", 1_700_000_000 + number));
+        let file = folder.join(format!("{}.M{number}P1.test", 1_700_000_000 + number));
         fs::write(&file, message).expect("the message is written");
         chown(file, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the message away");
     }
@@ -266,6 +306,9 @@ impl Dovecot {
 
     /// Failed log-ins are not delayed, so that tests need not wait; everything else is as usual.
     fn configuration(&self) -> String {
+        if let Some(printed) = &self.printed {
+            return self.adapted(&fs::read_to_string(printed.join("dovecot.conf")).expect("a printed configuration"));
+        }
         let (root, imap, lmtp, more) =
             (self.directory.path().display(), self.imap.port(), self.lmtp.port(), &self.more);
         format!(
@@ -285,6 +328,21 @@ impl Dovecot {
              protocol lmtp {{\n postmaster_address = postmaster@example.org\n}}\n\
              plugin {{\n quota = count:User quota\n quota_vsizes = yes\n quota_rule = *:storage=0\n}}\n{more}\n",
             name = format_args!("mailapi-test-{imap}"),
+        )
+    }
+
+    /// A configuration that was made for a whole machine, in a directory of its own. What comes last counts.
+    fn adapted(&self, text: &str) -> String {
+        let (root, lmtp) = (self.directory.path().display(), self.lmtp.port());
+        let text = text.replace("/var/spool/postfix/private", &format!("{root}/sockets"));
+        format!(
+            "{text}\nbase_dir = {root}/run\nstate_dir = {root}/state\ninstance_name = mailapi-test-{imap}\n\
+             log_path = {root}/log\nauth_failure_delay = 0\nmail_uid = {MAIL_UID}\nmail_gid = {MAIL_UID}\n\
+             first_valid_uid = {MAIL_UID}\nmail_home = {root}/mail/%d/%n\n\
+             service anvil {{\n unix_listener anvil-auth-penalty {{\n  mode = 0\n }}\n}}\n\
+             service lmtp {{\n inet_listener lmtp {{\n  port = {lmtp}\n }}\n}}\n\
+             protocol lmtp {{\n postmaster_address = postmaster@example.org\n}}\n",
+            imap = self.imap.port(),
         )
     }
 }
