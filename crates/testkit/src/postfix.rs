@@ -332,7 +332,7 @@ biff = no
         text += &match &settings.delivery {
             PostfixDelivery::Lmtp(socket) => format!("virtual_transport = lmtp:unix:{}\n", socket.display()),
             PostfixDelivery::Maildirs => format!(
-                "virtual_transport = virtual\nvirtual_mailbox_base = {dir}/mail\nvirtual_minimum_uid = 1\n\
+                "virtual_transport = virtual\nvirtual_mailbox_base = {dir}/mail\nvirtual_minimum_uid = 1\nvirtual_mailbox_limit = 0\n\
                  virtual_uid_maps = static:{MAIL_OWNER}\nvirtual_gid_maps = static:{MAIL_OWNER}\n"
             ),
         };

@@ -125,12 +125,7 @@ fn client_config(settings: &SmtpSettings, is_loopback: bool) -> ClientConfig {
         TlsMode::StartTls => TlsPolicy::Required,
         TlsMode::None | TlsMode::Implicit => TlsPolicy::Never,
     };
-    ClientConfig {
-        tls,
-        credentials,
-        auth_without_tls: is_loopback,
-        ..ClientConfig::new(settings.hello_name.as_str())
-    }
+    ClientConfig { tls, credentials, auth_without_tls: is_loopback, ..ClientConfig::new(settings.hello_name.as_str()) }
 }
 
 /// Brings the session up. False when the server waits for the TLS handshake.

@@ -163,8 +163,7 @@ async fn a_message_whose_reply_is_lost_is_never_sent_again() {
 #[tokio::test]
 async fn connections_are_bounded_and_waiting_ends() {
     let server = Impatient::start(100, "").await;
-    let limits = SmtpSettings { max_connections: 2, wait_timeout: Duration::from_millis(20), ..settings(server.address) };
-    let bounded = Arc::new(pool(limits.clone()));
+    let bounded = Arc::new(pool(SmtpSettings { max_connections: 2, ..settings(server.address) }));
     let sends = (0..20).map(|_| {
         let pool = bounded.clone();
         tokio::spawn(async move { is_accepted(&send(&pool).await) })
@@ -173,7 +172,8 @@ async fn connections_are_bounded_and_waiting_ends() {
         assert!(sent.await.unwrap());
     }
     assert!(server.counted().0 <= 2, "{:?}", server.counted());
-    let busy = pool(SmtpSettings { max_connections: 1, ..limits });
+    let wait_timeout = Duration::from_millis(20);
+    let busy = pool(SmtpSettings { max_connections: 1, wait_timeout, ..settings(server.address) });
     let _held = busy.place().await.unwrap();
     assert!(send(&busy).await.unwrap_err().contains("no connection became free"));
     assert_eq!(busy.check().await, Ok(()));

@@ -1,0 +1,6 @@
+//! Mail through a real Postfix: what is handed over, what its log says, what survives.
+
+mod faults;
+mod office;
+mod rotation;
+mod truth;

@@ -1,0 +1,122 @@
+//! A private Postfix, a remote server, and what is wired to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mailapi_backend::{Accepted, DeliveryFeed, Submission, SubmitError};
+use mailapi_backend_external::log_follower::{LogFollower, LogSettings, LogSource};
+use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
+use mailapi_backend_external::submission::SmtpSubmission;
+use mailapi_backend_external::{TlsTrust, client_config};
+use mailapi_model::{Clock, DeliveryEvent, Envelope, FeedCursor, MessageId, Timestamp};
+use mailapi_testkit::{Postfix, PostfixSettings, SeededEntropy, SmtpSink};
+use tempfile::TempDir;
+
+/// How long Postfix may take for a story.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Office {
+    pub(crate) postfix: Postfix,
+    pub(crate) sink: SmtpSink,
+    pub(crate) submission: SmtpSubmission,
+    pub(crate) follower: Arc<LogFollower>,
+    pub(crate) cursor: FeedCursor,
+    pub(crate) events: Vec<DeliveryEvent>,
+    state: TempDir,
+    entropy: SeededEntropy,
+}
+
+/// Postfix writes real times, so the follower has to know the real one.
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970");
+        Timestamp::from_millis(i64::try_from(now.as_millis()).expect("a time before the year 9999"))
+    }
+}
+
+impl Office {
+    pub(crate) async fn open(change: impl FnOnce(&mut PostfixSettings)) -> Self {
+        let sink = SmtpSink::start().await;
+        let mut settings = PostfixSettings::new(&["ann@example.org", "bob@example.org"], sink.address());
+        change(&mut settings);
+        let postfix = Postfix::start(&settings).await;
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let follower = follower(&postfix, &state);
+        let address = postfix.api();
+        let pool = SmtpPool::new(
+            SmtpSettings::new(address.ip().to_string(), address.port()),
+            client_config(&TlsTrust::System).expect("authorities"),
+        );
+        let submission = SmtpSubmission::new(pool, Some(follower.clone()), Duration::ZERO);
+        let (cursor, events) = (FeedCursor::default(), Vec::new());
+        Self { postfix, sink, submission, follower, cursor, events, state, entropy: SeededEntropy::default() }
+    }
+
+    /// Another process with the same database and the same state directory.
+    pub(crate) fn restart_follower(&mut self) {
+        self.follower = follower(&self.postfix, &self.state);
+    }
+
+    pub(crate) async fn send(&self, recipients: &[&str]) -> (MessageId, Result<Accepted, SubmitError>) {
+        let message_id = MessageId::random(&self.entropy);
+        let envelope = Envelope {
+            message_id,
+            sender: "ann@example.org".parse().ok(),
+            recipients: recipients.iter().map(|recipient| recipient.parse().expect("an address")).collect(),
+        };
+        let text = format!("Message-ID: <{message_id}@example.org>\r\nFrom: ann@example.org\r\n\r\nhello\r\n");
+        (message_id, self.submission.submit(envelope, Bytes::from(text)).await)
+    }
+
+    /// Reads what the log has to tell now.
+    pub(crate) async fn read(&mut self) {
+        loop {
+            let batch = self.follower.read_after(&self.cursor, 100).await.expect("the log can be read");
+            self.events.extend(batch.events);
+            self.cursor = batch.cursor;
+            self.follower.forget_until(&self.cursor).await.expect("the state can be saved");
+            if !batch.more {
+                return;
+            }
+        }
+    }
+
+    /// Follows the log until enough is known.
+    pub(crate) async fn read_until(&mut self, enough: impl Fn(&[DeliveryEvent]) -> bool) {
+        let reading = async {
+            self.read().await;
+            while !enough(&self.events) {
+                self.follower.changed().await;
+                self.read().await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, reading).await.is_err() {
+            let log = std::fs::read_to_string(self.postfix.log()).unwrap_or_default();
+            panic!("after {PATIENCE:?} only this is known: {:?}\nPostfix said:\n{log}", self.events);
+        }
+    }
+}
+
+fn follower(postfix: &Postfix, state: &TempDir) -> Arc<LogFollower> {
+    let settings = LogSettings {
+        // Only the system's notifications wake it.
+        poll_interval: Duration::from_secs(3600),
+        settle_time: Duration::ZERO,
+        save_every_octets: 2000,
+        ..LogSettings::new(LogSource::file(postfix.log()), state.path())
+    };
+    Arc::new(LogFollower::new(settings, Arc::new(SystemClock)).expect("a directory for its state"))
+}
+
+/// What each recipient of a message went through, in order.
+pub(crate) fn fates(events: &[DeliveryEvent], message_id: MessageId) -> BTreeMap<String, Vec<&'static str>> {
+    let mut fates = BTreeMap::<String, Vec<_>>::new();
+    for event in events.iter().filter(|event| event.message_id == Some(message_id)) {
+        fates.entry(event.recipient.as_str().to_owned()).or_default().push(event.outcome.as_str());
+    }
+    fates
+}

@@ -1,0 +1,65 @@
+//! The log is rotated while mail goes through.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::office::{Office, fates};
+
+fn rotated(log: &Path, number: u32, suffix: &str) -> PathBuf {
+    log.with_file_name(format!("mail.log.{number}{suffix}"))
+}
+
+/// Moves all old files one number up, and compresses the second as `delaycompress` does: nobody writes to it any more.
+fn make_room(log: &Path) {
+    for number in (1..9).rev() {
+        for suffix in ["", ".gz"] {
+            let from = rotated(log, number, suffix);
+            if from.exists() {
+                fs::rename(from, rotated(log, number + 1, suffix)).unwrap();
+            }
+        }
+    }
+    if rotated(log, 2, "").exists() {
+        assert!(Command::new("gzip").arg(rotated(log, 2, "")).status().unwrap().success());
+    }
+}
+
+#[tokio::test]
+async fn renamed_copied_and_compressed_logs_lose_nothing_and_double_nothing() {
+    let mut office = Office::open(|_| {}).await;
+    let log = office.postfix.log();
+    let mut sent = Vec::new();
+    for round in 0..6 {
+        let mut last = String::new();
+        for _ in 0..8 {
+            let (id, answer) = office.send(&["good@example.net", "bob@example.org"]).await;
+            last = answer.unwrap().queue_id.0;
+            sent.push(id);
+        }
+        match round % 3 {
+            0 => office.read().await,
+            1 => office.restart_follower(),
+            // Nobody reads before the log is gone.
+            _ => {}
+        }
+        make_room(&log);
+        if round % 2 == 0 {
+            fs::rename(&log, rotated(&log, 1, "")).unwrap();
+            office.postfix.reopen_log();
+        } else {
+            // What is written between the copy and the cut is lost to everybody, so there must be nothing.
+            office.postfix.logged(&[&last, "removed"]).await;
+            fs::copy(&log, rotated(&log, 1, "")).unwrap();
+            OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
+        }
+    }
+    let (last, answer) = office.send(&["good@example.net", "bob@example.org"]).await;
+    answer.unwrap();
+    sent.push(last);
+    office.read_until(|events| sent.iter().all(|id| fates(events, *id).len() == 2)).await;
+    for id in sent {
+        assert!(fates(&office.events, id).values().all(|fate| *fate == ["sent"]), "{:?}", fates(&office.events, id));
+    }
+    assert_eq!(office.follower.status().gaps, []);
+}
