@@ -70,7 +70,7 @@ fn header_lines_of_twenty_kilobytes_are_read_whole() {
     let subject = "word ".repeat(4000);
     let raw =
         format!("Subject: {subject}\r\nX-Long: {}\r\nTo: {}\r\n\r\nx", "y".repeat(20_000), "a@b.example,".repeat(2000));
-    let digest = Digest::of(raw.as_bytes());
+    let digest = Digest::of_header_block(raw.as_bytes());
     assert_eq!(digest.subject, subject.trim());
     assert_eq!(digest.to.len(), 2000);
     assert_eq!(headers(raw.as_bytes())[1].1.len(), 20_000);
@@ -164,4 +164,26 @@ proptest! {
         prop_assert_eq!(SearchableText::of(&raw, &digest).joined().split('\n').count(), 5);
         let _ = headers(&raw);
     }
+}
+
+#[test]
+fn endless_fields_do_not_make_a_listing_long_and_are_whole_when_the_message_is_opened() {
+    let people: String = (0..200).map(|n| format!("{} <p{n}@{}.example>, ", "n".repeat(500), "d".repeat(400))).collect();
+    let raw = format!(
+        "Message-ID: <{}@x>\r\nFrom: {}\r\nTo: {people}\r\nCc: {people}\r\nSubject: {}end\r\n\r\nhello\r\n",
+        "i".repeat(5_000),
+        format_args!("{} <{}@x.example>", "f".repeat(1_000), "l".repeat(1_000)),
+        "ü".repeat(2_000_000),
+    );
+    let digest = Digest::of(raw.as_bytes());
+    assert!(digest.to_bytes().len() < 200_000, "{}", digest.to_bytes().len());
+    let summary = digest.summary(1, raw.len() as u64, Vec::new(), mailapi_model::Timestamp::from_seconds(0));
+    assert_eq!((summary.subject.chars().count(), summary.to.len(), digest.cc.len()), (1_000, 100, 100));
+    assert_eq!((summary.to[0].name.len(), summary.from.email.len(), summary.message_id.len()), (320, 320, 998));
+    let header = &raw.as_bytes()[..usize::try_from(digest.header_len).unwrap()];
+    let opened = digest.full_message(summary, header, b"hello", b"");
+    assert!(opened.summary.subject.ends_with("end") && opened.summary.from.name.len() == 1_000);
+    assert_eq!((opened.summary.to.len(), opened.cc.len(), opened.summary.to[0].name.len()), (200, 200, 500));
+    let text = mailapi_backend::mime::SearchableText::of(raw.as_bytes(), &digest);
+    assert!(text.subject.ends_with("end") && text.to.contains("p199@"), "a search looks into all of it");
 }

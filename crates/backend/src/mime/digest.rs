@@ -11,7 +11,8 @@ use super::transfer::{self, TransferDecoder, TransferEncoding};
 use super::{charset, selection};
 use crate::{AttachmentInfo, Correspondent, FullMessage, MessageSummary};
 
-/// A message taken apart: what a listing shows of it, and where its bodies and attachments stand.
+/// A message taken apart: what a listing shows of it, and where its bodies and attachments stand. What is for the
+/// listing is cut at the listed lengths of [`Limits`], so that no header makes a listing long.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Digest {
     /// The Message-ID header in angle brackets; empty when there is none.
@@ -106,7 +107,7 @@ impl Digest {
     pub fn with_limits(raw: &[u8], limits: &Limits) -> Self {
         let parts = structure::parts(raw, limits);
         let header_len = parts.first().map_or(0, |message| message.body.start);
-        let mut digest = Self::of_header(&raw[..header_len], limits);
+        let mut digest = Self::of_header(&raw[..header_len], limits).listed(limits);
         let chosen = selection::choose(&parts);
         digest.text = chosen.text.map(|at| body(&parts[at]));
         digest.html = chosen.html.map(|at| body(&parts[at]));
@@ -115,7 +116,7 @@ impl Digest {
         digest
     }
 
-    /// What the header block alone tells: no bodies, no attachments. For backends whose mail server takes the parts
+    /// What the header block alone tells, all of it: no bodies, no attachments. For backends whose mail server takes the parts
     /// apart itself ([`super::Outline`]).
     #[must_use]
     pub fn of_header_block(block: &[u8]) -> Self {
@@ -141,6 +142,21 @@ impl Digest {
         }
     }
 
+    /// Cut for listings.
+    fn listed(mut self, limits: &Limits) -> Self {
+        truncate(&mut self.message_id, limits.max_listed_identifier_octets);
+        if let Some((end, _)) = self.subject.char_indices().nth(limits.max_listed_subject_characters) {
+            self.subject.truncate(end);
+        }
+        self.to.truncate(limits.max_listed_correspondents);
+        self.cc.truncate(limits.max_listed_correspondents);
+        for person in std::iter::once(&mut self.from).chain(&mut self.to).chain(&mut self.cc) {
+            truncate(&mut person.name, limits.max_listed_name_octets);
+            truncate(&mut person.email, limits.max_listed_name_octets);
+        }
+        self
+    }
+
     /// What a listing shows. `arrived` stands in for a date that is missing.
     #[must_use]
     pub fn summary(&self, uid: u32, size: u64, flags: Vec<String>, arrived: Timestamp) -> MessageSummary {
@@ -158,12 +174,14 @@ impl Digest {
     }
 
     /// The whole message, from the octets of its header block (the first `header_len`) and of its bodies as they
-    /// stand in the message ([`PartSpan::of`]); a body that the digest does not name is not looked at.
+    /// stand in the message ([`PartSpan::of`]); a body that the digest does not name is not looked at. What a listing
+    /// shows only the beginning of, comes whole from the header block.
     #[must_use]
     pub fn full_message(&self, summary: MessageSummary, header: &[u8], text: &[u8], html: &[u8]) -> FullMessage {
+        let Self { message_id, from, to, cc, subject, .. } = Self::of_header_block(header);
         FullMessage {
-            summary,
-            cc: self.cc.clone(),
+            summary: MessageSummary { message_id, from, to, subject, ..summary },
+            cc,
             headers: headers(header),
             text: self.text.as_ref().map(|body| body.decode(text)),
             html: self.html.as_ref().map(|body| body.decode(html)),
@@ -191,6 +209,10 @@ pub fn headers(block: &[u8]) -> Vec<(String, String)> {
         }
     }
     headers
+}
+
+fn truncate(text: &mut String, max_octets: usize) {
+    text.truncate(text.floor_char_boundary(max_octets));
 }
 
 fn value<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {

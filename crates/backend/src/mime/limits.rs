@@ -18,6 +18,15 @@ pub struct Limits {
     pub max_forwarded_header_octets: usize,
     /// Characters of an attachment's file name. 200.
     pub max_filename_characters: usize,
+    /// Characters of a subject that a digest keeps for lists; a message that is opened shows all of it. 1,000.
+    pub max_listed_subject_characters: usize,
+    /// Correspondents of To, and of Cc, that a digest keeps for lists. 100.
+    pub max_listed_correspondents: usize,
+    /// Octets of a name, and of an address, that a digest keeps for lists. 320, as much as RFC 5321 section 4.5.3.1
+    /// gives a local part and a domain together.
+    pub max_listed_name_octets: usize,
+    /// Octets of a Message-ID that a digest keeps for lists. 998, a line's worth (RFC 5322 section 2.1.1).
+    pub max_listed_identifier_octets: usize,
 }
 
 impl Default for Limits {
@@ -30,6 +39,10 @@ impl Default for Limits {
             max_parameter_octets: 8 * 1024,
             max_forwarded_header_octets: 64 * 1024,
             max_filename_characters: 200,
+            max_listed_subject_characters: 1_000,
+            max_listed_correspondents: 100,
+            max_listed_name_octets: 320,
+            max_listed_identifier_octets: 998,
         }
     }
 }

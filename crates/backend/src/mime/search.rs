@@ -32,11 +32,14 @@ impl SearchableText {
     pub fn of(raw: &[u8], digest: &Digest) -> Self {
         let decoded = |body: Option<&super::BodyPart>| body.map(|body| body.decode(body.span.of(raw)));
         let (text, html) = (decoded(digest.text.as_ref()), decoded(digest.html.as_ref()));
+        // A digest keeps the beginnings of long fields only.
+        let header_len = usize::try_from(digest.header_len).unwrap_or(usize::MAX).min(raw.len());
+        let header = Digest::of_header_block(&raw[..header_len]);
         Self {
-            subject: digest.subject.clone(),
-            from: shown(std::slice::from_ref(&digest.from)),
-            to: shown(&digest.to),
-            cc: shown(&digest.cc),
+            from: shown(std::slice::from_ref(&header.from)),
+            to: shown(&header.to),
+            cc: shown(&header.cc),
+            subject: header.subject,
             body: body_text(text.as_deref(), html.as_deref()),
         }
     }
