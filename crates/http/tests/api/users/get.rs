@@ -21,7 +21,8 @@ async fn only_who_manages_a_domains_users_sees_them() {
 async fn an_admins_account_is_hidden_from_delegates() {
     let app = InMemoryApp::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
-    let (root, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);
+    let (_, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);
+    let root = app.log_in("root@example.org").await;
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
     app.get(&ann, "/users/root@example.org").await.assert_error(403, "ACCESS_DENIED");
     let listed = app.get(&ann, "/users").await.assert(StatusCode::OK);

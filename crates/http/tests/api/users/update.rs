@@ -26,11 +26,11 @@ async fn only_who_manages_users_changes_them_and_nobody_else_learns_of_the_body(
 async fn an_admins_account_is_out_of_a_delegates_reach() {
     let app = InMemoryApp::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
-    let (root, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);
+    let (_, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
     let body = json!({ "password": "a new password" });
     app.put(&ann, "/users/root@example.org", body.clone()).await.assert_error(403, "ACCESS_DENIED");
-    app.log_in("root@example.org").await;
+    let root = app.log_in("root@example.org").await;
     app.put(&root, "/users/root@example.org", body).await.assert(StatusCode::OK);
 }
 
