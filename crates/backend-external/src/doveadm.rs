@@ -48,14 +48,29 @@ pub struct DoveadmSettings {
 }
 
 impl DoveadmSettings {
+    /// The default of [`DoveadmSettings::connect_timeout`].
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+    /// The default of [`DoveadmSettings::timeout`].
+    pub const TIMEOUT: Duration = Duration::from_mins(1);
+
+    /// Reads an address of `http` or `https`.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn parse_url(text: &str) -> Result<Uri, String> {
+        let url: Option<Uri> = text.parse().ok();
+        let is_fine = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some();
+        url.filter(is_fine).ok_or_else(|| format!("`{text}` is not understood; write http://127.0.0.1:8081"))
+    }
+
     /// The default settings for this address.
     #[must_use]
     pub const fn new(url: Uri, api_key: Secret<String>) -> Self {
         Self {
             url,
             api_key,
-            connect_timeout: Duration::from_secs(3),
-            timeout: Duration::from_secs(60),
+            connect_timeout: Self::CONNECT_TIMEOUT,
+            timeout: Self::TIMEOUT,
             max_answer_octets: 4 << 20,
         }
     }
