@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mailapi_backend::{InboundLog, LogIn, SignOutgoing};
 use mailapi_model::EmailAddress;
+use mailapi_smtp::server::MessageBudget;
 use tokio::task::JoinSet;
 
 use crate::Embedded;
@@ -62,6 +63,9 @@ pub struct ListenerSettings {
     pub imap_connections: ConnectionLimits,
     /// How much of a header block a notice of failure returns, in octets. Default 64 KiB.
     pub max_returned_header_bytes: usize,
+    /// Octets that the messages which SMTP clients are sending may take in memory together; further ones are told to
+    /// come again. Must be more than the longest message. Default 256 MiB.
+    pub max_message_memory_bytes: usize,
 }
 
 impl ListenerSettings {
@@ -79,6 +83,7 @@ impl ListenerSettings {
             imap: ImapSettings::default(),
             imap_connections: ConnectionLimits::default(),
             max_returned_header_bytes: RETURNED_HEADER_BYTES,
+            max_message_memory_bytes: 256 * 1024 * 1024,
         }
     }
 }
@@ -133,6 +138,7 @@ impl Listeners {
     ) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         let maildrop = embedded.maildrop();
+        let budget = MessageBudget::new(settings.max_message_memory_bytes);
         if let Some(listener) = self.smtp {
             let setup = InboundSetup {
                 hostname: settings.hostname.clone(),
@@ -142,6 +148,7 @@ impl Listeners {
                 limits: settings.smtp_connections,
                 max_returned_bytes: settings.max_returned_header_bytes,
                 log: gatekeepers.inbound.clone(),
+                budget: budget.clone(),
             };
             tasks.spawn(smtp_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
         }
@@ -163,6 +170,7 @@ impl Listeners {
                 limits: settings.submission_connections,
                 max_returned_bytes: settings.max_returned_header_bytes,
                 log_in: gatekeepers.log_in,
+                budget,
                 sign: gatekeepers.sign,
             };
             tasks.spawn(submission_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));

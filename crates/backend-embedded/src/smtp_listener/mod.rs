@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mailapi_backend::InboundLog;
 use mailapi_model::EmailAddress;
-use mailapi_smtp::server::Role;
+use mailapi_smtp::server::{MessageBudget, Role};
 
 use crate::Maildrop;
 use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
@@ -22,6 +22,8 @@ pub(crate) struct InboundSetup {
     pub(crate) settings: SmtpSettings,
     pub(crate) limits: ConnectionLimits,
     pub(crate) max_returned_bytes: usize,
+    /// What messages under way may take, over all sessions of both SMTP listeners.
+    pub(crate) budget: MessageBudget,
     pub(crate) log: Arc<dyn InboundLog>,
 }
 
@@ -36,7 +38,13 @@ async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<InboundSetup>)
     let peer = arrival.peer;
     let max_message_bytes = maildrop.settings().max_message_bytes;
     let doorway = Doorway {
-        session: setup.settings.session(&setup.hostname, Role::Inbound, setup.tls.is_some(), max_message_bytes),
+        session: setup.settings.session(
+            &setup.hostname,
+            Role::Inbound,
+            setup.tls.is_some(),
+            max_message_bytes,
+            setup.budget.clone(),
+        ),
         settings: &setup.settings,
         tls: setup.tls.as_ref(),
         grace: setup.limits.grace,

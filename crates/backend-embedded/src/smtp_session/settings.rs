@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailapi_smtp::server::{Config, Role};
+use mailapi_smtp::server::{Config, MessageBudget, Role};
 
 /// What a listener allows in one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,14 @@ impl Default for SmtpSettings {
 
 impl SmtpSettings {
     /// The settings of the session's logic.
-    pub(crate) fn session(&self, hostname: &str, role: Role, tls_available: bool, max_message_bytes: usize) -> Config {
+    pub(crate) fn session(
+        &self,
+        hostname: &str,
+        role: Role,
+        tls_available: bool,
+        max_message_bytes: usize,
+        budget: MessageBudget,
+    ) -> Config {
         let mut config = Config::new(hostname, role);
         config.tls_available = tls_available;
         config.max_message_bytes = max_message_bytes;
@@ -54,6 +61,7 @@ impl SmtpSettings {
         config.max_line_bytes = self.max_line_bytes;
         config.max_auth_line_bytes = self.max_auth_line_bytes;
         config.max_errors = self.max_errors;
+        config.budget = Some(budget);
         config
     }
 }

@@ -34,7 +34,8 @@ const TRIES: usize = 3;
 /// all are, the reply says so. When some are, the message is theirs no more than before, but the client has been told
 /// otherwise: the sender gets a notification (RFC 5321 section 4.2.5), which is kept together with the message, or
 /// neither of them is.
-pub(crate) async fn take_over(delivery: &Delivery<'_>, message: Message) -> Answer {
+pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message) -> Answer {
+    let _room = std::mem::take(&mut message.room);
     let queue_id = delivery.maildrop.new_queue_id();
     let now = delivery.maildrop.clock().now();
     let trace = Trace { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };
@@ -100,7 +101,9 @@ fn incoming(
     queue_id: &QueueId,
     now: Timestamp,
 ) -> Result<Incoming, Reply> {
-    let envelope = message.envelope;
+    let Message { envelope, mut data, .. } = message;
+    // Within the room that the session keeps for it: the message lies in memory only once.
+    data.splice(..0, header.bytes());
     let recipients = envelope.recipients.into_iter().map(|recipient| {
         let address = forward_path(&recipient, delivery.hostname, delivery.postmaster)?;
         Ok(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt })
@@ -108,7 +111,7 @@ fn incoming(
     Ok(Incoming {
         sender: reverse_path(&envelope.mail)?,
         recipients: recipients.collect::<Result<_, Reply>>()?,
-        message: [header.as_bytes(), &message.data].concat().into(),
+        message: data.into(),
         message_id: None,
         received_at: now,
         relaying: delivery.relaying,

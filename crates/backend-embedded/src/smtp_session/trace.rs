@@ -69,13 +69,20 @@ fn is_received(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use mailapi_smtp::Envelope;
+    use mailapi_smtp::server::Share;
     use proptest::prelude::*;
 
     use super::*;
 
     fn message(client_name: &str) -> Message {
         let envelope = Envelope::new("", ["ann@here.example"]);
-        Message { envelope, data: Vec::new(), client_name: client_name.to_owned(), protocol: "ESMTPS" }
+        Message {
+            envelope,
+            data: Vec::new(),
+            client_name: client_name.to_owned(),
+            protocol: "ESMTPS",
+            room: Share::default(),
+        }
     }
 
     fn header(client_name: &str, peer: &str) -> String {

@@ -7,7 +7,7 @@ use super::header::{AuthorFields, block};
 
 /// `message` with From, Date and Message-ID in front where they are missing.
 pub(super) fn complete(
-    message: Vec<u8>,
+    mut message: Vec<u8>,
     fields: &AuthorFields,
     author: &EmailAddress,
     id: MessageId,
@@ -31,9 +31,8 @@ pub(super) fn complete(
         // There is no header block at all: the text must not become one.
         added.push_str("\r\n");
     }
-    let mut completed = added.into_bytes();
-    completed.extend_from_slice(&message);
-    completed
+    message.splice(..0, added.into_bytes());
+    message
 }
 
 #[cfg(test)]

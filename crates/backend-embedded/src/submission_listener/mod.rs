@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mailapi_backend::{LogIn, SignOutgoing};
 use mailapi_model::EmailAddress;
-use mailapi_smtp::server::Role;
+use mailapi_smtp::server::{MessageBudget, Role};
 
 use crate::Maildrop;
 use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
@@ -26,6 +26,8 @@ pub(crate) struct SubmissionSetup {
     pub(crate) settings: SmtpSettings,
     pub(crate) limits: ConnectionLimits,
     pub(crate) max_returned_bytes: usize,
+    /// What messages under way may take, over all sessions of both SMTP listeners.
+    pub(crate) budget: MessageBudget,
     pub(crate) log_in: Arc<dyn LogIn>,
     pub(crate) sign: Arc<dyn SignOutgoing>,
 }
@@ -43,7 +45,13 @@ async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<SubmissionSetu
     let role = Role::Submission { auth_without_tls: arrival.is_loopback() };
     let max_message_bytes = maildrop.settings().max_message_bytes;
     let doorway = Doorway {
-        session: setup.settings.session(&setup.hostname, role, setup.tls.is_some(), max_message_bytes),
+        session: setup.settings.session(
+            &setup.hostname,
+            role,
+            setup.tls.is_some(),
+            max_message_bytes,
+            setup.budget.clone(),
+        ),
         settings: &setup.settings,
         tls: setup.tls.as_ref(),
         grace: setup.limits.grace,

@@ -63,3 +63,52 @@ async fn a_message_that_does_not_come_to_its_end_in_time_is_not_taken() {
     assert!(busy.reply().await.starts_with("421 4.3.2"));
     assert!(office.inbox("bob@here.example").await.is_empty());
 }
+
+#[tokio::test]
+async fn messages_under_way_have_so_much_memory_and_no_more() {
+    let office = Office::open_with(|doors, _| doors.max_message_memory_bytes = 100_000).await;
+    let mut lines = Vec::new();
+    for _ in 0..2 {
+        let mut line = Line::to(office.smtp).await;
+        line.reply().await;
+        for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+            assert!(line.say(command).await.starts_with("250"), "{command}");
+        }
+        lines.push(line);
+    }
+    let [big, small] = &mut lines[..] else { panic!() };
+    let half = format!("{}\r\n", "x".repeat(60_000));
+    assert!(big.say("DATA").await.starts_with("354"));
+    big.send(half.as_bytes()).await;
+    big.send(half.as_bytes()).await;
+    assert!(big.say(".").await.starts_with("452 4.3.1"), "it grew above what there is");
+    assert!(small.say("DATA").await.starts_with("354"));
+    small.send(mail("fits").as_bytes()).await;
+    assert!(small.say(".").await.starts_with("250"), "what the refused one took is free again");
+    for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+        assert!(big.say(command).await.starts_with("250"), "{command}");
+    }
+    assert!(big.say("DATA").await.starts_with("354"));
+    big.send(&half.as_bytes()[..20_000]).await;
+    big.hang_up().await;
+    assert!(big.read().await.is_none());
+    for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+        assert!(small.say(command).await.starts_with("250"), "{command}");
+    }
+    assert!(small.say("DATA").await.starts_with("354"));
+    small.send(&half.as_bytes()[..40_000]).await;
+    small.send(b"\r\n").await;
+    assert!(small.say(".").await.starts_with("250"), "what the one that left took is free too");
+    assert_eq!(office.inbox("bob@here.example").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_message_is_not_begun_when_the_memory_is_used_up() {
+    let office = Office::open_with(|doors, _| doors.max_message_memory_bytes = 0).await;
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+        assert!(line.say(command).await.starts_with("250"), "{command}");
+    }
+    assert!(line.say("DATA").await.starts_with("452 4.3.1"));
+}

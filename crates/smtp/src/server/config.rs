@@ -1,5 +1,7 @@
 //! What a listener decides about its sessions.
 
+use super::budget::MessageBudget;
+
 /// The settings of a server session. `Config::new` gives the defaults named at each field.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -22,6 +24,12 @@ pub struct Config {
     /// How many commands may be bad (unknown, malformed, out of order, wrong password) before the session
     /// is ended with 421. A message that is taken starts the count anew. Default: 20.
     pub max_errors: u32,
+    /// What messages under way may take together over all sessions that share it; above it a message is refused with
+    /// 452 4.3.1. Default: no limit.
+    pub budget: Option<MessageBudget>,
+    /// How many bytes are kept free behind a message, for the fields that the host puts in front of it without
+    /// copying it into a longer buffer. Default: 1024.
+    pub spare_bytes: usize,
 }
 
 impl Config {
@@ -36,6 +44,8 @@ impl Config {
             max_line_bytes: 2048,
             max_auth_line_bytes: 12_288,
             max_errors: 20,
+            budget: None,
+            spare_bytes: 1024,
         }
     }
 }

@@ -4,15 +4,23 @@
 //! behind a relay that does not, takes for commands what the relay saw as text ("SMTP smuggling"). So a
 //! bare CR or LF never ends anything, and a message that holds one is not taken (RFC 5321 section 2.3.8).
 
+use super::budget::Share;
+use super::config::Config;
+
+/// The shortest buffer of a message.
+const MIN_BYTES: usize = 4096;
+
 /// What became of the text once its end was seen.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// The message, dot-unstuffed, every line ending in CRLF.
-    Message(Vec<u8>),
+    Message(Vec<u8>, Share),
     /// A CR or LF stood alone somewhere.
     BareLineEnd,
     /// It was longer than the limit.
     TooLong,
+    /// The server's messages take as much memory as they may.
+    NoRoom,
 }
 
 /// Where in a line the next byte stands.
@@ -32,13 +40,25 @@ pub(super) struct DataReader {
     at: At,
     body: Vec<u8>,
     max_bytes: usize,
+    spare_bytes: usize,
+    share: Share,
     too_long: bool,
+    no_room: bool,
     bare_line_end: bool,
 }
 
 impl DataReader {
-    pub(super) fn new(max_bytes: usize) -> Self {
-        Self { at: At::LineStart, body: Vec::new(), max_bytes, too_long: false, bare_line_end: false }
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            at: At::LineStart,
+            body: Vec::new(),
+            max_bytes: config.max_message_bytes,
+            spare_bytes: config.spare_bytes,
+            share: Share::of(config.budget.clone()),
+            too_long: false,
+            no_room: false,
+            bare_line_end: false,
+        }
     }
 
     /// Reads on. The answer is how many bytes belong to the text, and whether its end was among them;
@@ -90,20 +110,43 @@ impl DataReader {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        if self.bare_line_end || self.too_long {
+        if self.bare_line_end || self.too_long || self.no_room {
             return;
         }
         if self.body.len() + bytes.len() > self.max_bytes {
             self.too_long = true;
-            self.body = Vec::new();
-        } else {
+            self.forget();
+        } else if self.make_room(bytes.len()) {
             self.body.extend_from_slice(bytes);
+        } else {
+            self.no_room = true;
+            self.forget();
         }
+    }
+
+    /// What is counted is what the buffer takes, so it grows here and not by itself.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        let needed = self.body.len() + bytes;
+        if needed <= self.body.capacity().saturating_sub(self.spare_bytes) {
+            return true;
+        }
+        let longest = self.max_bytes.max(needed);
+        let capacity = needed.saturating_mul(2).clamp(MIN_BYTES.min(longest), longest) + self.spare_bytes;
+        if !self.share.grow(capacity.saturating_sub(self.body.capacity())) {
+            return false;
+        }
+        self.body.reserve_exact(capacity - self.body.len());
+        true
+    }
+
+    fn forget(&mut self) {
+        self.body = Vec::new();
+        self.share.release();
     }
 
     fn refuse_line_end(&mut self) {
         self.bare_line_end = true;
-        self.body = Vec::new();
+        self.forget();
     }
 
     /// What was read. A bare line end counts more than the length, whatever came first.
@@ -112,8 +155,10 @@ impl DataReader {
             Received::BareLineEnd
         } else if self.too_long {
             Received::TooLong
+        } else if self.no_room {
+            Received::NoRoom
         } else {
-            Received::Message(self.body)
+            Received::Message(self.body, self.share)
         }
     }
 }
@@ -122,10 +167,19 @@ impl DataReader {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::config::Role;
     use super::*;
 
+    fn reader(max_message_bytes: usize) -> DataReader {
+        DataReader::new(&Config { max_message_bytes, ..Config::new("mx.example", Role::Inbound) })
+    }
+
+    fn message(body: &[u8]) -> Received {
+        Received::Message(body.to_vec(), Share::default())
+    }
+
     fn read_all(text: &[u8], chunk: usize) -> Option<Received> {
-        let mut reader = DataReader::new(40);
+        let mut reader = reader(40);
         let mut total = 0;
         for piece in text.chunks(chunk) {
             let (used, ended) = reader.read(piece);
@@ -178,7 +232,7 @@ mod tests {
         {
             for chunk in [1, 2, 64] {
                 let read = read_all(text.as_bytes(), chunk);
-                assert_eq!(read, Some(Received::Message(body.as_bytes().to_vec())));
+                assert_eq!(read, Some(message(body.as_bytes())));
             }
         }
     }
@@ -188,7 +242,7 @@ mod tests {
         let fits = format!("..{}\r\n.\r\n", "x".repeat(37));
         let too_long = format!("..{}\r\n.\r\n", "x".repeat(38));
         for chunk in [1, 7, 64] {
-            assert!(matches!(read_all(fits.as_bytes(), chunk), Some(Received::Message(_))));
+            assert!(matches!(read_all(fits.as_bytes(), chunk), Some(Received::Message(..))));
             assert_eq!(read_all(too_long.as_bytes(), chunk), Some(Received::TooLong));
         }
     }
@@ -202,14 +256,14 @@ mod tests {
             return Received::BareLineEnd;
         }
         let unstuffed = |line: &&str| format!("{}\r\n", line.strip_prefix('.').unwrap_or(line));
-        Received::Message(lines.iter().map(unstuffed).collect::<String>().into_bytes())
+        message(lines.iter().map(unstuffed).collect::<String>().as_bytes())
     }
 
     proptest! {
         #[test]
         fn it_reads_what_the_definition_says(body in "(\r\n|\r|\n|\\.|\r\n\\.|x|\0){0,12}", chunk in 1_usize..9) {
             let text = format!("{body}\r\n.\r\n");
-            let mut reader = DataReader::new(1000);
+            let mut reader = reader(1000);
             let ended = text.as_bytes().chunks(chunk).any(|piece| reader.read(piece).1);
             prop_assert!(ended);
             prop_assert_eq!(reader.finish(), expected(&text));

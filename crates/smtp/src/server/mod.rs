@@ -23,6 +23,7 @@
 //! ```
 
 mod auth;
+mod budget;
 mod command;
 mod config;
 mod data;
@@ -30,6 +31,7 @@ mod input;
 mod parameters;
 mod session;
 
+pub use budget::{MessageBudget, Share};
 pub use config::{Config, Role};
 pub use session::Session;
 
@@ -80,6 +82,8 @@ pub struct Message {
     pub client_name: String,
     /// The protocol for the `with` clause of a Received header (RFC 3848, RFC 6531 section 4.3).
     pub protocol: &'static str,
+    /// What it takes of the server's [`MessageBudget`]: keep it for as long as its bytes.
+    pub room: Share,
 }
 
 /// The length stands for the data, which is nobody's business in a log.

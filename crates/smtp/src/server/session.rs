@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::auth::{Exchange, Progress};
+use super::budget::MessageBudget;
 use super::command::{self, Command};
 use super::config::{Config, Role};
 use super::data::{DataReader, Received};
@@ -369,7 +370,10 @@ impl Session {
             let reply = Reply::new(554, (5, 5, 1), "No valid recipients");
             return Ok(Step::Reply(reply));
         }
-        self.phase = Phase::Data(DataReader::new(self.config.max_message_bytes));
+        if self.config.budget.as_ref().is_some_and(MessageBudget::is_used_up) {
+            return Ok(Step::Reply(no_room()));
+        }
+        self.phase = Phase::Data(DataReader::new(&self.config));
         let text = "Send the message, end it with <CRLF>.<CRLF>";
         Ok(Step::Reply(Reply::plain(354, text)))
     }
@@ -388,10 +392,10 @@ impl Session {
         };
         let envelope = self.transaction.take().unwrap_or_default();
         match reader.finish() {
-            Received::Message(data) => {
+            Received::Message(data, room) => {
                 let protocol = self.protocol(envelope.mail.smtputf8);
                 let client_name = self.client.as_ref().map(|client| client.name.clone());
-                let message = Message { envelope, data, client_name: client_name.unwrap_or_default(), protocol };
+                let message = Message { envelope, data, client_name: client_name.unwrap_or_default(), protocol, room };
                 self.ask(Open::Message, Question::Message(message))
             }
             Received::BareLineEnd => Step::Reply(self.bad(Reply::new(
@@ -400,6 +404,7 @@ impl Session {
                 "Bare <CR> or <LF> received; lines must end in <CR><LF>",
             ))),
             Received::TooLong => Step::Reply(too_long()),
+            Received::NoRoom => Step::Reply(no_room()),
         }
     }
 
@@ -438,6 +443,10 @@ fn out_of_order(text: &str) -> Reply {
 
 fn too_long() -> Reply {
     Reply::new(552, (5, 3, 4), "The message is longer than the limit")
+}
+
+fn no_room() -> Reply {
+    Reply::new(452, (4, 3, 1), "Too many messages are under way, try again later")
 }
 
 fn local_error() -> Reply {
