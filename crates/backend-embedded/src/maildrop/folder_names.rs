@@ -1,6 +1,6 @@
 //! Folders by name: list, select, create, delete, rename, subscribe.
 
-use mailapi_model::{EmailAddress, FolderName};
+use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use rusqlite::Connection;
 
 use super::id::{FolderId, MailboxId};
@@ -90,7 +90,7 @@ impl Maildrop {
         self.read(|connection| Ok(entry::uids(connection, folder)?)).await
     }
 
-    /// Makes a folder.
+    /// Makes a folder, and those above it that are missing (RFC 3501 section 6.3.3).
     ///
     /// # Errors
     /// [`MaildropError::FolderExists`], [`MaildropError::TooManyFolders`], [`MaildropError::NoSuchMailbox`].
@@ -99,11 +99,10 @@ impl Maildrop {
         let (now, most) = (self.clock().now(), self.settings().max_folders);
         self.write(move |connection, touched| {
             let mailbox = mailbox::expect(connection, &address)?.id;
-            if folder::list(connection, mailbox)?.len() as u64 >= most {
-                return Err(MaildropError::TooManyFolders);
-            }
             touched.mailbox(mailbox);
-            folder::create(connection, mailbox, &name, None, now)
+            create_superiors(connection, mailbox, &name, now)?;
+            let folder = folder::create(connection, mailbox, &name, None, now)?;
+            within_limit(connection, mailbox, most).map(|()| folder)
         })
         .await
     }
@@ -129,12 +128,14 @@ impl Maildrop {
         .await
     }
 
-    /// Renames a folder and those below it. Renaming INBOX moves its messages into a new folder and leaves it empty
-    /// (RFC 9051 section 6.3.6).
+    /// Renames a folder and those below it, and makes those above the new name that are missing. A name that only the
+    /// folders below it show, because its own folder was deleted, takes them along like any other. Renaming INBOX moves
+    /// its messages into a new folder and leaves it empty (RFC 9051 section 6.3.6).
     ///
     /// # Errors
     /// [`MaildropError::NoSuchFolder`]; [`MaildropError::FolderExists`] when one of the new names is taken;
-    /// [`MaildropError::FolderIsFixed`] when the new name lies below the old one or a name gets too long.
+    /// [`MaildropError::FolderIsFixed`] when the new name lies below the old one or a name gets too long;
+    /// [`MaildropError::TooManyFolders`].
     pub async fn rename_folder(
         &self,
         address: &EmailAddress,
@@ -142,19 +143,22 @@ impl Maildrop {
         to: &FolderName,
     ) -> Result<(), MaildropError> {
         let (address, from, to) = (address.clone(), from.clone(), to.clone());
-        let now = self.clock().now();
+        let (now, most) = (self.clock().now(), self.settings().max_folders);
         self.write(move |connection, touched| {
             let mailbox = mailbox::expect(connection, &address)?.id;
-            let folder = folder::expect(connection, mailbox, &from)?;
             if folder::by_name(connection, mailbox, &to)?.is_some() {
                 return Err(MaildropError::FolderExists);
             }
             touched.mailbox(mailbox);
             if from == FolderName::inbox() {
+                let inbox = folder::inbox(connection, mailbox)?;
                 let target = folder::create(connection, mailbox, &to, None, now)?;
-                return transfer::move_everything(connection, folder.id, target);
+                transfer::move_everything(connection, inbox, target)?;
+            } else {
+                rename_tree(connection, mailbox, &from, &to)?;
             }
-            rename_tree(connection, mailbox, &folder, &to)
+            create_superiors(connection, mailbox, &to, now)?;
+            within_limit(connection, mailbox, most)
         })
         .await
     }
@@ -205,15 +209,22 @@ impl Maildrop {
 fn rename_tree(
     connection: &Connection,
     mailbox: MailboxId,
-    folder: &Folder,
+    from: &FolderName,
     to: &FolderName,
 ) -> Result<(), MaildropError> {
-    let below = format!("{}/", folder.name);
+    let below = format!("{from}/");
     if to.as_str().starts_with(&below) {
         return Err(MaildropError::FolderIsFixed);
     }
-    folder::rename(connection, folder.id, to)?;
-    for child in folder::list(connection, mailbox)? {
+    let folder = folder::by_name(connection, mailbox, from)?;
+    let mut children = folder::list(connection, mailbox)?;
+    children.retain(|child| child.name.as_str().starts_with(&below));
+    match folder {
+        Some(folder) => folder::rename(connection, folder.id, to)?,
+        None if children.is_empty() => return Err(MaildropError::NoSuchFolder),
+        None => {}
+    }
+    for child in children {
         let Some(rest) = child.name.as_str().strip_prefix(&below) else { continue };
         let name: FolderName = format!("{to}/{rest}").parse().map_err(|_| MaildropError::FolderIsFixed)?;
         if folder::by_name(connection, mailbox, &name)?.is_some() {
@@ -222,4 +233,25 @@ fn rename_tree(
         folder::rename(connection, child.id, &name)?;
     }
     Ok(())
+}
+
+/// The folders above a name, made where they are missing.
+fn create_superiors(
+    connection: &Connection,
+    mailbox: MailboxId,
+    name: &FolderName,
+    now: Timestamp,
+) -> Result<(), MaildropError> {
+    for (end, _) in name.as_str().match_indices('/') {
+        let above: FolderName = name.as_str()[..end].parse().map_err(|_| MaildropError::FolderIsFixed)?;
+        if folder::by_name(connection, mailbox, &above)?.is_none() {
+            folder::create(connection, mailbox, &above, None, now)?;
+        }
+    }
+    Ok(())
+}
+
+fn within_limit(connection: &Connection, mailbox: MailboxId, most: u64) -> Result<(), MaildropError> {
+    let count = folder::list(connection, mailbox)?.len() as u64;
+    if count > most { Err(MaildropError::TooManyFolders) } else { Ok(()) }
 }

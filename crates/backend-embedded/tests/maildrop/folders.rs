@@ -23,7 +23,7 @@ async fn names(house: &House) -> Vec<String> {
 
 #[tokio::test]
 async fn what_cannot_be_done_to_folders_is_refused() {
-    let house = House::with(MaildropSettings { max_folders: 7, ..MaildropSettings::default() }).await;
+    let house = House::with(MaildropSettings { max_folders: 8, ..MaildropSettings::default() }).await;
     let maildrop = &house.maildrop;
     let (inbox, sent, work) = (folder("INBOX"), folder("Sent"), folder("Work"));
     let nobody = address("nobody@example.org");
@@ -39,17 +39,22 @@ async fn what_cannot_be_done_to_folders_is_refused() {
 
     maildrop.create_folder(&ann(), &folder("Drafts/a")).await.unwrap();
     maildrop.create_folder(&ann(), &folder("Old/a")).await.unwrap();
+    maildrop.delete_folder(&ann(), &folder("Old")).await.unwrap();
     let taken_below = maildrop.rename_folder(&ann(), &folder("Drafts"), &folder("Old")).await;
     assert_eq!(taken_below, Err(MaildropError::FolderExists));
     assert!(names(&house).await.contains(&"Drafts".to_owned()), "a rename is done whole or not at all");
-    assert_eq!(maildrop.create_folder(&ann(), &work).await, Err(MaildropError::TooManyFolders));
+    let (deep, drafts) = (folder("Work/a"), folder("Drafts"));
+    assert_eq!(maildrop.create_folder(&ann(), &deep).await, Err(MaildropError::TooManyFolders));
+    let moved = maildrop.rename_folder(&ann(), &drafts, &folder("Work/a/b")).await;
+    assert_eq!(moved, Err(MaildropError::TooManyFolders));
+    assert!(!names(&house).await.contains(&"Work".to_owned()), "nothing of it was kept");
 }
 
 #[tokio::test]
 async fn a_new_mailbox_has_its_folders_and_inbox_comes_first() {
     let house = House::new().await;
     house.maildrop.create_folder(&ann(), &folder("Archive/2026")).await.unwrap();
-    assert_eq!(names(&house).await, ["INBOX", "Archive/2026", "Drafts", "Junk", "Sent", "Trash"]);
+    assert_eq!(names(&house).await, ["INBOX", "Archive", "Archive/2026", "Drafts", "Junk", "Sent", "Trash"]);
     let sent = house.maildrop.folder(&ann(), &folder("Sent")).await.unwrap();
     assert_eq!(sent.special_use.as_deref(), Some("\\Sent"));
     assert_eq!(house.maildrop.subscriptions(&ann()).await.unwrap().len(), 5);
@@ -88,6 +93,20 @@ async fn a_rename_takes_the_folders_below_with_it_and_inbox_leaves_itself_behind
     let moved = house.maildrop.folder(&ann(), &folder("Old/Inbox")).await.unwrap();
     assert_eq!((inbox.messages, inbox.unread, inbox.uid_next), (0, 0, 3));
     assert_eq!((moved.messages, moved.unread), (2, 1));
+}
+
+#[tokio::test]
+async fn a_name_that_only_folders_below_it_show_is_renamed_with_them() {
+    let house = House::new().await;
+    house.maildrop.create_folder(&ann(), &folder("A/B/C")).await.unwrap();
+    house.maildrop.rename_folder(&ann(), &folder("A"), &folder("X/Z")).await.unwrap();
+    assert_eq!(names(&house).await[4..], ["Trash", "X", "X/Z", "X/Z/B", "X/Z/B/C"][..]);
+    house.maildrop.delete_folder(&ann(), &folder("X")).await.unwrap();
+    house.maildrop.delete_folder(&ann(), &folder("X/Z")).await.unwrap();
+    house.maildrop.rename_folder(&ann(), &folder("X"), &folder("Y")).await.unwrap();
+    assert_eq!(names(&house).await[4..], ["Trash", "Y/Z/B", "Y/Z/B/C"][..]);
+    let nothing = house.maildrop.rename_folder(&ann(), &folder("X"), &folder("Y")).await;
+    assert_eq!(nothing, Err(MaildropError::NoSuchFolder));
 }
 
 #[tokio::test]
