@@ -35,6 +35,9 @@ pub struct MaildropSettings {
     pub max_indexed_bytes: usize,
     /// Most unreferenced messages that one step of the sweeper removes. Default 64.
     pub sweep_batch: usize,
+    /// While others write, sweeper and indexer rest this many times as long as their last step took. Default 4: they
+    /// get about a fifth of the writer's time, and all of it when nobody else wants it.
+    pub chores_rest: u32,
 }
 
 impl Default for MaildropSettings {
@@ -55,6 +58,7 @@ impl Default for MaildropSettings {
             index_batch_bytes: 64 * 1024,
             max_indexed_bytes: 1024 * 1024,
             sweep_batch: 64,
+            chores_rest: 4,
         }
     }
 }

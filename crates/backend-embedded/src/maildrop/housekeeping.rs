@@ -1,5 +1,7 @@
 //! What is done in the background.
 
+use std::time::{Duration, Instant};
+
 use super::{Maildrop, MaildropError};
 
 impl Maildrop {
@@ -8,10 +10,13 @@ impl Maildrop {
     /// # Errors
     /// Only those of the database; nothing is lost by them.
     pub async fn keep_house_once(&self) -> Result<bool, MaildropError> {
-        let swept = self.sweep_once().await?;
-        let indexed = self.index_once().await?;
-        let forgotten = self.forget_accepted_once().await?;
-        Ok(swept + indexed + forgotten > 0)
+        Ok(self.chores_once().await? > 0)
+    }
+
+    /// The same; answers how many transactions it took.
+    async fn chores_once(&self) -> Result<u64, MaildropError> {
+        let done = [self.sweep_once().await?, self.index_once().await?, self.forget_accepted_once().await?];
+        Ok(done.iter().filter(|count| **count > 0).count() as u64)
     }
 
     /// Runs [`Maildrop::keep_house_once`] until nothing waits.
@@ -27,7 +32,7 @@ impl Maildrop {
     pub async fn keep_house(&self) {
         let mut foreign = self.foreign_changes();
         loop {
-            if let Err(error) = self.keep_house_until_done().await {
+            if let Err(error) = self.keep_house_and_rest().await {
                 // What waits is kept in the database and is tried again with the next change.
                 tracing::warn!(%error, "the maildrop's housekeeping failed");
             }
@@ -36,5 +41,40 @@ impl Maildrop {
                 changed = foreign.changed() => if changed.is_err() { return },
             }
         }
+    }
+
+    /// Until nothing waits, and with room for those who wait for an answer: there is one writer, and a message takes
+    /// longer to be indexed than to be taken over. Meanwhile a search reads what is not indexed.
+    async fn keep_house_and_rest(&self) -> Result<(), MaildropError> {
+        loop {
+            let (writes, began) = (self.writes_begun(), Instant::now());
+            let own = self.chores_once().await?;
+            if own == 0 {
+                return Ok(());
+            }
+            let others = self.writes_begun() - writes - own;
+            let pause = rest(began.elapsed(), others, self.settings().chores_rest);
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}
+
+/// The pause after a step that took so long, while others wrote so many times.
+fn rest(took: Duration, others: u64, factor: u32) -> Duration {
+    if others == 0 { Duration::ZERO } else { took * factor }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chores_rest_only_while_others_write() {
+        let took = Duration::from_millis(10);
+        assert_eq!(rest(took, 3, 4), Duration::from_millis(40));
+        assert_eq!(rest(took, 0, 4), Duration::ZERO);
+        assert_eq!(rest(took, 3, 0), Duration::ZERO);
     }
 }

@@ -85,12 +85,13 @@ impl Maildrop {
     /// The UIDs of those messages of a folder that `keep` wants, ascending.
     ///
     /// # Errors
-    /// The first of `keep`.
+    /// [`MaildropError::NoSuchFolder`]; the first of `keep`.
     pub(crate) async fn filter<F>(&self, folder: FolderId, mut keep: F) -> Result<Vec<u32>, MaildropError>
     where
         F: FnMut(&Inspected<'_>) -> Result<bool, MaildropError> + Send + 'static,
     {
-        self.scan(move |connection| {
+        let mailbox = self.folder_now(folder).await?.mailbox;
+        self.search_in(mailbox, move |connection| {
             let mut kept = Vec::new();
             entry::for_each(connection, folder, |meta| {
                 let message = Inspected { connection, meta };

@@ -30,6 +30,7 @@ mod schema;
 mod search;
 mod sweep;
 mod transfer;
+mod turns;
 
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ pub use flagging::FlagChange;
 pub use folder::{Folder, FolderSnapshot};
 pub use id::{ContentId, FolderId, MailboxId};
 pub use transfer::{Appended, Transferred};
+use turns::Turns;
 
 use crate::MaildropSettings;
 
@@ -66,6 +68,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     changes: Arc<Changes>,
+    turns: Arc<Turns>,
 }
 
 impl Maildrop {
@@ -80,7 +83,7 @@ impl Maildrop {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, StoreError> {
         sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, clock.now()).await?;
-        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default() })))
+        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default(), turns: Arc::default() })))
     }
 
     /// The number of a mailbox.
@@ -111,6 +114,10 @@ impl Maildrop {
 
     pub(crate) fn changes(&self) -> &Changes {
         &self.0.changes
+    }
+
+    pub(crate) fn writes_begun(&self) -> u64 {
+        self.0.sqlite.writes_begun()
     }
 
     pub(crate) fn foreign_changes(&self) -> tokio::sync::watch::Receiver<u64> {

@@ -7,7 +7,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
 use super::id::{ContentId, FolderId, MailboxId};
-use super::{Maildrop, MaildropError, damaged, folder, index, mailbox};
+use super::{Maildrop, MaildropError, damaged, folder, index};
 
 /// Fewer characters than these the index cannot answer.
 const TRIGRAM: usize = 3;
@@ -38,8 +38,8 @@ impl Maildrop {
     /// [`MaildropError::NoSuchFolder`].
     pub async fn search_text(&self, folder: FolderId, text: &str) -> Result<Vec<u32>, MaildropError> {
         let wanted = index::comparable(text);
-        self.scan(move |connection| {
-            let mailbox = folder::by_id(connection, folder)?.mailbox;
+        let mailbox = self.folder_now(folder).await?.mailbox;
+        self.search_in(mailbox, move |connection| {
             let found = find(connection, Scope { mailbox, folder: Some(folder) }, &wanted)?;
             Ok(found.into_iter().rev().map(|found| found.uid).collect())
         })
@@ -51,9 +51,8 @@ impl Maildrop {
         address: &EmailAddress,
         query: &SearchQuery,
     ) -> Result<Listed<SearchHit>, MaildropError> {
-        let (address, query) = (address.clone(), query.clone());
-        self.scan(move |connection| {
-            let mailbox = mailbox::expect(connection, &address)?.id;
+        let (mailbox, query) = (self.mailbox(address).await?, query.clone());
+        self.search_in(mailbox, move |connection| {
             let folder = match &query.scope {
                 FolderScope::One(name) => Some(folder::expect(connection, mailbox, name)?.id),
                 FolderScope::All => None,

@@ -7,6 +7,7 @@ mod failure;
 mod migrate;
 mod open;
 mod readers;
+mod search;
 mod settings;
 mod writer;
 
@@ -102,6 +103,13 @@ impl Sqlite {
         .await
         // A panic was caught inside: the runtime is shutting down.
         .unwrap_or_else(|_| Err(StoreError::closed().into()))
+    }
+
+    /// Counts the calls of [`Sqlite::write`]. Work that can wait looks at it, and leaves the writer to those who are
+    /// waiting for an answer.
+    #[must_use]
+    pub fn writes_begun(&self) -> u64 {
+        self.0.writer.begun()
     }
 
     /// Counts the changes that others (another process, another handle) made to the file since it was opened. It is

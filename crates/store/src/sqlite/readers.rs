@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -9,12 +10,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{SqliteSettings, open, run_guarded};
 use crate::StoreError;
 
-/// Connections for short and for long reads, opened when they are first needed.
+/// Connections for short and for long reads and for searches, opened when they are first needed.
 #[derive(Debug)]
 pub(super) struct Readers {
     pool: Arc<Pool>,
     short: Semaphore,
     long: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
 }
 
 /// Idle connections; `None` once the database is closed.
@@ -29,7 +31,9 @@ impl Readers {
     pub(super) fn new(path: PathBuf, settings: SqliteSettings) -> Self {
         let short = Semaphore::new(settings.read_connections.max(1));
         let long = Arc::new(Semaphore::new(settings.scan_connections.max(1)));
-        Self { pool: Arc::new(Pool { path, settings, idle: Mutex::new(Some(Vec::new())) }), short, long }
+        let searches = Arc::new(Semaphore::new(settings.search_connections.max(1)));
+        let pool = Arc::new(Pool { path, settings, idle: Mutex::new(Some(Vec::new())) });
+        Self { pool, short, long, searches }
     }
 
     pub(super) async fn read<T, E: From<StoreError>>(
@@ -46,14 +50,25 @@ impl Readers {
         Ok((Arc::clone(&self.pool), permit))
     }
 
+    /// The right to run one search, and what to run it on.
+    pub(super) async fn begin_search(&self) -> Result<(Arc<Pool>, OwnedSemaphorePermit), StoreError> {
+        let permit = Arc::clone(&self.searches).acquire_owned().await.map_err(|_| StoreError::closed())?;
+        Ok((Arc::clone(&self.pool), permit))
+    }
+
     pub(super) fn close(&self) {
         self.short.close();
         self.long.close();
+        self.searches.close();
         self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
 impl Pool {
+    pub(super) const fn search_timeout(&self) -> Duration {
+        self.settings.search_timeout
+    }
+
     /// Runs `job` in a read transaction, so that all its queries see one state of the database.
     pub(super) fn run<T, E: From<StoreError>>(&self, job: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         let connection = self.take()?;

@@ -16,6 +16,10 @@ pub struct SqliteSettings {
     pub read_connections: usize,
     /// Most connections for long reads. Default 2.
     pub scan_connections: usize,
+    /// Most connections for users' searches. Default 2.
+    pub search_connections: usize,
+    /// How long a search may take before it is stopped. Default 30 s.
+    pub search_timeout: Duration,
     /// How long to wait for a lock that another process holds. Default 10 s.
     pub busy_timeout: Duration,
     /// How often an idle writer looks for changes by other processes. Default 250 ms.
@@ -42,6 +46,8 @@ impl Default for SqliteSettings {
             queue_jobs: 4096,
             read_connections: 4,
             scan_connections: 2,
+            search_connections: 2,
+            search_timeout: Duration::from_secs(30),
             busy_timeout: Duration::from_secs(10),
             foreign_check: Duration::from_millis(250),
             statement_cache: 128,

@@ -1,5 +1,6 @@
 //! The writer thread and its group commit.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -18,6 +19,7 @@ pub(super) struct Writer {
     queue: Option<Sender<Message>>,
     /// One permit per job that waits, so that a burst cannot fill the memory.
     places: Arc<Semaphore>,
+    begun: AtomicU64,
     foreign: watch::Receiver<u64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -79,7 +81,8 @@ impl Writer {
             .name("sqlite-writer".to_owned())
             .spawn(move || Thread { connection, settings, jobs, changes, seen_version }.serve())
             .map_err(|error| StoreError::Unavailable(format!("no thread for the writer: {error}")))?;
-        Ok(Self { queue: Some(queue), places, foreign, thread: Mutex::new(Some(thread)) })
+        let begun = AtomicU64::new(0);
+        Ok(Self { queue: Some(queue), places, begun, foreign, thread: Mutex::new(Some(thread)) })
     }
 
     pub(super) async fn write<T, E, F>(&self, job: F) -> Result<T, E>
@@ -88,10 +91,15 @@ impl Writer {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        self.begun.fetch_add(1, Ordering::Relaxed);
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::closed())?;
         let (caller, answer) = oneshot::channel();
         self.send(Message::Job(Box::new(Task { job: Some(job), outcome: None, caller, _place: place })))?;
         answer.await.unwrap_or_else(|_| Err(StoreError::closed().into()))
+    }
+
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
     }
 
     pub(super) fn foreign_changes(&self) -> watch::Receiver<u64> {

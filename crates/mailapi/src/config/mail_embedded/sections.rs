@@ -99,6 +99,7 @@ mirror!(
         index_batch_bytes: ByteSize,
         max_indexed_bytes: ByteSize,
         sweep_batch: usize,
+        chores_rest: u32,
     }
 );
 
