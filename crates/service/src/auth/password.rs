@@ -1,11 +1,26 @@
-//! Password hashes: `{SHA512-CRYPT}$6$rounds=…$salt$hash`, which Dovecot and every `crypt(3)` verify too.
+//! Password hashes: `{SHA512-CRYPT}$6$rounds=…$salt$hash`, which Dovecot and every `crypt(3)` verify too. Hashes that
+//! were brought from elsewhere (`{SSHA512}`, `{BLF-CRYPT}`) verify as well, and are replaced at the next log-in.
 
-use mailapi_model::{Entropy, Secret, SecretText};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use mailapi_model::{Credentials, Entropy, Secret, SecretText};
 use sha_crypt::{Algorithm, CustomizedPasswordHasher, Params, PasswordHash, PasswordVerifier, ShaCrypt};
+use sha2::{Digest, Sha512};
 
 use crate::{Service, Unavailable};
 
 const SCHEME: &str = "{SHA512-CRYPT}";
+const SALTED_SHA512: &str = "{SSHA512}";
+const BLOWFISH: &str = "{BLF-CRYPT}";
+
+/// Octets of a SHA-512 digest.
+const SHA512_OCTETS: usize = 64;
+
+/// The most work that verifying a hash from elsewhere may cost: SHA-512-crypt's rounds, and the logarithm of bcrypt's.
+/// A hash that asks for more verifies nothing, or one account's log-ins could occupy the machine.
+const MAX_ROUNDS: u32 = 1_000_000;
+const MAX_BLOWFISH_COST: u32 = 15;
 
 /// Twelve octets become sixteen characters of salt: exactly as many as `crypt(3)` takes into account. A longer salt
 /// would be cut by others and the password would not verify there.
@@ -64,11 +79,58 @@ fn computed(password: &SecretText, salt: &[u8], rounds: u32) -> Result<PasswordH
 /// Whether `hash`, with its scheme in braces or a bare `$6$…`, is one of `password`. A scheme that is not known here
 /// verifies nothing.
 fn verify_password(password: &SecretText, hash: &SecretText) -> bool {
-    let hash = hash.expose();
-    let bare = hash.strip_prefix(SCHEME).unwrap_or(hash);
-    let parsed = PasswordHash::new(bare);
-    bare.starts_with("$6$")
-        && parsed.is_ok_and(|parsed| ShaCrypt::SHA512.verify_password(password.expose().as_bytes(), &parsed).is_ok())
+    let (password, hash) = (password.expose().as_bytes(), hash.expose().as_str());
+    if let Some(encoded) = hash.strip_prefix(SALTED_SHA512) {
+        return verify_salted_sha512(password, encoded);
+    }
+    if let Some(blowfish) = hash.strip_prefix(BLOWFISH) {
+        return verify_blowfish(password, blowfish);
+    }
+    verify_sha512_crypt(password, hash.strip_prefix(SCHEME).unwrap_or(hash))
+}
+
+fn verify_sha512_crypt(password: &[u8], hash: &str) -> bool {
+    let rounds = hash.strip_prefix("$6$rounds=").and_then(|rest| rest.split('$').next());
+    let bearable = rounds.is_none_or(|rounds| rounds.parse::<u32>().is_ok_and(|rounds| rounds <= MAX_ROUNDS));
+    let parsed = PasswordHash::new(hash);
+    hash.starts_with("$6$")
+        && bearable
+        && parsed.is_ok_and(|parsed| ShaCrypt::SHA512.verify_password(password, &parsed).is_ok())
+}
+
+/// Dovecot's SSHA512: base64 of the digest of password and salt, followed by the salt.
+fn verify_salted_sha512(password: &[u8], encoded: &str) -> bool {
+    let Ok(octets) = STANDARD.decode(encoded) else { return false };
+    let Some((digest, salt)) = octets.split_at_checked(SHA512_OCTETS) else { return false };
+    let computed = Sha512::new().chain_update(password).chain_update(salt).finalize();
+    aws_lc_rs::constant_time::verify_slices_are_equal(&computed, digest).is_ok()
+}
+
+fn verify_blowfish(password: &[u8], hash: &str) -> bool {
+    let cost = hash.split('$').nth(2).and_then(|cost| cost.parse::<u32>().ok());
+    cost.is_some_and(|cost| cost <= MAX_BLOWFISH_COST) && bcrypt::verify(password, hash).unwrap_or(false)
+}
+
+/// Whether a hash that verified is to be replaced by one of ours.
+fn is_foreign(hash: &SecretText) -> bool {
+    !hash.expose().starts_with(SCHEME)
+}
+
+impl Service {
+    /// Replaces a hash from elsewhere by one of ours, now that the password is known.
+    pub(crate) async fn with_own_hash(
+        &self,
+        mut credentials: Credentials,
+        password: &SecretText,
+    ) -> Result<Credentials, Unavailable> {
+        if is_foreign(&credentials.password_hash) {
+            let hash = self.hash(password.clone()).await?;
+            let now = self.0.clock.now();
+            self.0.store.accounts().set_password_hash(&credentials.email, &hash, now).await?;
+            credentials.password_hash = hash;
+        }
+        Ok(credentials)
+    }
 }
 
 #[cfg(test)]
@@ -111,5 +173,26 @@ mod tests {
         for nonsense in ["", "{PLAIN}Hello world!", "$6$", "$6$$", "{SHA512-CRYPT}", "$5$saltstring$5B8vYYiY"] {
             assert!(!verify_password(&secret("Hello world!"), &secret(nonsense)), "{nonsense}");
         }
+    }
+
+    #[test]
+    fn hashes_that_dovecot_made_verify_and_are_to_be_replaced() {
+        for hash in [
+            // `doveadm pw -s SSHA512 -p secret` and `-s BLF-CRYPT`.
+            "{SSHA512}dV6bPDuBT0mYiS803ANg5pTOPP0R6YVBkhihysuLaWrPiBLNMqrCWsMxh4zh51H5IHYMfy93l3wn1ph9/K/SvvK2QAk=",
+            "{BLF-CRYPT}$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.",
+        ] {
+            assert!(verify_password(&secret("secret"), &secret(hash)), "{hash}");
+            assert!(!verify_password(&secret("Secret"), &secret(hash)), "{hash}");
+            assert!(is_foreign(&secret(hash)));
+        }
+        for broken in ["{SSHA512}", "{SSHA512}c2hvcnQ=", "{SSHA512}*", "{BLF-CRYPT}", "{BLF-CRYPT}$2y$31$abc"] {
+            assert!(!verify_password(&secret("secret"), &secret(broken)), "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_hash_that_asks_for_too_much_work_verifies_nothing() {
+        assert!(!verify_password(&secret("x"), &secret("$6$rounds=999999999$saltstring$abc")));
     }
 }
