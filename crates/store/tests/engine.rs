@@ -355,3 +355,60 @@ async fn what_is_no_database_is_refused() {
     assert!(Sqlite::open(&file.path, SqliteSettings::default()).is_err());
     assert!(Sqlite::open(&file.path.join("below a file"), SqliteSettings::default()).unwrap_err().is_unavailable());
 }
+
+/// Would never end.
+const ENDLESS: &str =
+    "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers";
+
+#[tokio::test]
+async fn a_search_that_takes_too_long_is_stopped_and_holds_nobody_up() {
+    let file = File::new();
+    let settings = SqliteSettings {
+        search_connections: 1,
+        search_timeout: std::time::Duration::from_millis(50),
+        scan_connections: 1,
+        ..SqliteSettings::default()
+    };
+    let sqlite = Sqlite::open(&file.path, settings).unwrap();
+    let (began, beginning) = tokio::sync::oneshot::channel();
+    let endless = tokio::spawn({
+        let sqlite = sqlite.clone();
+        async move {
+            let job = move |connection: &Connection| {
+                began.send(()).unwrap();
+                Ok::<i64, StoreError>(connection.query_row(ENDLESS, [], |row| row.get(0))?)
+            };
+            sqlite.search(job).await
+        }
+    });
+    beginning.await.unwrap();
+    let one = |connection: &Connection| Ok::<i64, StoreError>(connection.query_row("SELECT 1", [], |row| row.get(0))?);
+    assert_eq!(sqlite.scan(one).await, Ok(1), "a scan does not wait behind it");
+    assert!(matches!(endless.await.unwrap(), Err(StoreError::Unavailable(_))));
+    assert_eq!(sqlite.search(one).await, Ok(1), "the next one does not feel it");
+    let panicking: Result<(), StoreError> = sqlite.search(|_| panic!("on purpose")).await;
+    assert_eq!(panicking, Err(StoreError::Panicked));
+}
+
+#[tokio::test]
+async fn a_search_is_stopped_also_when_nobody_waits_for_it() {
+    let file = File::new();
+    let search_timeout = std::time::Duration::from_millis(50);
+    let settings = SqliteSettings { search_connections: 1, search_timeout, ..SqliteSettings::default() };
+    let sqlite = Sqlite::open(&file.path, settings).unwrap();
+    let (began, beginning) = tokio::sync::oneshot::channel();
+    let abandoned = tokio::spawn({
+        let sqlite = sqlite.clone();
+        async move {
+            let job = move |connection: &Connection| {
+                began.send(()).unwrap();
+                Ok::<i64, StoreError>(connection.query_row(ENDLESS, [], |row| row.get(0))?)
+            };
+            sqlite.search(job).await
+        }
+    });
+    beginning.await.unwrap();
+    abandoned.abort();
+    let one = |connection: &Connection| Ok::<i64, StoreError>(connection.query_row("SELECT 1", [], |row| row.get(0))?);
+    assert_eq!(sqlite.search(one).await, Ok(1), "its connection is free again");
+}
