@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod config;
+mod doctor;
 mod domain;
 mod follow;
 mod migrate;
@@ -75,6 +76,10 @@ enum Command {
     /// Check or show the configuration
     #[command(subcommand)]
     Config(config::Command),
+    /// Check the whole installation and say how to mend what is wrong
+    ///
+    /// Asks the database, the mail server, its tables and its log. The exit code is 1 when something is wrong.
+    Doctor,
     /// Print the OpenAPI document of the HTTP interface
     Openapi,
     /// Bring the database's tables up to date and end
@@ -117,6 +122,7 @@ impl Arguments {
             Command::User(command) => user::run(command, &config).await,
             Command::Config(command) => config::run(&command, &config),
             Command::Openapi => openapi::run(),
+            Command::Doctor => doctor::run(&config).await,
             Command::Migrate => migrate::run(&config).await,
         }
     }

@@ -12,7 +12,7 @@ pub(super) const DIRECTORY: &str = "/etc/dovecot";
 
 /// Versions whose settings differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Version {
+pub(crate) enum Version {
     /// 2.3, as in Debian 12
     #[value(name = "2.3")]
     V2_3,
@@ -171,10 +171,15 @@ plugin {{
         let sql = match database {
             LookupDatabase::Sqlite(file) => format!("sql_driver = sqlite\nsqlite_path = {}\n", file.display()),
             LookupDatabase::Postgres(place) => {
-                let password = place.password.as_ref().map(|password| format!("    password = {}\n", password.expose()));
+                let password =
+                    place.password.as_ref().map(|password| format!("    password = {}\n", password.expose()));
                 format!(
                     "sql_driver = pgsql\npgsql {} {{\n  parameters {{\n    port = {}\n    dbname = {}\n    user = {}\n{}  }}\n}}\n",
-                    place.host, place.port, place.name, place.user, password.unwrap_or_default()
+                    place.host,
+                    place.port,
+                    place.name,
+                    place.user,
+                    password.unwrap_or_default()
                 )
             }
         };
@@ -259,8 +264,7 @@ quota "User quota" {{
 }
 
 fn folders() -> String {
-    let folder = |(name, usage)| {
-        format!("  mailbox {name} {{\n    auto = subscribe\n    special_use = \\{usage}\n  }}\n")
-    };
+    let folder =
+        |(name, usage)| format!("  mailbox {name} {{\n    auto = subscribe\n    special_use = \\{usage}\n  }}\n");
     [("Drafts", "Drafts"), ("Sent", "Sent"), ("Trash", "Trash"), ("Junk", "Junk")].map(folder).concat()
 }

@@ -34,7 +34,6 @@ pub(crate) enum LogPlace {
     Journal,
 }
 
-
 mirror!(
     /// `[mail.external.log.limits]`: how much of the log is read and remembered at a time.
     LimitKeys of LogSettings as (LogSettings::new(LogSource::journal(), "")) {

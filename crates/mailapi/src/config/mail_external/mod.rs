@@ -236,7 +236,8 @@ impl Smtp {
 impl Imap {
     /// The master user's password.
     pub(crate) fn password(&self) -> Result<SecretText, ConfigError> {
-        let password = self.master_password.resolve("mail.external.imap.master_password", &self.master_password_file)?;
+        let password =
+            self.master_password.resolve("mail.external.imap.master_password", &self.master_password_file)?;
         password.ok_or_else(|| ConfigError::new("mail.external.imap.master_password: missing"))
     }
 

@@ -1,0 +1,107 @@
+//! `mailapi doctor`: looks at the whole installation and says how to mend what is wrong.
+
+mod finding;
+mod local;
+
+use mailapi_model::{EmailAddress, Page};
+use mailapi_service::{Caller, Service};
+
+use super::print;
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::failure::{Failure, Outcome};
+use crate::wiring::{Assembly, MailServer};
+use finding::Finding;
+
+/// A domain and a mailbox of ours, to ask the mail servers for.
+struct Example {
+    domain: Option<String>,
+    mailbox: Option<EmailAddress>,
+}
+
+pub(super) async fn run(config: &Config) -> Outcome {
+    let mut findings = vec![check("configuration", config.check_files(), "mend the setting that it names")];
+    let opened = match findings.iter().any(Finding::is_wrong) {
+        true => None,
+        false => open(config, &mut findings).await,
+    };
+    if let Some(assembly) = opened {
+        examine(config, &assembly, &mut findings).await;
+        assembly.close().await;
+    }
+    findings.push(local::clock());
+    print(&findings.iter().map(Finding::shown).collect::<String>())?;
+    match findings.iter().filter(|finding| finding.is_wrong()).count() {
+        0 => Ok(()),
+        1 => Err(Failure::new("1 thing is wrong")),
+        count => Err(Failure::new(format!("{count} things are wrong"))),
+    }
+}
+
+async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> {
+    let opened = async { Assembly::open(config, &DataDir::open(&config.data_dir)?).await }.await;
+    match opened {
+        Ok(assembly) => {
+            findings.push(Finding::fine("database", "it answers, and its tables are up to date"));
+            Some(assembly)
+        }
+        Err(error) => {
+            let mend = "see that the database runs, and that [database] names it and its user";
+            findings.push(Finding::wrong("database", &error, mend));
+            None
+        }
+    }
+}
+
+async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Finding>) {
+    let MailServer::External(external) = &assembly.mail else {
+        findings.push(Finding::fine("mail server", "it is the one built in"));
+        return;
+    };
+    let backend = external.backend();
+    findings.push(check(
+        "handing mail over",
+        backend.submission.check().await,
+        "see that Postfix runs and listens where [mail.external.smtp] says; `mailapi config postfix` prints the listener",
+    ));
+    findings.push(check(
+        "IMAP",
+        backend.mailboxes.check().await,
+        "see that Dovecot runs and listens where [mail.external.imap] says, with the same TLS",
+    ));
+    let example = example(&assembly.service).await;
+    findings.push(match &example.mailbox {
+        Some(mailbox) => check(
+            "master log-in",
+            backend.mailboxes.folders(mailbox).await.map(drop),
+            "compare master_user and master_password with Dovecot's master users, and Dovecot's SQL lookups with \
+             `mailapi config dovecot`; Dovecot's log has the reason",
+        ),
+        None => Finding::unknown("master log-in", "there is no user yet to try it with; add one and ask again"),
+    });
+    findings.push(match external.check_doveadm().await {
+        Some(answer) => {
+            check("doveadm", answer, "compare [mail.external.doveadm] with doveadm_api_key and its listener")
+        }
+        None => Finding::unknown("doveadm", "not used: mail is removed over IMAP, and caches expire by themselves"),
+    });
+    findings.push(local::log(config));
+    findings.extend(local::postfix(example.domain.as_deref(), example.mailbox.as_ref().map(EmailAddress::as_str)));
+}
+
+async fn example(service: &Service) -> Example {
+    let (operator, first) = (Caller::operator(), Page::new(1, 0));
+    let users = service.list_users(&operator, Default::default(), first).await;
+    let domains = service.list_domains(&operator, first).await;
+    Example {
+        mailbox: users.ok().and_then(|users| users.items.into_iter().next()).map(|user| user.account.email),
+        domain: domains.ok().and_then(|list| list.items.into_iter().next()).map(|domain| domain.name.to_string()),
+    }
+}
+
+fn check<E: std::fmt::Display>(what: &'static str, outcome: Result<(), E>, mend: &str) -> Finding {
+    match outcome {
+        Ok(()) => Finding::fine(what, "it works"),
+        Err(error) => Finding::wrong(what, error, mend),
+    }
+}

@@ -1,0 +1,61 @@
+//! What was found out about one part.
+
+use std::fmt::Display;
+
+/// One part, and how it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    what: &'static str,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Fine(String),
+    Unknown(String),
+    Wrong { why: String, mend: String },
+}
+
+impl Finding {
+    /// It works.
+    pub(super) fn fine(what: &'static str, how: impl Display) -> Self {
+        Self { what, state: State::Fine(how.to_string()) }
+    }
+
+    /// It cannot be told from here.
+    pub(super) fn unknown(what: &'static str, why: impl Display) -> Self {
+        Self { what, state: State::Unknown(why.to_string()) }
+    }
+
+    /// It does not work; how to mend it.
+    pub(super) fn wrong(what: &'static str, why: impl Display, mend: impl Display) -> Self {
+        Self { what, state: State::Wrong { why: why.to_string(), mend: mend.to_string() } }
+    }
+
+    pub(super) const fn is_wrong(&self) -> bool {
+        matches!(self.state, State::Wrong { .. })
+    }
+
+    /// One line; a second one says how to mend it.
+    pub(super) fn shown(&self) -> String {
+        let what = self.what;
+        match &self.state {
+            State::Fine(how) => format!("ok     {what}: {how}\n"),
+            State::Unknown(why) => format!("-      {what}: {why}\n"),
+            State::Wrong { why, mend } => format!("WRONG  {what}: {why}\n       to mend it: {mend}\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_says_how_to_mend_it() {
+        let wrong = Finding::wrong("IMAP", "connection refused", "start Dovecot");
+        assert!(wrong.is_wrong() && wrong.shown().ends_with("to mend it: start Dovecot\n"));
+        assert!(!Finding::unknown("doveadm", "not used").is_wrong());
+        assert_eq!(Finding::fine("IMAP", "it works").shown(), "ok     IMAP: it works\n");
+    }
+}

@@ -1,0 +1,97 @@
+//! What can be seen on the machine itself: Postfix's settings and tables, its log, the clock.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
+
+use super::finding::Finding;
+use crate::config::{Config, LogPlace};
+
+/// What `postconf`, `postmap` and the like print; `None` when there is no such program here.
+fn output_of(program: &str, arguments: &[&str]) -> Option<Result<String, String>> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
+    Some(if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) })
+}
+
+/// Whether the log can be read.
+pub(super) fn log(config: &Config) -> Finding {
+    match config.mail.external.log_place() {
+        None => Finding::unknown("log", "not followed here; `mailapi follow` must run on the mail server's host"),
+        Some(LogPlace::File(path)) => log_file(&path),
+        Some(LogPlace::Journal) => journal(),
+    }
+}
+
+fn log_file(path: &Path) -> Finding {
+    let first = std::fs::File::open(path).and_then(|mut file| file.read(&mut [0]));
+    match first {
+        Ok(_) => Finding::fine("log", format!("{} can be read", path.display())),
+        Err(error) => Finding::wrong(
+            "log",
+            format!("{} cannot be read: {error}", path.display()),
+            "name Postfix's log in mail.external.log.path and let mailapi's user read it, on Debian by the group adm; \
+             without a syslog daemon set maillog_file of Postfix, or mail.external.log.journal",
+        ),
+    }
+}
+
+fn journal() -> Finding {
+    let mend = "let mailapi's user read the journal, by the group systemd-journal";
+    match output_of("journalctl", &["--quiet", "--lines=1", "--output=cat"]) {
+        Some(Ok(_)) => Finding::fine("log", "the journal can be read"),
+        Some(Err(error)) => Finding::wrong("log", error, mend),
+        None => Finding::wrong("log", "there is no journalctl", "name a log file in mail.external.log.path"),
+    }
+}
+
+/// Postfix's settings and tables, when it is on this machine.
+pub(super) fn postfix(domain: Option<&str>, mailbox: Option<&str>) -> Vec<Finding> {
+    let Some(Ok(long_ids)) = output_of("postconf", &["-h", "enable_long_queue_ids"]) else {
+        return vec![Finding::unknown("Postfix", "it is not on this machine; run the doctor there, too")];
+    };
+    let ids = match long_ids.as_str() {
+        "yes" => Finding::fine("queue ids", "they are long and never come back"),
+        _ => Finding::wrong(
+            "queue ids",
+            "Postfix uses short ones again, so that messages can be mixed up",
+            "postconf -e 'enable_long_queue_ids = yes' && postfix reload",
+        ),
+    };
+    vec![
+        ids,
+        table("domain lookups", "virtual_mailbox_domains", domain),
+        table("mailbox lookups", "virtual_mailbox_maps", mailbox),
+    ]
+}
+
+/// Asks a table of Postfix for something that it must know.
+fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
+    let mend = "run the script that `mailapi config postfix --write` made, and see that Postfix may read the tables";
+    let Some(key) = key else { return Finding::unknown(what, "there is nothing in the database yet to ask for") };
+    let tables = match output_of("postconf", &["-xh", parameter]) {
+        Some(Ok(tables)) if tables.contains(':') => tables,
+        _ => return Finding::wrong(what, format!("{parameter} of Postfix names no table"), mend),
+    };
+    let known = tables.split([',', ' ']).filter(|table| table.contains(':')).any(|table| {
+        // The proxy gives the same answer, and takes questions from Postfix's own users alone.
+        let table = table.strip_prefix("proxy:").unwrap_or(table);
+        matches!(output_of("postmap", &["-q", key, table]), Some(Ok(answer)) if !answer.is_empty())
+    });
+    if known {
+        Finding::fine(what, format!("Postfix finds {key}"))
+    } else {
+        Finding::wrong(what, format!("Postfix does not find {key} in {tables}"), mend)
+    }
+}
+
+/// Times in the log and in messages are compared with this machine's.
+pub(super) fn clock() -> Finding {
+    match output_of("timedatectl", &["show", "--property=NTPSynchronized", "--value"]) {
+        Some(Ok(answer)) if answer == "yes" => Finding::fine("clock", "it is synchronized"),
+        Some(Ok(answer)) if answer == "no" => {
+            Finding::wrong("clock", "it is not synchronized", "timedatectl set-ntp true, or install chrony")
+        }
+        _ => Finding::unknown("clock", "this machine does not tell whether it is synchronized"),
+    }
+}

@@ -1,0 +1,222 @@
+//! One domain with two mailboxes, on a Postfix and a Dovecot that look them up in mailapi's database.
+
+use std::fs::{self, File, FileTimes, Permissions};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use mailapi_testkit::{Answer, Dovecot, Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings, SmtpSink};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Place, Server};
+
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Postfix waits for a file to grow older than this before it reads it.
+const OLD_ENOUGH: Duration = Duration::from_secs(60);
+
+/// Everything that runs.
+pub(crate) struct Office {
+    pub(crate) place: Place,
+    pub(crate) postfix: Postfix,
+    pub(crate) dovecot: Dovecot,
+    pub(crate) sink: SmtpSink,
+    pub(crate) log: PathBuf,
+    server: Option<Server>,
+    token: String,
+    ports: Ports,
+    client: reqwest::Client,
+}
+
+#[derive(Clone, Copy)]
+struct Ports {
+    imap: SocketAddr,
+    doveadm: SocketAddr,
+}
+
+impl Office {
+    /// A Postfix, a Dovecot and a mailapi, with the mailboxes ann and bob of example.org.
+    pub(crate) async fn open() -> Self {
+        let place = Place::new();
+        fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+        let database = place.path().join("db");
+        fs::create_dir(&database).unwrap();
+        // SQLite's readers are other users, and must be able to keep its shared memory.
+        fs::set_permissions(&database, Permissions::from_mode(0o777)).unwrap();
+        let ports = Ports { imap: free_port(), doveadm: free_port() };
+        run(configured(&place, ports, &["migrate"]));
+        fs::set_permissions(database.join("mailapi.db"), Permissions::from_mode(0o666)).unwrap();
+
+        let (for_dovecot, for_postfix) = (place.path().join("dovecot"), place.path().join("postfix"));
+        run(configured(&place, ports, &["config", "dovecot", "--write", for_dovecot.to_str().unwrap()]));
+        run(configured(&place, ports, &["config", "postfix", "--write", for_postfix.to_str().unwrap()]));
+        for directory in [&for_dovecot, &for_postfix] {
+            for_their_users(directory);
+        }
+        let dovecot = Dovecot::start_printed(&for_dovecot, ports.imap).await;
+        let sink = SmtpSink::start().await;
+        let mut settings = PostfixSettings::new(&[], sink.address());
+        let table = |name: &str| format!("proxy:sqlite:{}", for_postfix.join(name).display());
+        settings.recipients = PostfixRecipients::Tables {
+            domains: table("domains.cf"),
+            mailboxes: table("mailboxes.cf"),
+            aliases: String::new(),
+        };
+        settings.delivery = PostfixDelivery::Lmtp(dovecot.lmtp_socket());
+        let postfix = Postfix::start(&settings).await;
+        let log = postfix.log();
+        let client = reqwest::Client::new();
+        let mut office = Self { place, postfix, dovecot, sink, log, server: None, token: String::new(), ports, client };
+        office.restart_mailapi();
+        assert_eq!(office.post("/domains", json!({ "domain": "example.org" })).await.status, 201);
+        for name in ["ann", "bob"] {
+            let user = json!({ "email": format!("{name}@example.org"), "password": "correct horse battery" });
+            assert_eq!(office.post("/users", user).await.status, 201);
+        }
+        office
+    }
+
+    /// Stops mailapi, if it runs, and starts it.
+    pub(crate) fn restart_mailapi(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop("TERM");
+        }
+        let mut command = configured(&self.place, self.ports, &["serve", "--log-format", "json"]);
+        command
+            .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.postfix.api().port().to_string())
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
+            .env("MAILAPI_HTTP__HEALTH_CACHE", "0s")
+            .env("MAILAPI_MAIL__PENDING_GRACE", "1s")
+            .env("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1s")
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SETTLE_TIME", "1s");
+        let mut server = Server::start(command);
+        server.drain();
+        if server.first_start.is_some() {
+            self.token = server.token();
+        }
+        self.server = Some(server);
+    }
+
+    /// Kills mailapi as a power cut would, and starts it again.
+    pub(crate) fn kill_mailapi(&mut self) {
+        self.server.take().unwrap().kill();
+        self.restart_mailapi();
+    }
+
+    /// Starts Dovecot again after it was killed: its processes need a moment to notice, and to leave its ports.
+    pub(crate) async fn resume_dovecot(&mut self) {
+        let imap = self.ports.imap;
+        self.until(Duration::from_secs(20), async || TcpListener::bind(imap).is_ok()).await;
+        self.dovecot.resume().await;
+    }
+
+    /// Sends a message from ann; its id.
+    pub(crate) async fn send(&self, to: &[&str]) -> String {
+        let answer = self.try_send(to).await.expect(202);
+        answer["message_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends as soon as it is taken.
+    pub(crate) async fn send_when_it_works(&self, to: &[&str], patience: Duration) -> String {
+        let end = Instant::now() + patience;
+        loop {
+            let answer = self.try_send(to).await;
+            if answer.status == 202 {
+                return answer.json()["message_id"].as_str().unwrap().to_owned();
+            }
+            assert!(Instant::now() < end, "{}", answer.text());
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Tries to send a message from ann.
+    pub(crate) async fn try_send(&self, to: &[&str]) -> Answer {
+        let message =
+            json!({ "from": "ann@example.org", "to": to, "subject": "Hello", "body": { "text": "It works." } });
+        self.post("/mail/send", message).await
+    }
+
+    /// Waits until a message has this status, and returns all that is known of it.
+    pub(crate) async fn watch(&self, id: &str, status: &str, patience: Duration) -> Value {
+        let end = Instant::now() + patience;
+        loop {
+            let seen = self.get(&format!("/mail/{id}/status")).await.expect(200);
+            if seen["status"] == status {
+                return seen;
+            }
+            let log = || fs::read_to_string(&self.log).unwrap_or_default();
+            assert!(Instant::now() < end, "not {status}: {seen}\n{}\n{}", log(), self.dovecot.log());
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn until(&self, patience: Duration, is_so: impl AsyncFn() -> bool) {
+        let end = Instant::now() + patience;
+        while !is_so().await {
+            assert!(Instant::now() < end, "it did not come to be");
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    pub(crate) async fn health(&self) -> Value {
+        let api = self.server.as_ref().unwrap().api("");
+        let url = api.replace("/api/v1", "/health");
+        self.client.get(url).send().await.unwrap().json().await.unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.request("GET", path).await
+    }
+
+    pub(crate) async fn request(&self, method: &str, path: &str) -> Answer {
+        let method = method.parse().unwrap();
+        Answer::of(self.client.request(method, self.url(path)).header("X-MAILAPI-TOKEN", &self.token)).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Answer {
+        Answer::of(self.client.post(self.url(path)).header("X-MAILAPI-TOKEN", &self.token).json(&body)).await
+    }
+
+    fn url(&self, path: &str) -> String {
+        self.server.as_ref().unwrap().api(path)
+    }
+}
+
+/// The binary with the settings of an office.
+fn configured(place: &Place, ports: Ports, arguments: &[&str]) -> Command {
+    let mut command = place.command(arguments);
+    command
+        .env("MAILAPI_DATABASE__URL", format!("sqlite:{}", place.path().join("db/mailapi.db").display()))
+        .env("MAILAPI_MAIL__BACKEND", "external")
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", ports.imap.port().to_string())
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "master secret")
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", ports.doveadm))
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", "api-key");
+    command
+}
+
+fn run(mut command: Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Lets the mail servers' own users read their files, as `chgrp` does on a real machine, and makes the files old enough
+/// to be trusted at once.
+fn for_their_users(directory: &PathBuf) {
+    fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "the age of a file is measured by the machine's clock")]
+        let old = SystemTime::now() - 2 * OLD_ENOUGH;
+        File::options().write(true).open(&path).unwrap().set_times(FileTimes::new().set_modified(old)).unwrap();
+    }
+}
+
+fn free_port() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap()
+}
