@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub use delivery_feed::{DeliveryFeed, FeedBatch, FeedError};
 pub use dns::{Dns, DnsError, MailExchange};
 pub use inbound_log::InboundLog;
-pub use log_in::{LogIn, LogInError};
+pub use log_in::{LogIn, LogInError, LogInMark, LoggedIn};
 pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
     MessageSummary, OpenedAttachment, OpenedMessage, Purged, SearchHit, SearchQuery, SearchText, SearchTextError,

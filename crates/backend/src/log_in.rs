@@ -11,7 +11,32 @@ pub trait LogIn: Send + Sync {
     ///
     /// # Errors
     /// [`LogInError::Refused`] for an unknown address, a wrong password and a disabled mailbox alike.
-    async fn log_in(&self, user: &str, password: &SecretText) -> Result<Grants, LogInError>;
+    async fn log_in(&self, user: &str, password: &SecretText) -> Result<LoggedIn, LogInError>;
+
+    /// Asks again whether somebody who has logged in may still be here, and brings what they may do up to date. Cheap
+    /// while no account has changed: a listener asks before each command.
+    ///
+    /// # Errors
+    /// [`LogInError::Refused`] when the mailbox was disabled or deleted since, or has another password.
+    async fn renew(&self, session: &mut LoggedIn) -> Result<(), LogInError>;
+}
+
+/// Somebody who has logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedIn {
+    /// What they may do.
+    pub grants: Grants,
+    /// By what whoever let them in recognizes that nothing has changed since.
+    pub mark: LogInMark,
+}
+
+/// The state of the accounts at a log-in. What is in it is the affair of whoever made it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogInMark {
+    /// When the accounts were read.
+    pub epoch: (u64, u64),
+    /// Which password it was; nothing can be learned from it.
+    pub password: u64,
 }
 
 /// Why nobody was logged in.

@@ -17,6 +17,13 @@ pub(crate) struct Epoch {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EpochMark(u64, u64);
 
+impl EpochMark {
+    /// For whoever keeps the mark outside of this crate.
+    pub(crate) const fn counts(self) -> (u64, u64) {
+        (self.0, self.1)
+    }
+}
+
 impl Epoch {
     pub(crate) const fn new(foreign: watch::Receiver<u64>) -> Self {
         Self { own: AtomicU64::new(0), foreign }

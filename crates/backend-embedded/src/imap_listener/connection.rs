@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::pin::pin;
 
 use futures_util::{FutureExt, StreamExt};
-use mailapi_backend::LogInError;
+use mailapi_backend::{LogInError, LoggedIn};
 use mailapi_imap::server::MessageSource;
 use mailapi_imap::server::session::{Effect, Failure, FetchRequest, Reply, Session, Step};
 use mailapi_imap::token::without_nul;
 use mailapi_imap::{Flags, Password, SystemFlag};
-use mailapi_model::{Grants, SecretText};
+use mailapi_model::SecretText;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
@@ -88,7 +88,15 @@ impl<'a> Connection<'a> {
                     }
                 }
                 Step::Idle => {
-                    self.tell_news().await;
+                    match self.renew().await {
+                        Ok(()) => self.tell_news().await,
+                        // Nothing is told meanwhile, and nothing is lost: it is still news later.
+                        Err(LogInError::Unavailable) => {}
+                        Err(_) => {
+                            self.send_away();
+                            continue;
+                        }
+                    }
                     self.gather(None).await?;
                     self.write().await?;
                     if !self.listen(&mut buffer, true).await? {
@@ -97,7 +105,11 @@ impl<'a> Connection<'a> {
                 }
                 // A client that sends command after command would never let us come to an end.
                 Step::Run(_) if self.shutdown.requested().now_or_never().is_some() => self.say_shutdown(),
-                Step::Run(effect) => self.carry_out(effect).await?,
+                Step::Run(effect) => match self.renew().await {
+                    Ok(()) => self.carry_out(effect).await?,
+                    Err(LogInError::Unavailable) => self.session.finish(Err(Failure::Unavailable), None),
+                    Err(_) => self.send_away(),
+                },
                 Step::StartTls => {
                     let tls = self.setup.tls.as_ref();
                     tls.ok_or_else(|| io::Error::other("STARTTLS without a certificate"))?
@@ -158,6 +170,20 @@ impl<'a> Connection<'a> {
         self.session.bye("The server is shutting down");
     }
 
+    /// Whether who has logged in may still be here. Who has not, has not to ask.
+    async fn renew(&mut self) -> Result<(), LogInError> {
+        match &mut self.user {
+            Some(user) => self.setup.log_in.renew(&mut user.logged_in).await,
+            None => Ok(()),
+        }
+    }
+
+    fn send_away(&mut self) {
+        tracing::info!(peer = %self.peer, "an IMAP session ended with its account or its password");
+        self.user = None;
+        self.session.bye("The account is disabled, or its password was changed");
+    }
+
     async fn tell_news(&mut self) {
         let Some(user) = &mut self.user else { return };
         if let Some(news) = user.news(&self.session).await {
@@ -186,7 +212,7 @@ impl<'a> Connection<'a> {
     async fn log_in(&mut self, username: &str, password: &Password) -> Result<Reply, Failure> {
         let password = SecretText::new(password.expose().to_owned());
         match self.setup.log_in.log_in(username, &password).await {
-            Ok(grants) => self.enter(&grants).await,
+            Ok(logged_in) => self.enter(logged_in).await,
             Err(LogInError::Unavailable) => Err(Failure::Unavailable),
             Err(refusal @ (LogInError::Refused | LogInError::Locked)) => {
                 tracing::info!(peer = %self.peer, %refusal, "an IMAP log-in failed");
@@ -197,11 +223,11 @@ impl<'a> Connection<'a> {
     }
 
     /// Lets somebody into the mailbox that the grants are bound to.
-    async fn enter(&mut self, grants: &Grants) -> Result<Reply, Failure> {
-        let address = grants.mailbox().ok_or(Failure::LoginRefused)?;
-        let mailbox = self.maildrop.mailbox(address).await.map_err(failure)?;
+    async fn enter(&mut self, logged_in: LoggedIn) -> Result<Reply, Failure> {
+        let address = logged_in.grants.mailbox().ok_or(Failure::LoginRefused)?.clone();
+        let mailbox = self.maildrop.mailbox(&address).await.map_err(failure)?;
         let seat = self.seats.take(mailbox).ok_or(Failure::Limit)?;
-        self.user = Some(User::new(self.maildrop.clone(), address.clone(), mailbox, seat));
+        self.user = Some(User::new(self.maildrop.clone(), address, logged_in, mailbox, seat));
         Ok(Reply::Done)
     }
 

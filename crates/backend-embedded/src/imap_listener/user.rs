@@ -1,5 +1,6 @@
 //! Somebody who has logged in: carries out what the session asks of the maildrop.
 
+use mailapi_backend::LoggedIn;
 use mailapi_imap::MailboxName;
 use mailapi_imap::server::session::{Effect, Failure, Reply, Session};
 use mailapi_imap::server::view::FolderUpdate;
@@ -16,15 +17,22 @@ use crate::maildrop::{FolderId, MailboxId, MailboxWatch};
 pub(super) struct User {
     pub(super) maildrop: Maildrop,
     pub(super) address: EmailAddress,
+    pub(super) logged_in: LoggedIn,
     pub(super) selected: Option<Selected>,
     watch: MailboxWatch,
     _seat: Seat,
 }
 
 impl User {
-    pub(super) fn new(maildrop: Maildrop, address: EmailAddress, mailbox: MailboxId, seat: Seat) -> Self {
+    pub(super) fn new(
+        maildrop: Maildrop,
+        address: EmailAddress,
+        logged_in: LoggedIn,
+        mailbox: MailboxId,
+        seat: Seat,
+    ) -> Self {
         let watch = maildrop.watch(mailbox);
-        Self { maildrop, address, selected: None, watch, _seat: seat }
+        Self { maildrop, address, logged_in, selected: None, watch, _seat: seat }
     }
 
     /// Carries out what needs no connection: everything but log-in and FETCH.

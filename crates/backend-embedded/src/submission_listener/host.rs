@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_backend::{LogInError, SignError};
+use mailapi_backend::{LogInError, LoggedIn, SignError};
 use mailapi_model::{DomainName, EmailAddress, Grants, MessageId, ReversePath, Secret};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
@@ -21,18 +21,32 @@ pub(super) struct SubmissionHost<'a> {
     maildrop: Maildrop,
     setup: &'a SubmissionSetup,
     peer: IpAddr,
-    /// What the one who has logged in may do.
-    grants: Option<Grants>,
+    logged_in: Option<LoggedIn>,
     size: u64,
 }
 
 impl<'a> SubmissionHost<'a> {
     pub(super) const fn new(maildrop: Maildrop, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
-        Self { maildrop, setup, peer, grants: None, size: 0 }
+        Self { maildrop, setup, peer, logged_in: None, size: 0 }
+    }
+
+    fn grants(&self) -> Result<&Grants, Reply> {
+        self.logged_in.as_ref().map(|session| &session.grants).ok_or_else(not_logged_in)
+    }
+
+    /// Whether who has logged in may still be here; a refusal with 421 ends the session.
+    async fn renew(&mut self) -> Result<(), Reply> {
+        let session = self.logged_in.as_mut().ok_or_else(not_logged_in)?;
+        self.setup.log_in.renew(session).await.map_err(|error| match error {
+            LogInError::Unavailable => Reply::new(451, (4, 3, 0), "The account cannot be looked up at the moment"),
+            LogInError::Refused | LogInError::Locked => {
+                Reply::new(421, (4, 7, 0), "The account is disabled, or its password was changed")
+            }
+        })
     }
 
     fn check_sender(&self, mail: &MailFrom) -> Result<ReversePath, Reply> {
-        let grants = self.grants.as_ref().ok_or_else(not_logged_in)?;
+        let grants = self.grants()?;
         let sender = reverse_path(mail)?;
         // The null reverse-path is right for what must not be answered, such as a read receipt (RFC 8098 section 3).
         // Who wrote it, its From says, and that is checked too.
@@ -47,7 +61,7 @@ impl<'a> SubmissionHost<'a> {
         if let Some(refusal) = too_many_hops(&message.data, self.setup.settings.max_hops) {
             return Err(refusal);
         }
-        let grants = self.grants.as_ref().ok_or_else(not_logged_in)?;
+        let grants = self.grants()?;
         let sender = reverse_path(&message.envelope.mail)?;
         let fields = AuthorFields::of(&message.data).map_err(bad_header)?;
         for address in fields.authors.iter().chain(&fields.senders) {
@@ -92,18 +106,22 @@ impl<'a> SubmissionHost<'a> {
 impl Host for SubmissionHost<'_> {
     async fn may_send(&mut self, mail: &MailFrom) -> Answer {
         self.size = mail.size.unwrap_or_default();
-        self.check_sender(mail).map_or_else(Answer::Refuse, |_| Answer::Accept)
+        let checked = self.renew().await.and_then(|()| self.check_sender(mail));
+        checked.map_or_else(Answer::Refuse, |_| Answer::Accept)
     }
 
     async fn may_receive(&mut self, recipient: &RcptTo) -> Answer {
+        if let Err(refusal) = self.renew().await {
+            return Answer::Refuse(refusal);
+        }
         self.check_recipient(recipient).await.map_or_else(Answer::Refuse, |()| Answer::Accept)
     }
 
     async fn log_in(&mut self, credentials: Credentials) -> Answer {
         let password = Secret::new(credentials.password.expose().to_owned());
         match self.setup.log_in.log_in(&credentials.username, &password).await {
-            Ok(grants) => {
-                self.grants = Some(grants);
+            Ok(logged_in) => {
+                self.logged_in = Some(logged_in);
                 Answer::Accept
             }
             Err(LogInError::Refused) => Answer::bad_credentials(),
@@ -118,6 +136,9 @@ impl Host for SubmissionHost<'_> {
     }
 
     async fn take(&mut self, mut message: Message) -> Answer {
+        if let Err(refusal) = self.renew().await {
+            return Answer::Refuse(refusal);
+        }
         if let Err(refusal) = self.prepare(&mut message).await {
             return Answer::Refuse(refusal);
         }
@@ -133,7 +154,7 @@ impl Host for SubmissionHost<'_> {
     }
 
     fn tls_established(&mut self) {
-        self.grants = None;
+        self.logged_in = None;
         self.size = 0;
     }
 }

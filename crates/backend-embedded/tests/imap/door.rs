@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{InboundLog, LogIn, LogInError, Provisioning, SignError, SignOutgoing};
+use mailapi_backend::{InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Provisioning, SignError, SignOutgoing};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_backend_embedded::{
@@ -30,6 +31,7 @@ pub(crate) struct Door {
     clock: Arc<FakeClock>,
     pub(crate) maildrop: Maildrop,
     pub(crate) address: SocketAddr,
+    gatekeeper: Arc<Gatekeeper>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
@@ -65,10 +67,11 @@ impl Door {
         let listeners = Listeners::bind(&addresses).await.unwrap();
         let address = listeners.addresses().imap.unwrap();
         let (stop, shutdown) = Shutdown::channel();
-        let gatekeepers =
-            Gatekeepers { log_in: Arc::new(Gatekeeper), sign: Arc::new(Gatekeeper), inbound: Arc::new(Gatekeeper) };
+        let gatekeeper = Arc::new(Gatekeeper::default());
+        let (log_in, sign, inbound) = (gatekeeper.clone(), gatekeeper.clone(), gatekeeper.clone());
+        let gatekeepers = Gatekeepers { log_in, sign, inbound };
         let tasks = listeners.open(&embedded, settings.listeners, gatekeepers, &shutdown);
-        Self { directory, clock, maildrop, address, stop, tasks }
+        Self { directory, clock, maildrop, address, gatekeeper, stop, tasks }
     }
 
     /// A client that has been greeted.
@@ -117,6 +120,11 @@ impl Door {
         database.query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
+    /// Disables every account.
+    pub(crate) fn disable_everybody(&self) {
+        self.gatekeeper.is_closed.store(true, Ordering::SeqCst);
+    }
+
     /// Gives the signal to end.
     pub(crate) fn stop(&self) {
         self.stop.send(true).unwrap();
@@ -145,21 +153,32 @@ pub(crate) fn bob() -> EmailAddress {
 }
 
 /// Lets in whoever knows the password, and is neither `locked` nor met on a bad day.
-struct Gatekeeper;
+#[derive(Default)]
+struct Gatekeeper {
+    is_closed: AtomicBool,
+}
 
 #[async_trait]
 impl LogIn for Gatekeeper {
-    async fn log_in(&self, user: &str, password: &SecretText) -> Result<Grants, LogInError> {
+    async fn log_in(&self, user: &str, password: &SecretText) -> Result<LoggedIn, LogInError> {
         match user {
             "locked@example.org" => return Err(LogInError::Locked),
             "unlucky@example.org" => return Err(LogInError::Unavailable),
-            "admin" if password.expose() == PASSWORD => return Ok(Grants::admin_token()),
+            "admin" if password.expose() == PASSWORD => return Ok(entered(Grants::admin_token())),
             _ => {}
         }
         let address: EmailAddress = user.parse().map_err(|_| LogInError::Refused)?;
         let fits = password.expose() == PASSWORD;
-        fits.then(|| Grants::of_mailbox(address, false, Vec::new())).ok_or(LogInError::Refused)
+        fits.then(|| entered(Grants::of_mailbox(address, false, Vec::new()))).ok_or(LogInError::Refused)
     }
+
+    async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LogInError> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(LogInError::Refused) } else { Ok(()) }
+    }
+}
+
+const fn entered(grants: Grants) -> LoggedIn {
+    LoggedIn { grants, mark: LogInMark { epoch: (0, 0), password: 0 } }
 }
 
 impl InboundLog for Gatekeeper {

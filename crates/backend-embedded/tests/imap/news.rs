@@ -73,7 +73,6 @@ async fn a_session_whose_folder_is_removed_must_select_again_and_one_that_is_ren
     let mut admin = door.ann().await;
     admin.ok("CREATE Work/a").await;
     let (mut removed, mut renamed) = (door.ann_in("Drafts").await, door.ann_in("Work/a").await);
-    admin.ok("CREATE Work").await;
     admin.ok("RENAME Work Job").await;
     admin.append("Job/a", "", MAIL).await;
     assert_eq!(renamed.ok("NOOP").await, ["* 1 EXISTS"]);
@@ -111,4 +110,19 @@ async fn renaming_the_inbox_moves_its_messages_and_leaves_what_is_below() {
     assert!(listed.contains("INBOX/below") && listed.contains("Old") && !listed.contains("Old/"), "{listed}");
     client.ok("SELECT Old").await;
     assert_eq!(client.ok("FETCH 1 FLAGS").await, ["* 1 FETCH (FLAGS (\\Seen))"]);
+}
+
+#[tokio::test]
+async fn who_is_disabled_while_a_session_idles_reads_no_mail_that_comes_afterwards() {
+    let door = Door::open().await;
+    door.deliver(MAIL).await;
+    let (mut idle, mut other) = (door.ann_in("INBOX").await, door.ann_in("INBOX").await);
+    idle.idle().await;
+    door.disable_everybody();
+    door.deliver(MAIL).await;
+    assert_eq!(idle.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
+    assert_eq!(idle.line().await, None);
+    other.send(b"x FETCH 1 BODY[]\r\n").await;
+    assert_eq!(other.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
+    assert_eq!(other.line().await, None);
 }

@@ -1,12 +1,15 @@
 //! A mail server with open doors in a temporary directory. Its courier goes out only when a test sends it.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use mailapi_backend::{DeliveryFeed, InboundLog, LogIn, LogInError, Mailboxes, Provisioning, SignError, SignOutgoing};
+use mailapi_backend::{
+    DeliveryFeed, InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Mailboxes, Provisioning, SignError, SignOutgoing,
+};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
 use mailapi_backend_embedded::net::Shutdown;
@@ -35,6 +38,7 @@ pub(crate) struct Office {
     pub(crate) maildrop: Maildrop,
     pub(crate) smtp: SocketAddr,
     pub(crate) submission: SocketAddr,
+    doorman: Arc<Doorman>,
     tally: Arc<Tally>,
     stop: watch::Sender<bool>,
     doors: JoinSet<()>,
@@ -71,7 +75,8 @@ impl Office {
         let listeners = Listeners::bind(&addresses).await.unwrap();
         let ListenAddresses { smtp, submission, .. } = listeners.addresses();
         let tally = Arc::new(Tally::default());
-        let gatekeepers = Gatekeepers { log_in: Arc::new(Doorman), sign: Arc::new(Seal), inbound: tally.clone() };
+        let doorman = Arc::new(Doorman::default());
+        let gatekeepers = Gatekeepers { log_in: doorman.clone(), sign: Arc::new(Seal), inbound: tally.clone() };
         let (stop, shutdown) = Shutdown::channel();
         let doors = listeners.open(&embedded, settings.0, gatekeepers, &shutdown);
         Self {
@@ -80,6 +85,7 @@ impl Office {
             maildrop: embedded.maildrop().clone(),
             smtp: smtp.unwrap(),
             submission: submission.unwrap(),
+            doorman,
             tally,
             stop,
             doors,
@@ -147,6 +153,11 @@ impl Office {
         Connection::open(self.directory.path().join("mail.db")).unwrap()
     }
 
+    /// Disables every account.
+    pub(crate) fn disable_everybody(&self) {
+        self.doorman.is_closed.store(true, Ordering::SeqCst);
+    }
+
     /// Shuts the doors and waits for those who are inside.
     pub(crate) async fn close(mut self) {
         self.ask_to_leave();
@@ -184,20 +195,28 @@ pub(crate) fn mail(subject: &str) -> String {
 }
 
 /// Knows ann, and bob whose account is locked.
-struct Doorman;
+#[derive(Default)]
+struct Doorman {
+    is_closed: AtomicBool,
+}
 
 #[async_trait]
 impl LogIn for Doorman {
-    async fn log_in(&self, user: &str, password: &SecretText) -> Result<Grants, LogInError> {
-        match (user, password.expose().as_str()) {
+    async fn log_in(&self, user: &str, password: &SecretText) -> Result<LoggedIn, LogInError> {
+        let grants = match (user, password.expose().as_str()) {
             ("ann@here.example", PASSWORD) => {
                 let delegated = vec![(Permission::SendMail, "team.example".parse().unwrap())];
-                Ok(Grants::of_mailbox(address("ann@here.example"), false, delegated))
+                Grants::of_mailbox(address("ann@here.example"), false, delegated)
             }
-            ("bob@here.example", _) => Err(LogInError::Locked),
-            ("root@here.example", PASSWORD) => Ok(Grants::of_mailbox(address("root@here.example"), true, Vec::new())),
-            _ => Err(LogInError::Refused),
-        }
+            ("bob@here.example", _) => return Err(LogInError::Locked),
+            ("root@here.example", PASSWORD) => Grants::of_mailbox(address("root@here.example"), true, Vec::new()),
+            _ => return Err(LogInError::Refused),
+        };
+        Ok(LoggedIn { grants, mark: LogInMark::default() })
+    }
+
+    async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LogInError> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(LogInError::Refused) } else { Ok(()) }
     }
 }
 

@@ -173,3 +173,28 @@ async fn who_gets_a_copy_unseen_stays_unseen() {
         assert!(data.ends_with(signed), "{data}");
     }
 }
+
+#[tokio::test]
+async fn who_is_disabled_meanwhile_submits_nothing_more() {
+    for last in ["MAIL FROM:<ann@here.example>", "RCPT TO:<bob@here.example>", "."] {
+        let office = Office::open().await;
+        let mut line = Line::to(office.submission).await;
+        line.reply().await;
+        let before =
+            ["EHLO client.example", "AUTH PLAIN AGFubkBoZXJlLmV4YW1wbGUAc2VjcmV0", "MAIL FROM:<ann@here.example>"];
+        for command in before.into_iter().chain(["RCPT TO:<bob@here.example>", "DATA", "From: ann@here.example\r\n"]) {
+            if command == last {
+                break;
+            }
+            if command.starts_with("From") {
+                line.send(command.as_bytes()).await;
+            } else {
+                assert!(line.say(command).await.starts_with(['2', '3']), "{command}");
+            }
+        }
+        office.disable_everybody();
+        assert!(line.say(last).await.starts_with("421 4.7.0"), "{last}");
+        assert!(line.read().await.is_none());
+        assert!(office.inbox("bob@here.example").await.is_empty());
+    }
+}

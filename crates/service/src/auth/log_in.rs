@@ -1,13 +1,15 @@
 //! From an address and a password to the owner's grants, with the lock-out that all doors share.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{LogIn, LogInError};
-use mailapi_model::{Credentials, EmailAddress, Grants, PasswordRule, Secret, SecretText, Timestamp, TokenKind};
+use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn};
+use mailapi_model::{Credentials, EmailAddress, PasswordRule, Secret, SecretText, Timestamp, TokenKind};
 
+use crate::cache::EpochMark;
 use crate::error::store_errors_are_unavailable;
 use crate::{Service, Unavailable};
 
@@ -32,23 +34,58 @@ store_errors_are_unavailable!(CredentialsError);
 
 #[async_trait]
 impl LogIn for Service {
-    async fn log_in(&self, user: &str, password: &SecretText) -> Result<Grants, LogInError> {
+    async fn log_in(&self, user: &str, password: &SecretText) -> Result<LoggedIn, LogInError> {
+        let epoch = self.0.epoch.mark();
         let entered = async {
             let credentials = self.check_credentials(user, password).await?;
-            Ok(self.grants_of(&credentials.email, TokenKind::Admin).await?)
+            self.logged_in(&credentials, epoch).await
         };
-        entered.await.map_err(|error: CredentialsError| match error {
-            CredentialsError::Refused => LogInError::Refused,
-            CredentialsError::Locked { .. } => LogInError::Locked,
-            CredentialsError::Unavailable(error) => {
-                tracing::error!(%error, "a log-in could not be completed");
-                LogInError::Unavailable
-            }
-        })
+        entered.await.map_err(told)
+    }
+
+    async fn renew(&self, session: &mut LoggedIn) -> Result<(), LogInError> {
+        let epoch = self.0.epoch.mark();
+        if session.mark.epoch == epoch.counts() {
+            return Ok(());
+        }
+        let renewed = async {
+            let mailbox = session.grants.mailbox().ok_or(CredentialsError::Refused)?;
+            let stored = self.0.store.accounts().credentials(mailbox).await?;
+            let same = |stored: &Credentials| stored.active && fingerprint(stored) == session.mark.password;
+            let credentials = stored.filter(same).ok_or(CredentialsError::Refused)?;
+            self.logged_in(&credentials, epoch).await
+        };
+        *session = renewed.await.map_err(told)?;
+        Ok(())
     }
 }
 
+fn told(error: CredentialsError) -> LogInError {
+    match error {
+        CredentialsError::Refused => LogInError::Refused,
+        CredentialsError::Locked { .. } => LogInError::Locked,
+        CredentialsError::Unavailable(error) => {
+            tracing::error!(%error, "a log-in could not be completed");
+            LogInError::Unavailable
+        }
+    }
+}
+
+/// Tells one password of an account from the next; it is a hash of the salted hash, and it never leaves the process.
+fn fingerprint(credentials: &Credentials) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    credentials.password_hash.expose().hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Service {
+    /// `epoch` was taken before the credentials were read.
+    async fn logged_in(&self, credentials: &Credentials, epoch: EpochMark) -> Result<LoggedIn, CredentialsError> {
+        let grants = self.grants_of(&credentials.email, TokenKind::Admin).await?;
+        let mark = LogInMark { epoch: epoch.counts(), password: fingerprint(credentials) };
+        Ok(LoggedIn { grants, mark })
+    }
+
     /// Whose address and password these are; the log-in is noted. Unknown addresses lock like known ones, and cost as
     /// much time.
     pub(crate) async fn check_credentials(
@@ -67,6 +104,7 @@ impl Service {
             return Err(CredentialsError::Locked { remaining });
         }
         let credentials = matching.ok_or(CredentialsError::Refused)?;
+        let credentials = self.with_own_hash(credentials, password).await?;
         self.0.store.accounts().touch_login(&credentials.email, now).await?;
         Ok(credentials)
     }

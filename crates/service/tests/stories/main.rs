@@ -1,5 +1,6 @@
 //! Stories of the operations over the real store and the real maildrop.
 
+mod log_in;
 mod recovery;
 mod send;
 mod signup;
