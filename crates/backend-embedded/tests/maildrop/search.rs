@@ -4,7 +4,7 @@ use mailapi_imap::Flags;
 use mailapi_model::Page;
 use proptest::prelude::*;
 
-use super::house::{House, address, ann, folder, mail};
+use super::house::{House, address, ann, bob, folder, mail};
 
 fn query(text: &str, scope: FolderScope) -> SearchQuery {
     SearchQuery { text: text.parse().unwrap(), scope, page: Page::default() }
@@ -119,5 +119,26 @@ proptest! {
                 assert_eq!(uids(&house, text).await, naive, "{text:?} in {bodies:?}");
             }
         });
+    }
+}
+
+#[tokio::test]
+async fn many_searches_of_one_mailbox_wait_for_each_other_and_all_have_their_answer() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org", "bob@example.org"], &mail("Hi", "a needle in the hay")).await;
+    let folders = [&ann(), &bob()].map(|mailbox| {
+        let maildrop = house.maildrop.clone();
+        let mailbox = mailbox.clone();
+        async move { maildrop.folder(&mailbox, &folder("INBOX")).await.unwrap().id }
+    });
+    let [ann, bob] = folders;
+    let (ann, bob) = (ann.await, bob.await);
+    let searches = (0..40).map(|number| {
+        let maildrop = house.maildrop.clone();
+        let folder = if number % 2 == 0 { ann } else { bob };
+        tokio::spawn(async move { maildrop.search_text(folder, "NEEDLE").await })
+    });
+    for search in searches.collect::<Vec<_>>() {
+        assert_eq!(search.await.unwrap().unwrap(), [1]);
     }
 }
