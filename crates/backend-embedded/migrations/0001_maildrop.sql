@@ -130,11 +130,14 @@ CREATE VIRTUAL TABLE drop_fts USING fts5 (
 -- would have it rewritten many times over.
 INSERT INTO drop_fts (drop_fts, rank) VALUES ('deletemerge', 50);
 
--- What was taken over from the API, for finding it again after a crash.
+-- What was taken over from the API, for finding it again after a crash, and for believing a notice that it came back:
+-- left_for holds the recipients on other servers that it has not come back from, one to a line.
 CREATE TABLE drop_accepted (
     message_uuid TEXT NOT NULL PRIMARY KEY,
     queue_id TEXT NOT NULL,
-    accepted_at INTEGER NOT NULL
+    accepted_at INTEGER NOT NULL,
+    sender TEXT,
+    left_for TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX drop_accepted_by_time ON drop_accepted (accepted_at);
 CREATE TABLE drop_accepted_refusals (

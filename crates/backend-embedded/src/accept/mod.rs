@@ -5,6 +5,7 @@
 //! delivery, and the memory of what was taken over from the API. So a message is never lost after the answer, and
 //! never delivered twice: either all of it is on disk, or nothing.
 
+mod returned;
 mod routing;
 mod submission;
 mod transaction;
@@ -13,12 +14,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mailapi_backend::Refusal;
+use mailapi_backend::mime::ReturnedReport;
 use mailapi_model::{DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 
-use crate::Maildrop;
 use crate::maildrop::NewContent;
+use crate::{Maildrop, dsn};
 
 pub use routing::RecipientCheck;
 pub(crate) use transaction::accept as accept_in_transaction;
@@ -149,6 +151,8 @@ pub struct Prepared {
     pub(crate) content: NewContent,
     pub(crate) queue_id: QueueId,
     pub(crate) expires_at: Timestamp,
+    /// What it says of messages of ours that came back, when it is a notification.
+    pub(crate) failures: Vec<ReturnedReport>,
 }
 
 impl Maildrop {
@@ -204,7 +208,8 @@ impl Maildrop {
         let content = NewContent::delivered(&incoming.sender, message, incoming.received_at, settings).await?;
         let expires_at = incoming.received_at.plus(settings.queue_lifetime);
         let queue_id = incoming.queue_id.clone().unwrap_or_else(|| self.new_queue_id());
-        Ok(Prepared { content, queue_id, expires_at, incoming })
+        let failures = failures(&incoming, settings.inline_bytes).await?;
+        Ok(Prepared { content, queue_id, expires_at, failures, incoming })
     }
 
     /// A name that no message in the queue has.
@@ -233,6 +238,21 @@ impl Maildrop {
     pub async fn is_local_domain(&self, domain: &DomainName) -> Result<bool, StoreError> {
         self.read(|connection| routing::is_local_domain(connection, domain)).await
     }
+}
+
+/// What a message says of others that came back; only one with the null reverse-path is looked at.
+async fn failures(incoming: &Incoming, inline_bytes: usize) -> Result<Vec<ReturnedReport>, StoreError> {
+    let message = &incoming.message;
+    let header = &message[dsn::header_block(message, message.len())];
+    if incoming.sender.is_some() || !returned::is_notification(header) {
+        return Ok(Vec::new());
+    }
+    if message.len() <= inline_bytes {
+        return Ok(returned::failures(message));
+    }
+    let message = message.clone();
+    let reading = tokio::task::spawn_blocking(move || returned::failures(&message));
+    reading.await.map_err(|_| StoreError::Panicked)
 }
 
 /// Sixty random bits in the letters of Crockford's base 32, which nobody misreads.

@@ -11,7 +11,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::routing::{Route, route};
-use super::{AcceptError, Prepared, Recipient, Taken};
+use super::{AcceptError, Prepared, Recipient, Taken, returned};
 use crate::maildrop::{
     ContentId, MailboxId, MaildropError, NewEntry, Touched, content, damaged, enqueue_for_index, entry, folder,
     no_flags,
@@ -52,7 +52,7 @@ pub(crate) fn accept(
         touched.queue();
     }
     if let Some(id) = mail.incoming.message_id {
-        remember(connection, id, &mail.queue_id, &routes.refused, now)?;
+        remember(connection, id, mail, &routes, now)?;
     }
     let address = |recipient: &Recipient| recipient.address.clone();
     Ok(Taken {
@@ -94,6 +94,7 @@ fn deliver(
         let inbox = folder::inbox(connection, *mailbox).map_err(database)?;
         entry::add(connection, inbox, &entry).map_err(database)?;
         feed::append(connection, &delivered(mail, recipient, now), touched)?;
+        returned::record(connection, &recipient.address, &mail.failures, now, touched)?;
         touched.mailbox(*mailbox);
     }
     enqueue_for_index(connection, content)?;
@@ -130,16 +131,19 @@ fn waiting<'a>(mail: &Prepared, routes: &Routes<'a>) -> Vec<(&'a Recipient, queu
 fn remember(
     connection: &Connection,
     id: MessageId,
-    queue_id: &QueueId,
-    refused: &[Refusal],
+    mail: &Prepared,
+    routes: &Routes<'_>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let id = id.to_string();
-    let sql = "INSERT INTO drop_accepted (message_uuid, queue_id, accepted_at) VALUES (?1, ?2, ?3)";
-    connection.prepare_cached(sql)?.execute(params![id, queue_id.0, now.as_millis()])?;
+    let sql = "INSERT INTO drop_accepted (message_uuid, queue_id, accepted_at, sender, left_for)
+        VALUES (?1, ?2, ?3, ?4, ?5)";
+    let sender = mail.incoming.sender.as_ref().map(|sender| sender.as_str());
+    let left = returned::to_column(routes.remote.iter().map(|recipient| &recipient.address));
+    connection.prepare_cached(sql)?.execute(params![id, mail.queue_id.0, now.as_millis(), sender, left])?;
     let sql = "INSERT INTO drop_accepted_refusals (message_uuid, recipient, code, enhanced, text)
         VALUES (?1, ?2, ?3, ?4, ?5)";
-    for Refusal { recipient, reply } in refused {
+    for Refusal { recipient, reply } in &routes.refused {
         let (code, enhanced, text) = queue::reply_columns(reply);
         connection.prepare_cached(sql)?.execute(params![id, recipient.as_str(), code, enhanced, text])?;
     }

@@ -7,5 +7,6 @@ mod folders;
 mod house;
 mod queue;
 mod reading;
+mod returned;
 mod search;
 mod sweep;

@@ -1,0 +1,206 @@
+//! Delivery status notifications that came back as mail (RFC 3464): what a server further on says of a message that it
+//! had taken over.
+
+use mailapi_model::{EmailAddress, EnhancedCode, MessageId};
+
+use super::{Digest, PartSpan, decode, headers};
+
+/// What a notification says of one recipient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReturnedReport {
+    /// Our identifier, when the notification names it: in the address it was sent to, as the envelope identifier that
+    /// we gave (RFC 3461 section 4.4), or in the header that it returns.
+    pub message_id: Option<MessageId>,
+    /// The recipient that the sender named, or, where the notification does not tell, the one that was tried.
+    pub recipient: EmailAddress,
+    /// What was done.
+    pub action: ReturnedAction,
+    /// Why (RFC 3463).
+    pub status: Option<EnhancedCode>,
+    /// What the server that was tried said, without its type; empty when the notification does not tell.
+    pub diagnostic: String,
+}
+
+/// What was done with a message for a recipient (RFC 3464 section 2.3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReturnedAction {
+    /// It was given up.
+    Failed,
+    /// It is still being tried.
+    Delayed,
+    /// It was delivered.
+    Delivered,
+    /// It went on to a server that sends no notifications.
+    Relayed,
+    /// It went to several recipients in place of this one.
+    Expanded,
+}
+
+/// What a mail says of recipients of a message of ours; nothing when it is no notification.
+#[must_use]
+pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
+    let digest = Digest::of(raw);
+    let part = |wanted: &[&str]| {
+        let mut parts = digest.attachments.iter();
+        let found = parts.find(|part| wanted.contains(&part.info.content_type.to_ascii_lowercase().as_str()));
+        found.map(|part| content(raw, part.span))
+    };
+    let Some(status) = part(&["message/delivery-status", "message/global-delivery-status"]) else { return Vec::new() };
+    let returned = part(&["message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers"]);
+    let mut groups = groups(&status).into_iter().map(|group| Fields(headers(group)));
+    let Some(about_message) = groups.next() else { return Vec::new() };
+    let header_len = usize::try_from(digest.header_len).unwrap_or(usize::MAX).min(raw.len());
+    let message_id = in_return_address(&Fields(headers(&raw[..header_len])))
+        .or_else(|| about_message.get("Original-Envelope-Id")?.trim().parse().ok())
+        .or_else(|| MessageId::from_header(Fields(headers(header_of(&returned?))).get("Message-ID")?));
+    // Some servers leave out the empty line between what is said of the message and of its only recipient.
+    let alone = about_message.get("Final-Recipient").is_some().then_some(about_message);
+    groups.chain(alone).filter_map(|fields| report(&fields, message_id)).collect()
+}
+
+struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+fn content(raw: &[u8], span: PartSpan) -> Vec<u8> {
+    decode(span.encoding, span.of(raw))
+}
+
+/// The groups of fields; between them stand empty lines (RFC 3464 section 2.1).
+fn groups(text: &[u8]) -> Vec<&[u8]> {
+    let mut groups = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    for line in text.split_inclusive(|octet| *octet == b'\n') {
+        if line.trim_ascii().is_empty() {
+            groups.push(&text[start..at]);
+            start = at + line.len();
+        }
+        at += line.len();
+    }
+    groups.push(&text[start..]);
+    groups.retain(|group| !group.trim_ascii().is_empty());
+    groups
+}
+
+/// A returned message may be whole, and only its header counts.
+fn header_of(message: &[u8]) -> &[u8] {
+    let mut end = 0;
+    for line in message.split_inclusive(|octet| *octet == b'\n') {
+        end += line.len();
+        if line.trim_ascii().is_empty() {
+            break;
+        }
+    }
+    &message[..end]
+}
+
+/// Our identifier behind a plus sign in the local part of the address that the notification was sent to.
+fn in_return_address(header: &Fields) -> Option<MessageId> {
+    let fields = ["X-Original-To", "Delivered-To", "To"].into_iter().filter_map(|name| header.get(name));
+    let mut addresses = fields.flat_map(|value| value.split(['\n', ',', '<', '>', ' ']));
+    addresses.find_map(|address| address.split_once('@')?.0.rsplit_once('+')?.1.parse().ok())
+}
+
+fn report(fields: &Fields, message_id: Option<MessageId>) -> Option<ReturnedReport> {
+    let action = match fields.get("Action")?.trim().to_ascii_lowercase().as_str() {
+        "failed" => ReturnedAction::Failed,
+        "delayed" => ReturnedAction::Delayed,
+        "delivered" => ReturnedAction::Delivered,
+        "relayed" => ReturnedAction::Relayed,
+        "expanded" => ReturnedAction::Expanded,
+        _ => return None,
+    };
+    let recipient =
+        ["Original-Recipient", "Final-Recipient"].into_iter().find_map(|name| recipient(fields.get(name)?))?;
+    let status = fields.get("Status").and_then(|status| status.split_whitespace().next()?.parse().ok());
+    let diagnostic = fields.get("Diagnostic-Code").unwrap_or_default();
+    let diagnostic = diagnostic.split_once(';').map_or(diagnostic, |(_, text)| text);
+    let diagnostic = diagnostic.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(ReturnedReport { message_id, recipient, action, status, diagnostic })
+}
+
+/// `rfc822; ann@example.org`, and `utf-8; …` (RFC 6533 section 3).
+fn recipient(value: &str) -> Option<EmailAddress> {
+    let address = value.split_once(';').map_or(value, |(_, address)| address).trim();
+    let bare = address.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(address);
+    bare.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNCE: &str = include_str!("returned_mail/bounce.eml");
+    const DELAY: &str = include_str!("returned_mail/delay.eml");
+    const OURS: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
+    fn shown(raw: &str) -> Vec<String> {
+        let raw = raw.replace('\n', "\r\n");
+        let line = |report: ReturnedReport| {
+            let id = report.message_id.map_or("-".to_owned(), |id| id.to_string());
+            let status = report.status.map_or("-".to_owned(), |status| status.to_string());
+            format!("{id} {} {:?} {status} {}", report.recipient.as_str(), report.action, report.diagnostic)
+        };
+        returned_mail(raw.as_bytes()).into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn ordinary_mail_is_no_notification() {
+        assert_eq!(shown(""), [""; 0]);
+        assert_eq!(shown("From: a@b.org\nSubject: Action: failed\n\nFinal-Recipient: rfc822; a@b.org\n"), [""; 0]);
+    }
+
+    #[test]
+    fn what_postfix_returns_is_read_for_each_recipient() {
+        assert_eq!(
+            shown(BOUNCE),
+            [
+                // Expanded by an alias: the sender named the alias.
+                format!("{OURS} team@example.org Failed 5.7.1 550 5.7.1 Not for you"),
+                format!(
+                    "{OURS} gone@remote.example.net Failed 5.1.1 550 5.1.1 <gone@remote.example.net>: User unknown"
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_delay_is_told_as_such() {
+        let expected =
+            "67e55044-10b1-426f-9247-bb680e5fe0c9 later@remote.example.net Delayed 4.2.0 450 4.2.0 Greylisted";
+        assert_eq!(shown(DELAY), [expected]);
+    }
+
+    #[test]
+    fn the_return_address_and_the_header_name_the_message_too() {
+        let notice = |to: &str, returned: &str| {
+            format!(
+                "To: {to}\nContent-Type: multipart/report; report-type=delivery-status; boundary=x\n\n--x\n\
+                 Content-Type: message/delivery-status\n\nReporting-MTA: dns; mx\nFinal-Recipient: rfc822;<a@b.org>\n\
+                 Action: FAILED\nStatus: 5.0.0 (sorry)\n--x\nContent-Type: message/rfc822\n\n{returned}\n--x--\n"
+            )
+        };
+        let id = |text: &str| returned_mail(text.as_bytes()).first().unwrap().message_id.map(|id| id.to_string());
+        assert_eq!(id(&notice(&format!("<bounce+{OURS}@example.org>"), "")).as_deref(), Some(OURS));
+        let returned = format!("Message-ID: <{OURS}@example.org>\n\nMessage-ID: <x@y>");
+        assert_eq!(id(&notice("ann@example.org", &returned)).as_deref(), Some(OURS));
+        assert_eq!(id(&notice("ann@example.org", "Subject: x\n")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic(octets in proptest::collection::vec(any::<u8>(), 0..300), at in 0..BOUNCE.len()) {
+            let _ = returned_mail(&octets);
+            let mut damaged = BOUNCE.as_bytes().to_vec();
+            let end = (at + octets.len()).min(damaged.len());
+            damaged.splice(at..end, octets);
+            let _ = returned_mail(&damaged);
+        }
+    }
+}
