@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use mailapi_backend_embedded::net::Shutdown;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::print;
 use crate::background;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::doors::Doors;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::first_token;
 use crate::logging::Style;
 use crate::signals::Signals;
@@ -44,11 +44,15 @@ async fn serve(
     // Two signals, one after the other: who is inside may still finish while the loops go on behind the doors.
     let (close_doors, doors_close) = Shutdown::channel();
     let (end_loops, loops_end) = Shutdown::channel();
-    let loops = background::start(assembly, config, &loops_end)?;
-    let open_doors = doors.open(config, assembly, &doors_close)?;
+    let mut loops = background::start(assembly, config, &loops_end)?;
+    let mut open_doors = doors.open(config, assembly, &doors_close)?;
     greet(&addresses, first.as_ref(), directory, style)?;
 
-    tracing::info!(signal = signals.next().await, "stopping");
+    let end = until_end(signals.next(), &mut open_doors, &mut loops).await;
+    match &end {
+        Ok(signal) => tracing::info!(signal, "stopping"),
+        Err(failure) => tracing::error!(%failure, "stopping, since a part of the server is gone"),
+    }
     close_doors.send_replace(true);
     let all_finished = async {
         finish(open_doors, config.shutdown_grace.0, "listeners").await;
@@ -59,7 +63,31 @@ async fn serve(
         () = all_finished => tracing::info!("stopped"),
         signal = signals.next() => tracing::warn!(signal, "stopped at once; the next start goes on from here"),
     }
-    Ok(())
+    end.map(drop)
+}
+
+/// Waits for the signal to stop. A listener or a loop that ends before it has broken: a server that goes on without it
+/// looks well and is not, so it stops, and whoever watches over it starts it anew.
+///
+/// # Errors
+/// What has ended early.
+async fn until_end(
+    signal: impl Future<Output = &'static str>,
+    doors: &mut JoinSet<()>,
+    loops: &mut JoinSet<()>,
+) -> Outcome<&'static str> {
+    tokio::select! {
+        signal = signal => Ok(signal),
+        Some(ended) = doors.join_next() => Err(ended_early("a listener", ended)),
+        Some(ended) = loops.join_next() => Err(ended_early("a loop in the background", ended)),
+    }
+}
+
+fn ended_early(what: &str, ended: Result<(), JoinError>) -> Failure {
+    match ended {
+        Ok(()) => Failure::new(format!("{what} ended by itself")),
+        Err(error) => Failure::new(format!("{what} broke: {error}")),
+    }
 }
 
 /// Puts right what a crash left behind, before anybody is let in.
@@ -98,5 +126,33 @@ pub(super) async fn finish(mut tasks: JoinSet<()>, grace: Duration, what: &str) 
     };
     if tokio::time::timeout(grace, ended).await.is_err() {
         tracing::warn!(what, "not everything was finished within the grace");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_ends_before_the_signal_stops_the_server_with_a_failure() {
+        for (broken, of_the_doors) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (mut doors, mut loops) = (JoinSet::new(), JoinSet::new());
+            doors.spawn(pending());
+            loops.spawn(pending());
+            let ending = if of_the_doors { &mut doors } else { &mut loops };
+            ending.spawn(async move { assert!(!broken, "out of order") });
+            let end = until_end(pending(), &mut doors, &mut loops).await.unwrap_err().to_string();
+            assert_eq!(end.contains("listener"), of_the_doors, "{end}");
+            assert_eq!(end.contains("broke"), broken, "{end}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_signal_stops_it_in_peace() {
+        let (mut doors, mut loops) = (JoinSet::new(), JoinSet::new());
+        loops.spawn(pending());
+        assert_eq!(until_end(ready("SIGTERM"), &mut doors, &mut loops).await.unwrap(), "SIGTERM");
     }
 }
