@@ -32,6 +32,8 @@ mirror!(
         queue_jobs: usize,
         read_connections: usize,
         scan_connections: usize,
+        search_connections: usize,
+        search_timeout: HumanDuration,
         busy_timeout: HumanDuration,
         foreign_check: HumanDuration,
         statement_cache: usize,

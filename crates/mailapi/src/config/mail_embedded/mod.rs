@@ -37,6 +37,7 @@ pub(crate) struct Embedded {
     relay_password: SecretSetting,
     relay_password_file: SecretFile,
     max_returned_header_bytes: ByteSize,
+    max_message_memory_bytes: ByteSize,
     smtp: SmtpKeys,
     submission: SmtpKeys,
     imap: ImapKeys,
@@ -49,6 +50,7 @@ impl Default for Embedded {
     fn default() -> Self {
         let loopback = |port| Unset(Some(SocketAddr::from(([127, 0, 0, 1], port))));
         let hostname = "localhost".parse().expect("localhost is a name");
+        let memory = ListenerSettings::new("localhost").max_message_memory_bytes;
         Self {
             hostname: Text(hostname),
             postmaster: Unset(None),
@@ -64,6 +66,7 @@ impl Default for Embedded {
             relay_password: SecretSetting::default(),
             relay_password_file: Unset(None),
             max_returned_header_bytes: ByteSize(CourierSettings::default().max_returned_header_bytes as u64),
+            max_message_memory_bytes: ByteSize(memory as u64),
             smtp: SmtpKeys::default(),
             submission: SmtpKeys::default(),
             imap: ImapKeys::default(),
@@ -105,6 +108,7 @@ impl Embedded {
             imap,
             imap_connections: connections,
             max_returned_header_bytes: self.max_returned_header_bytes.as_usize(),
+            max_message_memory_bytes: self.max_message_memory_bytes.as_usize(),
         })
     }
 

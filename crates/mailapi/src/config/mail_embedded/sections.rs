@@ -81,6 +81,8 @@ mirror!(
         max_returned_message_bytes: ByteSize,
         longest_pause: HumanDuration,
         failure_pause: HumanDuration,
+        first_record_pause: HumanDuration,
+        longest_record_pause: HumanDuration,
     }
 );
 
