@@ -1,6 +1,7 @@
 //! Puts the parts together. A new mail server behind the API is one arm here.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
 use mailapi_backend::{Backend, Dns, InboundLog};
@@ -11,9 +12,10 @@ use mailapi_dns::{DnsSettings, NetworkDns};
 use mailapi_model::{Clock, Entropy, InboundEvent};
 use mailapi_service::{Parts, Service};
 use mailapi_store::Store;
+use mailapi_store::postgres::Postgres;
 use mailapi_store::sqlite::Sqlite;
 
-use crate::config::Config;
+use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::DataDir;
 use crate::failure::{Failure, Outcome};
 use crate::system::{SystemClock, SystemEntropy};
@@ -21,6 +23,7 @@ use crate::system::{SystemClock, SystemEntropy};
 /// What a server, and every command that works on its data, is made of. Nothing runs by itself yet.
 pub(crate) struct Assembly {
     store: Store,
+    maildrop: Sqlite,
     dns: Arc<dyn Dns>,
     pub(crate) mail: MailServer,
     pub(crate) service: Service,
@@ -61,13 +64,13 @@ impl Assembly {
     /// Opens the database, brings its tables up to date, and puts the parts on it.
     pub(crate) async fn open(config: &Config, directory: &DataDir) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
-        let (store, sqlite) = open_store(config, directory, clock.as_ref()).await?;
+        let (store, sqlite) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
         let to_service = Arc::new(ToService::default());
         let mail = if config.is_external() {
             let settings = config.external(directory.path())?;
             MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
         } else {
-            let embedded = Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
+            let embedded = Embedded::open(sqlite.clone(), config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
             let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
             MailServer::Embedded(embedded.await.map_err(failed)?)
         };
@@ -83,7 +86,7 @@ impl Assembly {
         let inbound = Arc::new(service.clone());
         // It is set once, here.
         let _ = to_service.0.set(Arc::downgrade(&inbound));
-        Ok(Self { store, dns, mail, service, _inbound: inbound })
+        Ok(Self { store, maildrop: sqlite, dns, mail, service, _inbound: inbound })
     }
 
     /// What takes mail to other servers.
@@ -97,17 +100,39 @@ impl Assembly {
     /// Writes what waits and closes the database.
     pub(crate) async fn close(self) {
         self.store.close().await;
+        // The same one, unless accounts are on a server.
+        self.maildrop.close().await;
     }
 }
 
-/// Opens the database and brings its tables up to date.
-async fn open_store(config: &Config, directory: &DataDir, clock: &dyn Clock) -> Outcome<(Store, Sqlite)> {
-    let file = config.database.file(directory.path())?;
-    let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
-    let sqlite = Sqlite::open(&file, config.database.sqlite()).map_err(failed)?;
-    let store = Store::on_sqlite(sqlite.clone());
+/// Opens the database and brings its tables up to date. The file is that of the maildrop too, or the maildrop's alone
+/// when accounts are on a server.
+async fn open_store(
+    config: &Config,
+    directory: &DataDir,
+    clock: &dyn Clock,
+    entropy: &dyn Entropy,
+) -> Outcome<(Store, Sqlite)> {
+    let place = config.database.place(directory.path())?;
+    let (store, sqlite) = match place {
+        DatabasePlace::Sqlite(file) => {
+            let sqlite = open_file(config, &file)?;
+            (Store::on_sqlite(sqlite.clone()), sqlite)
+        }
+        DatabasePlace::Postgres(url) => {
+            let engine = Postgres::open(url, config.database.postgres(), entropy).await;
+            let failed = |error| Failure::new(format!("database.url: the server cannot be used: {error}"));
+            (Store::on_postgres(engine.map_err(failed)?), open_file(config, &Database::usual_file(directory.path()))?)
+        }
+    };
+    let failed = |error| Failure::new(format!("the database cannot be brought up to date: {error}"));
     store.migrate(clock.now()).await.map_err(failed)?;
     Ok((store, sqlite))
+}
+
+fn open_file(config: &Config, file: &Path) -> Outcome<Sqlite> {
+    let failed = |error| Failure::new(format!("the database {} cannot be opened: {error}", file.display()));
+    Sqlite::open(file, config.database.sqlite()).map_err(failed)
 }
 
 /// A machine that names no name server is asked itself, as resolv.conf(5) has it. So a server that only delivers to

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mailapi_store::postgres::PostgresUrl;
+use mailapi_store::postgres::{PostgresSettings, PostgresUrl};
 use mailapi_store::sqlite::SqliteSettings;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use super::secret::{SecretFile, SecretSetting};
 use super::values::{ByteSize, HumanDuration};
 use super::{ConfigError, at_least_one};
 
-/// The database's file in the data directory, when `url` names no other.
+/// The SQLite file in the data directory, when `url` names no other.
 const USUAL_FILE: &str = "mailapi.db";
 
 /// The section.
@@ -21,7 +21,19 @@ const USUAL_FILE: &str = "mailapi.db";
 pub(crate) struct Database {
     url: SecretSetting,
     url_file: SecretFile,
+    password: SecretSetting,
+    password_file: SecretFile,
     sqlite: SqliteKeys,
+    postgres: PostgresKeys,
+}
+
+/// Where the data are.
+#[derive(Debug)]
+pub(crate) enum DatabasePlace {
+    /// In a file of this machine.
+    Sqlite(PathBuf),
+    /// On a server.
+    Postgres(PostgresUrl),
 }
 
 mirror!(
@@ -45,39 +57,79 @@ mirror!(
     }
 );
 
+mirror!(
+    /// `[database.postgres]`: connections and times of the PostgreSQL engine.
+    PostgresKeys of PostgresSettings {
+        connections: usize,
+        scan_connections: usize,
+        pool_timeout: HumanDuration,
+        connect_timeout: HumanDuration,
+        statement_timeout: HumanDuration,
+        scan_timeout: HumanDuration,
+        answer_grace: HumanDuration,
+        attempts: u32,
+        statement_cache: usize,
+        keepalive: HumanDuration,
+        listen_retry: HumanDuration,
+    }
+);
+
 impl Database {
-    /// The SQLite file.
-    pub(crate) fn file(&self, data_dir: &Path) -> Result<PathBuf, ConfigError> {
-        let Some(url) = self.url.resolve("database.url", &self.url_file)? else {
-            return Ok(data_dir.join(USUAL_FILE));
-        };
+    /// Where accounts, tokens, sent mail and delivery events are.
+    pub(crate) fn place(&self, data_dir: &Path) -> Result<DatabasePlace, ConfigError> {
+        let wrong = |why: &str| Err(ConfigError::new(format!("database.url: {why}")));
+        let password = self.password.resolve("database.password", &self.password_file)?;
+        let url = self.url.resolve("database.url", &self.url_file)?;
         // The address may hold a password, so no message repeats it.
-        if let Some(path) = url.expose().strip_prefix("sqlite:").filter(|path| !path.is_empty()) {
-            return Ok(PathBuf::from(path));
+        if let Some(url) = url.as_ref().filter(|url| PostgresUrl::is_meant(url.expose())) {
+            let url: PostgresUrl = match url.expose().parse() {
+                Ok(url) => url,
+                Err(error) => return wrong(&format!("{error}")),
+            };
+            return Ok(DatabasePlace::Postgres(match &password {
+                Some(password) => url.with_password(password),
+                None => url,
+            }));
         }
-        let why = if url.expose().starts_with("postgres") {
-            "PostgreSQL is not in this version yet; leave it empty or write sqlite:PATH"
-        } else {
-            "not understood; leave it empty or write sqlite:PATH"
-        };
-        Err(ConfigError::new(format!("database.url: {why}")))
+        if password.is_some() {
+            return Err(ConfigError::new("database.password: only a PostgreSQL server asks for one".to_owned()));
+        }
+        match url.as_ref().map(|url| url.expose().strip_prefix("sqlite:")) {
+            None => Ok(DatabasePlace::Sqlite(Self::usual_file(data_dir))),
+            Some(Some(path)) if !path.is_empty() => Ok(DatabasePlace::Sqlite(PathBuf::from(path))),
+            Some(_) => wrong("not understood; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE"),
+        }
+    }
+
+    /// The SQLite file when no other is named; the embedded mail server's own when accounts are on a server.
+    pub(crate) fn usual_file(data_dir: &Path) -> PathBuf {
+        data_dir.join(USUAL_FILE)
     }
 
     /// The database as mail servers reach it, who look accounts up in it.
     pub(crate) fn lookup(&self, data_dir: &Path) -> Result<LookupDatabase, ConfigError> {
-        if let Some(url) = self.url.resolve("database.url", &self.url_file)?
-            && PostgresUrl::is_meant(url.expose())
-        {
-            return PostgresPlace::parse(url.expose()).map(LookupDatabase::Postgres);
+        if let DatabasePlace::Sqlite(file) = self.place(data_dir)? {
+            return Ok(LookupDatabase::Sqlite(std::path::absolute(&file).unwrap_or(file)));
         }
-        let file = self.file(data_dir)?;
-        Ok(LookupDatabase::Sqlite(std::path::absolute(&file).unwrap_or(file)))
+        let url = self.url.resolve("database.url", &self.url_file)?;
+        let mut place = PostgresPlace::parse(url.as_ref().map_or("", |url| url.expose()))?;
+        if let Some(password) = self.password.resolve("database.password", &self.password_file)? {
+            place.password = Some(password);
+        }
+        Ok(LookupDatabase::Postgres(place))
     }
 
-    /// How the engine is to work.
+    /// How the SQLite engine is to work.
     pub(crate) fn sqlite(&self) -> SqliteSettings {
         let mut settings = SqliteSettings::default();
         self.sqlite.apply(&mut settings);
+        settings
+    }
+
+    /// How the PostgreSQL engine is to work.
+    pub(crate) fn postgres(&self) -> PostgresSettings {
+        let mut settings = PostgresSettings::default();
+        self.postgres.apply(&mut settings);
         settings
     }
 
@@ -87,7 +139,11 @@ impl Database {
         at_least_one("database.sqlite.queue_jobs", keys.queue_jobs as u64)?;
         at_least_one("database.sqlite.read_connections", keys.read_connections as u64)?;
         at_least_one("database.sqlite.scan_connections", keys.scan_connections as u64)?;
-        self.file(Path::new("")).map(|_| ())
+        let keys = &self.postgres;
+        at_least_one("database.postgres.connections", keys.connections as u64)?;
+        at_least_one("database.postgres.scan_connections", keys.scan_connections as u64)?;
+        at_least_one("database.postgres.attempts", keys.attempts.into())?;
+        self.place(Path::new("")).map(|_| ())
     }
 }
 
@@ -95,9 +151,44 @@ impl Database {
 mod tests {
     use super::*;
 
+    fn section(text: &str) -> Database {
+        toml::from_str(text).unwrap()
+    }
+
+    fn refused(text: &str) -> String {
+        section(text).place(Path::new("data")).unwrap_err().to_string()
+    }
+
     #[test]
-    fn keys_and_engine_agree_on_the_defaults() {
+    fn what_is_no_place_is_refused_without_repeating_it() {
+        for url in ["mysql://u:secret@db/mail", "sqlite:", "data.db", "postgres://u:secret@db:port/mail"] {
+            let why = refused(&format!("url = \"{url}\""));
+            assert!(why.starts_with("database.url: ") && !why.contains("secret"), "{why}");
+        }
+        let mode = refused("url = \"postgres://u@db/mail?sslmode=perhaps\"");
+        assert_eq!(mode, "database.url: sslmode must be one of disable, prefer, require, verify-full");
+        let useless = refused("password = \"secret\"");
+        assert_eq!(useless, "database.password: only a PostgreSQL server asks for one");
+    }
+
+    #[test]
+    fn a_password_in_a_file_is_that_of_the_server_and_of_those_who_look_up() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "from a file\n").unwrap();
+        let text = format!("url = \"postgres://u@db/mail\"\npassword_file = {:?}", file.path());
+        let section = section(&text);
+        assert!(matches!(section.place(Path::new("data")), Ok(DatabasePlace::Postgres(_))));
+        let Ok(LookupDatabase::Postgres(place)) = section.lookup(Path::new("data")) else {
+            panic!("a server was named");
+        };
+        assert_eq!(place.password.unwrap().expose(), "from a file");
+    }
+
+    #[test]
+    fn keys_and_engines_agree_on_the_defaults() {
         assert_eq!(Database::default().sqlite(), SqliteSettings::default());
-        assert_eq!(Database::default().file(Path::new("data")).unwrap(), PathBuf::from("data/mailapi.db"));
+        assert_eq!(Database::default().postgres(), PostgresSettings::default());
+        let place = Database::default().place(Path::new("data"));
+        assert!(matches!(place, Ok(DatabasePlace::Sqlite(file)) if file == Path::new("data/mailapi.db")));
     }
 }

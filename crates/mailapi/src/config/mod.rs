@@ -30,6 +30,7 @@ use mailapi_http::HttpSettings;
 use mailapi_service::Settings;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use database::{Database, DatabasePlace};
 pub(crate) use log::{Log, LogFormat};
 pub(crate) use lookup::{LookupDatabase, PostgresPlace};
 pub(crate) use mail_external::LogPlace;
@@ -46,7 +47,7 @@ pub(crate) struct Config {
     pub(crate) shutdown_grace: HumanDuration,
     pub(crate) log: log::Log,
     pub(crate) http: http::Http,
-    pub(crate) database: database::Database,
+    pub(crate) database: Database,
     pub(crate) auth: auth::Auth,
     pub(crate) limits: limits::Limits,
     pub(crate) mail: mail::Mail,
@@ -62,7 +63,7 @@ impl Default for Config {
             shutdown_grace: HumanDuration(Duration::from_secs(30)),
             log: log::Log::default(),
             http: http::Http::default(),
-            database: database::Database::default(),
+            database: Database::default(),
             auth: auth::Auth::default(),
             limits: limits::Limits::default(),
             mail: mail::Mail::default(),
@@ -236,8 +237,8 @@ mod tests {
                 "mail.external.log.path and journal: set one of them",
             ),
             (
-                "[database]\nurl = \"postgres://db/mail\"",
-                "database.url: PostgreSQL is not in this version yet; leave it empty or write sqlite:PATH",
+                "[database]\nurl = \"mysql://db/mail\"",
+                "database.url: not understood; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE",
             ),
             ("[limits]\nstore = \"redis://cache\"", "limits.store: only \"memory\" is in this version yet"),
         ] {

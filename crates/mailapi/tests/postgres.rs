@@ -1,0 +1,79 @@
+//! The real binary on PostgreSQL: several nodes on one database, and a database that goes away and comes back.
+
+mod support;
+
+use std::process::Command;
+use std::sync::Arc;
+
+use mailapi_testkit::{PostgresDatabase, PostgresServer};
+use serde_json::Value;
+use support::{Place, Server};
+
+fn on(database: &PostgresDatabase, mut command: Command) -> Command {
+    command.env("MAILAPI_DATABASE__URL", database.url());
+    command
+}
+
+fn node(place: &Place, database: &PostgresDatabase) -> Server {
+    let mut server = Server::start(on(database, place.command(&["serve", "--log-format", "json"])));
+    server.drain();
+    server
+}
+
+async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {
+    let request = reqwest::Client::new().get(server.api(path)).header("X-MAILAPI-TOKEN", token);
+    let response = request.send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_on_one_database_know_the_same_tokens_and_forget_them_together() {
+    let database = PostgresServer::shared().empty_database();
+    let (one, two) = (Place::new(), Place::new());
+    let (here, there) = (node(&one, &database), node(&two, &database));
+    let admin = here.token();
+    assert!(there.first_start.is_none(), "the first start was that of the other node");
+    assert_eq!(get(&there, "/tokens/me", &admin).await.0, 200);
+
+    let made = on(&database, two.command(&["token", "create", "--type", "admin", "--name", "second"])).output();
+    let value = String::from_utf8(made.unwrap().stdout).unwrap().trim_end().to_owned();
+    let (status, me) = get(&here, "/tokens/me", &value).await;
+    assert_eq!(
+        (status, get(&there, "/tokens/me", &value).await.0),
+        (200, 200),
+        "both nodes have it in their caches now"
+    );
+
+    let id = me["id"].as_i64().unwrap();
+    let revoke = reqwest::Client::new().delete(here.api(&format!("/tokens/{id}"))).header("X-MAILAPI-TOKEN", &admin);
+    assert_eq!(revoke.send().await.unwrap().status().as_u16(), 200);
+    assert_eq!(get(&here, "/tokens/me", &value).await.0, 401);
+    // The other node is told; nothing bounds how soon but the network.
+    while get(&there, "/tokens/me", &value).await.0 != 401 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_gone_is_told_as_503_and_used_again_when_it_is_back() {
+    let postgres = Arc::new(PostgresServer::start());
+    let database = postgres.empty_database();
+    let place = Place::new();
+    let server = node(&place, &database);
+    let admin = server.token();
+    assert_eq!(get(&server, "/domains", &admin).await.0, 200);
+
+    postgres.stop();
+    let (status, body) = get(&server, "/domains", &admin).await;
+    assert_eq!((status, body["error"].as_str()), (503, Some("SERVICE_UNAVAILABLE")));
+    let health = reqwest::get(server.api("/health").replace("/api/v1", "")).await.unwrap();
+    assert_eq!(health.status().as_u16(), 503);
+    let refused = on(&database, place.command(&["domain", "list"])).output().unwrap();
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert!(complaint.starts_with("mailapi: database.url: the server cannot be used: "), "{complaint}");
+    assert!(!complaint.contains(database.password()), "{complaint}");
+
+    postgres.start_again();
+    assert_eq!(get(&server, "/domains", &admin).await.0, 200);
+    assert_eq!(server.stop("TERM").0, Some(0));
+}
