@@ -23,7 +23,8 @@ use crate::system::{SystemClock, SystemEntropy};
 /// What a server, and every command that works on its data, is made of. Nothing runs by itself yet.
 pub(crate) struct Assembly {
     store: Store,
-    maildrop: Sqlite,
+    /// The file in which the embedded mail server keeps its mail, or accounts are kept.
+    file: Option<Sqlite>,
     dns: Arc<dyn Dns>,
     pub(crate) mail: MailServer,
     pub(crate) service: Service,
@@ -64,13 +65,16 @@ impl Assembly {
     /// Opens the database, brings its tables up to date, and puts the parts on it.
     pub(crate) async fn open(config: &Config, directory: &DataDir) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
-        let (store, sqlite) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
+        let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
         let to_service = Arc::new(ToService::default());
         let mail = if config.is_external() {
             let settings = config.external(directory.path())?;
             MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
         } else {
-            let embedded = Embedded::open(sqlite.clone(), config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
+            let usual = || open_file(config, &Database::usual_file(directory.path()));
+            let sqlite = file.take().map_or_else(usual, Ok)?;
+            file = Some(sqlite.clone());
+            let embedded = Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
             let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
             MailServer::Embedded(embedded.await.map_err(failed)?)
         };
@@ -86,7 +90,7 @@ impl Assembly {
         let inbound = Arc::new(service.clone());
         // It is set once, here.
         let _ = to_service.0.set(Arc::downgrade(&inbound));
-        Ok(Self { store, maildrop: sqlite, dns, mail, service, _inbound: inbound })
+        Ok(Self { store, file, dns, mail, service, _inbound: inbound })
     }
 
     /// What takes mail to other servers.
@@ -101,33 +105,34 @@ impl Assembly {
     pub(crate) async fn close(self) {
         self.store.close().await;
         // The same one, unless accounts are on a server.
-        self.maildrop.close().await;
+        if let Some(file) = self.file {
+            file.close().await;
+        }
     }
 }
 
-/// Opens the database and brings its tables up to date. The file is that of the maildrop too, or the maildrop's alone
-/// when accounts are on a server.
+/// Opens the database and brings its tables up to date; the file that it is in, when it is in one.
 async fn open_store(
     config: &Config,
     directory: &DataDir,
     clock: &dyn Clock,
     entropy: &dyn Entropy,
-) -> Outcome<(Store, Sqlite)> {
+) -> Outcome<(Store, Option<Sqlite>)> {
     let place = config.database.place(directory.path())?;
-    let (store, sqlite) = match place {
+    let (store, file) = match place {
         DatabasePlace::Sqlite(file) => {
             let sqlite = open_file(config, &file)?;
-            (Store::on_sqlite(sqlite.clone()), sqlite)
+            (Store::on_sqlite(sqlite.clone()), Some(sqlite))
         }
         DatabasePlace::Postgres(url) => {
-            let engine = Postgres::open(url, config.database.postgres(), entropy).await;
+            let engine = Postgres::open(*url, config.database.postgres(), entropy).await;
             let failed = |error| Failure::new(format!("database.url: the server cannot be used: {error}"));
-            (Store::on_postgres(engine.map_err(failed)?), open_file(config, &Database::usual_file(directory.path()))?)
+            (Store::on_postgres(engine.map_err(failed)?), None)
         }
     };
     let failed = |error| Failure::new(format!("the database cannot be brought up to date: {error}"));
     store.migrate(clock.now()).await.map_err(failed)?;
-    Ok((store, sqlite))
+    Ok((store, file))
 }
 
 fn open_file(config: &Config, file: &Path) -> Outcome<Sqlite> {

@@ -33,7 +33,7 @@ pub(crate) enum DatabasePlace {
     /// In a file of this machine.
     Sqlite(PathBuf),
     /// On a server.
-    Postgres(PostgresUrl),
+    Postgres(Box<PostgresUrl>),
 }
 
 mirror!(
@@ -86,10 +86,11 @@ impl Database {
                 Ok(url) => url,
                 Err(error) => return wrong(&format!("{error}")),
             };
-            return Ok(DatabasePlace::Postgres(match &password {
+            let url = match &password {
                 Some(password) => url.with_password(password),
                 None => url,
-            }));
+            };
+            return Ok(DatabasePlace::Postgres(Box::new(url)));
         }
         if password.is_some() {
             return Err(ConfigError::new("database.password: only a PostgreSQL server asks for one".to_owned()));
