@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -20,6 +21,8 @@ const PROGRAM: &str = "/usr/sbin/dovecot";
 const MAIL_UID: u32 = 5000;
 /// How often, and at which distance, a fresh server is tried.
 const STARTING: (u32, Duration) = (500, Duration::from_millis(10));
+/// The same for one that was killed.
+const ENDING: (u32, Duration) = (600, Duration::from_millis(50));
 
 /// A Dovecot of its own: configuration, mail, log and sockets in a temporary directory, IMAP and LMTP on loopback ports.
 /// It ends when this is dropped.
@@ -123,12 +126,24 @@ impl Dovecot {
         self.run().await;
     }
 
-    /// Kills it in the middle of whatever it does; [`Dovecot::resume`] starts it again.
-    pub fn kill(&mut self) {
+    /// Kills it in the middle of whatever it does, and waits until its processes have noticed that the master is gone;
+    /// [`Dovecot::resume`] starts it again.
+    ///
+    /// # Panics
+    /// When they do not end.
+    pub async fn kill(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        // Its processes end by themselves when they notice that the master is gone.
         let _ = child.kill();
         let _ = child.wait();
+        let sockets = [self.path("run/lmtp"), self.path("run/login/imap"), self.lmtp_socket()];
+        for _ in 0..ENDING.0 {
+            let is_held = sockets.iter().any(|socket| UnixStream::connect(socket).is_ok());
+            if !is_held && [self.imap, self.lmtp].iter().all(|port| TcpListener::bind(port).is_ok()) {
+                return;
+            }
+            tokio::time::sleep(ENDING.1).await;
+        }
+        panic!("dovecot's processes do not end: {}", self.read("log"));
     }
 
     async fn run(&mut self) {

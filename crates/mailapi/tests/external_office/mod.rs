@@ -7,8 +7,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use mailapi_testkit::{Answer, Dovecot, Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings, SmtpSink};
+use mailapi_testkit::{
+    Answer, Dovecot, Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings, PostgresDatabase, PostgresServer,
+    SmtpSink,
+};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Place, Server};
@@ -26,39 +30,54 @@ pub(crate) struct Office {
     pub(crate) log: PathBuf,
     server: Option<Server>,
     token: String,
-    ports: Ports,
+    setting: Setting,
     client: reqwest::Client,
+    /// Gone last, since everybody looks into it.
+    _database: Option<PostgresDatabase>,
 }
 
+/// Where the accounts are.
 #[derive(Clone, Copy)]
-struct Ports {
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// What all commands are told.
+#[derive(Clone)]
+struct Setting {
     imap: SocketAddr,
     doveadm: SocketAddr,
+    database_url: String,
 }
 
 impl Office {
     /// A Postfix, a Dovecot and a mailapi, with the mailboxes ann and bob of example.org.
-    pub(crate) async fn open() -> Self {
+    pub(crate) async fn open(engine: Engine) -> Self {
         let place = Place::new();
         fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
-        let database = place.path().join("db");
-        fs::create_dir(&database).unwrap();
-        // SQLite's readers are other users, and must be able to keep its shared memory.
-        fs::set_permissions(&database, Permissions::from_mode(0o777)).unwrap();
-        let ports = Ports { imap: free_port(), doveadm: free_port() };
-        run(configured(&place, ports, &["migrate"]));
-        fs::set_permissions(database.join("mailapi.db"), Permissions::from_mode(0o666)).unwrap();
+        let (database, database_url) = database(engine, &place);
+        let setting = Setting { imap: free_port(), doveadm: free_port(), database_url };
+        run(configured(&place, &setting, &["migrate"]));
+        let kind = match engine {
+            Engine::Sqlite => {
+                let file = place.path().join("db/mailapi.db");
+                fs::set_permissions(file, Permissions::from_mode(0o666)).unwrap();
+                "sqlite"
+            }
+            Engine::Postgres => "pgsql",
+        };
 
         let (for_dovecot, for_postfix) = (place.path().join("dovecot"), place.path().join("postfix"));
-        run(configured(&place, ports, &["config", "dovecot", "--write", for_dovecot.to_str().unwrap()]));
-        run(configured(&place, ports, &["config", "postfix", "--write", for_postfix.to_str().unwrap()]));
+        run(configured(&place, &setting, &["config", "dovecot", "--write", for_dovecot.to_str().unwrap()]));
+        run(configured(&place, &setting, &["config", "postfix", "--write", for_postfix.to_str().unwrap()]));
         for directory in [&for_dovecot, &for_postfix] {
             for_their_users(directory);
         }
-        let dovecot = Dovecot::start_printed(&for_dovecot, ports.imap).await;
+        let dovecot = Dovecot::start_printed(&for_dovecot, setting.imap).await;
         let sink = SmtpSink::start().await;
         let mut settings = PostfixSettings::new(&[], sink.address());
-        let table = |name: &str| format!("proxy:sqlite:{}", for_postfix.join(name).display());
+        let table = |name: &str| format!("proxy:{kind}:{}", for_postfix.join(name).display());
         settings.recipients = PostfixRecipients::Tables {
             domains: table("domains.cf"),
             mailboxes: table("mailboxes.cf"),
@@ -68,7 +87,18 @@ impl Office {
         let postfix = Postfix::start(&settings).await;
         let log = postfix.log();
         let client = reqwest::Client::new();
-        let mut office = Self { place, postfix, dovecot, sink, log, server: None, token: String::new(), ports, client };
+        let mut office = Self {
+            place,
+            postfix,
+            dovecot,
+            sink,
+            log,
+            server: None,
+            token: String::new(),
+            setting,
+            client,
+            _database: database,
+        };
         office.restart_mailapi();
         assert_eq!(office.post("/domains", json!({ "domain": "example.org" })).await.status, 201);
         for name in ["ann", "bob"] {
@@ -83,7 +113,7 @@ impl Office {
         if let Some(server) = self.server.take() {
             server.stop("TERM");
         }
-        let mut command = configured(&self.place, self.ports, &["serve", "--log-format", "json"]);
+        let mut command = configured(&self.place, &self.setting, &["serve", "--log-format", "json"]);
         command
             .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.postfix.api().port().to_string())
             .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
@@ -105,13 +135,6 @@ impl Office {
         self.restart_mailapi();
     }
 
-    /// Starts Dovecot again after it was killed: its processes need a moment to notice, and to leave its ports.
-    pub(crate) async fn resume_dovecot(&mut self) {
-        let imap = self.ports.imap;
-        self.until(Duration::from_secs(20), async || TcpListener::bind(imap).is_ok()).await;
-        self.dovecot.resume().await;
-    }
-
     /// Sends a message from ann; its id.
     pub(crate) async fn send(&self, to: &[&str]) -> String {
         let answer = self.try_send(to).await.expect(202);
@@ -129,6 +152,30 @@ impl Office {
             assert!(Instant::now() < end, "{}", answer.text());
             sleep(LOOK_AGAIN).await;
         }
+    }
+
+    /// Sends these at the same time, and goes on at once; what was answered 202, by number, when all are answered or
+    /// cut off.
+    pub(crate) fn burst(&self, numbers: std::ops::Range<usize>) -> JoinSet<Option<(usize, String)>> {
+        let mut sends = JoinSet::new();
+        for number in numbers {
+            let to = [format!("r{number}@elsewhere.example"), "bob@example.org".to_owned()];
+            let message = json!({ "from": "ann@example.org", "to": to, "body": { "text": "It works." } });
+            let request = self.client.post(self.url("/mail/send")).header("X-MAILAPI-TOKEN", &self.token);
+            sends.spawn(async move {
+                let response = request.json(&message).send().await.ok()?;
+                let was_taken = response.status() == 202;
+                let answer: Value = response.json().await.ok()?;
+                was_taken.then(|| (number, answer["message_id"].as_str().unwrap().to_owned()))
+            });
+        }
+        sends
+    }
+
+    /// How often a message was handed over, by Postfix's log.
+    pub(crate) fn handed_over(&self, id: &str) -> usize {
+        let log = fs::read_to_string(&self.log).unwrap();
+        log.lines().filter(|line| line.contains("/cleanup[") && line.contains(&format!("message-id=<{id}@"))).count()
     }
 
     /// Tries to send a message from ann.
@@ -185,15 +232,33 @@ impl Office {
     }
 }
 
+/// An empty database.
+fn database(engine: Engine, place: &Place) -> (Option<PostgresDatabase>, String) {
+    match engine {
+        Engine::Sqlite => {
+            let directory = place.path().join("db");
+            fs::create_dir(&directory).unwrap();
+            // SQLite's readers are other users, and must be able to keep its shared memory.
+            fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
+            (None, format!("sqlite:{}", directory.join("mailapi.db").display()))
+        }
+        Engine::Postgres => {
+            let database = PostgresServer::shared().empty_database();
+            let url = database.url();
+            (Some(database), url)
+        }
+    }
+}
+
 /// The binary with the settings of an office.
-fn configured(place: &Place, ports: Ports, arguments: &[&str]) -> Command {
+fn configured(place: &Place, setting: &Setting, arguments: &[&str]) -> Command {
     let mut command = place.command(arguments);
     command
-        .env("MAILAPI_DATABASE__URL", format!("sqlite:{}", place.path().join("db/mailapi.db").display()))
+        .env("MAILAPI_DATABASE__URL", &setting.database_url)
         .env("MAILAPI_MAIL__BACKEND", "external")
-        .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", ports.imap.port().to_string())
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", setting.imap.port().to_string())
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "master secret")
-        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", ports.doveadm))
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", setting.doveadm))
         .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", "api-key");
     command
 }
