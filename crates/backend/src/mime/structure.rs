@@ -115,23 +115,27 @@ impl Scan<'_> {
         without_line_end(&self.raw[..start]).len()
     }
 
-    /// Ends the leaf and every multipart from this level on.
-    fn close_above(&mut self, level: usize, end: usize) {
+    /// Ends the leaf and every multipart from this level on. A part that begins and ends within one line end is empty,
+    /// and what holds it ends no earlier.
+    fn close_above(&mut self, level: usize, mut end: usize) {
         if let Some(leaf) = self.leaf.take() {
-            self.end_part(leaf, end);
+            end = self.end_part(leaf, end);
         }
         while self.open.len() > level {
             self.forget_boundary(self.open.len() - 1);
             if let Some(open) = self.open.pop() {
-                self.end_part(open.part, end);
+                end = self.end_part(open.part, end);
             }
         }
     }
 
-    fn end_part(&mut self, index: usize, end: usize) {
+    /// Answers where it really ends: not before it begins.
+    fn end_part(&mut self, index: usize, end: usize) -> usize {
         let part = &mut self.parts[index];
-        part.body.end = end.max(part.body.start);
+        let end = end.max(part.body.start);
+        part.body.end = end;
         part.end();
+        end
     }
 
     fn forget_boundary(&mut self, level: usize) {
@@ -281,6 +285,16 @@ mod tests {
         let raw = "Content-Type: multipart/mixed; boundary=o\r\n\r\n--o\r\nContent-Type: multipart/mixed; boundary=i\r\n\r\n\
                    --i\r\n\r\none\r\n--o\r\n\r\ntwo\r\n--i\r\nstill two\r\n--o--\r\n";
         assert_eq!(named(&shape(raw))[2..], [("text/plain", "one"), ("text/plain", "two\r\n--i\r\nstill two")]);
+    }
+
+    #[test]
+    fn a_part_between_two_delimiters_lies_within_what_holds_it() {
+        let raw = "Content-Type: multipart/mixed; boundary=o\r\n\r\n--o\r\nContent-Type: multipart/mixed; boundary=i\r\n\
+                   \r\n--i\r\n--o\r\n\r\nend\r\n--o--\r\n";
+        let parts = parts(raw.as_bytes(), &Limits::default());
+        assert_eq!(parts[2].body.len(), 0);
+        assert!(parts[2].body.end <= parts[1].body.end && parts[1].body.end <= parts[3].header.start);
+        assert_eq!(&raw[parts[3].body.clone()], "end");
     }
 
     #[test]
