@@ -33,7 +33,7 @@ fn map(database: &LookupDatabase, query: &str) -> String {
             let password = place.password.as_ref().map(|password| password.expose().as_str()).unwrap_or_default();
             let (user, name) = (&place.user, &place.name);
             format!(
-                "hosts = {address}\nuser = {user}\npassword = {password}\ndbname = {name}\nencoding = UTF8\n\
+                "hosts = {address}\nuser = {user}\npassword = {password}\ndbname = {name}\n\
                  query = {query}\n"
             )
         }

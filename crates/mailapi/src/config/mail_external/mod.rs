@@ -184,6 +184,11 @@ impl External {
         self.log.place()
     }
 
+    /// The same mail server without its log, for those who only ask and must leave the follower's state alone.
+    pub(crate) fn forget_log(&mut self) {
+        self.log = LogKeys::default();
+    }
+
     /// The first part of the tags of the mail server's log lines.
     pub(crate) fn syslog_name(&self) -> &str {
         self.log.syslog_name()
