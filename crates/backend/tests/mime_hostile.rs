@@ -168,7 +168,8 @@ proptest! {
 
 #[test]
 fn endless_fields_do_not_make_a_listing_long_and_are_whole_when_the_message_is_opened() {
-    let people: String = (0..200).map(|n| format!("{} <p{n}@{}.example>, ", "n".repeat(500), "d".repeat(400))).collect();
+    let people: String =
+        (0..200).map(|n| format!("{} <p{n}@{}.example>, ", "n".repeat(500), "d".repeat(400))).collect();
     let raw = format!(
         "Message-ID: <{}@x>\r\nFrom: {}\r\nTo: {people}\r\nCc: {people}\r\nSubject: {}end\r\n\r\nhello\r\n",
         "i".repeat(5_000),

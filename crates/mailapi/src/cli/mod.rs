@@ -112,7 +112,8 @@ impl Arguments {
         }
         let mut config = Config::load(self.config.as_deref(), &environment::of_this_process())?;
         config.log.format = self.log_format.unwrap_or(config.log.format);
-        let destination = if matches!(command, Command::Serve | Command::Follow) { Destination::Stdout } else { Destination::Stderr };
+        let destination =
+            if matches!(command, Command::Serve | Command::Follow) { Destination::Stdout } else { Destination::Stderr };
         let style = logging::start(&config.log, destination)?;
         match command {
             Command::Serve => serve::run(&config, style).await,
