@@ -13,14 +13,13 @@ use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::CreateUser;
 use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::Store;
-use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use reqwest::Method;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::{FakeClock, FakeDns, SeededEntropy};
+use crate::{FakeClock, FakeDns, SeededEntropy, TestDatabase};
 
 /// The password of every mailbox that a test makes.
 pub const PASSWORD: &str = "correct horse battery";
@@ -42,6 +41,7 @@ pub struct TestApp {
     client: reqwest::Client,
     _stop: oneshot::Sender<()>,
     directory: TempDir,
+    database: TestDatabase,
 }
 
 /// How a server of a test differs from the defaults.
@@ -73,11 +73,13 @@ impl TestApp {
         change(&mut settings);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let (clock, dns) = (Arc::new(FakeClock::default()), Arc::new(FakeDns::default()));
-        let (store, embedded, service) = parts(directory.path(), &settings, clock.clone(), dns.clone()).await;
+        let database = TestDatabase::open(directory.path(), clock.now()).await;
+        let (embedded, service) = parts(&database, &settings, clock.clone(), dns.clone()).await;
+        let store = database.store();
         let admin = admin_token(&service).await;
         let (address, stop) = serve(service.clone(), settings.http).await;
         let client = reqwest::Client::new();
-        Self { clock, dns, service, store, embedded, admin, address, client, _stop: stop, directory }
+        Self { clock, dns, service, store, embedded, admin, address, client, _stop: stop, directory, database }
     }
 
     /// An admin's API token.
@@ -96,6 +98,14 @@ impl TestApp {
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Another process on the same database.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub async fn another_node(&self) -> Store {
+        self.database.another_node().await
     }
 
     /// Makes a domain.
@@ -256,26 +266,23 @@ impl Answer {
 }
 
 async fn parts(
-    directory: &Path,
+    database: &TestDatabase,
     settings: &TestSettings,
     clock: Arc<FakeClock>,
     dns: Arc<FakeDns>,
-) -> (Store, Embedded, Service) {
+) -> (Embedded, Service) {
     let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::default());
-    let sqlite = Sqlite::open(&directory.join("mailapi.db"), SqliteSettings::default()).expect("a database");
-    let store = Store::on_sqlite(sqlite.clone());
-    store.migrate(clock.now()).await.expect("tables");
-    let embedded = Embedded::open(sqlite, settings.maildrop.clone(), clock.clone(), entropy.clone());
+    let embedded = Embedded::open(database.file(), settings.maildrop.clone(), clock.clone(), entropy.clone());
     let embedded = embedded.await.expect("a maildrop");
     let service = Service::new(Parts {
-        store: store.clone(),
+        store: database.store(),
         backend: embedded.backend(),
         dns,
         clock,
         entropy,
         settings: settings.service.clone(),
     });
-    (store, embedded, service)
+    (embedded, service)
 }
 
 async fn admin_token(service: &Service) -> String {

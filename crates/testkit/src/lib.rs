@@ -6,6 +6,7 @@
 #[cfg(feature = "app")]
 mod app;
 mod clock;
+mod database;
 pub mod dialog;
 #[cfg(feature = "app")]
 mod dns;
@@ -18,6 +19,7 @@ mod sink;
 #[cfg(feature = "app")]
 pub use app::{Answer, PASSWORD, TestApp, TestSettings};
 pub use clock::FakeClock;
+pub use database::TestDatabase;
 #[cfg(feature = "app")]
 pub use dns::FakeDns;
 pub use dovecot::Dovecot;

@@ -5,8 +5,6 @@ use std::time::Duration;
 use mailapi_model::{Grants, TokenValue};
 use mailapi_service::auth::AuthenticateError;
 use mailapi_service::tokens::TokenError;
-use mailapi_store::Store;
-use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::TestApp;
 
 use crate::{caller, with};
@@ -48,8 +46,7 @@ async fn another_process_revokes_a_token_and_this_one_notices() {
     let id = caller(&app, &value).await.token.unwrap().id;
 
     let mut changes = app.store.foreign_changes();
-    let other = Sqlite::open(&app.directory().join("mailapi.db"), SqliteSettings::default()).unwrap();
-    Store::on_sqlite(other).tokens().revoke(id).await.unwrap();
+    app.another_node().await.tokens().revoke(id).await.unwrap();
     changes.changed().await.unwrap();
     assert!(matches!(
         app.service.authenticate(&TokenValue::from_caller(&value)).await,

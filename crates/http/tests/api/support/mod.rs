@@ -19,8 +19,7 @@ use mailapi_model::{Permission, TokenKind, TokenValue};
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::Store;
-use mailapi_store::sqlite::{Sqlite, SqliteSettings};
-use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy};
+use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, TestDatabase};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -40,6 +39,7 @@ pub(crate) struct InMemoryApp {
     pub(crate) router: Router,
     /// An admin's API token.
     pub(crate) admin: String,
+    _database: TestDatabase,
     _directory: tempfile::TempDir,
 }
 
@@ -53,9 +53,8 @@ impl InMemoryApp {
     pub(crate) async fn with(change: impl FnOnce(&mut Settings, &mut HttpSettings)) -> Self {
         let (clock, dns) = (Arc::new(FakeClock::default()), Arc::new(FakeDns::default()));
         let directory = tempfile::tempdir().unwrap();
-        let engine = Sqlite::open(&directory.path().join("mailapi.db"), SqliteSettings::default()).unwrap();
-        let store = Store::on_sqlite(engine);
-        store.migrate(mailapi_model::Clock::now(clock.as_ref())).await.unwrap();
+        let database = TestDatabase::open(directory.path(), mailapi_model::Clock::now(clock.as_ref())).await;
+        let store = database.store();
         let mail_server = MemoryMailServer::new(clock.clone());
         let mut settings = Settings { password_rounds: 1000, ..Settings::default() };
         let mut http = HttpSettings::default();
@@ -70,7 +69,18 @@ impl InMemoryApp {
         });
         let router = router(HttpState::new(service.clone(), http.clone()));
         let admin = token(&service, TokenKind::Admin, None).await;
-        Self { clock, dns, mail_server, service, store, settings: http, router, admin, _directory: directory }
+        Self {
+            clock,
+            dns,
+            mail_server,
+            service,
+            store,
+            settings: http,
+            router,
+            admin,
+            _database: database,
+            _directory: directory,
+        }
     }
 
     /// A service with the domain `example.org` and the users Ann and Bob in it, and their tokens.
