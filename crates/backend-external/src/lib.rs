@@ -8,9 +8,11 @@ pub mod imap_pool;
 pub mod log_follower;
 pub mod mailboxes;
 mod provisioning;
+mod returned_mail;
 pub mod smtp_pool;
 pub mod submission;
 mod tls;
 
 pub use external::{External, ExternalSettings, OpenError};
+pub use returned_mail::{ReturnedAction, ReturnedReport, returned_mail};
 pub use tls::{TlsError, TlsMode, TlsTrust, client_config};

@@ -17,7 +17,7 @@ use super::place::{FilePlace, Place};
 use super::report::GapKind;
 use super::settings::FileSettings;
 use super::siblings::{Form, LogFile, is_one_missing, log_files};
-use super::source::{Record, Source, SourceError};
+use super::source::{Noticed, Record, Source, SourceError};
 use super::timestamp::TimeReader;
 
 /// How often the directory is read again when files are renamed while we look.
@@ -39,7 +39,7 @@ pub(super) struct FileSource {
     is_final: bool,
     /// After a gap: lines older than this were read before.
     skip_before: Option<Timestamp>,
-    gaps: Vec<(GapKind, String)>,
+    gaps: Vec<Noticed>,
 }
 
 /// What is needed to open the log anywhere.
@@ -89,6 +89,11 @@ impl FileLog {
             sum = sum.saturating_add(files[first].length);
         }
         Ok(Some(self.source(self.open(&files[first], 0)?, None)))
+    }
+
+    /// Whether there are files from before the one that is written now.
+    pub(super) fn has_older_files(&self) -> Result<bool, SourceError> {
+        Ok(self.files()?.iter().any(|file| file.rotation.is_some()))
     }
 
     /// The file in which a place lies: the same inode if it still begins the same, else a copy, plain if possible.
@@ -267,12 +272,8 @@ impl FileSource {
         Err(log.rotating())
     }
 
-    /// The file after the open one, and whether one between them is missing.
-    fn successor(
-        &self,
-        log: &FileLog,
-        files: &[LogFile],
-    ) -> Result<Option<(LogFile, Option<(GapKind, String)>)>, SourceError> {
+    /// The file after the open one, and the gap when one between them is missing.
+    fn successor(&self, log: &FileLog, files: &[LogFile]) -> Result<Option<(LogFile, Option<Noticed>)>, SourceError> {
         let own = &self.opened.file;
         let place = self.end_of_opened();
         let index = match files.iter().position(|file| file.id == own.id) {
@@ -346,7 +347,7 @@ impl Source for FileSource {
         own.saturating_sub(self.opened.offset).saturating_add(later)
     }
 
-    fn take_gaps(&mut self) -> Vec<(GapKind, String)> {
+    fn take_gaps(&mut self) -> Vec<Noticed> {
         std::mem::take(&mut self.gaps)
     }
 }

@@ -9,9 +9,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Timestamp};
+use mailapi_backend::{Accepted, Refusal};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
 use super::file_source::FileLog;
+use super::handed::Handed;
 use super::index::MessageIndex;
 use super::journal_source::JournalSource;
 use super::ledger::Ledger;
@@ -27,10 +29,14 @@ use super::{FollowerError, LogBatch, Trace};
 /// What journald and rsyslog say when they drop lines.
 const DROPPED_MARKS: [&str; 2] = ["Suppressed ", "messages lost due to rate-limiting"];
 
+/// Why nothing can be concluded from what the log does not say.
+const LOG_IS_INCOMPLETE: &str = "a part of the log is missing";
+
 /// A follower, behind a lock.
 pub(super) struct Follow {
     settings: LogSettings,
     clock: Arc<dyn Clock>,
+    handed: Arc<Handed>,
     times: TimeReader,
     index: MessageIndex,
     live: Option<Live>,
@@ -63,6 +69,8 @@ pub(super) struct Snapshot {
     pub(super) open_messages: usize,
     pub(super) forgotten_messages: u64,
     pub(super) unread_octets: Option<u64>,
+    /// Whether there is no file under the log's name, though an older one may still be read.
+    pub(super) missing: Option<String>,
 }
 
 impl Follow {
@@ -78,6 +86,7 @@ impl Follow {
         let now = clock.now();
         Ok(Self {
             times: TimeReader::new(settings.time_zone.clone()),
+            handed: Arc::new(Handed::new(settings.reception_time, settings.ledger.max_unconfirmed_messages)),
             settings,
             clock,
             index,
@@ -91,6 +100,11 @@ impl Follow {
             started_at: now,
             forgotten: 0,
         })
+    }
+
+    /// Where queue ids are noted that the mail server told in its replies.
+    pub(super) fn handed(&self) -> Arc<Handed> {
+        self.handed.clone()
     }
 
     /// At most `max` events behind `cursor`.
@@ -152,6 +166,12 @@ impl Follow {
             open_messages: self.live.as_ref().map_or(0, |live| live.ledger.len()),
             forgotten_messages: self.forgotten,
             unread_octets: self.live.as_ref().map(|live| live.source.unread()),
+            missing: match &self.settings.source {
+                LogSource::File(file) if !file.path.exists() => {
+                    Some(SourceError::Missing(file.path.display().to_string()).to_string())
+                }
+                _ => None,
+            },
         }
     }
 
@@ -167,16 +187,36 @@ impl Follow {
                 None => (Place::Beginning, Ledger::default()),
             },
         };
+        if place == Place::Beginning && self.has_older_files()? {
+            return Ok(Trace::Undecided("the log has not been read yet"));
+        }
         let mut source = self.open(&place)?;
         if source.unread() > self.settings.find_octets {
             return Ok(Trace::Undecided("the log has not been read to its end yet"));
         }
+        let mut is_torn = false;
         while let Some((findings, _)) = self.step(source.as_mut(), &mut ledger)? {
+            is_torn |= findings.gap.is_some();
             if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
                 return Ok(Trace::Taken(taken.into()));
             }
         }
+        // The index may have been lost while the message was in the queue.
+        if let Some((id, _)) = ledger.of_message(message_id).find(|(_, message)| message.queued) {
+            let queue_id = QueueId(id.to_owned());
+            return Ok(Trace::Taken(Accepted { queue_id, refused: Vec::new() }));
+        }
+        if is_torn || !source.take_gaps().is_empty() {
+            return Ok(Trace::Undecided(LOG_IS_INCOMPLETE));
+        }
         Ok(self.undecided(&ledger, message_id).map_or(Trace::NotTaken, Trace::Undecided))
+    }
+
+    fn has_older_files(&self) -> Result<bool, SourceError> {
+        match &self.settings.source {
+            LogSource::File(_) => self.file_log()?.has_older_files(),
+            LogSource::Journal(_) => Ok(false),
+        }
     }
 
     /// Why a message that was not seen to enter the queue may have done so or still do it.
@@ -184,7 +224,7 @@ impl Follow {
         let now = self.clock.now();
         let is_being_received = |at: Timestamp| now.since(at) < self.settings.reception_time;
         if let Some((_, message)) = ledger.of_message(message_id).next()
-            && (message.held || message.queued || is_being_received(message.last_seen))
+            && (message.held || is_being_received(message.last_seen))
         {
             return Some(if message.held { "the message is on hold" } else { "the message is being received" });
         }
@@ -192,7 +232,7 @@ impl Follow {
             return Some("the mail server may not have logged it yet");
         }
         let remembered = |gap: &Gap| now.since(gap.at) < self.settings.index_lifetime;
-        self.gaps.iter().any(remembered).then_some("a part of the log is missing")
+        self.gaps.iter().any(remembered).then_some(LOG_IS_INCOMPLETE)
     }
 
     fn read_on(&mut self, live: &mut Live, max: usize) -> Result<LogBatch, FollowerError> {
@@ -216,6 +256,9 @@ impl Follow {
             match step {
                 Ok(Some((findings, octets))) => {
                     batch.lines_read += 1;
+                    if let Some((kind, detail)) = findings.gap {
+                        note_gap(&mut self.gaps, &self.settings, Gap { at: self.clock.now(), kind, detail });
+                    }
                     self.read_since_save += octets;
                     findings.taken.iter().for_each(|taken| self.index.add(taken));
                     batch.inbound.extend(findings.inbound);
@@ -244,7 +287,7 @@ impl Follow {
                 let text = text.trim_start_matches('\0');
                 let now = self.clock.now();
                 let findings = match Line::of_file(text, name, &mut self.times, now, before) {
-                    Some(line) => ledger.apply(&line, &self.settings.ledger),
+                    Some(line) => ledger.apply(&line, &self.settings.ledger, &self.handed),
                     None => {
                         note_dropped(&mut self.gaps, &self.settings, now, text);
                         Findings::default()
@@ -254,7 +297,7 @@ impl Follow {
             }
             Record::Entry { at, tag, message } => {
                 let line = Line::of_tag(at, tag, message, name);
-                let findings = line.map(|line| ledger.apply(&line, &self.settings.ledger));
+                let findings = line.map(|line| ledger.apply(&line, &self.settings.ledger, &self.handed));
                 Ok(Some((findings.unwrap_or_default(), message.len() as u64)))
             }
             Record::Dropped(message) => {
@@ -390,10 +433,10 @@ fn note_gap(gaps: &mut Vec<Gap>, settings: &LogSettings, gap: Gap) {
     gaps.drain(..excess);
 }
 
-impl From<Taken> for mailapi_backend::Accepted {
+impl From<Taken> for Accepted {
     fn from(taken: Taken) -> Self {
         let refused = taken.refused.into_iter();
-        let refused = refused.map(|(recipient, reply)| mailapi_backend::Refusal { recipient, reply });
+        let refused = refused.map(|(recipient, reply)| Refusal { recipient, reply });
         Self { queue_id: taken.queue_id, refused: refused.collect() }
     }
 }

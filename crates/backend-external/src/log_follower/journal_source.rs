@@ -10,7 +10,7 @@ use mailapi_model::Timestamp;
 use super::place::Place;
 use super::report::GapKind;
 use super::settings::JournalSettings;
-use super::source::{Record, Source, SourceError};
+use super::source::{Noticed, Record, Source, SourceError};
 
 /// What journald calls itself; it reports there what it dropped.
 const JOURNALD: &str = "systemd-journald";
@@ -23,7 +23,7 @@ pub(super) struct JournalSource {
     running: Option<Running>,
     entry: Entry,
     tag: String,
-    gaps: Vec<(GapKind, String)>,
+    gaps: Vec<Noticed>,
 }
 
 /// A `journalctl` that is giving entries out.
@@ -69,7 +69,7 @@ impl JournalSource {
         command.args(["SYSLOG_FACILITY=2", "+", &format!("SYSLOG_IDENTIFIER={JOURNALD}")]);
         let program = self.settings.program.display().to_string();
         let mut child = command.spawn().map_err(|error| SourceError::of(&program, &error))?;
-        let output = child.stdout.take().ok_or_else(|| SourceError::Unreadable(program))?;
+        let output = child.stdout.take().ok_or(SourceError::Unreadable(program))?;
         Ok(Running { child, output: BufReader::new(output), expects: self.cursor.clone() })
     }
 
@@ -128,7 +128,7 @@ impl Source for JournalSource {
         0
     }
 
-    fn take_gaps(&mut self) -> Vec<(GapKind, String)> {
+    fn take_gaps(&mut self) -> Vec<Noticed> {
         std::mem::take(&mut self.gaps)
     }
 }

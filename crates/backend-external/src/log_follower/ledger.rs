@@ -17,9 +17,10 @@ use mailapi_model::{
 };
 
 use super::fact::{Delivery, Fact, NO_QUEUE, Rejection, address, fact};
+use super::handed::Handed;
 use super::line::Line;
 use super::message::{Message, Origin, RefusedRecipient, Waiting};
-use super::report::{Findings, Taken};
+use super::report::{Findings, GapKind, Taken};
 use super::settings::LedgerLimits;
 
 /// What an operator's `postsuper -d` means for a recipient that was still waiting.
@@ -36,6 +37,8 @@ pub(super) struct Ledger {
     /// Under which ids each message of ours is in the queue.
     by_message: HashMap<MessageId, Vec<Key>>,
     /// What listeners refused before the message had a queue id, by instance and process.
+    /// Whether each instance runs, as far as its last line tells.
+    pub(super) running: HashMap<String, bool>,
     pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
 }
 
@@ -44,9 +47,9 @@ type Key = (String, String);
 
 impl Ledger {
     /// Takes one line in.
-    pub(super) fn apply(&mut self, line: &Line<'_>, limits: &LedgerLimits) -> Findings {
+    pub(super) fn apply(&mut self, line: &Line<'_>, limits: &LedgerLimits, handed: &Handed) -> Findings {
         self.last_at = Some(line.at);
-        let mut findings = Findings::default();
+        let mut findings = Findings { gap: self.note_running(line), ..Findings::default() };
         let Some((id, fact)) = fact(line) else {
             self.forget_refusals_of_closed_session(line);
             return findings;
@@ -55,7 +58,7 @@ impl Ledger {
             Fact::Begins { authenticated, loopback } => self.begin(line, id, authenticated, loopback),
             Fact::PickedUp { former } => self.pick_up(line, id, former),
             Fact::MessageId(header) => self.name(line, id, header),
-            Fact::Queued(sender) => self.queue(line, id, sender, &mut findings),
+            Fact::Queued(sender) => self.queue(line, id, sender, handed, &mut findings),
             Fact::Delivery(delivery) => self.deliver(line, id, &delivery, &mut findings),
             Fact::Expired => self.expire(line, id, &mut findings),
             Fact::Removed => drop(self.close(line.instance, id)),
@@ -81,7 +84,12 @@ impl Ledger {
 
     /// A ledger that knows nothing but the messages under this identifier and what was refused early.
     pub(super) fn only(&self, message_id: MessageId) -> Self {
-        let mut part = Self { last_at: self.last_at, refused_early: self.refused_early.clone(), ..Self::default() };
+        let mut part = Self {
+            last_at: self.last_at,
+            running: self.running.clone(),
+            refused_early: self.refused_early.clone(),
+            ..Self::default()
+        };
         for (instance, id) in self.by_message.get(&message_id).into_iter().flatten() {
             if let Some(message) = self.instances.get(instance).and_then(|messages| messages.get(id)) {
                 part.restore(instance, id, message.clone());
@@ -201,11 +209,30 @@ impl Ledger {
         }
     }
 
-    fn queue(&mut self, line: &Line<'_>, id: &str, sender: Option<ReversePath>, findings: &mut Findings) {
+    fn queue(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        sender: Option<ReversePath>,
+        handed: &Handed,
+        findings: &mut Findings,
+    ) {
         let message = self.open(line, id, Origin::Unknown);
+        let in_sender = sender.as_ref().and_then(Option::as_ref).and_then(in_return_address);
+        let in_reply = handed.take(id, line.at);
         if sender.is_some() {
             message.sender = sender;
         }
+        // The Message-ID line was lost with its logger: the address that bounces go to, or the reply to the message,
+        // tells what it would have told.
+        if !message.has_header
+            && message.message_id.is_none()
+            && let Some(message_id) = in_sender.or(in_reply)
+        {
+            message.message_id = Some(message_id);
+            self.by_message.entry(message_id).or_default().push((line.instance.to_owned(), id.to_owned()));
+        }
+        let message = self.open(line, id, Origin::Unknown);
         let is_new = !std::mem::replace(&mut message.queued, true);
         if let (true, Some(message_id)) = (is_new, message.message_id) {
             // What the session refused in an earlier transaction, of another sender, is not about this message.
@@ -330,6 +357,25 @@ impl Ledger {
         }
     }
 
+    /// Notices a start without a stop before it.
+    fn note_running(&mut self, line: &Line<'_>) -> Option<(GapKind, String)> {
+        if line.daemon != "master" {
+            // Daemons may still speak while their master stops.
+            if !self.running.contains_key(line.instance) {
+                self.running.insert(line.instance.to_owned(), true);
+            }
+            return None;
+        }
+        let starts = line.text.starts_with("daemon started");
+        if !starts && !line.text.starts_with("terminating on signal") {
+            return None;
+        }
+        let was_running = self.running.insert(line.instance.to_owned(), starts);
+        (starts && was_running == Some(true)).then(|| {
+            (GapKind::MailServerCrashed, format!("{} ended before {} without saying so", line.instance, line.at))
+        })
+    }
+
     fn forget_refusals_of_closed_session(&mut self, line: &Line<'_>) {
         let is_session = line.text.starts_with("connect from ") || line.text.starts_with("disconnect from ");
         if is_session && line.daemon == "smtpd" && !self.refused_early.is_empty() {
@@ -364,4 +410,9 @@ fn inbound(
     outcome: InboundOutcome,
 ) -> InboundEvent {
     InboundEvent { at: line.at, domain: recipient.domain(), sender_domain: sender.map(EmailAddress::domain), outcome }
+}
+
+/// Our identifier behind a plus sign in the local part of a per-message return address.
+fn in_return_address(address: &EmailAddress) -> Option<MessageId> {
+    address.local().rsplit_once('+')?.1.parse().ok()
 }

@@ -7,6 +7,7 @@
 //! | `siblings`, `opened`, `file_source` | the log file through rename, copy-and-cut and compression |
 //! | `journal_source` | the same from systemd's journal |
 //! | `place`, `saved_state`, `index` | what outlives a restart |
+//! | `handed` | what the replies at submission said, should the log's own line get lost |
 //! | `follow` | one step: from a cursor to events and the next cursor |
 //!
 //! The cursor is kept by the reader in the same transaction as the events. It names the file (device, inode, a hash of
@@ -16,6 +17,7 @@
 mod fact;
 mod file_source;
 mod follow;
+mod handed;
 mod index;
 mod journal_source;
 mod ledger;
@@ -38,9 +40,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use mailapi_backend::{Accepted, DeliveryFeed, FeedBatch, FeedError, InboundLog};
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Timestamp};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
 use follow::Follow;
+use handed::Handed;
 pub use report::{Gap, GapKind};
 pub use settings::{FileSettings, JournalSettings, LedgerLimits, LogSettings, LogSource};
 use source::SourceError;
@@ -57,6 +60,7 @@ pub struct LogFollower {
     clock: Arc<dyn Clock>,
     name: String,
     inbound_log: Option<Arc<dyn InboundLog>>,
+    handed: Arc<Handed>,
 }
 
 /// A piece of the log.
@@ -89,7 +93,7 @@ pub enum Trace {
 /// What health shows of a follower.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FollowerStatus {
-    /// Why the log could not be read when it was last tried; `None` when it could.
+    /// Why the log could not be read when it was last tried, or why nothing new can come; `None` when all is well.
     pub error: Option<String>,
     /// Whether the log is missing altogether.
     pub is_missing: bool,
@@ -140,9 +144,10 @@ impl LogFollower {
             LogSource::Journal(_) => "postfix-journal".to_owned(),
         };
         let follow = Follow::new(settings, clock.clone())?;
+        let handed = follow.handed();
         let status = FollowerStatus { gaps: follow.snapshot().gaps, ..FollowerStatus::default() };
         let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(Mutex::new(status)));
-        Ok(Self { follow, status, waker, clock, name, inbound_log: None })
+        Ok(Self { follow, status, waker, clock, name, inbound_log: None, handed })
     }
 
     /// Tells of mail from outside, too, as soon as the reader has stored the events of the same lines. A crash between
@@ -162,8 +167,8 @@ impl LogFollower {
             let batch = follow.read(&cursor, max);
             let snapshot = follow.snapshot();
             let mut status = status.lock().unwrap_or_else(PoisonError::into_inner);
-            status.error = batch.as_ref().err().map(ToString::to_string);
-            status.is_missing = batch.as_ref().is_err_and(|error| error.is_missing);
+            status.is_missing = snapshot.missing.is_some() || batch.as_ref().is_err_and(|error| error.is_missing);
+            status.error = batch.as_ref().err().map(ToString::to_string).or(snapshot.missing);
             status.read_at = if batch.is_ok() { Some(now) } else { status.read_at };
             status.last_line_at = snapshot.last_line_at.or(status.last_line_at);
             status.unread_octets = snapshot.unread_octets.unwrap_or(status.unread_octets);
@@ -182,6 +187,12 @@ impl LogFollower {
     /// When the log cannot be read.
     pub async fn find(&self, message_id: MessageId) -> Result<Trace, FollowerError> {
         self.with_follow(move |follow| follow.find(message_id)).await
+    }
+
+    /// The mail server took a message over under this queue id, as its reply said: a second witness, should the log's
+    /// own line of it get lost.
+    pub fn note_submitted(&self, message_id: MessageId, queue_id: &QueueId) {
+        self.handed.note(queue_id, message_id, self.clock.now());
     }
 
     /// How it stands, as of the last reading.

@@ -21,6 +21,8 @@ pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
     pub(super) inbound: Vec<InboundEvent>,
     pub(super) taken: Vec<Taken>,
+    /// That lines before this one may be missing, and why.
+    pub(super) gap: Option<(GapKind, String)>,
 }
 
 /// Something that the log should have told and did not.
@@ -49,16 +51,20 @@ pub enum GapKind {
     JournalVacuumed,
     /// The journal, or a syslog daemon, dropped lines because there were too many.
     RateLimited,
+    /// Postfix started without having stopped before. What it, and a logger that died with it, did last may not have
+    /// been written.
+    MailServerCrashed,
 }
 
 impl GapKind {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::FileVanished,
         Self::Truncated,
         Self::RotatedFileMissing,
         Self::TornLine,
         Self::JournalVacuumed,
         Self::RateLimited,
+        Self::MailServerCrashed,
     ];
 
     /// The name in a saved state and in health reports.
@@ -71,6 +77,7 @@ impl GapKind {
             Self::TornLine => "torn_line",
             Self::JournalVacuumed => "journal_vacuumed",
             Self::RateLimited => "rate_limited",
+            Self::MailServerCrashed => "mail_server_crashed",
         }
     }
 }

@@ -46,6 +46,9 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, gaps: &[Gap]) -> 
     for gap in gaps {
         push_line(&mut text, &["gap", &millis(gap.at), gap.kind.as_str(), &gap.detail]);
     }
+    for (instance, running) in &ledger.running {
+        push_line(&mut text, &["instance", instance, if *running { "running" } else { "stopped" }]);
+    }
     for ((instance, pid), refused) in &ledger.refused_early {
         push_line(&mut text, &["session", instance, &pid.to_string()]);
         refused.iter().for_each(|one| push_refused(&mut text, one));
@@ -142,8 +145,7 @@ fn parse(text: &str) -> Option<Saved> {
     let place = Cursor::decode(&FeedCursor(cursor.to_owned()))?.place;
     let mut loader = Loader { ledger: Ledger::default(), gaps: Vec::new(), session: None, message: None };
     loader.ledger.last_at = if last.is_empty() { None } else { Some(time(last)?) };
-    let mut count = 2_u64;
-    for line in lines {
+    for (count, line) in (2_u64..).zip(lines) {
         let fields = fields(line);
         let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
         if let ["end", expected] = fields[..] {
@@ -152,7 +154,6 @@ fn parse(text: &str) -> Option<Saved> {
             return is_whole.then_some(Saved { place, ledger: loader.ledger, gaps: loader.gaps });
         }
         loader.line(&fields)?;
-        count += 1;
     }
     None
 }
@@ -193,6 +194,9 @@ impl Loader {
             ["gap", at, kind, detail] => {
                 let kind = GapKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
                 self.gaps.push(Gap { at: time(at)?, kind, detail: detail.to_owned() });
+            }
+            ["instance", name, state] => {
+                self.ledger.running.insert(name.to_owned(), state == "running");
             }
             ["session", instance, pid] => self.session = Some((instance.to_owned(), pid.parse().ok()?)),
             ["message", ..] => {

@@ -60,6 +60,8 @@ pub struct LedgerLimits {
     pub silent_message_lifetime: Duration,
     /// The most refused recipients that are remembered for one transaction. Default: 1,000.
     pub max_refused_recipients: usize,
+    /// The most messages that this process handed over and the log has not mentioned yet. Default: 10,000.
+    pub max_unconfirmed_messages: usize,
 }
 
 /// Where the lines come from.
@@ -144,6 +146,7 @@ impl Default for LedgerLimits {
             max_open_messages: 500_000,
             silent_message_lifetime: Duration::from_hours(14 * 24),
             max_refused_recipients: 1000,
+            max_unconfirmed_messages: 10_000,
         }
     }
 }

@@ -23,6 +23,9 @@ pub(super) enum Record<'a> {
     Dropped(&'a str),
 }
 
+/// A gap that was come across, and details of it.
+pub(super) type Noticed = (GapKind, String);
+
 /// Reads records. Being at the end is no error: more may come.
 pub(super) trait Source: Send {
     /// The next record, when there is one. `at` is when the newest record so far was written.
@@ -35,7 +38,7 @@ pub(super) trait Source: Send {
     fn unread(&self) -> u64;
 
     /// The gaps that were come across since this was last asked.
-    fn take_gaps(&mut self) -> Vec<(GapKind, String)>;
+    fn take_gaps(&mut self) -> Vec<Noticed>;
 }
 
 /// Why nothing can be read at the moment. Nothing is lost by it.

@@ -113,7 +113,7 @@ impl TimeReader {
     fn local(&self, local: DateTime, before: Option<Timestamp>) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(local);
         let is_fold = matches!(ambiguous.offset(), AmbiguousOffset::Fold { .. });
-        let first = Timestamp::from_millis(ambiguous.clone().compatible().ok()?.as_millisecond());
+        let first = Timestamp::from_millis(ambiguous.compatible().ok()?.as_millisecond());
         if is_fold && before.is_some_and(|before| first.plus(OUT_OF_ORDER) < before) {
             return Some(Timestamp::from_millis(ambiguous.later().ok()?.as_millisecond()));
         }

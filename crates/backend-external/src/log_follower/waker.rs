@@ -60,7 +60,7 @@ fn watch(settings: &FileSettings, changed: Arc<Notify>) -> notify::Result<Recomm
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let concerns_log = match &event {
             Ok(event) if event.kind.is_access() => false,
-            Ok(event) => event.need_rescan() || event.paths.iter().any(|changed| *changed == path),
+            Ok(event) => event.need_rescan() || event.paths.contains(&path),
             Err(_) => true,
         };
         if concerns_log {

@@ -73,7 +73,9 @@ async fn serve(stream: TcpStream, messages_each: usize, messages: Arc<AtomicUsiz
                 "250 2.0.0 Ok: queued as 4jWk1\r\n"
             }
             _ if in_data => continue,
-            "EHLO" => "250-here\r\n250 PIPELINING\r\n",
+            "EHLO" => "250-here\r\n250-AUTH LOGIN PLAIN\r\n250 PIPELINING\r\n",
+            "AUTH" if line == "AUTH PLAIN AGFwaQBodW50ZXIy" => "235 2.7.0 Welcome\r\n",
+            "AUTH" => "535 5.7.8 Authentication credentials invalid\r\n",
             "DATA" => {
                 in_data = true;
                 "354 go\r\n"
@@ -114,6 +116,20 @@ async fn a_password_goes_nowhere_in_the_clear_and_tls_is_insisted_on() {
     assert!(!format!("{with_user:?}").contains("hunter2"));
     assert!(send(&pool(with_user)).await.unwrap_err().contains("AUTH PLAIN"));
     assert_eq!(sink.received(), []);
+}
+
+#[tokio::test]
+async fn who_has_a_user_logs_in_and_a_wrong_password_is_told() {
+    let server = Impatient::start(100, "").await;
+    let with_password = |password: &str| SmtpSettings {
+        username: Some("api".to_owned()),
+        password: Secret::new(password.to_owned()),
+        ..settings(server.address)
+    };
+    let refused = send(&pool(with_password("wrong"))).await.unwrap_err();
+    assert!(refused.contains("AUTH was refused: 535"), "{refused}");
+    assert!(is_accepted(&send(&pool(with_password("hunter2"))).await));
+    assert_eq!(server.counted().1, 1);
 }
 
 #[tokio::test]

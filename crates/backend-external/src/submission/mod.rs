@@ -58,6 +58,9 @@ impl Submission for SmtpSubmission {
         match end {
             End::Accepted(reply) => {
                 let queue_id = convert::queue_id(&reply, envelope.message_id);
+                if let Some(log) = &self.log {
+                    log.note_submitted(envelope.message_id, &queue_id);
+                }
                 Ok(Accepted { queue_id, refused: refused() })
             }
             End::Refused { reply, .. } => Err(SubmitError::Refused(convert::reply(&reply))),

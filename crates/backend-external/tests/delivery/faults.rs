@@ -1,8 +1,13 @@
 //! Postfix is killed, mailapi stops: nothing is lost, nothing comes twice.
 
-use mailapi_backend::{Submission, SubmitError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::office::{Office, fates};
+use futures_util::future::join_all;
+use mailapi_backend::{Submission, SubmitError};
+use mailapi_model::MessageId;
+use mailapi_testkit::SeededEntropy;
+
+use crate::office::{Office, fates, send};
 
 #[tokio::test]
 async fn a_killed_postfix_is_unavailable_and_its_return_is_noticed() {
@@ -37,4 +42,50 @@ async fn the_log_is_read_on_from_where_a_stopped_follower_stood() {
     }
     office.read_until(|events| sent.iter().all(|id| fates(events, *id).len() == 1)).await;
     assert!(sent.iter().all(|id| fates(&office.events, *id)["good@example.net"] == ["sent"]));
+}
+
+#[tokio::test]
+async fn whatever_a_kill_interrupts_the_log_tells_who_has_each_message() {
+    let mut office = Office::open(|_| {}).await;
+    let entropy = SeededEntropy::new(7);
+    let ids: Vec<MessageId> = (0..120).map(|_| MessageId::random(&entropy)).collect();
+    let (submission, postfix, answered) = (&office.submission, &mut office.postfix, AtomicUsize::new(0));
+    let sends = join_all(ids.iter().map(async |id| {
+        let answer = send(submission, *id, &["good@example.net"]).await;
+        answered.fetch_add(1, Ordering::SeqCst);
+        answer
+    }));
+    let kill = async {
+        while answered.load(Ordering::SeqCst) < 40 {
+            tokio::task::yield_now().await;
+        }
+        postfix.kill();
+        postfix.restart().await;
+    };
+    let (answers, ()) = tokio::join!(sends, kill);
+    let (mut taken, mut open) = (Vec::new(), Vec::new());
+    for (id, answer) in answers {
+        match answer {
+            Ok(_) => taken.push(id),
+            Err(SubmitError::OutcomeUnknown) => match office.submission.find(id).await {
+                Ok(Some(_)) => taken.push(id),
+                // Its lines may have died with the server: nobody says that the message is nowhere.
+                other => {
+                    assert!(matches!(other, Err(SubmitError::Unavailable(_))), "{other:?}");
+                    open.push(id);
+                }
+            },
+            Err(error) => assert!(matches!(error, SubmitError::Unavailable(_)), "{error}"),
+        }
+    }
+    assert!(taken.len() >= 40);
+    let is_sent = |fate: Option<&Vec<&str>>| fate.is_some_and(|fate| fate.last() == Some(&"sent"));
+    office.read_until(|events| taken.iter().all(|id| is_sent(fates(events, *id).get("good@example.net")))).await;
+    let received = office.sink.received();
+    for id in ids {
+        let name = id.to_string();
+        let copies = received.iter().filter(|message| String::from_utf8_lossy(&message.data).contains(&name)).count();
+        assert!(copies > 0 || !taken.contains(&id), "{id} was lost");
+        assert!(copies == 0 || taken.contains(&id) || open.contains(&id), "{id} came although nobody had it");
+    }
 }

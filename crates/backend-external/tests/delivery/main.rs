@@ -1,5 +1,6 @@
 //! Mail through a real Postfix: what is handed over, what its log says, what survives.
 
+mod encrypted;
 mod faults;
 mod office;
 mod rotation;

@@ -62,14 +62,7 @@ impl Office {
     }
 
     pub(crate) async fn send(&self, recipients: &[&str]) -> (MessageId, Result<Accepted, SubmitError>) {
-        let message_id = MessageId::random(&self.entropy);
-        let envelope = Envelope {
-            message_id,
-            sender: "ann@example.org".parse().ok(),
-            recipients: recipients.iter().map(|recipient| recipient.parse().expect("an address")).collect(),
-        };
-        let text = format!("Message-ID: <{message_id}@example.org>\r\nFrom: ann@example.org\r\n\r\nhello\r\n");
-        (message_id, self.submission.submit(envelope, Bytes::from(text)).await)
+        send(&self.submission, MessageId::random(&self.entropy), recipients).await
     }
 
     /// Reads what the log has to tell now.
@@ -99,6 +92,21 @@ impl Office {
             panic!("after {PATIENCE:?} only this is known: {:?}\nPostfix said:\n{log}", self.events);
         }
     }
+}
+
+/// Sends a message under this identifier.
+pub(crate) async fn send(
+    submission: &SmtpSubmission,
+    message_id: MessageId,
+    recipients: &[&str],
+) -> (MessageId, Result<Accepted, SubmitError>) {
+    let envelope = Envelope {
+        message_id,
+        sender: "ann@example.org".parse().ok(),
+        recipients: recipients.iter().map(|recipient| recipient.parse().expect("an address")).collect(),
+    };
+    let text = format!("Message-ID: <{message_id}@example.org>\r\nFrom: ann@example.org\r\n\r\nhello\r\n");
+    (message_id, submission.submit(envelope, Bytes::from(text)).await)
 }
 
 fn follower(postfix: &Postfix, state: &TempDir) -> Arc<LogFollower> {

@@ -129,3 +129,30 @@ fn messages_without_a_word_are_forgotten_in_time() {
     reader.read_all();
     assert_eq!(reader.follow.snapshot().open_messages, 1);
 }
+
+#[test]
+fn a_message_whose_message_id_line_was_lost_is_known_by_its_return_address() {
+    let lines = [
+        line(1, "qmgr", &format!("A00001: from=<bounce+{OURS}@example.org>, size=1, nrcpt=1 (queue active)")),
+        to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"),
+    ];
+    assert_eq!(told(&lines), ["A00001 bob@example.org sent ours"]);
+}
+
+#[test]
+fn a_message_whose_message_id_line_was_lost_is_known_by_the_reply_to_it() {
+    let scene = Scene::new();
+    let mut reader = Reader::new(&scene);
+    let noted = |id: &str| mailapi_model::QueueId(id.to_owned());
+    let now = "2026-11-21T08:00:00Z".parse().unwrap();
+    for id in ["A00001", "A00002"] {
+        reader.follow.handed().note(&noted(id), OURS.parse().unwrap(), now);
+    }
+    scene.append(&line(1, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+    scene.append(&to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"));
+    // Long after the reply it is another message under the same id.
+    scene.append(&line(7200, "qmgr", "A00002: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+    scene.append(&to("lmtp", "A00002", "<bob@example.org>", "sent (250 Saved)"));
+    let expected = ["A00001 bob@example.org sent ours", "A00002 bob@example.org sent other"];
+    assert_eq!(outcomes(&reader.read_all().events), expected);
+}

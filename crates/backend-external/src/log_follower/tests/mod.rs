@@ -6,4 +6,5 @@ mod links;
 mod looking_up;
 mod restarts;
 mod rotations;
+mod status;
 mod support;

@@ -1,0 +1,42 @@
+//! What the mail server said of the messages that this process handed over: their queue ids.
+//!
+//! The log says it, too, and usually first. But a logger that dies takes its last lines with it, and then the reply to
+//! the message is the only witness that links the two.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use mailapi_model::{MessageId, QueueId, Timestamp};
+
+/// Queue ids that the log has not confirmed yet.
+pub(super) struct Handed {
+    unconfirmed: Mutex<HashMap<String, (MessageId, Timestamp)>>,
+    lifetime: Duration,
+    most: usize,
+}
+
+impl Handed {
+    /// Remembers at most this many, for so long.
+    pub(super) fn new(lifetime: Duration, most: usize) -> Self {
+        Self { unconfirmed: Mutex::default(), lifetime, most }
+    }
+
+    /// The mail server took a message over under this id.
+    pub(super) fn note(&self, queue_id: &QueueId, message_id: MessageId, now: Timestamp) {
+        let mut unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        if unconfirmed.len() >= self.most {
+            unconfirmed.retain(|_, (_, at)| now.since(*at) < self.lifetime);
+        }
+        if unconfirmed.len() < self.most {
+            unconfirmed.insert(queue_id.0.clone(), (message_id, now));
+        }
+    }
+
+    /// The log speaks of this id: which message it is. Asked once for each.
+    pub(super) fn take(&self, queue_id: &str, at: Timestamp) -> Option<MessageId> {
+        let (message_id, noted_at) =
+            self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner).remove(queue_id)?;
+        (at.since(noted_at) < self.lifetime).then_some(message_id)
+    }
+}

@@ -1,0 +1,93 @@
+//! What health is told, and what wakes a reader.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_backend::{DeliveryFeed, InboundLog};
+use mailapi_model::{FeedCursor, InboundEvent};
+
+use super::support::{Scene, line, message};
+use crate::log_follower::{GapKind, LogFollower};
+
+fn follower(scene: &Scene) -> LogFollower {
+    LogFollower::new(scene.settings.clone(), scene.clock.clone()).unwrap()
+}
+
+#[tokio::test]
+async fn a_log_that_is_missing_unreadable_or_full_of_holes_is_told_to_health() {
+    let scene = Scene::new();
+    let follower = follower(&scene);
+    follower.read_after(&FeedCursor::default(), 10).await.unwrap_err();
+    let status = follower.status();
+    assert!(status.is_missing && status.error.unwrap().contains("no log at"));
+    scene.append(&message(1));
+    let batch = follower.read_after(&FeedCursor::default(), 10).await.unwrap();
+    let status = follower.status();
+    assert_eq!((status.error, status.is_missing, status.unread_octets), (None, false, 0));
+    assert!(status.last_line_at.is_some() && status.read_at.is_some());
+    // It is still held open, but nothing will ever be written to it again.
+    scene.remove("mail.log");
+    let batch = follower.read_after(&batch.cursor, 10).await.unwrap();
+    assert!(follower.status().is_missing);
+    scene.append(&message(2));
+    let follower = LogFollower::new(scene.settings.clone(), scene.clock.clone()).unwrap();
+    follower.read_after(&batch.cursor, 10).await.unwrap();
+    let gaps = follower.status().gaps;
+    assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::FileVanished]);
+}
+
+#[tokio::test]
+async fn a_line_wakes_the_reader_also_in_a_new_file() {
+    let mut scene = Scene::new();
+    // Only the system's notification can be meant.
+    scene.settings.poll_interval = Duration::from_secs(3600);
+    scene.append("");
+    let follower = follower(&scene);
+    let mut cursor = FeedCursor::default();
+    for number in 1..4 {
+        scene.append(&message(number));
+        let told = async {
+            loop {
+                follower.changed().await;
+                let batch = follower.read_after(&cursor, 10).await.unwrap();
+                if !batch.events.is_empty() {
+                    return batch;
+                }
+            }
+        };
+        let batch = tokio::time::timeout(Duration::from_secs(20), told).await.expect("a notification");
+        assert_eq!(batch.events.len(), 3);
+        cursor = batch.cursor;
+        scene.rotate();
+    }
+}
+
+#[derive(Default)]
+struct Counted(std::sync::Mutex<Vec<InboundEvent>>);
+
+impl InboundLog for Counted {
+    fn note(&self, event: InboundEvent) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+#[tokio::test]
+async fn mail_from_outside_is_told_once_and_only_after_it_was_stored() {
+    let scene = Scene::new();
+    let text = "NOQUEUE: reject: RCPT from x[192.0.2.1]: 550 5.1.1 <no@example.org>: unknown; from=<a@example.net> \
+                to=<no@example.org> proto=ESMTP helo=<x>";
+    scene.append(&line(1, "smtpd", text));
+    let counted = Arc::new(Counted::default());
+    let follower = follower(&scene).with_inbound_log(counted.clone());
+    let start = FeedCursor::default();
+    for _ in 0..2 {
+        // The database was down.
+        follower.read_after(&start, 10).await.unwrap();
+    }
+    assert_eq!(counted.0.lock().unwrap().len(), 0);
+    let batch = follower.read_after(&start, 10).await.unwrap();
+    for _ in 0..2 {
+        follower.forget_until(&batch.cursor).await.unwrap();
+    }
+    assert_eq!(counted.0.lock().unwrap().len(), 1);
+}
