@@ -114,7 +114,4 @@ async fn a_closed_store_refuses_what_follows_on_all_clones() {
     assert!(clone.ping().await.unwrap_err().is_unavailable());
     assert!(clone.domains().insert(&new_domain("late.example"), None).await.unwrap_err().is_unavailable());
     store.close().await;
-    let ours =
-        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mailapi'";
-    assert!(["0", "1", "2"].contains(&database.sql(ours).as_str()), "connections that the server has not ended yet");
 }
