@@ -7,6 +7,7 @@ mod support;
 use std::time::Duration;
 
 use external_office::{Engine, Office};
+use mailapi_testkit::Received;
 use serde_json::json;
 
 /// Longer than any of these stories needs, shorter than a person would wait.
@@ -87,6 +88,26 @@ async fn health_names_a_log_that_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
+    let mut office = Office::open(Engine::Sqlite).await;
+    let (code, report) = office.doctor();
+    assert_eq!(code, Some(0), "{report}");
+    for part in ["database", "handing mail over", "IMAP", "master log-in", "doveadm", "log", "queue ids"] {
+        assert!(report.contains(&format!("ok     {part}: ")), "{part}\n{report}");
+    }
+    assert!(report.contains("Postfix finds example.org") && report.contains("Postfix finds bob@"), "{report}");
+
+    office.dovecot.stop();
+    office.log = office.place.path().join("nowhere/mail.log");
+    let (code, report) = office.doctor();
+    assert_eq!(code, Some(1), "{report}");
+    for part in ["IMAP", "doveadm", "log"] {
+        assert!(report.contains(&format!("WRONG  {part}: ")), "{part}\n{report}");
+    }
+    assert_eq!(report.matches("to mend it: ").count(), 3, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn purging_and_removing_a_mailbox_go_through_doveadm() {
     let office = Office::open(Engine::Sqlite).await;
     for _ in 0..3 {
@@ -105,6 +126,7 @@ async fn purging_and_removing_a_mailbox_go_through_doveadm() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_during_sends_lose_nothing_and_double_nothing() {
     const BURST: usize = 20;
+    const PATIENCE: Duration = Duration::from_secs(60);
     const KILL_AFTER: [usize; 4] = [1, 4, 9, 15];
     let mut office = Office::open(Engine::Sqlite).await;
     for (round, victim) in [Victim::Mailapi, Victim::Dovecot, Victim::Postfix].into_iter().enumerate() {
@@ -121,27 +143,36 @@ async fn kills_during_sends_lose_nothing_and_double_nothing() {
             taken.extend(sends.join_all().await.into_iter().flatten());
         }
         for (_, id) in &taken {
-            office.watch(id, "sent", Duration::from_secs(60)).await;
+            match victim {
+                // What was killed together with its line in the log stays open: a state that nobody can prove.
+                Victim::Postfix => office.until(PATIENCE, async || office.is_told_as_logged(id).await).await,
+                _ => drop(office.watch(id, "sent", PATIENCE).await),
+            }
             assert_eq!(office.handed_over(id), 1, "{id}");
         }
+        let wanted = |number: &usize| format!("r{number}@elsewhere.example");
+        let has = |mail: &Received, address: &str| mail.recipients.iter().any(|to| to.contains(address));
+        let all_arrived = || {
+            let received = office.sink.received();
+            taken.iter().all(|(number, _)| received.iter().any(|mail| has(mail, &wanted(number))))
+        };
+        office.until(PATIENCE, async || all_arrived()).await;
         let received = office.sink.received();
         for (number, _) in &taken {
-            let address = format!("r{number}@elsewhere.example");
-            let copies = received.iter().filter(|mail| mail.recipients.iter().any(|to| to.contains(&address))).count();
+            let address = wanted(number);
+            let copies = received.iter().filter(|mail| has(mail, &address)).count();
             // A Postfix that is killed between the next hop's answer and its own record of it sends again: SMTP has no
             // better promise (RFC 1047).
             assert!(copies == 1 || copies > 1 && victim == Victim::Postfix, "{address}: {copies}");
         }
         assert!(!taken.is_empty(), "nothing was taken");
     }
-    // What was not answered has an end, too: it was handed over, or it was not.
-    office.until(SOON, async || office.get("/mail/sent?status=pending").await.expect(200)["total"] == 0).await;
-    for (status, times) in [("sent", 1), ("failed", 0)] {
-        let listed = office.get(&format!("/mail/sent?status={status}&limit=200")).await.expect(200);
-        for message in listed["messages"].as_array().unwrap() {
-            let id = message["message_id"].as_str().unwrap();
-            assert_eq!(office.handed_over(id), times, "{message}");
-        }
+    // What was never taken over never arrives.
+    let received = office.sink.received();
+    let failed = office.get("/mail/sent?status=failed&limit=200").await.expect(200);
+    for message in failed["messages"].as_array().unwrap() {
+        let id = message["message_id"].as_str().unwrap();
+        assert!(!received.iter().any(|mail| String::from_utf8_lossy(&mail.data).contains(id)), "{message}");
     }
 }
 

@@ -79,7 +79,10 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
             "compare master_user and master_password with Dovecot's master users, and Dovecot's SQL lookups with \
              `mailapi config dovecot`; Dovecot's log has the reason",
         ),
-        None => Finding::unknown("master log-in", "there is no user yet to try it with; add one and ask again"),
+        None => Finding::unknown(
+            "master log-in",
+            "there is no user that it could be tried with, or users cannot be listed without IMAP",
+        ),
     });
     findings.push(match external.check_doveadm().await {
         Some(answer) => {

@@ -113,20 +113,35 @@ impl Office {
         if let Some(server) = self.server.take() {
             server.stop("TERM");
         }
-        let mut command = configured(&self.place, &self.setting, &["serve", "--log-format", "json"]);
+        let mut command = self.command(&["serve", "--log-format", "json"]);
         command
-            .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.postfix.api().port().to_string())
-            .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
             .env("MAILAPI_HTTP__HEALTH_CACHE", "0s")
             .env("MAILAPI_MAIL__PENDING_GRACE", "1s")
             .env("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1s")
-            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SETTLE_TIME", "1s");
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SETTLE_TIME", "1s")
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__RECEPTION_TIME", "5s");
         let mut server = Server::start(command);
         server.drain();
         if server.first_start.is_some() {
             self.token = server.token();
         }
         self.server = Some(server);
+    }
+
+    /// What the doctor's exit code is, and what it says.
+    pub(crate) fn doctor(&self) -> (Option<i32>, String) {
+        // postconf(1) and postmap(1) look there.
+        let output = self.command(&["doctor"]).env("MAIL_CONFIG", self.postfix.config_dir()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// The binary with all settings.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = configured(&self.place, &self.setting, arguments);
+        command
+            .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.postfix.api().port().to_string())
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log);
+        command
     }
 
     /// Kills mailapi as a power cut would, and starts it again.
@@ -170,6 +185,22 @@ impl Office {
             });
         }
         sends
+    }
+
+    /// Whether each recipient is known to have a message whom the log says so of, and nothing is said of the others.
+    pub(crate) async fn is_told_as_logged(&self, id: &str) -> bool {
+        let seen = self.get(&format!("/mail/{id}/status")).await.expect(200);
+        let log = fs::read_to_string(&self.log).unwrap();
+        let entered = log.lines().find(|line| line.contains(&format!("message-id=<{id}@")));
+        let Some(queue_id) = entered.and_then(|line| line.split(": ").nth(1)) else { return false };
+        let of_it: Vec<&str> = log.lines().filter(|line| line.contains(queue_id)).collect();
+        let is_right = |recipient: &Value| {
+            let to = format!("to=<{}>", recipient["email"].as_str().unwrap());
+            let is_logged = of_it.iter().any(|line| line.contains(&to) && line.contains("status=sent"));
+            recipient["status"] == if is_logged { "sent" } else { "submitted" }
+        };
+        of_it.iter().any(|line| line.ends_with(": removed"))
+            && seen["recipients"].as_array().unwrap().iter().all(is_right)
     }
 
     /// How often a message was handed over, by Postfix's log.

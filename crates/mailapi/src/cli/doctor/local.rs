@@ -68,7 +68,7 @@ pub(super) fn postfix(domain: Option<&str>, mailbox: Option<&str>) -> Vec<Findin
 /// Asks a table of Postfix for something that it must know.
 fn table(what: &'static str, parameter: &str, key: Option<&str>) -> Finding {
     let mend = "run the script that `mailapi config postfix --write` made, and see that Postfix may read the tables";
-    let Some(key) = key else { return Finding::unknown(what, "there is nothing in the database yet to ask for") };
+    let Some(key) = key else { return Finding::unknown(what, "there is nothing that could be asked for yet") };
     let tables = match output_of("postconf", &["-xh", parameter]) {
         Some(Ok(tables)) if tables.contains(':') => tables,
         _ => return Finding::wrong(what, format!("{parameter} of Postfix names no table"), mend),
