@@ -1,0 +1,80 @@
+//! Questions to a real name server on the loopback, and to one that never answers.
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use mailapi_backend::{Dns, DnsError, MailExchange};
+use mailapi_dns::{DnsSettings, NetworkDns};
+
+/// A private dnsmasq that knows the domain `example.test`.
+struct NameServer {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl NameServer {
+    fn start() -> Self {
+        // dnsmasq wants the same port for UDP and TCP; whoever holds the TCP one has it.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let process = Command::new("dnsmasq")
+            .args(["--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--bind-interfaces", "--user="])
+            .args(["--listen-address=127.0.0.1", &format!("--port={}", address.port()), "--local=/test/"])
+            .args(["--mx-host=example.test,mx1.example.test,10", "--mx-host=example.test,mx2.example.test,20"])
+            .args([
+                "--txt-record=example.test,v=spf1 ,mx -all",
+                "--host-record=mx1.example.test,192.0.2.17,2001:db8::17",
+            ])
+            .arg("--ptr-record=17.2.0.192.in-addr.arpa,mx1.example.test")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("dnsmasq (Debian package dnsmasq-base)");
+        Self { process, address }
+    }
+}
+
+impl Drop for NameServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn resolver(server: SocketAddr, timeout: Duration) -> NetworkDns {
+    NetworkDns::new(&DnsSettings { servers: vec![server], timeout, retries: 5, cached_answers: 0 }).unwrap()
+}
+
+#[tokio::test]
+async fn every_kind_of_record_is_found_and_absence_is_told_from_a_missing_name() {
+    let server = NameServer::start();
+    let dns = resolver(server.address, Duration::from_secs(2));
+    // The server takes a moment to open its port: until then there is no answer.
+    let mut mx = dns.mx("example.test").await;
+    while matches!(mx, Err(DnsError::Timeout | DnsError::Failed(_))) {
+        mx = dns.mx("example.test").await;
+    }
+    let mut mx = mx.unwrap();
+    mx.sort();
+    let exchange = |preference, exchange: &str| MailExchange { preference, exchange: exchange.to_owned() };
+    assert_eq!(mx, [exchange(10, "mx1.example.test"), exchange(20, "mx2.example.test")]);
+    assert_eq!(dns.txt("example.test.").await.unwrap(), ["v=spf1 mx -all"], "strings are put together");
+    let addresses = dns.addresses("mx1.example.test").await.unwrap();
+    assert_eq!(addresses, ["192.0.2.17".parse().unwrap(), "2001:db8::17".parse::<std::net::IpAddr>().unwrap()]);
+    assert_eq!(dns.names_of("192.0.2.17".parse().unwrap()).await.unwrap(), ["mx1.example.test"]);
+    assert_eq!(dns.txt("mx1.example.test").await, Ok(Vec::new()), "the name is there and has no text");
+    assert_eq!(dns.mx("nowhere.test").await, Err(DnsError::NoSuchName));
+}
+
+#[tokio::test]
+async fn silence_is_a_time_out_and_no_absence() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let dns = NetworkDns::new(&DnsSettings {
+        servers: vec![silent.local_addr().unwrap()],
+        timeout: Duration::from_millis(50),
+        retries: 0,
+        cached_answers: 0,
+    });
+    let asked = dns.unwrap().mx("example.test").await;
+    assert!(matches!(asked, Err(DnsError::Timeout | DnsError::Failed(_))), "{asked:?}");
+}
