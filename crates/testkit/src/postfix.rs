@@ -35,7 +35,8 @@ pub struct PostfixSettings {
     pub delivery: PostfixDelivery,
     /// Where mail for other domains goes.
     pub remote: SocketAddr,
-    /// How long it waits between two tries of a message. Default: 1 second, the shortest there is.
+    /// How long it waits between two tries of a message. Default: 2 seconds. With 1 second, its clock of whole seconds
+    /// lets a scan of the queue meet a message that is just being put off; it is then left lying until a restart.
     pub backoff_seconds: u32,
     /// After how long it gives a message up. Default: 1 day.
     pub queue_lifetime_seconds: u32,
@@ -92,7 +93,7 @@ impl PostfixSettings {
             },
             delivery: PostfixDelivery::Maildirs,
             remote,
-            backoff_seconds: 1,
+            backoff_seconds: 2,
             queue_lifetime_seconds: 24 * 3600,
             long_queue_ids: true,
             tls: None,
