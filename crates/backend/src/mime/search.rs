@@ -139,7 +139,12 @@ pub fn snippet(joined: &str, query: &SearchText) -> String {
 
 /// Where in `line` the folded text begins, in octets.
 fn find(line: &str, folded: &str) -> Option<usize> {
-    let target = fold(line).find(folded)?;
+    let whole = fold(line);
+    let target = whole.find(folded)?;
+    // In ASCII folding only ever drops characters: nothing dropped, nothing moved.
+    if line.is_ascii() && whole.len() == line.len() {
+        return Some(target);
+    }
     let (mut length, mut after_space) = (0, false);
     for (at, c) in line.char_indices() {
         fold_character(c, &mut after_space, |c| length += c.len_utf8());
