@@ -39,6 +39,10 @@ struct Arguments {
     #[arg(long, global = true, value_name = "FILE")]
     product: Option<PathBuf>,
 
+    /// A setting to be tried, such as MAILAPI_LOG__LEVEL=warn; may be given several times
+    #[arg(long = "set", global = true, value_name = "NAME=VALUE")]
+    tried: Vec<String>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -64,7 +68,8 @@ enum Command {
 }
 
 fn main() -> Outcome {
-    let Arguments { product, command } = Arguments::parse();
+    let Arguments { product, tried, command } = Arguments::parse();
+    let product = || Product::find(product, tried);
     match command {
         // As many threads as the product has.
         Command::Floor { kind } => Runtime::new()?.block_on(async {
@@ -74,13 +79,13 @@ fn main() -> Outcome {
             }
         }),
         Command::All { write } => on_one_thread(async {
-            let figures = measure(product, FULL, Case::value_variants()).await?;
+            let figures = measure(product()?, FULL, Case::value_variants()).await?;
             report::write(&write, &figures)
         }),
-        Command::One(case) => on_one_thread(measure(product, FULL, &[case])).map(drop),
+        Command::One(case) => on_one_thread(measure(product()?, FULL, &[case])).map(drop),
         Command::Smoke => {
             let cases: Vec<Case> = Case::value_variants().iter().copied().filter(|case| *case != Case::Build).collect();
-            on_one_thread(go_through(product, SMOKE, &cases))
+            on_one_thread(go_through(product()?, SMOKE, &cases))
         }
     }
 }
@@ -91,8 +96,8 @@ fn on_one_thread<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
 }
 
 /// Sees that some cases work. Their figures mean nothing at this scale, so nothing is said of them.
-async fn go_through(product: Option<PathBuf>, scale: Scale, cases: &[Case]) -> Outcome {
-    let mut bench = Bench::new(Product::find(product)?, scale);
+async fn go_through(product: Product, scale: Scale, cases: &[Case]) -> Outcome {
+    let mut bench = Bench::new(product, scale);
     for case in cases {
         bench.run(*case).await?;
         writeln!(std::io::stdout(), "{case:?} works")?;
@@ -101,8 +106,8 @@ async fn go_through(product: Option<PathBuf>, scale: Scale, cases: &[Case]) -> O
 }
 
 /// Measures some cases, shows each figure at once, and gives the text for the documentation.
-async fn measure(product: Option<PathBuf>, scale: Scale, cases: &[Case]) -> Outcome<String> {
-    let mut bench = Bench::new(Product::find(product)?, scale);
+async fn measure(product: Product, scale: Scale, cases: &[Case]) -> Outcome<String> {
+    let mut bench = Bench::new(product, scale);
     let mut rows = Vec::new();
     for case in cases {
         for row in bench.run(*case).await? {

@@ -38,11 +38,14 @@ const ROOM_FOR_BIG_MAIL: &[(&str, &str)] =
 #[derive(Debug, Clone)]
 pub(crate) struct Product {
     binary: PathBuf,
+    /// Settings to be tried, as `NAME=value` of the environment.
+    tried: Vec<String>,
 }
 
 impl Product {
     /// The one that was named, or else the one beside this program, brought up to date when cargo started us.
-    pub(crate) fn find(named: Option<PathBuf>) -> Outcome<Self> {
+    /// Its servers run with the settings in `tried`.
+    pub(crate) fn find(named: Option<PathBuf>, tried: Vec<String>) -> Outcome<Self> {
         let binary = match named {
             Some(binary) => binary,
             None => {
@@ -51,7 +54,7 @@ impl Product {
             }
         };
         if binary.is_file() {
-            return Ok(Self { binary });
+            return Ok(Self { binary, tried });
         }
         Err(Failure::new(format!("{} is not there: build it, or name one with --product", binary.display())))
     }
@@ -78,6 +81,7 @@ impl Product {
             command.env_remove(name);
         }
         command.args(["serve", "--log-format", "json"]).current_dir(directory).envs(more.iter().copied());
+        command.envs(self.tried.iter().filter_map(|setting| setting.split_once('=')));
         command.envs(SETTINGS.iter().copied()).stdin(Stdio::null()).stdout(File::create(&log)?);
         let began = Instant::now();
         let mut server = Server::new(command.spawn()?, log);
