@@ -23,6 +23,8 @@ pub(crate) struct Goal {
     pub(crate) p50: Option<Duration>,
     /// All but one in a hundred take at most this long.
     pub(crate) p99: Option<Duration>,
+    /// Half of the operations take at most so much longer than half of the floor's.
+    pub(crate) added_p50: Option<Duration>,
 }
 
 /// One line of the table.
@@ -59,6 +61,7 @@ impl Goal {
             self.ratio.map(|ratio| seen.ratio >= ratio),
             self.p50.map(|p50| seen.ours.p50 <= p50),
             self.p99.map(|p99| seen.ours.p99 <= p99),
+            self.added_p50.map(|added| seen.ours.p50 <= seen.floor.p50 + added),
         ];
         checks.into_iter().flatten().reduce(|one, other| one && other)
     }
@@ -69,6 +72,7 @@ impl Goal {
             self.ratio.map(|ratio| format!("≥ {ratio} × floor")),
             self.p50.map(|p50| format!("p50 ≤ {} ms", millis(p50))),
             self.p99.map(|p99| format!("p99 ≤ {} ms", millis(p99))),
+            self.added_p50.map(|added| format!("p50 ≤ floor's + {} ms", millis(added))),
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -82,6 +86,16 @@ impl Row {
             figure: unit.words(found),
             goal: format!("≤ {}", unit.words(goal)),
             met: Some(found <= goal),
+        }
+    }
+
+    /// Something done so often per second that should be done at least so often.
+    pub(crate) fn at_least(case: &str, rate: f64, goal: f64) -> Self {
+        Self::Single {
+            case: case.to_owned(),
+            figure: format!("{}/s", thousands(rate)),
+            goal: format!("≥ {}/s", thousands(goal)),
+            met: Some(rate >= goal),
         }
     }
 

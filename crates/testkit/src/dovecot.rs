@@ -112,6 +112,12 @@ impl Dovecot {
         self.imap
     }
 
+    /// The id of its first process, the parent of the others; `None` when it does not run.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Starts it again on the same ports after [`Dovecot::stop`].
     ///
     /// # Panics

@@ -145,6 +145,12 @@ impl Postfix {
         self.path("log/mail.log")
     }
 
+    /// The id of its first process, the parent of the others; `None` when it does not run.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        self.master.as_ref().map(Child::id)
+    }
+
     /// Where its main.cf lies.
     #[must_use]
     pub fn config_dir(&self) -> PathBuf {
