@@ -7,6 +7,7 @@ mod external;
 pub mod imap_pool;
 pub mod log_follower;
 pub mod mailboxes;
+pub mod printed;
 mod provisioning;
 mod returned_mail;
 pub mod smtp_pool;

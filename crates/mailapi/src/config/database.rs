@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use mailapi_backend_external::printed::LookupDatabase;
 use mailapi_store::postgres::{PostgresSettings, PostgresUrl};
 use mailapi_store::sqlite::SqliteSettings;
 use serde::{Deserialize, Serialize};
 
-use super::lookup::{LookupDatabase, PostgresPlace};
+use super::lookup::postgres_place;
 use super::mirror::mirror;
 use super::secret::{SecretFile, SecretSetting};
 use super::values::{ByteSize, HumanDuration};
@@ -113,7 +114,7 @@ impl Database {
             return Ok(LookupDatabase::Sqlite(std::path::absolute(&file).unwrap_or(file)));
         }
         let url = self.url.resolve("database.url", &self.url_file)?;
-        let mut place = PostgresPlace::parse(url.as_ref().map_or("", |url| url.expose()))?;
+        let mut place = postgres_place(url.as_ref().map_or("", |url| url.expose()))?;
         if let Some(password) = self.password.resolve("database.password", &self.password_file)? {
             place.password = Some(password);
         }

@@ -32,7 +32,6 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use database::{Database, DatabasePlace};
 pub(crate) use log::{Log, LogFormat};
-pub(crate) use lookup::{LookupDatabase, PostgresPlace};
 pub(crate) use mail_external::LogPlace;
 pub(crate) use values::ByteSize;
 use values::HumanDuration;

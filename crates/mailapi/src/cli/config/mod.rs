@@ -1,16 +1,17 @@
 //! `mailapi config`.
 
-mod dovecot;
 mod files;
-mod postfix;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use mailapi_backend_external::printed::{
+    Certificate, DovecotConfiguration, DovecotVersion, LookupDatabase, PostfixConfiguration, PrintedFile,
+};
 use mailapi_model::SecretText;
 
 use super::print;
-use crate::config::{Config, LookupDatabase};
+use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 
 #[derive(Debug, Subcommand)]
@@ -30,7 +31,7 @@ pub(super) enum Command {
         output: Output,
         /// Dovecot's version; `dovecot --version` tells it
         #[arg(long, value_enum, default_value = "2.3")]
-        version: dovecot::Version,
+        version: Version,
         /// The certificate for mail programs, with its chain; without one, only this machine is listened to
         #[arg(long, value_name = "FILE", requires = "tls_key")]
         tls_cert: Option<PathBuf>,
@@ -38,6 +39,26 @@ pub(super) enum Command {
         #[arg(long, value_name = "FILE", requires = "tls_cert")]
         tls_key: Option<PathBuf>,
     },
+}
+
+/// The versions of Dovecot, as they are named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Version {
+    /// 2.3, as in Debian 12
+    #[value(name = "2.3")]
+    V2_3,
+    /// 2.4, as in Debian 13
+    #[value(name = "2.4")]
+    V2_4,
+}
+
+impl From<Version> for DovecotVersion {
+    fn from(version: Version) -> Self {
+        match version {
+            Version::V2_3 => Self::V2_3,
+            Version::V2_4 => Self::V2_4,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -83,14 +104,41 @@ pub(super) fn run(command: &Command, config: &Config) -> Outcome {
         }
         Command::Print => print(&config.to_toml()),
         Command::Postfix { output } => {
-            let directory = output.directory(postfix::DIRECTORY);
-            files::put(&postfix::files(config, &output.database(config)?, &directory)?, output.write.as_deref())
+            let directory = output.directory(PostfixConfiguration::DIRECTORY);
+            files::put(&postfix(config, &output.database(config)?, &directory), output.write.as_deref())
         }
         Command::Dovecot { output, version, tls_cert, tls_key } => {
-            let directory = output.directory(dovecot::DIRECTORY);
+            let directory = output.directory(DovecotConfiguration::DIRECTORY);
             let certificate = tls_cert.as_deref().zip(tls_key.as_deref());
-            let files = dovecot::files(config, &output.database(config)?, &directory, *version, certificate)?;
+            let files = dovecot(config, &output.database(config)?, &directory, *version, certificate)?;
             files::put(&files, output.write.as_deref())
         }
     }
+}
+
+fn postfix(config: &Config, database: &LookupDatabase, directory: &str) -> Vec<PrintedFile> {
+    let external = &config.mail.external;
+    PostfixConfiguration { database, smtp_port: external.smtp.port, syslog_name: external.syslog_name() }
+        .files(directory)
+}
+
+fn dovecot(
+    config: &Config,
+    database: &LookupDatabase,
+    directory: &str,
+    version: Version,
+    certificate: Certificate<'_>,
+) -> Outcome<Vec<PrintedFile>> {
+    let external = &config.mail.external;
+    let configuration = DovecotConfiguration {
+        database,
+        version: version.into(),
+        imap_port: external.imap.port,
+        master_user: &external.imap.master_user,
+        master_password: external.imap.password()?,
+        master_separator: &external.imap.master_separator,
+        doveadm: external.doveadm_port().zip(external.doveadm_key()?),
+        certificate,
+    };
+    Ok(configuration.files(directory))
 }

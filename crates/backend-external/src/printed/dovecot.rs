@@ -1,65 +1,78 @@
-//! `mailapi config dovecot`.
+//! A whole dovecot.conf, and what goes with it.
 
 use std::path::Path;
 
-use crate::config::{Config, LookupDatabase, PostgresPlace};
-use crate::failure::Outcome;
+use mailapi_model::SecretText;
 
-use super::files::PrintedFile;
-
-/// Where Dovecot finds the printed files on the machine that it runs on.
-pub(super) const DIRECTORY: &str = "/etc/dovecot";
+use super::file::PrintedFile;
+use super::lookup::{LookupDatabase, PostgresPlace};
 
 /// Versions whose settings differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Version {
-    /// 2.3, as in Debian 12
-    #[value(name = "2.3")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DovecotVersion {
+    /// 2.3, as in Debian 12.
     V2_3,
-    /// 2.4, as in Debian 13
-    #[value(name = "2.4")]
+    /// 2.4, as in Debian 13.
     V2_4,
 }
 
 /// Which files hold the certificate and its key; without them there is no TLS, and Dovecot listens on loopback alone.
-pub(super) type Certificate<'a> = Option<(&'a Path, &'a Path)>;
+pub type Certificate<'a> = Option<(&'a Path, &'a Path)>;
+
+/// A Dovecot that serves and delivers to the mailboxes of mailapi's database.
+#[derive(Debug)]
+pub struct DovecotConfiguration<'a> {
+    /// Where it looks accounts up.
+    pub database: &'a LookupDatabase,
+    /// The version that reads the files.
+    pub version: DovecotVersion,
+    /// Where it listens for IMAP.
+    pub imap_port: u16,
+    /// Who may act as every mailbox.
+    pub master_user: &'a str,
+    /// The master user's password.
+    pub master_password: SecretText,
+    /// What stands between a mailbox and the master user in a log-in name.
+    pub master_separator: &'a str,
+    /// The port of its administration over HTTP, and the key to it.
+    pub doveadm: Option<(u16, SecretText)>,
+    /// What it proves itself with to mail programs.
+    pub certificate: Certificate<'a>,
+}
 
 // The password of an account that is switched off fits nothing, but the master user still finds the mailbox.
 const PASSWORD: &str = "SELECT email AS \"user\", CASE WHEN active THEN password_hash ELSE '{CRYPT}*' END AS password \
     FROM mailapi_credentials WHERE email = ";
 const ITERATE: &str = "SELECT email AS \"user\" FROM mailapi_virtual_mailboxes";
 
-pub(super) fn files(
-    config: &Config,
-    database: &LookupDatabase,
-    directory: &str,
-    version: Version,
-    certificate: Certificate<'_>,
-) -> Outcome<Vec<PrintedFile>> {
-    let external = &config.mail.external;
-    let mut files = vec![PrintedFile::secret(
-        "mailapi-master-users",
-        format!("{}:{{PLAIN}}{}\n", external.imap.master_user, external.imap.password()?.expose()),
-    )];
-    let shape = Shape {
-        directory,
-        separator: &external.imap.master_separator,
-        imap_port: external.imap.port,
-        doveadm: match (external.doveadm_port(), external.doveadm_key()?) {
-            (Some(port), Some(key)) => Some((port, key.into_inner())),
-            _ => None,
-        },
-        certificate,
-    };
-    let main = match version {
-        Version::V2_3 => {
-            files.push(PrintedFile::secret("mailapi-sql.conf.ext", sql_2_3(database)));
-            shape.main_2_3()
-        }
-        Version::V2_4 => shape.main_2_4(database),
-    };
-    files.push(PrintedFile::secret("dovecot.conf", main));
-    Ok(files)
+impl DovecotConfiguration<'_> {
+    /// Where Dovecot finds the files on the machine that it runs on, unless somebody wants them elsewhere.
+    pub const DIRECTORY: &'static str = "/etc/dovecot";
+
+    /// The files, for a Dovecot that finds them in `directory`.
+    #[must_use]
+    pub fn files(&self, directory: &str) -> Vec<PrintedFile> {
+        let mut files = vec![PrintedFile::secret(
+            "mailapi-master-users",
+            format!("{}:{{PLAIN}}{}\n", self.master_user, self.master_password.expose()),
+        )];
+        let shape = Shape {
+            directory,
+            separator: self.master_separator,
+            imap_port: self.imap_port,
+            doveadm: self.doveadm.as_ref().map(|(port, key)| (*port, key.expose().as_str())),
+            certificate: self.certificate,
+        };
+        let main = match self.version {
+            DovecotVersion::V2_3 => {
+                files.push(PrintedFile::secret("mailapi-sql.conf.ext", sql_2_3(self.database)));
+                shape.main_2_3()
+            }
+            DovecotVersion::V2_4 => shape.main_2_4(self.database),
+        };
+        files.push(PrintedFile::secret("dovecot.conf", main));
+        files
+    }
 }
 
 fn sql_2_3(database: &LookupDatabase) -> String {
@@ -89,7 +102,7 @@ struct Shape<'a> {
     directory: &'a str,
     separator: &'a str,
     imap_port: u16,
-    doveadm: Option<(u16, String)>,
+    doveadm: Option<(u16, &'a str)>,
     certificate: Certificate<'a>,
 }
 

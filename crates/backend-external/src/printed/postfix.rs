@@ -1,27 +1,45 @@
-//! `mailapi config postfix`.
+//! Lookup tables for Postfix, and a script that sets it up.
 
-use crate::config::{Config, LookupDatabase};
-use crate::failure::Outcome;
+use super::file::PrintedFile;
+use super::lookup::LookupDatabase;
 
-use super::files::PrintedFile;
+/// A Postfix that takes mail from mailapi and for the mailboxes of its database.
+#[derive(Debug)]
+pub struct PostfixConfiguration<'a> {
+    /// Where it looks accounts up.
+    pub database: &'a LookupDatabase,
+    /// Where it listens, on loopback, for mail that mailapi hands in.
+    pub smtp_port: u16,
+    /// The first part of the tags of its log lines.
+    pub syslog_name: &'a str,
+}
 
-/// Where Postfix finds the printed maps on the machine that it runs on.
-pub(super) const DIRECTORY: &str = "/etc/postfix/mailapi";
+impl PostfixConfiguration<'_> {
+    /// Where Postfix finds the tables on the machine that it runs on, unless somebody wants them elsewhere.
+    pub const DIRECTORY: &'static str = "/etc/postfix/mailapi";
 
-/// The maps, and a script that sets main.cf and master.cf by postconf(1); it may be run again.
-pub(super) fn files(config: &Config, database: &LookupDatabase, directory: &str) -> Outcome<Vec<PrintedFile>> {
-    let map = |name: &'static str, query: &str| PrintedFile::secret(name, map(database, query));
-    let kind = match database {
-        LookupDatabase::Sqlite(_) => "sqlite",
-        LookupDatabase::Postgres(_) => "pgsql",
-    };
-    Ok(vec![
-        map("domains.cf", "SELECT domain FROM mailapi_virtual_domains WHERE domain = '%s'"),
-        // A mailbox that is switched off goes on to get mail.
-        map("mailboxes.cf", "SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s'"),
-        map("senders.cf", "SELECT login FROM mailapi_sender_logins WHERE sender = '%s'"),
-        PrintedFile::open("apply.sh", script(config, kind, directory)),
-    ])
+    /// The kind of its lookup tables, as in `proxy:KIND:FILE`.
+    #[must_use]
+    pub const fn table_kind(&self) -> &'static str {
+        match self.database {
+            LookupDatabase::Sqlite(_) => "sqlite",
+            LookupDatabase::Postgres(_) => "pgsql",
+        }
+    }
+
+    /// The tables, for a Postfix that finds them in `directory`, and a script that sets main.cf and master.cf by
+    /// postconf(1); it may be run again.
+    #[must_use]
+    pub fn files(&self, directory: &str) -> Vec<PrintedFile> {
+        let map = |name: &'static str, query: &str| PrintedFile::secret(name, map(self.database, query));
+        vec![
+            map("domains.cf", "SELECT domain FROM mailapi_virtual_domains WHERE domain = '%s'"),
+            // A mailbox that is switched off goes on to get mail.
+            map("mailboxes.cf", "SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s'"),
+            map("senders.cf", "SELECT login FROM mailapi_sender_logins WHERE sender = '%s'"),
+            PrintedFile::script("apply.sh", script(self.smtp_port, self.syslog_name, self.table_kind(), directory)),
+        ]
+    }
 }
 
 fn map(database: &LookupDatabase, query: &str) -> String {
@@ -42,8 +60,7 @@ fn map(database: &LookupDatabase, query: &str) -> String {
 
 /// The listener for mailapi takes mail for everybody and so listens on loopback alone; where mailapi runs on another
 /// machine, the submission listener is the one to use.
-fn script(config: &Config, kind: &str, directory: &str) -> String {
-    let (port, name) = (config.mail.external.smtp.port, config.mail.external.syslog_name());
+fn script(port: u16, name: &str, kind: &str, directory: &str) -> String {
     format!(
         r#"#!/bin/sh
 # Sets Postfix up for mailapi. It may be run again; `postfix reload` makes it take effect.
