@@ -36,6 +36,7 @@ use crate::auth::{CallerCache, FailedLogIns, LastUsed, SignUpWindows};
 use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::health::LastChecks;
+use crate::mail::AccountAges;
 use crate::recovery::InFlight;
 use crate::stats::InboundTally;
 
@@ -69,6 +70,7 @@ struct Inner {
     epoch: Epoch,
     callers: CallerCache,
     sending_domains: SendingDomains,
+    account_ages: AccountAges,
     last_used: LastUsed,
     failed_log_ins: FailedLogIns,
     sign_ups: SignUpWindows,
@@ -88,6 +90,7 @@ impl Service {
             epoch: Epoch::new(store.foreign_changes()),
             callers: CallerCache::new(settings.cached_callers),
             sending_domains: SendingDomains::new(settings.cached_domains),
+            account_ages: AccountAges::new(settings.cached_callers),
             last_used: LastUsed::default(),
             failed_log_ins: FailedLogIns::default(),
             sign_ups: SignUpWindows::default(),

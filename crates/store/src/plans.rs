@@ -147,6 +147,20 @@ async fn totals_and_places_of_pages_are_found_in_indexes_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_total_of_a_sent_list_is_no_count_of_its_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(&folder).await;
+    let of_mailbox = SentFilter::of(SentOwner::Mailbox(email()));
+    let since = SentFilter { owner_since: Some(Timestamp::from_seconds(0)), ..of_mailbox.clone() };
+    for filter in [SentFilter::of(SentOwner::All), of_mailbox, since] {
+        let plan = plan(&engine, sent::counted(&filter).unwrap()).await;
+        assert!(plan.contains("sent_counts USING PRIMARY KEY (scope=?)"), "{plan}");
+        // Those of an earlier owner alone.
+        assert_eq!(plan.contains("sent_messages"), plan.contains("(mailbox=? AND created_at<?)"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn statistics_read_only_ranges_of_the_counts_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(&folder).await;

@@ -15,6 +15,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 2, sql: include_str!("../migrations/sqlite/0002_mail.sql") },
     Migration { version: 3, sql: include_str!("../migrations/sqlite/0003_stats.sql") },
     Migration { version: 4, sql: include_str!("../migrations/sqlite/0004_lookup_views.sql") },
+    Migration { version: 5, sql: include_str!("../migrations/sqlite/0005_sent_counts.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -23,6 +24,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 2, sql: include_str!("../migrations/postgres/0002_mail.sql") },
     Migration { version: 3, sql: include_str!("../migrations/postgres/0003_stats.sql") },
     Migration { version: 4, sql: include_str!("../migrations/postgres/0004_lookup_views.sql") },
+    Migration { version: 5, sql: include_str!("../migrations/postgres/0005_sent_counts.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.

@@ -44,10 +44,11 @@ impl Service {
     ) -> Result<Listed<SentMessage>, ListSentError> {
         let filter = SentFilter {
             owner: owner(caller),
+            owner_since: self.owner_since(caller).await?,
             status: query.status,
             from: query.from,
             recipient: query.recipient,
-            start: query.start.max(self.owner_since(caller).await?),
+            start: query.start,
             end: query.end,
         };
         Ok(self.0.store.sent().list(&filter, page).await?)

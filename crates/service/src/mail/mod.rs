@@ -15,4 +15,5 @@ pub use list_inbox::ListInboxError;
 pub use list_sent::{ListSentError, SentQuery};
 pub use mailapi_store::{DeliveryLogFilter, SentRecord};
 pub use send::{IdempotencyKey, IdempotencyKeyError, SendError, SendRequest, Submitted};
+pub(crate) use status::AccountAges;
 pub use status::StatusError;

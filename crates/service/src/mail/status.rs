@@ -1,10 +1,14 @@
 //! `GET /mail/{message_id}/status`.
 
-use mailapi_model::{MessageId, SentMessage, Timestamp};
+use mailapi_model::{EmailAddress, MessageId, SentMessage, Timestamp};
 use mailapi_store::SentRecord;
 
+use crate::cache::EpochCache;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
+
+/// Since when accounts are there; `None` for none.
+pub(crate) type AccountAges = EpochCache<EmailAddress, Option<Timestamp>>;
 
 /// Why no status is told.
 #[derive(Debug, thiserror::Error)]
@@ -43,11 +47,19 @@ impl Service {
     /// When the caller's account was made; none for admins, who see everything.
     pub(super) async fn owner_since(&self, caller: &Caller) -> Result<Option<Timestamp>, Unavailable> {
         match caller.grants.mailbox() {
-            Some(mailbox) if caller.grants.admin().is_err() => {
-                Ok(self.0.store.accounts().get(mailbox).await?.map(|account| account.created_at))
-            }
+            Some(mailbox) if caller.grants.admin().is_err() => self.account_since(mailbox).await,
             _ => Ok(None),
         }
+    }
+
+    async fn account_since(&self, mailbox: &EmailAddress) -> Result<Option<Timestamp>, Unavailable> {
+        let mark = self.0.epoch.mark();
+        if let Some(known) = self.0.account_ages.get(mailbox, mark) {
+            return Ok(known);
+        }
+        let since = self.0.store.accounts().get(mailbox).await?.map(|account| account.created_at);
+        self.0.account_ages.put(mailbox.clone(), mark, since);
+        Ok(since)
     }
 }
 

@@ -106,10 +106,21 @@ impl List {
         read: impl Fn(Row) -> Result<T, StoreError>,
     ) -> Result<Listed<T>, StoreError> {
         let statements = vec![self.total(&filter), self.items(&filter, page)];
-        let mut answers = db.scan(statements).await?.into_iter();
-        let mut total = super::exactly_one(answers.next().unwrap_or_default())?;
-        let items = answers.next().unwrap_or_default().into_iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Listed { total: total.unsigned()?, items })
+        listed(db.scan(statements).await?, read)
+    }
+
+    /// The same where `total` finds out how many there are without counting them, and the page is near the beginning:
+    /// a short look.
+    pub(crate) async fn short_page<T>(
+        self,
+        db: &Db,
+        total: Stmt,
+        filter: Filter,
+        page: Page,
+        read: impl Fn(Row) -> Result<T, StoreError>,
+    ) -> Result<Listed<T>, StoreError> {
+        let statements = vec![total, self.items(&filter, page)];
+        listed(db.read(statements).await?, read)
     }
 
     /// How many rows there are.
@@ -134,4 +145,12 @@ impl List {
         let sql = format!("SELECT {columns} FROM {table} WHERE {key} IN ({places}) ORDER BY {order}");
         Stmt::new(sql).bind_all(params)
     }
+}
+
+/// What the total's statement and the page's have answered.
+fn listed<T>(answers: Vec<Vec<Row>>, read: impl Fn(Row) -> Result<T, StoreError>) -> Result<Listed<T>, StoreError> {
+    let mut answers = answers.into_iter();
+    let mut total = super::exactly_one(answers.next().unwrap_or_default())?;
+    let items = answers.next().unwrap_or_default().into_iter().map(read).collect::<Result<_, _>>()?;
+    Ok(Listed { total: total.unsigned()?, items })
 }

@@ -45,6 +45,8 @@ pub enum SentOwner {
 pub struct SentFilter {
     /// Whose.
     pub owner: SentOwner,
+    /// Only those since the owner is there: of a mailbox whose address had another owner before, not that one's.
+    pub owner_since: Option<Timestamp>,
     /// Only those in this state.
     pub status: Option<MessageStatus>,
     /// Only those from this address.
@@ -61,7 +63,7 @@ impl SentFilter {
     /// All messages of `owner`.
     #[must_use]
     pub const fn of(owner: SentOwner) -> Self {
-        Self { owner, status: None, from: None, recipient: None, start: None, end: None }
+        Self { owner, owner_since: None, status: None, from: None, recipient: None, start: None, end: None }
     }
 }
 
@@ -97,7 +99,36 @@ impl Sent<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn list(&self, filter: &SentFilter, page: Page) -> Result<Listed<SentMessage>, StoreError> {
-        SENT.page(self.0, conditions(filter), page, read_message).await
+        let conditions = conditions(filter);
+        match counted(filter) {
+            Some(total) if page.offset() <= SHORT_OFFSET => {
+                SENT.short_page(self.0, total, conditions, page, read_message).await
+            }
+            _ => SENT.page(self.0, conditions, page, read_message).await,
+        }
+    }
+}
+
+/// Passing over so many entries of an index is a short look still.
+const SHORT_OFFSET: u64 = 1000;
+
+/// How many messages there are, by what is counted as they are stored; none where only counting them tells. Those of
+/// an earlier owner are taken off, and are mostly none.
+pub(crate) fn counted(filter: &SentFilter) -> Option<Stmt> {
+    let SentFilter { owner, owner_since, status: None, from: None, recipient: None, start: None, end: None } = filter
+    else {
+        return None;
+    };
+    let count = "SELECT CAST(COALESCE(SUM(messages), 0) AS BIGINT)";
+    let of_scope = "FROM sent_counts WHERE scope = $1";
+    match (owner, owner_since) {
+        (SentOwner::All, None) => Some(Stmt::new(format!("{count} {of_scope}")).bind("")),
+        (SentOwner::Mailbox(mailbox), None) => Some(Stmt::new(format!("{count} {of_scope}")).bind(mailbox)),
+        (SentOwner::Mailbox(mailbox), Some(since)) => {
+            let before = "(SELECT COUNT(*) FROM sent_messages WHERE mailbox = $1 AND created_at < $2)";
+            Some(Stmt::new(format!("{count} - {before} {of_scope}")).bind(mailbox).bind(*since))
+        }
+        (SentOwner::All, Some(_)) | (SentOwner::Token(_), _) => None,
     }
 }
 
@@ -115,7 +146,7 @@ pub(crate) fn conditions(filter: &SentFilter) -> Filter {
             ("status", filter.status.map(Value::from)),
         ])
         .when("id IN (SELECT sent_id FROM sent_recipients WHERE email = ?)", filter.recipient.as_ref())
-        .when("created_at >= ?", filter.start)
+        .when("created_at >= ?", filter.start.max(filter.owner_since))
         .when("created_at < ?", filter.end)
 }
 

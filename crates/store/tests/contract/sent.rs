@@ -1,5 +1,5 @@
 use mailapi_model::{EnhancedCode, MessageStatus, QueueId, RecipientKind, RecipientStatus, Reply, TokenId};
-use mailapi_store::{Begun, Failure, SentFilter, SentOwner, StoredAnswer};
+use mailapi_store::{Begun, Failure, SentFilter, SentOwner, StoreError, StoredAnswer};
 
 use crate::engines::{at, email, message_id, named_request, new_sent, on_every_engine, page};
 
@@ -215,6 +215,35 @@ async fn lists_show_one_owner_and_what_is_asked_for() {
         let second = store.sent().list(&all(), page(2, 2)).await.unwrap();
         let subjects: Vec<_> = second.items.iter().map(|message| message.subject.as_str()).collect();
         assert_eq!((second.total, subjects), (6, vec!["Message 3", "Message 2"]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_total_is_that_of_the_present_owner_wherever_the_page_begins() {
+    on_every_engine(async |store| {
+        for number in 0..5 {
+            let mut message = new_sent(number, &["bob@example.net"]);
+            message.mailbox = (number != 4).then(|| email("ann@example.org"));
+            store.sent().begin(&message).await.unwrap();
+        }
+        let again = store.sent().begin(&new_sent(3, &["bob@example.net"])).await;
+        assert!(matches!(again, Err(StoreError::Conflict(_))), "what was not stored is not counted: {again:?}");
+
+        let total = async |filter: &SentFilter, offset| {
+            let listed = store.sent().list(filter, page(2, offset)).await.unwrap();
+            (listed.total, listed.items.len())
+        };
+        let everybody = SentFilter::of(SentOwner::All);
+        let ann = SentFilter::of(SentOwner::Mailbox(email("ann@example.org")));
+        let new_owner = SentFilter { owner_since: Some(at(3)), ..ann.clone() };
+        let nobody = SentFilter::of(SentOwner::Mailbox(email("eve@example.org")));
+        for (filter, first, second) in
+            [(everybody, (5, 2), (5, 2)), (ann, (4, 2), (4, 2)), (new_owner, (1, 1), (1, 0)), (nobody, (0, 0), (0, 0))]
+        {
+            assert_eq!((total(&filter, 0).await, total(&filter, 2).await), (first, second), "{filter:?}");
+            assert_eq!(total(&filter, 100_000).await, (first.0, 0), "{filter:?}");
+        }
     })
     .await;
 }

@@ -1,0 +1,25 @@
+-- How many messages were sent, so that a list knows its total without counting what it does not show. The scope is the
+-- mailbox that sent them, or everybody, which is the empty text. Slots are of use where writers meet; here one writes.
+
+CREATE TABLE sent_counts (
+    scope TEXT NOT NULL,
+    slot BIGINT NOT NULL,
+    messages BIGINT NOT NULL,
+    PRIMARY KEY (scope, slot)
+) WITHOUT ROWID;
+
+CREATE TRIGGER sent_messages_added AFTER INSERT ON sent_messages BEGIN
+    INSERT INTO sent_counts (scope, slot, messages) VALUES ('', 0, 1)
+        ON CONFLICT (scope, slot) DO UPDATE SET messages = messages + 1;
+    INSERT INTO sent_counts (scope, slot, messages) SELECT NEW.mailbox, 0, 1 WHERE NEW.mailbox IS NOT NULL
+        ON CONFLICT (scope, slot) DO UPDATE SET messages = messages + 1;
+END;
+
+-- Nothing removes a sent message yet; should something, the counts follow.
+CREATE TRIGGER sent_messages_removed AFTER DELETE ON sent_messages BEGIN
+    UPDATE sent_counts SET messages = messages - 1 WHERE scope IN ('', OLD.mailbox) AND slot = 0;
+END;
+
+INSERT INTO sent_counts (scope, slot, messages) SELECT '', 0, COUNT(*) FROM sent_messages;
+INSERT INTO sent_counts (scope, slot, messages)
+SELECT mailbox, 0, COUNT(*) FROM sent_messages WHERE mailbox IS NOT NULL GROUP BY mailbox;
