@@ -11,8 +11,18 @@ use crate::scale::Scale;
 pub(crate) fn description(scale: &Scale) -> Outcome<String> {
     let Plan { rounds, window, .. } = scale.plan;
     Ok(format!(
+        "{} Medians of {rounds} rounds of {seconds} s; load average {before} at the end.\n\n",
+        in_short()?,
+        seconds = window.as_secs_f64(),
+        before = fs::read_to_string("/proc/loadavg")?.split(' ').next().unwrap_or_default(),
+    ))
+}
+
+/// A line that says which machine and which versions.
+pub(crate) fn in_short() -> Outcome<String> {
+    Ok(format!(
         "Measured on {date}: {processors} × {model}, {memory} GiB of memory, Linux {kernel}; {rustc}, SQLite {sqlite}, \
-         mailapi {version} at {revision}. Medians of {rounds} rounds of {seconds} s; load average {before} at the end.\n\n",
+         mailapi {version} at {revision}.",
         date = today(),
         processors = std::thread::available_parallelism()?,
         model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
@@ -22,8 +32,6 @@ pub(crate) fn description(scale: &Scale) -> Outcome<String> {
         sqlite = rusqlite::version(),
         version = env!("CARGO_PKG_VERSION"),
         revision = output("git", &["describe", "--always", "--dirty"]),
-        seconds = window.as_secs_f64(),
-        before = fs::read_to_string("/proc/loadavg")?.split(' ').next().unwrap_or_default(),
     ))
 }
 

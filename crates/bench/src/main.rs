@@ -6,6 +6,7 @@
 
 mod cases;
 mod client;
+mod curve;
 mod floor;
 mod load;
 mod machine;
@@ -17,6 +18,7 @@ mod random;
 mod report;
 mod scale;
 mod server;
+mod soak;
 mod world;
 
 use std::io::Write;
@@ -30,6 +32,7 @@ use floor::process::Kind;
 use outcome::Outcome;
 use scale::{FULL, SMOKE, Scale};
 use server::Product;
+use soak::Soak;
 
 /// Measures mailapi beside its floors.
 #[derive(Debug, Parser)]
@@ -59,6 +62,8 @@ enum Command {
     One(Case),
     /// Go through every case in small: does it work, and do both sides count the same?
     Smoke,
+    /// Mixed traffic at a steady pace for an hour: does the server grow?
+    Soak(Soak),
     /// Be a floor, for another process of this program
     #[command(hide = true)]
     Floor {
@@ -83,6 +88,7 @@ fn main() -> Outcome {
             report::write(&write, &figures)
         }),
         Command::One(case) => on_one_thread(measure(product()?, FULL, &[case])).map(drop),
+        Command::Soak(soak) => on_one_thread(async { soak::run(&soak, &product()?).await }),
         Command::Smoke => {
             let cases: Vec<Case> = Case::value_variants().iter().copied().filter(|case| *case != Case::Build).collect();
             on_one_thread(go_through(product()?, SMOKE, &cases))

@@ -20,6 +20,8 @@ pub(crate) enum Process {
     Own,
     /// Another one, by its id.
     Other(u32),
+    /// Another one and its children, such as a mail server's.
+    Family(u32),
 }
 
 /// Processor time that a process has used, in user and in kernel mode, of all its threads, ended ones included.
@@ -37,7 +39,12 @@ impl Sub for CpuTime {
 impl Process {
     /// The processor time used so far, in steps of 10 ms.
     pub(crate) fn cpu(self) -> Outcome<CpuTime> {
-        self.times(UTIME)
+        let Self::Family(parent) = self else { return self.times(UTIME) };
+        let ended = self.times(CUTIME)?;
+        let living = children(parent)?.into_iter().map(|child| Self::Other(child).times(UTIME));
+        // One that ended since it was listed is its parent's business.
+        let sum = living.flatten().fold(self.times(UTIME)?.0 + ended.0, |sum, child| sum + child.0);
+        Ok(CpuTime(sum))
     }
 
     /// The processor time of children that have ended, and of theirs.
@@ -67,16 +74,31 @@ impl Process {
         self.status("VmHWM:")
     }
 
+    /// Open files and connections.
+    pub(crate) fn files(self) -> Outcome<u64> {
+        Ok(fs::read_dir(self.path("fd"))?.count() as u64)
+    }
+
+    /// Threads.
+    pub(crate) fn threads(self) -> Outcome<u64> {
+        let threads = self.status_line("Threads:")?.and_then(|count| count.parse().ok());
+        threads.ok_or_else(|| Failure::new("/proc/…/status has no Threads:"))
+    }
+
     /// From here on [`Process::peak`] starts again.
     pub(crate) fn forget_peak(self) -> Outcome {
         Ok(fs::write(self.path("clear_refs"), "5")?)
     }
 
     fn status(self, name: &str) -> Outcome<u64> {
-        let status = self.file("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
+        let line = self.status_line(name)?;
+        let kib = line.and_then(|line| line.strip_suffix(" kB")?.parse::<u64>().ok());
         kib.map(|kib| kib * 1024).ok_or_else(|| Failure::new(format!("/proc/…/status has no {name}")))
+    }
+
+    fn status_line(self, name: &str) -> Outcome<Option<String>> {
+        let status = self.file("status")?;
+        Ok(status.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned()))
     }
 
     fn file(self, name: &str) -> Outcome<String> {
@@ -86,9 +108,17 @@ impl Process {
     fn path(self, name: &str) -> String {
         match self {
             Self::Own => format!("/proc/self/{name}"),
-            Self::Other(id) => format!("/proc/{id}/{name}"),
+            Self::Other(id) | Self::Family(id) => format!("/proc/{id}/{name}"),
         }
     }
+}
+
+/// The processes that a process has started and that have not ended.
+fn children(parent: u32) -> Outcome<Vec<u32>> {
+    let processes = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parent = format!("PPid:\t{parent}\n");
+    let is_child = |id: &u32| Process::Other(*id).file("status").is_ok_and(|status| status.contains(&parent));
+    Ok(processes.filter(is_child).collect())
 }
 
 #[cfg(test)]
@@ -100,6 +130,7 @@ mod tests {
         // Above the largest identifier that the kernel gives.
         let nobody = Process::Other(u32::MAX);
         assert!(nobody.cpu().is_err() && nobody.peak().is_err() && nobody.resident().is_err());
+        assert!(nobody.files().is_err() && nobody.threads().is_err());
     }
 
     #[test]

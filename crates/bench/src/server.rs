@@ -59,6 +59,13 @@ impl Product {
         Err(Failure::new(format!("{} is not there: build it, or name one with --product", binary.display())))
     }
 
+    /// The same with one more setting.
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut more = self.clone();
+        more.tried.push(format!("{name}={value}"));
+        more
+    }
+
     pub(crate) fn binary(&self) -> &Path {
         &self.binary
     }
@@ -113,6 +120,10 @@ pub(crate) struct Server {
     pub(crate) http: SocketAddr,
     /// Where mail from outside is taken in.
     pub(crate) smtp: Option<SocketAddr>,
+    /// Where users' mail programs hand in mail.
+    pub(crate) submission: Option<SocketAddr>,
+    /// Where users' mail programs read.
+    pub(crate) imap: Option<SocketAddr>,
     /// The admin's token.
     pub(crate) admin: String,
     /// From the start of the process until it said that everything listens.
@@ -122,7 +133,8 @@ pub(crate) struct Server {
 impl Server {
     fn new(child: Child, log: PathBuf) -> Self {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { child, log, http: nowhere, smtp: None, admin: String::new(), start_took: Duration::ZERO }
+        let (smtp, submission, imap) = (None, None, None);
+        Self { child, log, http: nowhere, smtp, submission, imap, admin: String::new(), start_took: Duration::ZERO }
     }
 
     pub(crate) fn process(&self) -> Process {
@@ -195,7 +207,8 @@ impl Server {
         let api = running["api"].as_str().unwrap_or_default();
         let host = api.trim_start_matches("http://").split('/').next().unwrap_or_default();
         self.http = host.parse()?;
-        self.smtp = running["smtp"].as_str().map(str::parse).transpose()?;
+        let listener = |name: &str| running[name].as_str().map(str::parse).transpose();
+        (self.smtp, self.submission, self.imap) = (listener("smtp")?, listener("submission")?, listener("imap")?);
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! A server with people and mail.
 
+mod office;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -11,6 +13,7 @@ use crate::mail::{self, Author, DOMAIN, PROBED, READER, RECEIVER, WRITER};
 use crate::outcome::{Outcome, same};
 use crate::scale::Scale;
 use crate::server::{Product, Server};
+pub(crate) use office::Office;
 
 /// The password of every mailbox.
 pub(crate) const PASSWORD: &str = "correct horse battery";
@@ -47,6 +50,11 @@ impl World {
         self.server.stop().await?;
         let server = product.start(self.directory.path()).await?;
         Ok(Self { server, directory: self.directory })
+    }
+
+    /// Where its data lies.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Ends the server; its data stays until this is dropped.

@@ -22,6 +22,11 @@ impl Request {
         Self(format!("GET {path} HTTP/1.1\r\nHost: bench\r\n{}\r\n", token_line(token)).into_bytes())
     }
 
+    /// A `DELETE` of a path from the root.
+    pub(crate) fn delete(path: &str, token: &str) -> Self {
+        Self(format!("DELETE {path} HTTP/1.1\r\nHost: bench\r\n{}\r\n", token_line(token)).into_bytes())
+    }
+
     /// A `POST` of a JSON body.
     pub(crate) fn post(path: &str, token: &str, body: &Value) -> Self {
         Self::post_octets(path, token, body.to_string().as_bytes())

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -38,6 +40,13 @@ impl Connection {
         connection.stream.write_all(b"EHLO bench.example\r\n").await?;
         connection.expect(250).await?;
         Ok(connection)
+    }
+
+    /// Logs in (RFC 4954, with the initial response of RFC 4616).
+    pub(crate) async fn log_in(&mut self, user: &str, password: &str) -> Outcome {
+        let response = STANDARD.encode(format!("\0{user}\0{password}"));
+        self.stream.write_all(format!("AUTH PLAIN {response}\r\n").as_bytes()).await?;
+        self.expect(235).await
     }
 
     /// Hands a message over: it returns when the server has taken the responsibility.

@@ -1,0 +1,94 @@
+//! A mail program that comes, looks and goes: one short IMAP session (RFC 3501).
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::load::Client;
+use crate::outcome::{Failure, Outcome};
+
+/// What it says after the log-in, one line after the other.
+const COMMANDS: &[&str] = &[
+    "LIST \"\" \"*\"",
+    "SELECT INBOX",
+    "UID FETCH * (UID FLAGS ENVELOPE BODYSTRUCTURE)",
+    "UID FETCH * BODY.PEEK[]",
+    "UID STORE * +FLAGS (\\Seen)",
+    "SEARCH SUBJECT meeting",
+    "CLOSE",
+];
+
+/// Whose mailbox is looked at, and where.
+pub(super) struct MailProgram {
+    pub(super) address: SocketAddr,
+    pub(super) user: String,
+    pub(super) password: String,
+}
+
+impl Client for MailProgram {
+    async fn operate(&mut self, _: usize) -> Outcome {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        let mut session = Session { stream, read: Vec::new() };
+        session.until(|text| text.ends_with("\r\n")).await?;
+        session.command(&format!("LOGIN {} \"{}\"", self.user, self.password)).await?;
+        for command in COMMANDS {
+            session.command(command).await?;
+        }
+        session.command("LOGOUT").await
+    }
+}
+
+struct Session {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Session {
+    /// Fails unless the answer is OK.
+    async fn command(&mut self, command: &str) -> Outcome {
+        self.stream.write_all(format!("a {command}\r\n").as_bytes()).await?;
+        let name = command.split(' ').next().unwrap_or_default();
+        let answer = self.until(|text| ended(text).is_some()).await?;
+        match ended(&answer) {
+            Some(line) if line.starts_with("a OK") => Ok(()),
+            line => Err(Failure::new(format!("IMAP {name}: {}", line.unwrap_or_default()))),
+        }
+    }
+
+    /// What came, as soon as it is enough.
+    async fn until(&mut self, enough: impl Fn(&str) -> bool) -> Outcome<String> {
+        self.read.clear();
+        loop {
+            if self.stream.read_buf(&mut self.read).await? == 0 {
+                return Err(Failure::new("the IMAP server closed the connection"));
+            }
+            let tail = String::from_utf8_lossy(&self.read[self.read.len().saturating_sub(TAIL)..]);
+            if enough(&tail) {
+                return Ok(tail.into_owned());
+            }
+        }
+    }
+}
+
+/// The last line of an answer is shorter than this.
+const TAIL: usize = 2_000;
+
+/// The last line, when it is complete and tagged.
+fn ended(text: &str) -> Option<&str> {
+    let last = text.strip_suffix("\r\n")?.rsplit("\r\n").next()?;
+    last.starts_with("a ").then_some(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_with_a_tagged_line_that_is_complete() {
+        assert_eq!(ended("* 1 EXISTS\r\na OK don"), None);
+        assert_eq!(ended("* a OK\r\n"), None);
+        assert_eq!(ended("* 1 EXISTS\r\na OK done\r\n"), Some("a OK done"));
+    }
+}

@@ -1,0 +1,194 @@
+//! Mixed traffic at a steady pace for as long as is wanted, and whether the server grows meanwhile.
+
+mod imap;
+mod samples;
+mod traffic;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mailapi_testkit::SmtpSink;
+use tokio::time::Instant;
+
+use crate::curve::{Axis, Chart, Series};
+use crate::machine;
+use crate::outcome::{Failure, Outcome};
+use crate::server::Product;
+use crate::world::World;
+use samples::{Growth, Look, WINDOWS, Watch};
+use traffic::{Count, Traffic};
+
+/// The time between two looks.
+const LOOK: Duration = Duration::from_secs(10);
+/// What a server may grow in an hour: a hundredth of an octet more for each request would be seen.
+const MOST_OCTETS_PER_HOUR: f64 = 1024.0 * 1024.0;
+/// Files and threads come and go with the traffic.
+const MOST_FILES_PER_HOUR: f64 = 2.0;
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// Settings that make what is remembered as large as it may become within the first minutes; by default there is
+/// room for 10,000 callers, which an hour of this traffic does not fill.
+const SMALL_CACHES: &[(&str, &str)] = &[("MAILAPI_LIMITS__CACHED_CALLERS", "100")];
+
+/// How long, how fast, and where the figures go.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Soak {
+    /// How long the traffic lasts
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+    /// How many times faster than usual, where usual is about forty requests and messages a second
+    #[arg(long, default_value_t = 1.0, value_name = "TIMES")]
+    haste: f64,
+    /// A directory for soak.svg and soak.md
+    #[arg(long, value_name = "DIRECTORY")]
+    write: Option<PathBuf>,
+}
+
+/// Runs it and fails when the server grows.
+pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
+    // Which version it was that ran, even when another one lies there at the end.
+    let machine = machine::in_short()?;
+    let sink = SmtpSink::start().await;
+    let relay = sink.address().to_string();
+    let mut product = product.with("MAILAPI_MAIL__EMBEDDED__RELAY", &relay);
+    for (name, value) in SMALL_CACHES {
+        product = product.with(name, value);
+    }
+    let world = World::with_people(&product).await?;
+    let end = Instant::now() + Duration::from_secs(soak.minutes * 60);
+    let mut watch = Watch::new(&world.server, world.directory());
+    let traffic = Traffic::begin(&world, soak.haste, end).await?;
+    let (counts, ()) = tokio::try_join!(traffic.ended(), looks(&mut watch, end))?;
+    world.server.settle().await?;
+    let at_rest = watch.look()?;
+    let sent = counts.iter().find(|count| count.what == traffic::TO_ANOTHER_SERVER).map_or(0, |count| count.times);
+    crate::outcome::same("messages at the other server", sink.received().len(), sent)?;
+    world.stop().await?;
+
+    watch.looks.pop();
+    let report = Report { machine: &machine, looks: &watch.looks, at_rest, counts: &counts };
+    let text = report.text()?;
+    writeln!(std::io::stdout(), "{text}")?;
+    if let Some(directory) = &soak.write {
+        std::fs::create_dir_all(directory)?;
+        std::fs::write(directory.join("soak.svg"), report.chart().svg()?)?;
+        std::fs::write(directory.join("soak.md"), text)?;
+    }
+    if report.verdicts().iter().all(|verdict| verdict.holds) {
+        return Ok(());
+    }
+    Err(Failure::new("the server grew"))
+}
+
+/// Looks at the server until the end, and says each time what was seen.
+async fn looks(watch: &mut Watch, end: Instant) -> Outcome {
+    let mut pace = tokio::time::interval(LOOK);
+    pace.tick().await;
+    while tokio::time::timeout_at(end, pace.tick()).await.is_ok() {
+        let Look { at, resident, files, threads, database, cpu, .. } = watch.look()?;
+        let (resident, database) = (resident as f64 / MIB, database as f64 / MIB);
+        let (at, cpu) = (at.as_secs(), cpu.as_secs_f64());
+        writeln!(
+            std::io::stdout(),
+            "{at} s: {resident:.1} MiB resident, {files} files, {threads} threads, {database:.0} MiB of database, {cpu:.1} s of processor"
+        )?;
+    }
+    Ok(())
+}
+
+/// One figure that must not grow.
+struct Verdict {
+    figure: &'static str,
+    growth: Growth,
+    /// What one of the unit is.
+    unit: f64,
+    holds: bool,
+}
+
+struct Report<'a> {
+    machine: &'a str,
+    looks: &'a [Look],
+    /// After the traffic had ended.
+    at_rest: Look,
+    counts: &'a [Count],
+}
+
+impl Report<'_> {
+    fn verdicts(&self) -> [Verdict; 3] {
+        let verdict = |figure, unit, allowance, of: fn(&Look) -> f64| {
+            let growth = Growth::of(self.looks, of);
+            Verdict { figure, growth, unit, holds: growth.is_none(allowance) }
+        };
+        [
+            verdict("resident memory, MiB", MIB, MOST_OCTETS_PER_HOUR, |look| look.resident as f64),
+            verdict("open files", 1.0, MOST_FILES_PER_HOUR, |look| look.files as f64),
+            verdict("threads", 1.0, MOST_FILES_PER_HOUR, |look| look.threads as f64),
+        ]
+    }
+
+    fn text(&self) -> Outcome<String> {
+        let last = self.looks.last().copied().unwrap_or_default();
+        let first = self.looks.first().copied().unwrap_or_default();
+        let minutes = last.at.as_secs_f64() / 60.0;
+        let mut text = format!(
+            "# Soak: {minutes:.0} minutes of mixed traffic\n\nWritten by `mailapi-bench soak`. {}\n\n",
+            self.machine
+        );
+        let share = (last.cpu.saturating_sub(first.cpu)).as_secs_f64() / (last.at - first.at).as_secs_f64().max(1.0);
+        let times: usize = self.counts.iter().map(|count| count.times).sum();
+        writeln!(
+            text,
+            "![Resident memory over time](soak.svg)\n\nThe server used {:.0} % of one processor. The first sixth is for \
+             caches to fill; growth is the median of the slopes between the medians of the other {} parts.\n",
+            share * 100.0,
+            WINDOWS - 1
+        )?;
+        text.push_str(
+            "| figure | from | to | growth per hour | noise of a single look | |\n|---|--:|--:|--:|--:|---|\n",
+        );
+        for Verdict { figure, growth: Growth { from, to, per_hour, noise }, unit, holds } in self.verdicts() {
+            writeln!(
+                text,
+                "| {figure} | {:.2} | {:.2} | {:+.2} | {:.2} | {} |",
+                from / unit,
+                to / unit,
+                per_hour / unit,
+                noise / unit,
+                if holds { "does not grow" } else { "**grows**" }
+            )?;
+        }
+        writeln!(
+            text,
+            "\nPeak {:.1} MiB; at rest afterwards {:.1} MiB. The database had {:.0} MiB at the end: what was sent and \
+             logged is kept, mail is removed when mailboxes are emptied.\n\n| what was done ({times} times in all) | \
+             times |\n|---|--:|",
+            self.at_rest.peak as f64 / MIB,
+            self.at_rest.resident as f64 / MIB,
+            last.database as f64 / MIB,
+        )?;
+        for Count { what, times } in self.counts {
+            writeln!(text, "| {what} | {times} |")?;
+        }
+        Ok(text)
+    }
+
+    fn chart(&self) -> Chart {
+        let series = |name: &str, figure: fn(&Look) -> f64| Series {
+            name: name.to_owned(),
+            points: self.looks.iter().map(|look| (look.at.as_secs_f64() / 60.0, figure(look))).collect(),
+        };
+        Chart {
+            title: "Soak: mixed traffic at a steady pace".to_owned(),
+            across: ("minutes".to_owned(), Axis::Even),
+            up: ("MiB, number".to_owned(), Axis::Even),
+            series: vec![
+                series("peak memory, MiB", |look| look.peak as f64 / MIB),
+                series("resident memory, MiB", |look| look.resident as f64 / MIB),
+                series("open files", |look| look.files as f64),
+                series("threads", |look| look.threads as f64),
+            ],
+        }
+    }
+}

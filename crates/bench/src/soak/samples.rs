@@ -1,0 +1,149 @@
+//! What is seen of the server every few seconds, and what is to be said of it at the end.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::measure::median;
+use crate::outcome::Outcome;
+use crate::process::Process;
+use crate::server::Server;
+use crate::world::database;
+
+/// One look at the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Look {
+    /// Since the traffic began.
+    pub(super) at: Duration,
+    /// Resident octets.
+    pub(super) resident: u64,
+    /// The most of them so far.
+    pub(super) peak: u64,
+    /// Open files and connections.
+    pub(super) files: u64,
+    pub(super) threads: u64,
+    /// Octets of the database and its write-ahead log.
+    pub(super) database: u64,
+    /// Processor time since the start of the process.
+    pub(super) cpu: Duration,
+}
+
+/// Takes the looks.
+pub(super) struct Watch {
+    process: Process,
+    files: [PathBuf; 2],
+    began: Instant,
+    pub(super) looks: Vec<Look>,
+}
+
+impl Watch {
+    pub(super) fn new(server: &Server, directory: &Path) -> Self {
+        let file = database(directory);
+        let log = file.with_extension("db-wal");
+        Self { process: server.process(), files: [file, log], began: Instant::now(), looks: Vec::new() }
+    }
+
+    pub(super) fn look(&mut self) -> Outcome<Look> {
+        let process = self.process;
+        let look = Look {
+            at: self.began.elapsed(),
+            resident: process.resident()?,
+            peak: process.peak()?,
+            files: process.files()?,
+            threads: process.threads()?,
+            // The log is there only while the database is open.
+            database: self.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len()).sum(),
+            cpu: process.cpu()?.0,
+        };
+        self.looks.push(look);
+        Ok(look)
+    }
+}
+
+/// How something moved over time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Growth {
+    /// The median of the first window that counts, and of the last.
+    pub(super) from: f64,
+    pub(super) to: f64,
+    /// The median of the slopes between the windows' medians (Theil and Sen), for one hour.
+    pub(super) per_hour: f64,
+    /// How far a single look mostly lies from the median of its window.
+    pub(super) noise: f64,
+}
+
+/// The first window is for caches to fill; the others count.
+pub(super) const WINDOWS: u32 = 6;
+
+impl Growth {
+    /// Of one figure over a time that is cut into [`WINDOWS`].
+    pub(super) fn of(looks: &[Look], figure: fn(&Look) -> f64) -> Self {
+        let whole = looks.last().map_or(Duration::ZERO, |last| last.at);
+        let window = (whole / WINDOWS).max(Duration::from_millis(1));
+        let mut windows: Vec<(f64, Vec<f64>)> = Vec::new();
+        for number in 1..WINDOWS {
+            let inside = |look: &&Look| look.at > window * number && look.at <= window * (number + 1);
+            let values: Vec<f64> = looks.iter().filter(inside).map(figure).collect();
+            let middle = (window * number + window / 2).as_secs_f64() / 3600.0;
+            if !values.is_empty() {
+                windows.push((middle, values));
+            }
+        }
+        let middles: Vec<(f64, f64)> = windows.iter().map(|(at, values)| (*at, median(values.clone()))).collect();
+        let distances = windows
+            .iter()
+            .zip(&middles)
+            .flat_map(|((_, values), (_, middle))| values.iter().map(move |value| (value - middle).abs()));
+        Self {
+            from: middles.first().map_or(0.0, |first| first.1),
+            to: middles.last().map_or(0.0, |last| last.1),
+            per_hour: median(slopes(&middles)),
+            noise: median(distances.collect()),
+        }
+    }
+
+    /// Whether it stays: over an hour it moves upwards by no more than `allowance`, or than single looks differ anyway.
+    pub(super) fn is_none(&self, allowance: f64) -> bool {
+        self.per_hour <= allowance.max(3.0 * self.noise)
+    }
+}
+
+fn slopes(points: &[(f64, f64)]) -> Vec<f64> {
+    let pairs =
+        points.iter().enumerate().flat_map(|(number, one)| points[..number].iter().map(move |other| (one, other)));
+    pairs.map(|(one, other)| (one.1 - other.1) / (one.0 - other.0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An hour of looks, one every ten seconds.
+    fn hour(resident: impl Fn(u64) -> u64) -> Vec<Look> {
+        (1..=360)
+            .map(|number| Look { at: Duration::from_secs(number * 10), resident: resident(number), ..Look::default() })
+            .collect()
+    }
+
+    fn growth(looks: &[Look]) -> Growth {
+        Growth::of(looks, |look| look.resident as f64)
+    }
+
+    #[test]
+    fn a_steady_leak_is_seen_behind_noise() {
+        let leak = growth(&hour(|number| 1_000_000 + number * 1_000 + number % 7 * 500));
+        assert!((leak.per_hour - 360_000.0).abs() < 5_000.0, "{leak:?}");
+        assert!(!leak.is_none(100_000.0));
+    }
+
+    #[test]
+    fn caches_that_fill_in_the_first_window_and_single_peaks_are_no_growth() {
+        let filled = growth(&hour(|number| 1_000_000 + number.min(50) * 10_000 + u64::from(number == 200) * 9_000_000));
+        assert_eq!((filled.per_hour, filled.from, filled.to), (0.0, 1_500_000.0, 1_500_000.0));
+        assert!(filled.is_none(0.0));
+    }
+
+    #[test]
+    fn a_run_without_looks_has_no_growth() {
+        assert_eq!(growth(&[]).per_hour, 0.0);
+    }
+}

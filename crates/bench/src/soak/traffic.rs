@@ -1,0 +1,291 @@
+//! What people and programs do with a mail server all day, each at a pace of its own.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::imap::MailProgram;
+use crate::client::http::{Connection, Request};
+use crate::client::smtp;
+use crate::load::Client;
+use crate::mail::{Author, PLANTED, READER, RECEIVER, WRITER};
+use crate::outcome::{Failure, Outcome, same};
+use crate::scale::FULL;
+use crate::world::{PASSWORD, World, api};
+
+/// What the messages are called that go to another server.
+pub(super) const TO_ANOTHER_SERVER: &str = "sent to another server";
+/// Who sends mail from outside, and gets mail that leaves.
+const OUTSIDER: &str = "somebody@outside.example";
+/// A mail server keeps a connection for a while; longer than an hour it would not be kept.
+const MESSAGES_PER_SMTP_CONNECTION: usize = 50;
+
+/// How many times something was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) what: &'static str,
+    pub(super) times: usize,
+}
+
+/// Everything that goes on.
+pub(super) struct Traffic {
+    running: JoinSet<Outcome<Count>>,
+    end: Instant,
+    /// How many times faster than the paces below.
+    haste: f64,
+}
+
+impl Traffic {
+    /// Begins all of it, to last until `end`.
+    pub(super) async fn begin(world: &World, haste: f64, end: Instant) -> Outcome<Self> {
+        let mut traffic = Self { running: JoinSet::new(), end, haste };
+        let (reader, writer) = (world.user_token(READER).await?, world.user_token(WRITER).await?);
+        let server = &world.server;
+        let http = async |token: &str| Outcome::Ok(Api { http: world.connect().await?, token: token.to_owned() });
+
+        traffic.go(
+            "sent to a mailbox here",
+            150,
+            Sender { api: http(&writer).await?, author: Author::new(), to: READER },
+        );
+        traffic.go(TO_ANOTHER_SERVER, 500, Sender { api: http(&writer).await?, author: Author::new(), to: OUTSIDER });
+        traffic.go("lists read on, with attachments", 100, Browser { api: http(&reader).await? });
+        traffic.go("searches", 500, Searcher { api: http(&reader).await? });
+        traffic.go("sent lists and statuses", 200, Follower { api: http(&writer).await? });
+        traffic.go("statistics", 500, Statistician { api: http(&server.admin).await? });
+        traffic.go("log-ins and log-outs", 2_000, Visitor { api: http("").await? });
+        traffic.go("tokens made and revoked", 2_000, TokenMaker { api: http(&server.admin).await? });
+        traffic.go("mailboxes emptied", 120_000, Purger { api: http(&server.admin).await? });
+        if let Some(address) = server.smtp {
+            let door = Door { address, login: None, from: OUTSIDER };
+            traffic.go("messages from outside", 300, MailIn { door, connection: None, author: Author::new() });
+        }
+        if let Some(address) = server.submission {
+            let door = Door { address, login: Some(WRITER), from: WRITER };
+            traffic.go("messages from mail programs", 2_000, MailIn { door, connection: None, author: Author::new() });
+        }
+        if let Some(address) = server.imap {
+            let (user, password) = (READER.to_owned(), PASSWORD.to_owned());
+            traffic.go("IMAP sessions", 2_000, MailProgram { address, user, password });
+        }
+        Ok(traffic)
+    }
+
+    /// The counts of everything, once all have ended; the first failure ends it earlier.
+    pub(super) async fn ended(mut self) -> Outcome<Vec<Count>> {
+        let mut counts = Vec::new();
+        while let Some(count) = self.running.join_next().await {
+            counts.push(count??);
+        }
+        counts.sort_by_key(|count| std::cmp::Reverse(count.times));
+        Ok(counts)
+    }
+
+    fn go(&mut self, what: &'static str, pause_millis: u64, mut client: impl Client) {
+        let (end, pause) = (self.end, Duration::from_millis(pause_millis).div_f64(self.haste));
+        self.running.spawn(async move {
+            let mut pace = tokio::time::interval(pause);
+            pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            // The first tick comes at once; a mailbox is not emptied before there is something in it.
+            pace.tick().await;
+            let mut times = 0;
+            while tokio::time::timeout_at(end, pace.tick()).await.is_ok() {
+                client.operate(times).await.map_err(|failure| Failure::new(format!("{what}: {failure:?}")))?;
+                times += 1;
+            }
+            Ok(Count { what, times })
+        });
+    }
+}
+
+/// A kept connection and whose token it shows.
+struct Api {
+    http: Connection,
+    token: String,
+}
+
+impl Api {
+    async fn get(&mut self, path: &str) -> Outcome<Value> {
+        self.http.json(&Request::get(&api(path), &self.token), 200).await
+    }
+
+    async fn post(&mut self, path: &str, body: &Value, status: u16) -> Outcome<Value> {
+        self.http.json(&Request::post(&api(path), &self.token, body), status).await
+    }
+
+    async fn delete(&mut self, path: &str) -> Outcome<Value> {
+        self.http.json(&Request::delete(&api(path), &self.token), 200).await
+    }
+}
+
+struct Sender {
+    api: Api,
+    author: Author,
+    to: &'static str,
+}
+
+impl Client for Sender {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        let mut message = self.author.inbox_message(number, &FULL);
+        message["to"] = json!([self.to]);
+        self.api.post("/mail/send", &message, 202).await.map(drop)
+    }
+}
+
+/// Looks at a list, reads a message, and takes its attachment when it has one.
+struct Browser {
+    api: Api,
+}
+
+impl Client for Browser {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        let list = self.api.get(&format!("/mailbox/{READER}/messages")).await?;
+        let page = list["messages"].as_array().ok_or_else(|| Failure::new("a list without messages"))?;
+        let with = page.iter().find(|it| number.is_multiple_of(4) && it["has_attachments"] == true);
+        let Some(summary) = with.or_else(|| page.get(number % page.len().max(1))) else { return Ok(()) };
+        let (message, wanted) = (format!("/mailbox/{READER}/messages/{}", summary["uid"]), summary["subject"].clone());
+        let (status, body) = self.api.http.exchange(&Request::get(&api(&message), &self.api.token)).await?;
+        // The mailbox may have been emptied since it was listed.
+        if status == 404 {
+            return Ok(());
+        }
+        same("the status of a message", status, 200)?;
+        let read: Value = serde_json::from_slice(body)?;
+        same("the subject of a message", &read["subject"], &wanted)?;
+        let Some(index) = read["attachments"][0]["index"].as_u64() else { return Ok(()) };
+        let request = Request::get(&api(&format!("{message}/attachment/{index}")), &self.api.token);
+        match self.api.http.count_body(&request).await? {
+            (200 | 404, _) => Ok(()),
+            (status, _) => Err(Failure::new(format!("an attachment was answered {status}"))),
+        }
+    }
+}
+
+struct Searcher {
+    api: Api,
+}
+
+impl Client for Searcher {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        // What is found, what is not there, and what is too short for an index.
+        let text = [PLANTED, "nowhere to be found", "zq"][number % 3];
+        let text = text.replace(' ', "%20");
+        self.api.get(&format!("/mailbox/{READER}/search?q={text}&folder=*")).await.map(drop)
+    }
+}
+
+/// Looks at what was sent, and at what became of it.
+struct Follower {
+    api: Api,
+}
+
+impl Client for Follower {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        let sent = self.api.get("/mail/sent").await?;
+        let page = sent["messages"].as_array().ok_or_else(|| Failure::new("a sent list without messages"))?;
+        let Some(message) = page.get(number % page.len().max(1)) else { return Ok(()) };
+        let id = message["message_id"].as_str().unwrap_or_default();
+        let status = self.api.get(&format!("/mail/{id}/status")).await?;
+        same("the message of a status", status["message_id"].as_str(), Some(id))
+    }
+}
+
+struct Statistician {
+    api: Api,
+}
+
+impl Client for Statistician {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        let path =
+            ["/stats/delivery", "/stats/domains", "/stats/delivery?group_by=hour", "/users", "/mail/delivery-log"];
+        self.api.get(path[number % path.len()]).await.map(drop)
+    }
+}
+
+/// Logs in, looks who he is, and logs out; now and then with a wrong password.
+struct Visitor {
+    api: Api,
+}
+
+impl Client for Visitor {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        if number % 10 == 9 {
+            // Each time another address, so that nobody is locked out.
+            let guess = json!({ "email": format!("nobody{number}@bench.test"), "password": "wrong password" });
+            self.api.token.clear();
+            return self.api.post("/auth/login", &guess, 401).await.map(drop);
+        }
+        self.api.token.clear();
+        let session = self.api.post("/auth/login", &json!({ "email": READER, "password": PASSWORD }), 200).await?;
+        session["token"].as_str().unwrap_or_default().clone_into(&mut self.api.token);
+        self.api.get("/auth/me").await?;
+        self.api.post("/auth/logout", &json!({}), 200).await.map(drop)
+    }
+}
+
+struct TokenMaker {
+    api: Api,
+}
+
+impl Client for TokenMaker {
+    async fn operate(&mut self, _: usize) -> Outcome {
+        let made = self.api.post("/tokens", &json!({ "name": "soak", "email": READER }), 201).await?;
+        let (id, token) = (made["id"].clone(), made["token"].as_str().unwrap_or_default());
+        self.api.http.json(&Request::get(&api("/tokens/me"), token), 200).await?;
+        self.api.delete(&format!("/tokens/{id}")).await?;
+        self.api.http.json(&Request::get(&api("/tokens/me"), token), 401).await.map(drop)
+    }
+}
+
+/// Empties the mailboxes, so that they do not grow without end.
+struct Purger {
+    api: Api,
+}
+
+impl Client for Purger {
+    async fn operate(&mut self, _: usize) -> Outcome {
+        for mailbox in [READER, RECEIVER] {
+            self.api.delete(&format!("/users/{mailbox}/purge")).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where mail is handed in, and by whom.
+struct Door {
+    address: std::net::SocketAddr,
+    login: Option<&'static str>,
+    from: &'static str,
+}
+
+struct MailIn {
+    door: Door,
+    connection: Option<smtp::Connection>,
+    author: Author,
+}
+
+impl Client for MailIn {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        if number.is_multiple_of(MESSAGES_PER_SMTP_CONNECTION) {
+            self.connection = None;
+        }
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(self.door.open().await?),
+        };
+        let message = self.author.outside_message(number, RECEIVER).replace(OUTSIDER, self.door.from);
+        connection.send(&smtp::Mail::new(self.door.from, RECEIVER, &message)).await
+    }
+}
+
+impl Door {
+    async fn open(&self) -> Outcome<smtp::Connection> {
+        let mut connection = smtp::Connection::open(self.address).await?;
+        if let Some(user) = self.login {
+            connection.log_in(user, PASSWORD).await?;
+        }
+        Ok(connection)
+    }
+}
