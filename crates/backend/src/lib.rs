@@ -30,7 +30,7 @@ pub use mailboxes::{
 };
 pub use provisioning::{Provisioning, ProvisioningError};
 pub use sign_outgoing::{SignError, SignOutgoing};
-pub use submission::{Accepted, Refusal, Submission, SubmitError};
+pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
 
 /// One mail server, behind its four faces.
 #[derive(Clone)]
@@ -41,6 +41,9 @@ pub struct Backend {
     pub mailboxes: Arc<dyn Mailboxes>,
     /// Reports deliveries.
     pub delivery_feed: Arc<dyn DeliveryFeed>,
+    /// Reports what came back as mail, where that does not come with the other reports. An event of it may leave out
+    /// the queue id (empty), the reverse-path (null) and the delay (zero): its reader knows the message.
+    pub bounce_feed: Option<Arc<dyn DeliveryFeed>>,
     /// Knows who has a mailbox.
     pub provisioning: Arc<dyn Provisioning>,
 }

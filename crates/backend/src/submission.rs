@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_model::{EmailAddress, Envelope, MessageId, QueueId, Reply};
+use mailapi_model::{EmailAddress, Envelope, MessageId, QueueId, Reply, Timestamp};
 
 /// Takes messages over for delivery.
 #[async_trait]
@@ -18,17 +18,28 @@ pub trait Submission: Send + Sync {
     async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError>;
 
     /// What [`Submission::submit`] answered for this message at an earlier time, when it was taken over; asked after
-    /// a crash, or after an unknown outcome.
+    /// a crash, or after an unknown outcome. `None` says that the mail server does not have it and never will.
     ///
     /// # Errors
     /// [`SubmitError::Unavailable`] when the mail server cannot tell at the moment.
-    async fn find(&self, message_id: MessageId) -> Result<Option<Accepted>, SubmitError>;
+    async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError>;
 
     /// Whether mail could be handed over now; asked by the health check.
     ///
     /// # Errors
     /// Why not, in a few words.
     async fn check(&self) -> Result<(), String>;
+}
+
+/// A message that was being handed over when something broke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Our identifier.
+    pub message_id: MessageId,
+    /// Whose message it is: the sender of its envelope.
+    pub sender: EmailAddress,
+    /// The mail server cannot have seen anything of it before this moment.
+    pub since: Timestamp,
 }
 
 /// The mail server has the message.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mailapi_backend::SubmitError;
+use mailapi_backend::{Attempt, SubmitError};
 use mailapi_model::{EmailAddress, MessageId, Reply};
 use mailapi_store::{Failure, PendingMessage};
 
@@ -63,7 +63,7 @@ impl Service {
         let left =
             |message: &PendingMessage| message.created_at <= before && !self.0.in_flight.contains(message.message_id);
         for message in pending.into_iter().filter(left) {
-            self.recover(message.message_id, &mut recovered).await?;
+            self.recover(message, &mut recovered).await?;
         }
         if recovered != Recovered::default() {
             let Recovered { submitted, failed, open } = recovered;
@@ -72,9 +72,10 @@ impl Service {
         Ok(recovered)
     }
 
-    async fn recover(&self, id: MessageId, recovered: &mut Recovered) -> Result<(), Unavailable> {
+    async fn recover(&self, message: PendingMessage, recovered: &mut Recovered) -> Result<(), Unavailable> {
         let (sent, now) = (self.0.store.sent(), self.0.clock.now());
-        match self.0.backend.submission.find(id).await {
+        let PendingMessage { message_id: id, from: sender, created_at: since } = message;
+        match self.0.backend.submission.find(&Attempt { message_id: id, sender, since }).await {
             Ok(Some(accepted)) => {
                 let refused: Vec<(EmailAddress, Reply)> =
                     accepted.refused.into_iter().map(|refusal| (refusal.recipient, refusal.reply)).collect();

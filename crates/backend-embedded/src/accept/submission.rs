@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{Accepted, Submission, SubmitError};
-use mailapi_model::{Envelope, MessageId};
+use mailapi_backend::{Accepted, Attempt, Submission, SubmitError};
+use mailapi_model::Envelope;
 use mailapi_store::StoreError;
 
 use super::{AcceptError, Incoming, Relaying, transaction};
@@ -20,7 +20,8 @@ impl Submission for Maildrop {
         Ok(Accepted { queue_id: taken.queue_id, refused: taken.refused })
     }
 
-    async fn find(&self, message_id: MessageId) -> Result<Option<Accepted>, SubmitError> {
+    async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
+        let message_id = attempt.message_id;
         let found: Result<_, StoreError> = self.read(|connection| transaction::find(connection, message_id)).await;
         found.map_err(|error| SubmitError::Unavailable(error.to_string()))
     }

@@ -1,14 +1,22 @@
 //! Between the words of the port and those of SMTP.
 
 use mailapi_backend::Refusal;
-use mailapi_model::{EnhancedCode, Envelope, MessageId, QueueId, Reply};
+use mailapi_model::{EmailAddress, EnhancedCode, Envelope, MessageId, QueueId, Reply};
 use mailapi_smtp::client::queue_id_in;
 use mailapi_smtp::{MailFrom, RcptTo, Ret};
 
-/// The envelope as SMTP says it. Where the server takes DSN parameters (RFC 3461), a bounce names our identifier and
-/// returns no more than the header.
-pub(super) fn envelope(envelope: &Envelope) -> mailapi_smtp::Envelope {
-    let reverse_path = envelope.sender.as_ref().map_or("", |sender| sender.as_str());
+use crate::bounces::ReturnAddress;
+
+/// The envelope as SMTP says it. Bounces go to the message's own return address, where there are such; what came with
+/// the null reverse-path goes with it, since a bounce must never lead to another. Where the server takes DSN
+/// parameters (RFC 3461), a bounce names our identifier and the recipient that the author named, and returns no more
+/// than the header.
+pub(super) fn envelope(envelope: &Envelope, returns: Option<&ReturnAddress>) -> mailapi_smtp::Envelope {
+    let reverse_path = match (&envelope.sender, returns) {
+        (None, _) => String::new(),
+        (Some(_), Some(returns)) => returns.of(envelope.message_id),
+        (Some(sender), None) => sender.as_str().to_owned(),
+    };
     let mail = MailFrom {
         ret: Some(Ret::Headers),
         envid: Some(envelope.message_id.to_string()),
@@ -16,8 +24,9 @@ pub(super) fn envelope(envelope: &Envelope) -> mailapi_smtp::Envelope {
         smtputf8: true,
         ..MailFrom::new(reverse_path)
     };
-    let recipients = envelope.recipients.iter().map(|recipient| RcptTo::new(recipient.as_str())).collect();
-    mailapi_smtp::Envelope { mail, recipients }
+    // A server further on that rewrites the recipient still tells us whom we meant (RFC 3461 section 4.2).
+    let recipient = |address: &EmailAddress| RcptTo::new(address.as_str()).meaning(address.as_str());
+    mailapi_smtp::Envelope { mail, recipients: envelope.recipients.iter().map(recipient).collect() }
 }
 
 /// The recipients that were refused on their own.

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{Accepted, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, Submission, SubmitError};
 use mailapi_model::{Envelope, MessageId};
 use mailapi_smtp::client::{End, Outcome};
 use tokio::time::Instant;
 
+use crate::bounces::ReturnAddress;
 use crate::log_follower::{LogFollower, Trace};
 use crate::smtp_pool::SmtpPool;
 
@@ -24,6 +25,8 @@ pub struct SmtpSubmission {
     /// None where the log is read on another machine.
     log: Option<Arc<LogFollower>>,
     settle_time: Duration,
+    /// None where bounces go to the author.
+    returns: Option<ReturnAddress>,
     /// When the replies to messages were lost: the mail server may still be at work on them.
     unknown: Mutex<HashMap<MessageId, Instant>>,
 }
@@ -33,7 +36,13 @@ impl SmtpSubmission {
     /// nothing; it should be as long as the mail server's filters may take.
     #[must_use]
     pub fn new(pool: SmtpPool, log: Option<Arc<LogFollower>>, settle_time: Duration) -> Self {
-        Self { pool, log, settle_time, unknown: Mutex::default() }
+        Self { pool, log, settle_time, returns: None, unknown: Mutex::default() }
+    }
+
+    /// The same, with a reverse-path for each message that its bounces go to; `None` for the author's own address.
+    #[must_use]
+    pub fn returning_to(self, returns: Option<ReturnAddress>) -> Self {
+        Self { returns, ..self }
     }
 
     fn note_unknown(&self, message_id: MessageId) {
@@ -52,7 +61,7 @@ impl SmtpSubmission {
 #[async_trait]
 impl Submission for SmtpSubmission {
     async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError> {
-        let wire = convert::envelope(&envelope);
+        let wire = convert::envelope(&envelope, self.returns.as_ref());
         let Outcome { rcpt_replies, end } = self.pool.send(&wire, &message).await.map_err(SubmitError::Unavailable)?;
         let refused = || convert::refusals(&envelope, &rcpt_replies);
         match end {
@@ -74,7 +83,8 @@ impl Submission for SmtpSubmission {
         }
     }
 
-    async fn find(&self, message_id: MessageId) -> Result<Option<Accepted>, SubmitError> {
+    async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
+        let message_id = attempt.message_id;
         let unavailable = |reason: &str| Err(SubmitError::Unavailable(reason.to_owned()));
         let Some(log) = &self.log else { return unavailable("the mail log is not read on this machine") };
         match log.find(message_id).await.map_err(|error| SubmitError::Unavailable(error.to_string()))? {

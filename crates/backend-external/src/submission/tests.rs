@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mailapi_backend::{Submission, SubmitError};
-use mailapi_model::{Envelope, MessageId};
+use mailapi_backend::{Attempt, Submission, SubmitError};
+use mailapi_model::{Envelope, Timestamp};
 use mailapi_testkit::{FakeClock, SmtpSink};
 
 use super::SmtpSubmission;
@@ -22,6 +22,11 @@ fn envelope(recipients: &[&str]) -> Envelope {
         sender: "ann@example.org".parse().ok(),
         recipients: recipients.iter().map(|recipient| recipient.parse().unwrap()).collect(),
     }
+}
+
+fn attempt() -> Attempt {
+    let sender = "ann@example.org".parse().unwrap();
+    Attempt { message_id: ID.parse().unwrap(), sender, since: Timestamp::from_millis(0) }
 }
 
 fn message() -> Bytes {
@@ -71,7 +76,6 @@ async fn a_refusal_of_everything_is_told_as_such() {
 async fn a_lost_reply_is_looked_up_in_the_log_and_never_guessed() {
     let dir = tempfile::tempdir().unwrap();
     let sink = SmtpSink::start().await;
-    let id: MessageId = ID.parse().unwrap();
     std::fs::write(dir.path().join("mail.log"), "").unwrap();
     let careful = submission(&sink, Some(dir.path()), Duration::from_secs(3600));
     sink.hang_up_after_data(1);
@@ -79,22 +83,21 @@ async fn a_lost_reply_is_looked_up_in_the_log_and_never_guessed() {
     assert_eq!(error, SubmitError::OutcomeUnknown);
     assert_eq!(sink.received().len(), 1);
     // The log says nothing yet, which means nothing yet.
-    assert!(matches!(careful.find(id).await, Err(SubmitError::Unavailable(_))));
+    assert!(matches!(careful.find(&attempt()).await, Err(SubmitError::Unavailable(_))));
     let line = |daemon: &str, text: &str| format!("Nov 21 08:00:00 mx postfix/{daemon}[7]: 4jWk1: {text}\n");
     let log = line("cleanup", &format!("message-id=<{ID}@example.org>"))
         + &line("qmgr", "from=<ann@example.org>, size=1, nrcpt=1 (queue active)");
     std::fs::write(dir.path().join("mail.log"), log).unwrap();
-    assert_eq!(careful.find(id).await.unwrap().unwrap().queue_id.0, "4jWk1");
+    assert_eq!(careful.find(&attempt()).await.unwrap().unwrap().queue_id.0, "4jWk1");
 }
 
 #[tokio::test]
 async fn without_a_log_nothing_can_be_told_and_with_one_silence_counts_in_time() {
     let dir = tempfile::tempdir().unwrap();
     let sink = SmtpSink::start().await;
-    let id: MessageId = ID.parse().unwrap();
-    assert!(matches!(submission(&sink, None, Duration::ZERO).find(id).await, Err(SubmitError::Unavailable(_))));
+    assert!(matches!(submission(&sink, None, Duration::ZERO).find(&attempt()).await, Err(SubmitError::Unavailable(_))));
     std::fs::write(dir.path().join("mail.log"), "").unwrap();
-    assert_eq!(submission(&sink, Some(dir.path()), Duration::ZERO).find(id).await, Ok(None));
+    assert_eq!(submission(&sink, Some(dir.path()), Duration::ZERO).find(&attempt()).await, Ok(None));
 }
 
 #[tokio::test]

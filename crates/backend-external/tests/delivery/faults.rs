@@ -7,7 +7,7 @@ use mailapi_backend::{Submission, SubmitError};
 use mailapi_model::MessageId;
 use mailapi_testkit::SeededEntropy;
 
-use crate::office::{Office, fates, send};
+use crate::office::{Office, attempt, fates, send};
 
 #[tokio::test]
 async fn a_killed_postfix_is_unavailable_and_its_return_is_noticed() {
@@ -67,7 +67,7 @@ async fn whatever_a_kill_interrupts_the_log_tells_who_has_each_message() {
     for (id, answer) in answers {
         match answer {
             Ok(_) => taken.push(id),
-            Err(SubmitError::OutcomeUnknown) => match office.submission.find(id).await {
+            Err(SubmitError::OutcomeUnknown) => match office.submission.find(&attempt(id)).await {
                 Ok(Some(_)) => taken.push(id),
                 // Its lines may have died with the server: nobody says that the message is nowhere.
                 other => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mailapi_backend::{Accepted, DeliveryFeed, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Submission, SubmitError};
 use mailapi_backend_external::log_follower::{LogFollower, LogSettings, LogSource};
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
 use mailapi_backend_external::submission::SmtpSubmission;
@@ -92,6 +92,12 @@ impl Office {
             panic!("after {PATIENCE:?} only this is known: {:?}\nPostfix said:\n{log}", self.events);
         }
     }
+}
+
+/// A message that was sent as [`send`] does it, for whoever asks what became of it.
+pub(crate) fn attempt(message_id: MessageId) -> Attempt {
+    let sender = "ann@example.org".parse().expect("an address");
+    Attempt { message_id, sender, since: Timestamp::from_millis(0) }
 }
 
 /// Sends a message under this identifier.

@@ -4,7 +4,7 @@ use mailapi_backend::Submission;
 use mailapi_model::Outcome;
 use mailapi_testkit::PostfixRecipients;
 
-use crate::office::{Office, fates};
+use crate::office::{Office, attempt, fates};
 
 #[tokio::test]
 async fn one_message_to_all_kinds_of_recipients_is_followed_to_its_end() {
@@ -42,7 +42,7 @@ async fn one_message_to_all_kinds_of_recipients_is_followed_to_its_end() {
         assert_eq!(bounce.dsn, "5.1.1".parse().ok());
         assert!(bounce.response.contains("550 5.1.1 User unknown"), "{}", bounce.response);
         assert_eq!(office.postfix.delivered("bob@example.org").len(), 1);
-        assert_eq!(office.submission.find(id).await.unwrap(), Some(accepted));
+        assert_eq!(office.submission.find(&attempt(id)).await.unwrap(), Some(accepted));
     }
 }
 
@@ -76,6 +76,6 @@ async fn what_was_refused_and_what_was_never_sent_is_not_found() {
     let office = Office::open(|_| {}).await;
     let (refused, answer) = office.send(&["nobody@example.org"]).await;
     answer.unwrap_err();
-    assert_eq!(office.submission.find(refused).await, Ok(None));
+    assert_eq!(office.submission.find(&attempt(refused)).await, Ok(None));
     assert_eq!(office.submission.check().await, Ok(()));
 }

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use mailapi_backend::contract::Fixture;
 use mailapi_backend::{
-    Accepted, Backend, DeliveryFeed, FeedBatch, FeedError, Provisioning, ProvisioningError, Submission, SubmitError,
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, Provisioning, ProvisioningError, Submission,
+    SubmitError,
 };
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
@@ -56,6 +57,7 @@ impl DovecotFixture {
             submission: other.clone(),
             mailboxes: mailboxes.clone(),
             delivery_feed: other.clone(),
+            bounce_feed: None,
             provisioning: other,
         };
         let domain = "example.org".parse().expect("a domain");
@@ -138,7 +140,7 @@ impl Submission for OtherFaces {
         unreachable!("nothing is sent here")
     }
 
-    async fn find(&self, _: MessageId) -> Result<Option<Accepted>, SubmitError> {
+    async fn find(&self, _: &Attempt) -> Result<Option<Accepted>, SubmitError> {
         unreachable!("nothing is sent here")
     }
 

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, Envelope, FeedCursor, FolderName, MessageId, Page};
+use mailapi_model::{
+    DeliveryEvent, EmailAddress, EnhancedCode, Envelope, FeedCursor, FolderName, MessageId, Page, Timestamp,
+};
 
 use super::{Fixture, mail};
-use crate::{Accepted, ByteStream, MessageSummary, Refusal, SubmitError};
+use crate::{Accepted, Attempt, ByteStream, MessageSummary, Refusal, SubmitError};
 
 /// An address of the fixture's domain.
 pub(super) fn address(fixture: &dyn Fixture, local: &str) -> EmailAddress {
@@ -51,6 +53,11 @@ pub(super) async fn send_text(fixture: &dyn Fixture, recipients: &[&EmailAddress
     let answer = fixture.backend().submission.submit(envelope, Bytes::from(message)).await;
     fixture.settle().await;
     Sent { id, answer }
+}
+
+/// A message that was sent as [`send`] does it, for whoever asks what became of it.
+pub(super) fn attempt(fixture: &dyn Fixture, message_id: MessageId) -> Attempt {
+    Attempt { message_id, sender: address(fixture, "sender"), since: Timestamp::from_millis(0) }
 }
 
 /// The enhanced status code of a refusal.

@@ -3,7 +3,7 @@
 use mailapi_model::FolderName;
 
 use super::Fixture;
-use super::story::{address, code, end_of_feed, events_of, listed, mailbox, send};
+use super::story::{address, attempt, code, end_of_feed, events_of, listed, mailbox, send};
 use crate::SubmitError;
 
 /// Every recipient unknown: the message is refused with each reply, and nothing is told of it later.
@@ -35,7 +35,7 @@ pub async fn a_message_that_was_taken_is_found_again(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let sent = send(fixture, &[&bob, &nobody]).await;
     let accepted = sent.answer.expect("the message is taken");
-    let found = fixture.backend().submission.find(sent.id).await.unwrap();
+    let found = fixture.backend().submission.find(&attempt(fixture, sent.id)).await.unwrap();
     assert_eq!(found, Some(accepted));
 }
 
@@ -44,7 +44,7 @@ pub async fn a_message_that_was_not_taken_is_not_found(fixture: &dyn Fixture) {
     let refused = send(fixture, &[&address(fixture, "nobody")]).await;
     assert!(refused.answer.is_err());
     for id in [refused.id, fixture.new_message_id()] {
-        assert_eq!(fixture.backend().submission.find(id).await.unwrap(), None);
+        assert_eq!(fixture.backend().submission.find(&attempt(fixture, id)).await.unwrap(), None);
     }
 }
 

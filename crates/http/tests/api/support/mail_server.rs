@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use mailapi_backend::mime::{Digest, SearchableText, decode, matches, snippet};
 use mailapi_backend::{
-    Accepted, AttachmentInfo, Backend, ByteStream, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FolderScope,
-    FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, Provisioning,
+    Accepted, AttachmentInfo, Attempt, Backend, ByteStream, DeliveryFeed, FeedBatch, FeedError, FolderInfo,
+    FolderScope, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, Provisioning,
     ProvisioningError, Purged, Refusal, SearchHit, SearchQuery, Submission, SubmitError,
 };
 use mailapi_model::{
     Clock, DeliveryEvent, DomainName, EmailAddress, EnhancedCode, Envelope, Evidence, FeedCursor, FolderName, Listed,
-    MessageId, Outcome, Page, QueueId, Quota, Reply,
+    Outcome, Page, QueueId, Quota, Reply,
 };
 
 /// Reading this folder panics, as a bug would.
@@ -44,7 +44,13 @@ impl MemoryMailServer {
 
     pub(crate) fn backend(&self) -> Backend {
         let this = Arc::new(self.clone());
-        Backend { submission: this.clone(), mailboxes: this.clone(), delivery_feed: this.clone(), provisioning: this }
+        Backend {
+            submission: this.clone(),
+            mailboxes: this.clone(),
+            delivery_feed: this.clone(),
+            bounce_feed: None,
+            provisioning: this,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -163,7 +169,7 @@ impl Submission for MemoryMailServer {
         Ok(Accepted { queue_id, refused })
     }
 
-    async fn find(&self, _: MessageId) -> Result<Option<Accepted>, SubmitError> {
+    async fn find(&self, _: &Attempt) -> Result<Option<Accepted>, SubmitError> {
         Ok(None)
     }
 
