@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, header};
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -43,15 +42,22 @@ impl HttpBody for Shared {
     }
 }
 
-/// Reads what the handler has left of the body. A client that waits for leave to send (RFC 9110 section 10.1.1) needs
-/// none of this.
-pub(crate) async fn unread_body(State(state): State<HttpState>, request: Request, next: Next) -> Response {
+/// Has the request handled, and reads what that has left of the body. A client that waits for leave to send (RFC 9110
+/// section 10.1.1) needs none of this.
+pub(crate) async fn with_unread_body<F>(
+    state: &HttpState,
+    request: Request,
+    handle: impl FnOnce(Request) -> F,
+) -> Response
+where
+    F: Future<Output = Response>,
+{
     if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
-        return next.run(request).await;
+        return handle(request).await;
     }
     let (parts, body) = request.into_parts();
     let body = Shared(Arc::new(Mutex::new(body)));
-    let response = next.run(Request::from_parts(parts, Body::new(body.clone()))).await;
+    let response = handle(Request::from_parts(parts, Body::new(body.clone()))).await;
     if response.status() == StatusCode::REQUEST_TIMEOUT {
         // It has been waited for already.
         return response;

@@ -2,21 +2,16 @@
 
 use std::any::Any;
 
-use axum::extract::Request;
-use axum::http::{HeaderValue, header};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::error::{ApiError, ErrorCode};
 
 /// Keeps answers out of caches and browsers' guesses, where the handler has not said otherwise.
-pub(crate) async fn headers(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
+pub(crate) fn write_headers(headers: &mut HeaderMap) {
     // Answers hold mail and, once, tokens.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
-    response
 }
 
 /// The answer when a handler panicked. The log gets the message, under the request's id.

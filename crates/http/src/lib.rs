@@ -15,6 +15,7 @@ mod health;
 mod json;
 mod limits;
 mod openapi;
+mod passage;
 mod path;
 mod query;
 mod request_id;

@@ -11,10 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
-use axum::middleware::Next;
-use axum::response::Response;
 use mailapi_model::{Timestamp, TokenId};
 
 use crate::error::{ApiError, whole_seconds};
@@ -249,15 +246,13 @@ pub(crate) async fn take(
     if taken.counted { Ok(()) } else { Err(ApiError::rate_limited(wait)) }
 }
 
-/// Puts the state of the limit on every answer to a request that was counted.
-pub(crate) async fn headers(mut request: Request, next: Next) -> Response {
-    let note = RateLimitNote::default();
-    request.extensions_mut().insert(note.clone());
-    let mut response = next.run(request).await;
-    if let Some(state) = note.0.get() {
-        state.write_to(response.headers_mut());
+impl RateLimitNote {
+    /// Puts the state of the limit on the answer to a request that was counted.
+    pub(crate) fn write_to(&self, headers: &mut HeaderMap) {
+        if let Some(state) = self.0.get() {
+            state.write_to(headers);
+        }
     }
-    response
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! All routes, and what every request passes on its way to one.
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
-use tower_http::catch_panic::CatchPanicLayer;
+use axum::middleware::from_fn_with_state;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::state::HttpState;
-use crate::{discard, docs, guard, health, limits, openapi, request_id, routes};
+use crate::{docs, guard, health, openapi, passage, routes};
 
 /// Where the contract's paths begin.
 const BASE: &str = "/api/v1";
@@ -27,18 +26,13 @@ pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
 
 /// The whole HTTP side.
 ///
-/// A request passes, from the outside in: its name and its line in the log, the headers of every answer, the state of
-/// the rate limit, what is left of its body, and the catcher of panics. Who asks and whether they may is each
-/// handler's own affair, by its signature.
+/// Every request passes [`passage::pass`]. Who asks and whether they may is each handler's own affair, by its
+/// signature.
 pub fn router(state: HttpState) -> Router {
     let (routes, _) = documented_routes().split_for_parts();
     routes
         .fallback(guard::unknown_path)
         .method_not_allowed_fallback(guard::unknown_method)
-        .layer(CatchPanicLayer::custom(guard::panicked))
-        .layer(from_fn_with_state(state.clone(), discard::unread_body))
-        .layer(from_fn(limits::headers))
-        .layer(from_fn(guard::headers))
-        .layer(from_fn_with_state(state.clone(), request_id::name))
+        .layer(from_fn_with_state(state.clone(), passage::pass))
         .with_state(state)
 }
