@@ -1,5 +1,7 @@
 //! How the process tells what it does.
 
+mod json;
+
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
@@ -8,6 +10,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Log, LogFormat};
 use crate::failure::Outcome;
+use json::{JsonFields, JsonLines};
 
 /// The way a stream is written to, once it is known where it leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +65,7 @@ pub(crate) fn start(log: &Log, destination: Destination) -> Outcome<Style> {
     let registry = tracing_subscriber::registry().with(filter);
     match style {
         Style::Human => registry.with(lines).try_init()?,
-        Style::Json => registry.with(lines.json().flatten_event(true)).try_init()?,
+        Style::Json => registry.with(lines.fmt_fields(JsonFields).event_format(JsonLines)).try_init()?,
     }
     Ok(style)
 }

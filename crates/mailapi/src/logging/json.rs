@@ -1,0 +1,229 @@
+//! Log lines as JSON objects.
+//!
+//! Everything is written once, straight into the line: a request's line costs less than the request. The format that
+//! comes with the library reads a span's fields as JSON and writes them again, twice for each line.
+
+use std::fmt::{self, Debug, Write};
+
+use tracing::field::{Field, Visit};
+use tracing::span::Record;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// A line for each event: `timestamp`, `level`, the event's own fields, `target`, and in `span` the fields of the span
+/// that it happened in.
+pub(super) struct JsonLines;
+
+/// A span's fields as members of an object, each behind a comma.
+pub(super) struct JsonFields;
+
+impl<S> FormatEvent<S, JsonFields> for JsonLines
+where
+    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, JsonFields>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        line.write_str("{\"timestamp\":\"")?;
+        SystemTime.format_time(&mut line)?;
+        write!(line, "\",\"level\":\"{}\"", event.metadata().level())?;
+        let mut members = Members::new(&mut line);
+        event.record(&mut members);
+        let target = members.finish()?;
+        line.write_str(",\"target\":")?;
+        write_text(&mut line, target.as_deref().unwrap_or(event.metadata().target()))?;
+        if let Some(span) = context.lookup_current() {
+            line.write_str(",\"span\":{\"name\":")?;
+            write_text(&mut line, span.name())?;
+            if let Some(fields) = span.extensions().get::<FormattedFields<JsonFields>>() {
+                line.write_str(fields.as_str())?;
+            }
+            line.write_char('}')?;
+        }
+        line.write_str("}\n")
+    }
+}
+
+impl<'writer> FormatFields<'writer> for JsonFields {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut members = Members::new(&mut writer);
+        fields.record(&mut members);
+        members.finish().map(drop)
+    }
+
+    fn add_fields(&self, current: &'writer mut FormattedFields<Self>, fields: &Record<'_>) -> fmt::Result {
+        self.format_fields(current.as_writer(), fields)
+    }
+}
+
+/// Writes fields as members of an object.
+struct Members<'a, 'w> {
+    line: &'a mut Writer<'w>,
+    outcome: fmt::Result,
+    /// Where a record of the `log` crate comes from; what passes it on has a target of its own.
+    target: Option<String>,
+}
+
+impl<'a, 'w> Members<'a, 'w> {
+    const fn new(line: &'a mut Writer<'w>) -> Self {
+        Self { line, outcome: Ok(()), target: None }
+    }
+
+    fn finish(self) -> Result<Option<String>, fmt::Error> {
+        self.outcome.map(|()| self.target)
+    }
+
+    fn member(&mut self, field: &Field, write: impl FnOnce(&mut Writer<'w>) -> fmt::Result) {
+        // What else the `log` crate tells of its record stands in no other line either.
+        if self.outcome.is_ok() && !field.name().starts_with("log.") {
+            self.outcome = self.try_member(field.name(), write);
+        }
+    }
+
+    fn try_member(&mut self, name: &str, write: impl FnOnce(&mut Writer<'w>) -> fmt::Result) -> fmt::Result {
+        self.line.write_char(',')?;
+        write_text(self.line, name.trim_start_matches("r#"))?;
+        self.line.write_char(':')?;
+        write(self.line)
+    }
+}
+
+impl Visit for Members<'_, '_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.member(field, |line| {
+            line.write_char('"')?;
+            write!(Escaped(line), "{value:?}")?;
+            line.write_char('"')
+        });
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "log.target" {
+            self.target = Some(value.to_owned());
+        }
+        self.member(field, |line| write_text(line, value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.member(field, |line| write!(line, "{value}"));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.member(field, |line| write!(line, "{value}"));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.member(field, |line| write!(line, "{value}"));
+    }
+}
+
+fn write_text(line: &mut impl Write, text: &str) -> fmt::Result {
+    line.write_char('"')?;
+    Escaped(line).write_str(text)?;
+    line.write_char('"')
+}
+
+/// Escapes what a JSON string must not hold as it is (RFC 8259 section 7).
+struct Escaped<'a, W>(&'a mut W);
+
+impl<W: Write> Write for Escaped<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(place) = rest.bytes().position(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+            // All of these are ASCII, so the text is cut between characters.
+            let (plain, special) = rest.split_at(place);
+            self.0.write_str(plain)?;
+            match special.as_bytes()[0] {
+                b'\n' => self.0.write_str("\\n")?,
+                mark @ (b'"' | b'\\') => write!(self.0, "\\{}", char::from(mark))?,
+                control => write!(self.0, "\\u{control:04x}")?,
+            }
+            rest = &special[1..];
+        }
+        self.0.write_str(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(octets)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is logged meanwhile, without the time.
+    fn logged(work: impl FnOnce()) -> Vec<Value> {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let layer = tracing_subscriber::fmt::layer()
+            .fmt_fields(JsonFields)
+            .event_format(JsonLines)
+            .with_writer(move || writer.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
+        let octets = lines.0.lock().unwrap().clone();
+        let without_time = |line: &str| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            let time = line.as_object_mut().unwrap().remove("timestamp").unwrap();
+            time.as_str().unwrap().parse::<mailapi_model::Timestamp>().unwrap();
+            line
+        };
+        String::from_utf8(octets).unwrap().lines().map(without_time).collect()
+    }
+
+    #[test]
+    fn a_line_tells_of_the_event_and_of_its_span() {
+        let lines = logged(|| {
+            tracing::warn!(target: "there", "no span");
+            let span = tracing::info_span!("request", id = "r-1", later = tracing::field::Empty, route = %"/\"x\"");
+            let _entered = span.enter();
+            span.record("later", 7);
+            tracing::info!(status = 200_u16, took = -1, ok = true, r#type = ?Some("a\nb"), "answered {}", 1);
+        });
+        assert_eq!(
+            lines,
+            [
+                json!({ "level": "WARN", "message": "no span", "target": "there" }),
+                json!({
+                    "level": "INFO", "message": "answered 1", "status": 200, "took": -1, "ok": true,
+                    "type": "Some(\"a\\nb\")", "target": module_path!(),
+                    "span": { "name": "request", "id": "r-1", "route": "/\"x\"", "later": 7 },
+                }),
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_one_line_and_comes_back(text in any::<String>()) {
+            let lines = logged(|| tracing::info!(text, shown = %text, "{text}"));
+            let expected = json!({
+                "level": "INFO", "message": text, "text": text, "shown": text, "target": module_path!()
+            });
+            prop_assert_eq!(lines, [expected]);
+        }
+    }
+}
