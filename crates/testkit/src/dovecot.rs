@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
@@ -12,8 +13,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+
+use crate::guard::Guard;
+use crate::hand_in::HandIn;
 
 /// The program; Debian's packages put it there.
 const PROGRAM: &str = "/usr/sbin/dovecot";
@@ -34,7 +37,7 @@ pub struct Dovecot {
     /// Where the configuration lies that it was given, when that is not its own.
     printed: Option<PathBuf>,
     mailboxes: Mutex<BTreeMap<String, Option<u64>>>,
-    child: Option<Child>,
+    child: Option<(Child, Guard)>,
 }
 
 impl Dovecot {
@@ -115,7 +118,7 @@ impl Dovecot {
     /// The id of its first process, the parent of the others; `None` when it does not run.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
+        self.child.as_ref().map(|(child, _)| child.id())
     }
 
     /// Starts it again on the same ports after [`Dovecot::stop`].
@@ -138,7 +141,7 @@ impl Dovecot {
     /// # Panics
     /// When they do not end.
     pub async fn kill(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
+        let Some((mut child, _guard)) = self.child.take() else { return };
         let _ = child.kill();
         let _ = child.wait();
         let sockets = [self.path("run/lmtp"), self.path("run/login/imap"), self.lmtp_socket()];
@@ -158,11 +161,12 @@ impl Dovecot {
         let output = fs::File::create(self.path("output")).expect("a file for its output");
         command.stdout(output.try_clone().expect("the same file")).stderr(output);
         let mut child = command.spawn().expect("dovecot is run");
+        let guard = Guard::over(child.id().into(), self.directory.path());
         for _ in 0..STARTING.0 {
             let is_there = TcpStream::connect(self.imap).await.is_ok() && TcpStream::connect(self.lmtp).await.is_ok();
             let has_ended = child.try_wait().expect("the child is asked").is_some();
             if is_there && !has_ended {
-                self.child = Some(child);
+                self.child = Some((child, guard));
                 return;
             }
             if has_ended {
@@ -177,7 +181,7 @@ impl Dovecot {
 
     /// Ends it; its mail stays. Connections are closed.
     pub fn stop(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
+        let Some((mut child, _guard)) = self.child.take() else { return };
         // The master ends its other processes when it is asked to end, and not when it is killed.
         let asked = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
         if !asked.is_ok_and(|status| status.success()) {
@@ -205,30 +209,8 @@ impl Dovecot {
     /// # Panics
     /// When Dovecot does not take it.
     pub async fn deliver(&self, address: &str, message: &[u8]) {
-        let stream = TcpStream::connect(self.lmtp).await.expect("a connection");
-        let mut stream = BufReader::new(stream);
-        expect(&mut stream, "220").await;
-        for (command, reply) in [
-            ("LHLO client.example".to_owned(), "250"),
-            ("MAIL FROM:<ann@elsewhere.example>".to_owned(), "250"),
-            (format!("RCPT TO:<{address}>"), "250"),
-            ("DATA".to_owned(), "354"),
-        ] {
-            stream.write_all(format!("{command}\r\n").as_bytes()).await.expect("a command is sent");
-            expect(&mut stream, reply).await;
-        }
-        let mut octets = Vec::with_capacity(message.len() + 5);
-        for line in message.split_inclusive(|&octet| octet == b'\n') {
-            if line.starts_with(b".") {
-                octets.push(b'.');
-            }
-            octets.extend_from_slice(line);
-        }
-        let end: &[u8] = if octets.ends_with(b"\n") { b".\r\n" } else { b"\r\n.\r\n" };
-        octets.extend_from_slice(end);
-        stream.write_all(&octets).await.expect("the message is sent");
-        expect(&mut stream, "250").await;
-        stream.write_all(b"QUIT\r\n").await.expect("a command is sent");
+        let mut connection = HandIn::connect(self.lmtp, "LHLO client.example").await;
+        connection.message("ann@elsewhere.example", address, message).await;
     }
 
     /// Puts a file into a mailbox's INBOX without Dovecot's knowledge: quick for many messages.
@@ -263,6 +245,20 @@ impl Dovecot {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "doveadm {arguments:?}: {said}");
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Puts a message into a folder, as a mail client does with a draft. Nothing is added to it.
+    ///
+    /// # Panics
+    /// When the folder is missing.
+    pub fn append(&self, address: &str, folder: &str, message: &[u8]) {
+        let mut command = Command::new("doveadm");
+        command.arg("-c").arg(self.path("dovecot.conf")).args(["save", "-u", address, "-m", folder]);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("doveadm is run");
+        let mut input = child.stdin.take().expect("a pipe");
+        input.write_all(message).expect("the message is read");
+        drop(input);
+        assert!(child.wait().expect("doveadm ends").success(), "the message is not put into {folder} of {address}");
     }
 
     /// What it logged so far.
@@ -379,16 +375,4 @@ impl Drop for Dovecot {
 fn free_port() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port");
     listener.local_addr().expect("the address it listens on")
-}
-
-/// Reads a reply of one or more lines that begins with this code.
-async fn expect(stream: &mut BufReader<TcpStream>, code: &str) {
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line).await.expect("a reply");
-        assert!(line.starts_with(code), "{line:?} instead of {code}");
-        if line.as_bytes().get(3) != Some(&b'-') {
-            return;
-        }
-    }
 }

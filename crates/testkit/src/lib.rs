@@ -12,6 +12,8 @@ pub mod dialog;
 mod dns;
 mod dovecot;
 mod entropy;
+mod guard;
+mod hand_in;
 mod postfix;
 mod postgres;
 mod sink;

@@ -4,6 +4,7 @@
 //! Mail for domains that are not its own goes to one address, a [`crate::SmtpSink`] for example; no name is ever looked
 //! up and nothing leaves the machine.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,6 +17,9 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
+
+use crate::guard::Guard;
+use crate::hand_in::HandIn;
 
 /// How long a start or a stop may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -105,7 +109,7 @@ impl PostfixSettings {
 /// A running Postfix.
 pub struct Postfix {
     dir: TempDir,
-    master: Option<Child>,
+    master: Option<(Child, Guard)>,
     program: PathBuf,
     smtp: SocketAddr,
     api: SocketAddr,
@@ -148,7 +152,7 @@ impl Postfix {
     /// The id of its first process, the parent of the others; `None` when it does not run.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
-        self.master.as_ref().map(Child::id)
+        self.master.as_ref().map(|(master, _)| master.id())
     }
 
     /// Where its main.cf lies.
@@ -181,6 +185,43 @@ impl Postfix {
         .await
     }
 
+    /// Brings messages to a mailbox as another mail server does, one after the other, and waits until nothing more happens to
+    /// them; their queue ids.
+    ///
+    /// # Panics
+    /// When one is refused.
+    pub async fn deliver(&self, sender: &str, recipient: &str, messages: &[&[u8]]) -> Vec<String> {
+        let mut connection = HandIn::connect(self.smtp, "EHLO client.example").await;
+        let mut queue_ids = Vec::new();
+        for message in messages {
+            let reply = connection.message(sender, recipient, message).await;
+            let (_, queue_id) = reply.split_once("queued as ").expect("a queue id");
+            queue_ids.push(queue_id.to_owned());
+        }
+        self.done_with(&queue_ids).await;
+        queue_ids
+    }
+
+    /// Waits until Postfix has tried every recipient of these messages, and of the notices that it wrote about them.
+    ///
+    /// # Panics
+    /// When that does not come.
+    pub async fn done_with(&self, queue_ids: &[String]) {
+        self.wait_for(&format!("the end of {queue_ids:?}"), || {
+            let log = fs::read(self.log()).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let mut waiting = queue_ids.to_vec();
+            while let Some(queue_id) = waiting.pop() {
+                let of_it = format!(": {queue_id}: ");
+                let lines: Vec<_> = log.lines().filter_map(|line| Some(line.split_once(&of_it)?.1)).collect();
+                waiting.extend(lines.iter().filter_map(|line| Some(line.split_once("notification: ")?.1.to_owned())));
+                (lines.contains(&"removed") || all_are_put_off(&lines)).then_some(())?;
+            }
+            Some(())
+        })
+        .await;
+    }
+
     /// Lets it write to its log under the log's name again, after that was renamed.
     ///
     /// # Panics
@@ -195,7 +236,7 @@ impl Postfix {
     /// When it does not run.
     pub fn kill(&mut self) {
         self.signal("KILL");
-        let mut master = self.master.take().expect("a running Postfix");
+        let (mut master, _guard) = self.master.take().expect("a running Postfix");
         master.wait().expect("the end of the master");
     }
 
@@ -218,7 +259,9 @@ impl Postfix {
         command.stdin(Stdio::null()).stdout(output.try_clone().expect("a second handle")).stderr(output);
         // A group of its own, so that signals reach all of it and nothing else.
         command.process_group(0);
-        self.master = Some(command.spawn().expect("Postfix's master starts"));
+        let master = command.spawn().expect("Postfix's master starts");
+        let guard = Guard::over(-i64::from(master.id()), self.dir.path());
+        self.master = Some((master, guard));
         for port in [self.smtp, self.api] {
             self.wait_for_greeting(port).await;
         }
@@ -262,7 +305,7 @@ impl Postfix {
     }
 
     fn signal(&self, name: &str) {
-        let master = self.master.as_ref().expect("a running Postfix");
+        let (master, _) = self.master.as_ref().expect("a running Postfix");
         // To the master alone, who tells the others; but nobody tells them of a kill.
         let group = if name == "KILL" { "-" } else { "" };
         let status = Command::new("kill").args(["-s", name, "--", &format!("{group}{}", master.id())]).status();
@@ -396,7 +439,7 @@ biff = no
 
 impl Drop for Postfix {
     fn drop(&mut self) {
-        let Some(mut master) = self.master.take() else { return };
+        let Some((mut master, _guard)) = self.master.take() else { return };
         let group = format!("-{}", master.id());
         let tell = |signal: &str| {
             // Those that are gone already cannot be told.
@@ -446,6 +489,14 @@ const DAEMONS: [&str; 19] = [
     "anvil unix - - n - 1 anvil",
     "postlog unix-dgram n - n - 1 postlogd",
 ];
+
+/// Whether each recipient of a message in the queue was tried, to judge by the log's lines about it.
+fn all_are_put_off(lines: &[&str]) -> bool {
+    let Some(entered) = lines.iter().position(|line| line.contains("(queue active)")) else { return false };
+    let count = lines[entered].split_once("nrcpt=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let tried: BTreeSet<_> = lines[entered..].iter().filter(|line| line.starts_with("to=<")).collect();
+    count.is_some_and(|count: usize| tried.len() >= count)
+}
 
 /// A value that Postfix was built with.
 fn default_of(parameter: &str) -> String {
