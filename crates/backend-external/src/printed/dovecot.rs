@@ -43,6 +43,8 @@ pub struct DovecotConfiguration<'a> {
 // The password of an account that is switched off fits nothing, but the master user still finds the mailbox.
 const PASSWORD: &str = "SELECT email AS \"user\", CASE WHEN active THEN password_hash ELSE '{CRYPT}*' END AS password \
     FROM mailapi_credentials WHERE email = ";
+/// What may stand in an address without quotes (RFC 5321 section 4.1.2), the separator of the master user aside.
+const USERNAME_CHARS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567890.-_@+'!#$%&/=?^`{|}~";
 const ITERATE: &str = "SELECT email AS \"user\" FROM mailapi_virtual_mailboxes";
 
 impl DovecotConfiguration<'_> {
@@ -89,6 +91,29 @@ fn sql_2_3(database: &LookupDatabase) -> String {
     )
 }
 
+fn sql_2_4(database: &LookupDatabase) -> String {
+    match database {
+        LookupDatabase::Sqlite(file) => {
+            format!("sql_driver = sqlite\nsqlite_path = {}\n", quoted(&file.display().to_string()))
+        }
+        LookupDatabase::Postgres(place) => {
+            let (host, name, user) = (quoted(&place.host), quoted(&place.name), quoted(&place.user));
+            let password = place.password.as_ref().map(|word| format!("    password = {}\n", quoted(word.expose())));
+            format!(
+                "sql_driver = pgsql\npgsql {host} {{\n  parameters {{\n    port = {}\n    dbname = {name}\n    \
+                 user = {user}\n{}  }}\n}}\n",
+                place.port,
+                password.unwrap_or_default()
+            )
+        }
+    }
+}
+
+/// A value in quotes, as Dovecot 2.4 reads it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 /// Values in quotes, as libpq reads them.
 fn libpq(place: &PostgresPlace) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
@@ -125,7 +150,7 @@ protocols = imap lmtp
 
 auth_mechanisms = plain login
 auth_master_user_separator = {separator}
-auth_username_chars = abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567890.-_@+'!#$%&/=?^`{{|}}~
+auth_username_chars = {USERNAME_CHARS}
 passdb {{
   driver = passwd-file
   args = {directory}/mailapi-master-users
@@ -163,11 +188,12 @@ plugin {{
   quota = count:User quota
   quota_vsizes = yes
   quota_rule = *:storage=0
+  quota_grace = 0
 }}
 
 {services}{key}"#,
             folders = folders(),
-            services = self.services(),
+            services = self.services("address"),
         )
     }
 
@@ -176,27 +202,14 @@ plugin {{
         let tls = match self.certificate {
             Some((certificate, key)) => format!(
                 "ssl = required\nssl_server_cert_file = {}\nssl_server_key_file = {}\nlisten = *, ::\n",
-                certificate.display(),
-                key.display()
+                quoted(&certificate.display().to_string()),
+                quoted(&key.display().to_string())
             ),
             None => "ssl = no\nlisten = 127.0.0.1\n".to_owned(),
         };
-        let sql = match database {
-            LookupDatabase::Sqlite(file) => format!("sql_driver = sqlite\nsqlite_path = {}\n", file.display()),
-            LookupDatabase::Postgres(place) => {
-                let password =
-                    place.password.as_ref().map(|password| format!("    password = {}\n", password.expose()));
-                format!(
-                    "sql_driver = pgsql\npgsql {} {{\n  parameters {{\n    port = {}\n    dbname = {}\n    user = {}\n{}  }}\n}}\n",
-                    place.host,
-                    place.port,
-                    place.name,
-                    place.user,
-                    password.unwrap_or_default()
-                )
-            }
-        };
-        let key = self.doveadm.as_ref().map(|(_, key)| format!("doveadm_api_key = {key}\n")).unwrap_or_default();
+        let sql = sql_2_4(database);
+        let separator = quoted(separator);
+        let key = self.doveadm.map(|(_, key)| format!("doveadm_api_key = {}\n", quoted(key))).unwrap_or_default();
         format!(
             r#"# Dovecot 2.4 for mailapi.
 dovecot_config_version = 2.4.0
@@ -212,6 +225,7 @@ auth_mechanisms {{
   login = yes
 }}
 auth_master_user_separator = {separator}
+auth_username_chars = "{USERNAME_CHARS}"
 {sql}passdb passwd-file {{
   passwd_file_path = {directory}/mailapi-master-users
   master = yes
@@ -221,7 +235,7 @@ passdb sql {{
   query = {PASSWORD}'%{{user | lower}}'
 }}
 userdb sql {{
-  query = SELECT email AS "user", COALESCE(quota_bytes || 'B', '0') AS quota_storage_size \
+  query = SELECT email AS "user", COALESCE(quota_bytes || 'B', 'unlimited') AS quota_storage_size \
     FROM mailapi_virtual_mailboxes WHERE email = '%{{user | lower}}'
   iterate_query = {ITERATE}
 }}
@@ -249,15 +263,16 @@ protocol imap {{
 }}
 quota "User quota" {{
 }}
+quota_storage_grace = 0
 
 {services}{key}"#,
             folders = folders(),
-            services = self.services(),
+            services = self.services("listen"),
         )
     }
 
-    /// The doors, which both versions write alike.
-    fn services(&self) -> String {
+    /// The doors, which both versions write alike but for the name of a listener's address.
+    fn services(&self, address: &str) -> String {
         let port = self.imap_port;
         let imaps = if self.certificate.is_some() { 993 } else { 0 };
         let mut text = format!(
@@ -269,7 +284,7 @@ quota "User quota" {{
         );
         if let Some((port, _)) = &self.doveadm {
             text += &format!(
-                "service doveadm {{\n  inet_listener http {{\n    address = 127.0.0.1\n    port = {port}\n  }}\n}}\n"
+                "service doveadm {{\n  inet_listener http {{\n    {address} = 127.0.0.1\n    port = {port}\n  }}\n}}\n"
             );
         }
         text
@@ -280,4 +295,23 @@ fn folders() -> String {
     let folder =
         |(name, usage)| format!("  mailbox {name} {{\n    auto = subscribe\n    special_use = \\{usage}\n  }}\n");
     [("Drafts", "Drafts"), ("Sent", "Sent"), ("Trash", "Trash"), ("Junk", "Junk")].map(folder).concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_cannot_end_its_own_quotes() {
+        let place = PostgresPlace {
+            host: "db.example.org".to_owned(),
+            port: 5432,
+            name: "mail".to_owned(),
+            user: "lookup".to_owned(),
+            password: Some(SecretText::new(r#"a"b\c'd #$e"#.to_owned())),
+        };
+        let database = LookupDatabase::Postgres(place);
+        assert!(sql_2_4(&database).contains(r#"    password = "a\"b\\c'd #$e""#), "{}", sql_2_4(&database));
+        assert!(sql_2_3(&database).contains(r#" password='a"b\\c\'d #$e'"#), "{}", sql_2_3(&database));
+    }
 }
