@@ -1,6 +1,7 @@
 //! Making texts searchable, in the background, so that taking mail stays fast.
 
-use mailapi_backend::mime::{SearchableText, fold};
+use mailapi_backend::mime::SearchableText;
+pub(crate) use mailapi_backend::mime::comparable;
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -47,12 +48,6 @@ pub(crate) fn text_of(connection: &Connection, content: ContentId) -> Result<Str
     let digest = content::digest(connection, content)?;
     let message = content::read_range(connection, &layout, layout.as_handed_over())?;
     Ok(SearchableText::of(&message, &digest).joined())
-}
-
-/// The folded text as both the index and a search text are compared: the index leaves out a NUL, so there must be
-/// none.
-pub(crate) fn comparable(text: &str) -> String {
-    fold(text).replace('\0', "\u{fffd}")
 }
 
 fn extract(connection: &Connection, settings: &MaildropSettings) -> Result<Vec<Extracted>, MaildropError> {

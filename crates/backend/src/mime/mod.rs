@@ -29,7 +29,7 @@ pub use fields::AddressEntry;
 pub use header::{Header, WrittenParameters};
 pub use limits::Limits;
 pub use returned_mail::{ReturnedAction, ReturnedReport, returned_mail};
-pub use search::{SNIPPET_CHARACTERS, SearchableText, fold, matches, snippet};
+pub use search::{SNIPPET_CHARACTERS, SearchableText, comparable, fold, matches, snippet};
 pub use stored::DigestError;
 pub use transfer::{TransferDecoder, TransferEncoding, decode};
 pub use tree::{PartTree, PartTreeContent};

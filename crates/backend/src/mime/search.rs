@@ -120,6 +120,12 @@ fn fold_character(c: char, after_space: &mut bool, mut emit: impl FnMut(char)) {
     *after_space = c != '\n' && c.is_whitespace();
 }
 
+/// The folded text in the form that indexes keep and ask for: they leave out a NUL, so there must be none.
+#[must_use]
+pub fn comparable(text: &str) -> String {
+    fold(text).replace('\0', "\u{fffd}")
+}
+
 /// Whether a message's [`SearchableText::joined`] text holds the search text.
 #[must_use]
 pub fn matches(joined: &str, query: &SearchText) -> bool {

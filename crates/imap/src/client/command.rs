@@ -42,6 +42,10 @@ pub enum StatusItem {
     Unseen,
     /// SIZE, where the server has STATUS=SIZE (RFC 8438).
     Size,
+    /// UIDNEXT
+    UidNext,
+    /// UIDVALIDITY
+    UidValidity,
 }
 
 impl StatusItem {
@@ -50,6 +54,8 @@ impl StatusItem {
             Self::Messages => "MESSAGES",
             Self::Unseen => "UNSEEN",
             Self::Size => "SIZE",
+            Self::UidNext => "UIDNEXT",
+            Self::UidValidity => "UIDVALIDITY",
         }
     }
 }
@@ -199,6 +205,13 @@ impl Command {
         command
     }
 
+    /// UID SEARCH for every message from this UID on. The highest UID is always among those found, even when it is lower
+    /// (RFC 3501 section 6.4.8).
+    pub fn uid_search_from(first: u32, capabilities: &Capabilities) -> Self {
+        let words = if capabilities.has("ESEARCH") { "UID SEARCH RETURN (ALL)" } else { "UID SEARCH" };
+        Self::new(&format!("{words} UID {first}:*"))
+    }
+
     /// Marks every message of the selected mailbox as deleted.
     pub fn delete_all() -> Self {
         Self::new("STORE 1:* +FLAGS.SILENT (\\Deleted)")
@@ -292,6 +305,13 @@ mod tests {
             words[0].starts_with("a1 UID SEARCH RETURN (ALL) CHARSET UTF-8 OR SUBJECT {2+}\r\né OR FROM {2+}\r\né")
         );
         assert_eq!(sent(Command::uid_search("é", &Capabilities::default()), "").len(), 6);
+    }
+
+    #[test]
+    fn all_messages_from_one_on_are_asked_for_in_the_shortest_form() {
+        assert_eq!(sent(Command::uid_search_from(7, &Capabilities::default()), ""), ["a1 UID SEARCH UID 7:*\r\n"]);
+        let short = sent(Command::uid_search_from(1, &Capabilities::read("ESEARCH")), "");
+        assert_eq!(short, ["a1 UID SEARCH RETURN (ALL) UID 1:*\r\n"]);
     }
 
     #[test]

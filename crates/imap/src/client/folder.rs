@@ -43,6 +43,10 @@ pub struct FolderStatus {
     pub unseen: Option<u64>,
     /// The sum of their sizes (STATUS=SIZE, RFC 8438).
     pub size: Option<u64>,
+    /// The UID that the next message gets.
+    pub uid_next: Option<u64>,
+    /// UIDs mean the same messages only as long as this stays the same.
+    pub uid_validity: Option<u64>,
 }
 
 impl FolderStatus {
@@ -57,6 +61,8 @@ impl FolderStatus {
                 "MESSAGES" => status.messages = value,
                 "UNSEEN" => status.unseen = value,
                 "SIZE" => status.size = value,
+                "UIDNEXT" => status.uid_next = value,
+                "UIDVALIDITY" => status.uid_validity = value,
                 _ => {}
             }
             Ok::<_, SyntaxError>(())
