@@ -65,6 +65,8 @@ impl Embedded {
             submission: maildrop.clone(),
             mailboxes: maildrop.clone(),
             delivery_feed: maildrop.clone(),
+            // What comes back lies in the maildrop, which tells of it with the rest.
+            bounce_feed: None,
             provisioning: maildrop,
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mailapi_backend::{Backend, DeliveryFeed, InboundLog};
 use mailapi_model::{Clock, EmailAddress};
 
+use crate::bounces::{BounceFeed, BounceSettings, ReturnAddressError};
 use crate::delivery_feed::{FollowedElsewhere, HostLog};
 use crate::doveadm::{Doveadm, DoveadmError, DoveadmSettings};
 use crate::imap_pool::{ImapPool, ImapSettings};
@@ -28,6 +29,8 @@ pub struct ExternalSettings {
     pub log: Option<LogSettings>,
     /// The name of the host whose log it is, where several hosts share a database.
     pub log_host: Option<String>,
+    /// The mailbox that bounces go to; without it they go to the author of the message.
+    pub bounces: Option<BounceSettings>,
     /// Dovecot's administration; without it, mail is removed over IMAP.
     pub doveadm: Option<DoveadmSettings>,
     /// Who may vouch for the servers' certificates.
@@ -52,6 +55,9 @@ pub enum OpenError {
     /// What has to outlive a restart cannot be kept.
     #[error(transparent)]
     Follower(#[from] FollowerError),
+    /// Bounces cannot go to the mailbox that was named.
+    #[error("the mailbox for bounces: {0}")]
+    Bounces(#[from] ReturnAddressError),
 }
 
 impl External {
@@ -76,15 +82,21 @@ impl External {
         let settle_time = settings.log.as_ref().map(|log| log.settle_time).unwrap_or_default();
         let follower = |log| Ok::<_, FollowerError>(Arc::new(LogFollower::new(log, clock)?.with_inbound_log(inbound)));
         let log = settings.log.map(follower).transpose()?;
+        let bounces = settings.bounces.map(|bounces| BounceFeed::new(pool.clone(), bounces)).transpose()?;
+        let returns = bounces.as_ref().map(|bounces| bounces.return_addresses().clone());
+        if let (Some(log), Some(returns)) = (&log, &returns) {
+            log.recognise(returns.clone());
+        }
         let feed: Arc<dyn DeliveryFeed> = match &log {
-            Some(log) => Arc::new(HostLog::new(log.clone(), settings.log_host.as_deref())),
+            Some(log) => Arc::new(HostLog::new(log.clone(), settings.log_host.as_deref(), returns.clone())),
             None => Arc::new(FollowedElsewhere),
         };
         let smtp = SmtpPool::new(settings.smtp, tls);
         let backend = Backend {
-            submission: Arc::new(SmtpSubmission::new(smtp, log.clone(), settle_time)),
+            submission: Arc::new(SmtpSubmission::new(smtp, log.clone(), settle_time).returning_to(returns)),
             mailboxes: mailboxes.clone(),
             delivery_feed: feed,
+            bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),
             provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), purge, doveadm.clone())),
         };
         Ok(Self { backend, pool, mailboxes, log, doveadm })

@@ -1,5 +1,6 @@
 //! A mail server of the operator's own: submission by SMTP, reading by IMAP, delivery truth from the log.
 
+pub mod bounces;
 mod breaker;
 mod delivery_feed;
 pub mod doveadm;
@@ -9,11 +10,9 @@ pub mod log_follower;
 pub mod mailboxes;
 pub mod printed;
 mod provisioning;
-mod returned_mail;
 pub mod smtp_pool;
 pub mod submission;
 mod tls;
 
 pub use external::{External, ExternalSettings, OpenError};
-pub use returned_mail::{ReturnedAction, ReturnedReport, returned_mail};
 pub use tls::{TlsError, TlsMode, TlsTrust, client_config};

@@ -33,7 +33,7 @@ pub trait DeliveryFeed: Send + Sync {
 }
 
 /// A piece of the feed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeedBatch {
     /// The events, oldest first.
     pub events: Vec<DeliveryEvent>,

@@ -55,6 +55,9 @@ struct HealthChecks {
     /// Reading the mail server's log; where the mail server is built in there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<&'static str>,
+    /// Reading the mailbox that bounces go to, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bounces: Option<&'static str>,
 }
 
 /// Check the service
@@ -84,6 +87,7 @@ async fn health(State(state): State<HttpState>) -> Response {
             smtp: word(health.smtp),
             imap: word(health.imap),
             log: health.log.map(word),
+            bounces: health.bounces.map(word),
         },
     };
     let status = if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -30,6 +30,7 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
         MailServer::External(external) => {
             let idle = config.mail.external.idle_check();
             tasks.spawn(close_idle(external.imap_pool().clone(), ticks(idle)));
+            tasks.spawn(collect_bounces(assembly.service.clone(), settings.retry_pause.0, shutdown.clone()));
         }
     }
     tasks.spawn(write_last_used(assembly.service.clone(), ticks(settings.last_used_interval.0)));
@@ -87,6 +88,28 @@ async fn follow_deliveries(service: Service, retry_pause: Duration, mut shutdown
         }
     }
     complain("the delivery feed could not be followed to its end", service.follow_once().await);
+}
+
+/// Reads what came back as mail, as often as the backend wants it.
+async fn collect_bounces(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
+    loop {
+        let pause = match service.collect_bounces_once().await {
+            Ok((_, true)) => continue,
+            Ok((_, false)) => Duration::ZERO,
+            Err(error) => {
+                tracing::warn!(%error, "bounces could not be collected");
+                retry_pause
+            }
+        };
+        let rest = async {
+            service.bounces_changed().await;
+            tokio::time::sleep(pause).await;
+        };
+        tokio::select! {
+            () = shutdown.requested() => return,
+            () = rest => {}
+        }
+    }
 }
 
 /// Keeps the counts of the statistics up to date. What is not counted at the end is counted after the next start.

@@ -8,8 +8,9 @@ use mailapi_backend::{Backend, Dns, InboundLog};
 use mailapi_backend_embedded::Embedded;
 use mailapi_backend_embedded::courier::Courier;
 use mailapi_backend_external::External;
+use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, NetworkDns};
-use mailapi_model::{Clock, Entropy, InboundEvent};
+use mailapi_model::{Clock, Entropy, InboundEvent, Secret};
 use mailapi_service::{Parts, Service};
 use mailapi_store::Store;
 use mailapi_store::postgres::Postgres;
@@ -68,7 +69,8 @@ impl Assembly {
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
         let to_service = Arc::new(ToService::default());
         let mail = if config.is_external() {
-            let settings = config.external(directory.path())?;
+            let mut settings = config.external(directory.path())?;
+            settings.bounces = bounces(config, &store, entropy.as_ref()).await?;
             MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
         } else {
             let usual = || open_file(config, &Database::usual_file(directory.path()));
@@ -133,6 +135,22 @@ async fn open_store(
     let failed = |error| Failure::new(format!("the database cannot be brought up to date: {error}"));
     store.migrate(clock.now()).await.map_err(failed)?;
     Ok((store, file))
+}
+
+/// Where bounces go. What proves that we wrote an address is made once and kept in the database, so that every node
+/// recognises the addresses of the others.
+async fn bounces(config: &Config, store: &Store, entropy: &dyn Entropy) -> Outcome<Option<BounceSettings>> {
+    const NAME: &str = "return-address";
+    if !config.mail.external.collects_bounces() {
+        return Ok(None);
+    }
+    let mut fresh = vec![0; BounceKey::OCTETS];
+    entropy.fill(&mut fresh);
+    let failed = |error: String| Failure::new(format!("the key of return addresses cannot be read: {error}"));
+    let kept =
+        store.secrets().get_or_keep(NAME, Secret::new(fresh)).await.map_err(|error| failed(error.to_string()))?;
+    let octets = kept.into_inner().try_into().map_err(|_| failed("it has another length".to_owned()))?;
+    Ok(config.mail.external.bounces(BounceKey::new(octets)))
 }
 
 fn open_file(config: &Config, file: &Path) -> Outcome<Sqlite> {

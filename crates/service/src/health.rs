@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mailapi_backend::DeliveryFeed;
 use mailapi_model::Timestamp;
 use tokio::sync::Mutex;
 
@@ -19,6 +20,8 @@ pub struct Health {
     pub imap: Check,
     /// Reading the mail server's log, where it has one.
     pub log: Option<Check>,
+    /// Reading the mailbox that bounces go to, where there is one.
+    pub bounces: Option<Check>,
 }
 
 /// One part's answer; an error is a short word for everybody's eyes.
@@ -28,7 +31,11 @@ impl Health {
     /// Whether all of them answer.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.database.is_ok() && self.smtp.is_ok() && self.imap.is_ok() && self.log.is_none_or(|log| log.is_ok())
+        let feeds = [self.log, self.bounces];
+        self.database.is_ok()
+            && self.smtp.is_ok()
+            && self.imap.is_ok()
+            && feeds.into_iter().flatten().all(|feed| feed.is_ok())
     }
 }
 
@@ -47,20 +54,22 @@ impl Service {
             return health.clone();
         }
         let limit = self.0.settings.health_timeout;
-        let (database, smtp, imap, log) = tokio::join!(
+        let backend = &self.0.backend;
+        let (database, smtp, imap, log, bounces) = tokio::join!(
             answered("database", limit, async { self.0.store.ping().await.map_err(|error| error.to_string()) }),
-            answered("smtp", limit, self.0.backend.submission.check()),
-            answered("imap", limit, self.0.backend.mailboxes.check()),
-            self.log_check(),
+            answered("smtp", limit, backend.submission.check()),
+            answered("imap", limit, backend.mailboxes.check()),
+            self.feed_check("log", Some(&backend.delivery_feed)),
+            self.feed_check("bounces", backend.bounce_feed.as_ref()),
         );
-        let health = Arc::new(Health { database, smtp, imap, log });
+        let health = Arc::new(Health { database, smtp, imap, log, bounces });
         *last = Some((now, health.clone()));
         health
     }
 
-    async fn log_check(&self) -> Option<Check> {
-        let checked = self.0.backend.delivery_feed.check().await?;
-        Some(answered("log", self.0.settings.health_timeout, async { checked }).await)
+    async fn feed_check(&self, part: &str, feed: Option<&Arc<dyn DeliveryFeed>>) -> Option<Check> {
+        let checked = feed?.check().await?;
+        Some(answered(part, self.0.settings.health_timeout, async { checked }).await)
     }
 }
 

@@ -108,6 +108,14 @@ impl RcptTo {
         Self { forward_path: forward_path.into(), ..Self::default() }
     }
 
+    /// The same recipient, with `address` named as the one that the sender first wrote to. One outside of ASCII would
+    /// need the encoding of RFC 6533 section 3, and is not named.
+    #[must_use]
+    pub fn meaning(self, address: &str) -> Self {
+        let orcpt = address.is_ascii().then(|| format!("rfc822;{}", xtext::encode(address)));
+        Self { orcpt, ..self }
+    }
+
     /// The address type (`rfc822`, `utf-8`) and the address that the sender first wrote to. An `rfc822`
     /// address comes decoded, one of another type as it was written (RFC 6533 section 3 lets it go
     /// into a notification like that).

@@ -127,10 +127,13 @@ fn move_cursor(feed: &str, from: &FeedCursor, to: &FeedCursor) -> Stmt {
     .demand(1)
 }
 
+/// A message of ours never leaves with the null reverse-path: where an event names none, the mail server was given
+/// another than the author's.
 fn insert_event(event: &DeliveryEvent) -> Stmt {
     Stmt::new(
         "INSERT INTO delivery_events (at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, \
-         response, relay, delay_millis) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+         response, relay, delay_millis) VALUES ($1, $2, $3, \
+         COALESCE($4, (SELECT sender FROM sent_messages WHERE message_id = $2)), $5, $6, $7, $8, $9, $10, $11)",
     )
     .bind(event.at)
     .bind(event.message_id)

@@ -14,6 +14,7 @@ mod permissions;
 #[cfg(test)]
 mod plans;
 pub mod postgres;
+mod secrets;
 mod sent;
 mod sign_up;
 pub mod sqlite;
@@ -28,6 +29,7 @@ pub use dkim_keys::DkimKeys;
 pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};
+pub use secrets::Secrets;
 pub use sent::{
     Begun, Failure, Idempotency, NewSent, PendingMessage, Sent, SentFilter, SentOwner, SentRecord, StoredAnswer,
 };

@@ -7,7 +7,7 @@ use crate::db::{Db, Stmt};
 use crate::migration::Migration;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::{Accounts, DeliveryLog, DkimKeys, Domains, Permissions, Sent, Stats, StoreError, Tokens};
+use crate::{Accounts, DeliveryLog, DkimKeys, Domains, Permissions, Secrets, Sent, Stats, StoreError, Tokens};
 
 /// The store's tables on SQLite; a migration that was released never changes.
 pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
@@ -16,6 +16,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 3, sql: include_str!("../migrations/sqlite/0003_stats.sql") },
     Migration { version: 4, sql: include_str!("../migrations/sqlite/0004_lookup_views.sql") },
     Migration { version: 5, sql: include_str!("../migrations/sqlite/0005_sent_counts.sql") },
+    Migration { version: 6, sql: include_str!("../migrations/sqlite/0006_secrets.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -25,6 +26,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 3, sql: include_str!("../migrations/postgres/0003_stats.sql") },
     Migration { version: 4, sql: include_str!("../migrations/postgres/0004_lookup_views.sql") },
     Migration { version: 5, sql: include_str!("../migrations/postgres/0005_sent_counts.sql") },
+    Migration { version: 6, sql: include_str!("../migrations/postgres/0006_secrets.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.
@@ -130,6 +132,12 @@ impl Store {
     #[must_use]
     pub const fn delivery_log(&self) -> DeliveryLog<'_> {
         DeliveryLog(&self.db)
+    }
+
+    /// The secrets that all nodes share.
+    #[must_use]
+    pub const fn secrets(&self) -> Secrets<'_> {
+        Secrets(&self.db)
     }
 
     /// The statistics.

@@ -4,22 +4,36 @@
 //! the message is the only witness that links the two.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use mailapi_model::{MessageId, QueueId, Timestamp};
+use mailapi_model::{EmailAddress, MessageId, QueueId, Timestamp};
+
+use crate::bounces::ReturnAddress;
 
 /// Queue ids that the log has not confirmed yet.
 pub(super) struct Handed {
     unconfirmed: Mutex<HashMap<String, (MessageId, Timestamp)>>,
     lifetime: Duration,
     most: usize,
+    /// The reverse-paths under which messages were handed over, where each has one of its own.
+    returns: OnceLock<ReturnAddress>,
 }
 
 impl Handed {
     /// Remembers at most this many, for so long.
     pub(super) fn new(lifetime: Duration, most: usize) -> Self {
-        Self { unconfirmed: Mutex::default(), lifetime, most }
+        Self { unconfirmed: Mutex::default(), lifetime, most, returns: OnceLock::new() }
+    }
+
+    /// From now on messages are also known by these addresses. The first ones stay.
+    pub(super) fn recognise(&self, returns: ReturnAddress) {
+        let _ = self.returns.set(returns);
+    }
+
+    /// Which message was handed over with this reverse-path.
+    pub(super) fn of_return_address(&self, address: &EmailAddress) -> Option<MessageId> {
+        self.returns.get()?.message_id_of(address)
     }
 
     /// The mail server took a message over under this id.

@@ -1,6 +1,7 @@
 //! `GET /mail/delivery-log` and its sync: the one place where delivery events are appended. Status and statistics
 //! are readers of what is written here.
 
+use mailapi_backend::DeliveryFeed;
 use mailapi_model::{DeliveryLogEntry, Denied, Listed, Page, Timestamp};
 use mailapi_store::DeliveryLogFilter;
 
@@ -48,7 +49,7 @@ impl Service {
         Ok(self.0.store.delivery_log().list(filter, page).await?)
     }
 
-    /// Reads everything that the mail server has to report now.
+    /// Reads everything that the mail server has to report now, what came back as mail included.
     ///
     /// # Errors
     /// See [`DeliveryLogError`].
@@ -57,31 +58,53 @@ impl Service {
         let mut all = Synced::default();
         loop {
             let (step, more) = self.follow_once().await?;
-            all.lines_read += step.lines_read;
-            all.entries_added += step.entries_added;
-            all.messages_updated += step.messages_updated;
+            all.add(step);
             if !more {
-                all.last_event_at = self.0.store.delivery_log().last_event_at().await?;
-                return Ok(all);
+                break;
             }
         }
+        loop {
+            let (step, more) = self.collect_bounces_once().await?;
+            all.add(step);
+            if !more {
+                break;
+            }
+        }
+        all.last_event_at = self.0.store.delivery_log().last_event_at().await?;
+        Ok(all)
     }
 
-    /// One step of following the feed: reads a batch after the stored cursor, and stores its events, what follows
-    /// from them, and the new cursor in one transaction. Also says whether there may be more at once.
+    /// One step of following the mail server's reports: reads a batch after the stored cursor, and stores its events,
+    /// what follows from them, and the new cursor in one transaction. Also says whether there may be more at once.
     ///
     /// # Errors
     /// [`Unavailable`]; the cursor then stays, and the next step reads the same batch again.
     pub async fn follow_once(&self) -> Result<(Synced, bool), Unavailable> {
-        let (feed, log) = (&self.0.backend.delivery_feed, self.0.store.delivery_log());
+        self.step(self.0.backend.delivery_feed.as_ref()).await
+    }
+
+    /// The same for bounces that come back as mail; nothing where they come with the other reports.
+    ///
+    /// # Errors
+    /// As [`Service::follow_once`].
+    pub async fn collect_bounces_once(&self) -> Result<(Synced, bool), Unavailable> {
+        match &self.0.backend.bounce_feed {
+            Some(feed) => self.step(feed.as_ref()).await,
+            None => Ok((Synced::default(), false)),
+        }
+    }
+
+    async fn step(&self, feed: &dyn DeliveryFeed) -> Result<(Synced, bool), Unavailable> {
+        let log = self.0.store.delivery_log();
         let before = log.cursor(feed.name()).await?.unwrap_or_default();
         let batch = feed.read_after(&before, self.0.settings.feed_batch).await?;
         if batch.cursor == before {
             return Ok((Synced { lines_read: batch.lines_read, ..Synced::default() }, false));
         }
+        let events = self.believable(batch.events).await?;
         // Two followers (this loop and a sync by hand) may have read the same batch: the cursor is a guard, and the
         // one that comes second stores nothing.
-        let appended = match log.append(feed.name(), &batch.events, &before, &batch.cursor).await {
+        let appended = match log.append(feed.name(), &events, &before, &batch.cursor).await {
             Err(error) if error.is_guard_failed() => return Ok((Synced::default(), true)),
             appended => appended?,
         };
@@ -98,5 +121,21 @@ impl Service {
     /// Returns when the mail server may have something new to report.
     pub async fn deliveries_changed(&self) {
         self.0.backend.delivery_feed.changed().await;
+    }
+
+    /// Returns when bounces may have come back as mail; never where they come with the other reports.
+    pub async fn bounces_changed(&self) {
+        match &self.0.backend.bounce_feed {
+            Some(feed) => feed.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Synced {
+    fn add(&mut self, step: Self) {
+        self.lines_read += step.lines_read;
+        self.entries_added += step.entries_added;
+        self.messages_updated += step.messages_updated;
     }
 }

@@ -5,6 +5,7 @@ mod delivery_log;
 mod dkim;
 mod list_inbox;
 mod list_sent;
+mod returned_mail;
 mod send;
 mod status;
 

@@ -132,11 +132,19 @@ fn messages_without_a_word_are_forgotten_in_time() {
 
 #[test]
 fn a_message_whose_message_id_line_was_lost_is_known_by_its_return_address() {
-    let lines = [
-        line(1, "qmgr", &format!("A00001: from=<bounce+{OURS}@example.org>, size=1, nrcpt=1 (queue active)")),
-        to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"),
-    ];
-    assert_eq!(told(&lines), ["A00001 bob@example.org sent ours"]);
+    let key = |octet| BounceKey::new([octet; BounceKey::OCTETS]);
+    let addresses = |key| ReturnAddress::new("bounces@example.org".parse().unwrap(), '+', &key).unwrap();
+    let scene = Scene::new();
+    let mut reader = Reader::new(&scene);
+    reader.follow.handed().recognise(addresses(key(1)));
+    for (id, returns) in [("A00001", addresses(key(2))), ("A00002", addresses(key(1)))] {
+        let sender = returns.of(OURS.parse().unwrap());
+        scene.append(&line(1, "qmgr", &format!("{id}: from=<{sender}>, size=1, nrcpt=1 (queue active)")));
+        scene.append(&to("lmtp", id, "<bob@example.org>", "sent (250 Saved)"));
+    }
+    // Anybody can write an identifier into a reverse-path.
+    let expected = ["A00001 bob@example.org sent other", "A00002 bob@example.org sent ours"];
+    assert_eq!(outcomes(&reader.read_all().events), expected);
 }
 
 #[test]

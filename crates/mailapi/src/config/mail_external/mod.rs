@@ -1,22 +1,25 @@
 //! `[mail.external.…]`: a mail server of the operator's own.
 
+mod bounces;
 mod log;
 mod sections;
 
 use std::path::Path;
 use std::time::Duration;
 
+use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_backend_external::doveadm::DoveadmSettings;
 use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::mailboxes::MailboxSettings;
 use mailapi_backend_external::smtp_pool::SmtpSettings;
 use mailapi_backend_external::{ExternalSettings, TlsMode, TlsTrust};
-use mailapi_model::SecretText;
+use mailapi_model::{EmailAddress, SecretText};
 use serde::{Deserialize, Serialize};
 
 use super::secret::{FilePath, SecretFile, SecretSetting};
 use super::values::{HumanDuration, Unset};
 use super::{ConfigError, at_least_one, read_file};
+use bounces::BounceKeys;
 use log::LogKeys;
 pub(crate) use log::LogPlace;
 use sections::{ImapPoolKeys, MailboxKeys, SmtpPoolKeys};
@@ -29,6 +32,7 @@ pub(crate) struct External {
     pub(crate) smtp: Smtp,
     pub(crate) imap: Imap,
     log: LogKeys,
+    bounces: BounceKeys,
     doveadm: Doveadm,
     mailboxes: MailboxKeys,
 }
@@ -70,6 +74,7 @@ pub(crate) struct Doveadm {
     api_key_file: SecretFile,
     connect_timeout: HumanDuration,
     timeout: HumanDuration,
+    flush_auth_cache: bool,
 }
 
 /// When a connection is encrypted.
@@ -149,6 +154,7 @@ impl Default for Doveadm {
             api_key_file: Unset(None),
             connect_timeout: HumanDuration(DoveadmSettings::CONNECT_TIMEOUT),
             timeout: HumanDuration(DoveadmSettings::TIMEOUT),
+            flush_auth_cache: true,
         }
     }
 }
@@ -169,6 +175,8 @@ impl External {
             mailboxes,
             log: self.log.settings(data_dir),
             log_host: self.log.host(),
+            // Their key is in the database.
+            bounces: None,
             doveadm: self.doveadm.settings()?,
             trust,
         })
@@ -187,6 +195,21 @@ impl External {
     /// The same mail server without its log, for those who only ask and must leave the follower's state alone.
     pub(crate) fn forget_log(&mut self) {
         self.log = LogKeys::default();
+    }
+
+    /// Whether bounces go to a mailbox of their own.
+    pub(crate) const fn collects_bounces(&self) -> bool {
+        self.bounces.mailbox().is_some()
+    }
+
+    /// The mailbox that bounces go to, and what stands behind its name in addresses.
+    pub(crate) fn bounce_mailbox(&self) -> Option<(&EmailAddress, char)> {
+        Some((self.bounces.mailbox()?, self.bounces.delimiter()))
+    }
+
+    /// Where bounces go, with this key of their addresses.
+    pub(crate) fn bounces(&self, key: BounceKey) -> Option<BounceSettings> {
+        self.bounces.settings(key)
     }
 
     /// The first part of the tags of the mail server's log lines.
@@ -209,6 +232,7 @@ impl External {
         self.imap.pool.check()?;
         self.mailboxes.check()?;
         self.log.check()?;
+        self.bounces.check()?;
         let has_password = self.smtp.password.is_set() || self.smtp.password_file.0.is_some();
         if self.smtp.username.0.is_some() != has_password {
             return Err(ConfigError::new("mail.external.smtp.username and password: set both or none"));
@@ -266,6 +290,7 @@ impl Doveadm {
         let mut settings = DoveadmSettings::new(url, key);
         settings.connect_timeout = self.connect_timeout.0;
         settings.timeout = self.timeout.0;
+        settings.flush_auth_cache = self.flush_auth_cache;
         Ok(Some(settings))
     }
 }

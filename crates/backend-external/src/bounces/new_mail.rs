@@ -1,0 +1,116 @@
+//! What is new in the mailbox.
+
+use mailapi_imap::client::{Command, FetchAttribute, Section, SectionText, Untagged};
+use mailapi_model::{FolderName, Timestamp};
+
+use super::BounceLimits;
+use super::notice::Notice;
+use super::place::Place;
+use super::return_address::ReturnAddress;
+use crate::imap_pool::{ImapConnection, ImapError, Job};
+
+/// Reads the messages from a place on: in a step as large as the limits allow, and by EXAMINE and BODY.PEEK, which
+/// leave no trace.
+pub(super) struct ReadNewMail<'a> {
+    pub(super) folder: &'a FolderName,
+    /// None at the very beginning.
+    pub(super) place: Option<Place>,
+    pub(super) addresses: &'a ReturnAddress,
+    pub(super) limits: &'a BounceLimits,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct NewMail {
+    /// Where reading began: the place that was asked for, or the beginning when the folder is not the same any more.
+    pub(super) from: Place,
+    /// The messages, oldest first.
+    pub(super) messages: Vec<ReadMessage>,
+    /// Where to go on when all of these were taken in.
+    pub(super) to: Place,
+    /// Whether there is more at once.
+    pub(super) more: bool,
+}
+
+/// One message.
+#[derive(Debug)]
+pub(super) struct ReadMessage {
+    pub(super) uid: u32,
+    pub(super) arrived: Timestamp,
+    pub(super) notice: Notice,
+}
+
+impl Job for ReadNewMail<'_> {
+    type Output = NewMail;
+
+    async fn run(&self, connection: &mut ImapConnection) -> Result<NewMail, ImapError> {
+        let folder = connection.open(self.folder).await?;
+        let is_same = |place: &Place| place.uid_validity == folder.uid_validity;
+        let from = self.place.filter(is_same).unwrap_or(Place::beginning_of(folder.uid_validity));
+        let newest = newest_uid(connection, folder.exists).await?.filter(|newest| *newest >= from.next_uid);
+        let Some(newest) = newest else {
+            return Ok(NewMail { from, messages: Vec::new(), to: from, more: false });
+        };
+        let last = from.next_uid.saturating_add(self.limits.uid_range.max(1) - 1).min(newest);
+        let mut uids = uids_between(connection, from.next_uid, last).await?;
+        let is_cut = uids.len() > self.limits.batch_messages.max(1);
+        uids.truncate(self.limits.batch_messages.max(1));
+        let last = if is_cut { uids.last().copied().unwrap_or(last) } else { last };
+        let mut messages = Vec::with_capacity(uids.len());
+        for uid in uids {
+            messages.extend(self.read(connection, uid).await?);
+        }
+        Ok(NewMail { from, messages, to: Place::behind(folder.uid_validity, last), more: last < newest })
+    }
+}
+
+impl ReadNewMail<'_> {
+    /// One message, unless it was removed in the meantime.
+    async fn read(&self, connection: &mut ImapConnection, uid: u32) -> Result<Option<ReadMessage>, ImapError> {
+        let slice = FetchAttribute::SectionSlice(Section::message(), 0, self.limits.message_octets);
+        let mut read = None;
+        let fetched = connection.run(Command::uid_fetch(&[uid], &[FetchAttribute::Arrived, slice]), |untagged| {
+            if let Untagged::Fetch(message) = untagged
+                && message.uid == Some(uid)
+                && let Some(raw) = message.section(&[], &SectionText::All)
+            {
+                let arrived = Timestamp::from_seconds(message.arrived.unwrap_or_default());
+                read = Some(ReadMessage { uid, arrived, notice: Notice::of(raw, self.addresses) });
+            }
+        });
+        fetched.await?;
+        Ok(read)
+    }
+}
+
+/// The UID of the newest message: sequence numbers follow the UIDs (RFC 3501 section 2.3.1.2).
+async fn newest_uid(connection: &mut ImapConnection, exists: u32) -> Result<Option<u32>, ImapError> {
+    if exists == 0 {
+        return Ok(None);
+    }
+    let mut newest = None;
+    let fetched = connection.run(Command::fetch(exists, exists, &[]), |untagged| {
+        if let Untagged::Fetch(message) = untagged
+            && message.sequence == exists
+        {
+            newest = message.uid.or(newest);
+        }
+    });
+    fetched.await?;
+    Ok(newest)
+}
+
+/// The UIDs of the messages between two, both included, in order.
+async fn uids_between(connection: &mut ImapConnection, first: u32, last: u32) -> Result<Vec<u32>, ImapError> {
+    let range: Vec<u32> = (first..=last).collect();
+    let mut uids = Vec::new();
+    let fetched = connection.run(Command::uid_fetch(&range, &[]), |untagged| {
+        if let Untagged::Fetch(message) = untagged {
+            uids.extend(message.uid.filter(|uid| (first..=last).contains(uid)));
+        }
+    });
+    fetched.await?;
+    uids.sort_unstable();
+    uids.dedup();
+    Ok(uids)
+}

@@ -1,0 +1,144 @@
+//! What a mail in the bounces' mailbox says of messages of ours.
+
+use mailapi_backend::mime::{ReturnedAction, ReturnedReport, headers, returned_mail};
+use mailapi_model::MessageId;
+
+use super::return_address::ReturnAddress;
+
+/// Fields that name the recipient under which a mail was delivered, the surest first.
+const RECIPIENT_FIELDS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "To", "Cc"];
+
+/// A mail, judged.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// A server gave a message of ours up for these recipients.
+    Failure { message_id: MessageId, reports: Vec<ReturnedReport> },
+    /// It came to a return address of ours and tells of no failure: of a delay, or nothing that could be read.
+    Harmless,
+    /// It tells of a failure, and came to an address that we did not write.
+    Forged,
+    /// It is no notification.
+    Other,
+}
+
+impl Notice {
+    /// Judges a mail as it was received; its end may be missing.
+    pub(super) fn of(raw: &[u8], addresses: &ReturnAddress) -> Self {
+        let header = headers(header_block(raw));
+        let recipients: Vec<&str> = RECIPIENT_FIELDS.iter().flat_map(|name| addresses_in(&header, name)).collect();
+        let message_id = recipients.iter().find_map(|address| addresses.message_id(address));
+        let claimed = recipients.iter().any(|address| addresses.claims_to_be_ours(address));
+        let mut reports = returned_mail(raw);
+        let is_report = !reports.is_empty();
+        reports.retain(|report| report.action == ReturnedAction::Failed);
+        match message_id {
+            // What nobody need answer comes with the null reverse-path (RFC 3464 section 2); anything else is not
+            // from a mail server.
+            Some(message_id) if !reports.is_empty() && !has_sender(&header) => Self::Failure { message_id, reports },
+            Some(_) => Self::Harmless,
+            None if claimed || is_report => Self::Forged,
+            None => Self::Other,
+        }
+    }
+}
+
+/// Whether the mail server that delivered the mail wrote down a reverse-path (RFC 5321 section 4.4) that is not null.
+fn has_sender(header: &[(String, String)]) -> bool {
+    let path = header.iter().find(|(name, _)| name.eq_ignore_ascii_case("Return-Path"));
+    path.is_some_and(|(_, value)| !value.trim().trim_matches(['<', '>']).trim().is_empty())
+}
+
+fn addresses_in<'a>(header: &'a [(String, String)], name: &str) -> impl Iterator<Item = &'a str> {
+    let fields = header.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
+    let texts = fields.flat_map(|(_, value)| value.split(['\n', ',', '<', '>', ' ', ';']));
+    texts.filter(|text| text.contains('@'))
+}
+
+/// The header with the empty line behind it.
+fn header_block(raw: &[u8]) -> &[u8] {
+    let mut end = 0;
+    for line in raw.split_inclusive(|octet| *octet == b'\n') {
+        end += line.len();
+        if line.trim_ascii().is_empty() {
+            break;
+        }
+    }
+    &raw[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::bounces::BounceKey;
+
+    const OURS: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
+    fn addresses() -> ReturnAddress {
+        let mailbox = "bounces@example.org".parse().unwrap();
+        ReturnAddress::new(mailbox, '+', &BounceKey::new([7; BounceKey::OCTETS])).unwrap()
+    }
+
+    fn notice(to: &str, path: &str, action: &str) -> String {
+        format!(
+            "Return-Path: {path}\r\nDelivered-To: {to}\r\nFrom: MAILER-DAEMON@mx.example.net\r\nTo: <{to}>\r\n\
+             Content-Type: multipart/report; report-type=delivery-status; boundary=x\r\n\r\n\
+             --x\r\nContent-Type: text/plain\r\n\r\nSorry.\r\n\
+             --x\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.example.net\r\n\r\n\
+             Final-Recipient: rfc822; gone@example.net\r\nAction: {action}\r\nStatus: 5.1.1\r\n\
+             Diagnostic-Code: smtp; 550 5.1.1 No such user\r\n--x--\r\n"
+        )
+    }
+
+    fn judged(text: &str) -> Notice {
+        Notice::of(text.as_bytes(), &addresses())
+    }
+
+    #[test]
+    fn what_came_to_no_address_of_ours_is_not_believed() {
+        assert_eq!(judged(&notice("bounces@example.org", "<>", "failed")), Notice::Forged);
+        assert_eq!(judged(&notice(&format!("bounces+{OURS}@example.org"), "<>", "failed")), Notice::Forged);
+        assert_eq!(judged("To: bounces+x@example.org\r\n\r\nbuy now\r\n"), Notice::Forged);
+        assert_eq!(judged("To: bounces@example.org\r\n\r\nbuy now\r\n"), Notice::Other);
+        assert_eq!(judged(""), Notice::Other);
+    }
+
+    #[test]
+    fn a_delay_and_an_answer_of_a_person_are_no_failures() {
+        let to = addresses().of(OURS.parse().unwrap());
+        for action in ["delayed", "delivered", "relayed", "expanded", "nonsense"] {
+            assert_eq!(judged(&notice(&to, "<>", action)), Notice::Harmless, "{action}");
+        }
+        assert_eq!(judged(&notice(&to, "<eve@example.net>", "failed")), Notice::Harmless);
+        assert_eq!(judged(&format!("To: {to}\r\nSubject: I am away\r\n\r\nsoon back\r\n")), Notice::Harmless);
+    }
+
+    #[test]
+    fn a_failure_is_of_the_message_that_the_return_address_names() {
+        let to = addresses().of(OURS.parse().unwrap());
+        // The message that it returns could be anybody's.
+        let text = notice(&to, "<>", "failed").replace("Reporting-MTA", "Original-Envelope-Id: other\r\nReporting-MTA");
+        let Notice::Failure { message_id, reports } = judged(&text) else { panic!("no failure") };
+        assert_eq!((message_id.to_string().as_str(), reports.len()), (OURS, 1));
+        assert_eq!((reports[0].recipient.as_str(), reports[0].status), ("gone@example.net", "5.1.1".parse().ok()));
+        let bare = text.replace("Return-Path: <>\r\nDelivered-To", "X-Delivered-To");
+        assert!(matches!(judged(&bare), Notice::Failure { .. }), "the To field tells it, too");
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic(octets in proptest::collection::vec(any::<u8>(), 0..300), at in 0..600_usize) {
+            let addresses = addresses();
+            let _ = Notice::of(&octets, &addresses);
+            let whole = notice(&addresses.of(OURS.parse().unwrap()), "<>", "failed").into_bytes();
+            let at = at.min(whole.len());
+            // Cut off, and damaged.
+            let _ = Notice::of(&whole[..at], &addresses);
+            let mut damaged = whole.clone();
+            let end = (at + octets.len()).min(damaged.len());
+            damaged.splice(at..end, octets);
+            let _ = Notice::of(&damaged, &addresses);
+        }
+    }
+}
