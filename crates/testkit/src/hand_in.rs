@@ -1,0 +1,68 @@
+//! Hands messages to a mail server, as another mail server does.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpSocket, TcpStream};
+
+/// Another address of the loopback than mail servers listen on, so that they do not take us for themselves.
+const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// A connection over which messages are handed in.
+pub(crate) struct HandIn(BufReader<TcpStream>);
+
+impl HandIn {
+    /// Connects, and greets with this command.
+    ///
+    /// # Panics
+    /// When nobody answers as a mail server does.
+    pub(crate) async fn connect(address: SocketAddr, greeting: &str) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind((STRANGER, 0).into()).expect("a loopback address");
+        let stream = socket.connect(address).await.expect("a connection");
+        let mut connection = Self(BufReader::new(stream));
+        assert!(connection.reply().await.starts_with("220"), "no greeting");
+        connection.expect(greeting, "250").await;
+        connection
+    }
+
+    /// Hands one message in; the last line of the last reply.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub(crate) async fn message(&mut self, sender: &str, recipient: &str, message: &[u8]) -> String {
+        self.expect(&format!("MAIL FROM:<{sender}>"), "250").await;
+        self.expect(&format!("RCPT TO:<{recipient}>"), "250").await;
+        self.expect("DATA", "354").await;
+        let mut octets = Vec::with_capacity(message.len() + 5);
+        for line in message.split_inclusive(|&octet| octet == b'\n') {
+            if line.starts_with(b".") {
+                octets.push(b'.');
+            }
+            octets.extend_from_slice(line);
+        }
+        let is_whole = octets.is_empty() || octets.ends_with(b"\n");
+        octets.extend_from_slice(if is_whole { b".\r\n" } else { b"\r\n.\r\n" });
+        self.0.write_all(&octets).await.expect("the message is sent");
+        let reply = self.reply().await;
+        assert!(reply.starts_with("250"), "{reply}");
+        reply
+    }
+
+    async fn expect(&mut self, command: &str, code: &str) {
+        self.0.write_all(format!("{command}\r\n").as_bytes()).await.expect("a command is sent");
+        let reply = self.reply().await;
+        assert!(reply.starts_with(code), "{command}: {reply}");
+    }
+
+    /// The last line of a reply.
+    async fn reply(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).await.expect("a reply");
+            if line.as_bytes().get(3) != Some(&b'-') {
+                return line.trim_end().to_owned();
+            }
+        }
+    }
+}
