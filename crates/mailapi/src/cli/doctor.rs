@@ -1,5 +1,6 @@
 //! `mailapi doctor`: looks at the whole installation and says how to mend what is wrong.
 
+mod bounces;
 mod finding;
 mod local;
 
@@ -90,6 +91,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
         }
         None => Finding::unknown("doveadm", "not used: mail is removed over IMAP, and caches expire by themselves"),
     });
+    findings.push(bounces::bounces(config, &backend).await);
     findings.push(local::log(config));
     findings.extend(local::postfix(example.domain.as_deref(), example.mailbox.as_ref().map(EmailAddress::as_str)));
 }

@@ -31,6 +31,8 @@ pub(crate) struct Office {
     server: Option<Server>,
     token: String,
     setting: Setting,
+    /// Further settings.
+    more: Vec<(&'static str, &'static str)>,
     client: reqwest::Client,
     /// Gone last, since everybody looks into it.
     _database: Option<PostgresDatabase>,
@@ -54,6 +56,11 @@ struct Setting {
 impl Office {
     /// A Postfix, a Dovecot and a mailapi, with the mailboxes ann and bob of example.org.
     pub(crate) async fn open(engine: Engine) -> Self {
+        Self::open_with(engine, &[]).await
+    }
+
+    /// The same with further settings, as variables of the environment.
+    pub(crate) async fn open_with(engine: Engine, more: &[(&'static str, &'static str)]) -> Self {
         let place = Place::new();
         fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
         let (database, database_url) = database(engine, &place);
@@ -96,6 +103,7 @@ impl Office {
             server: None,
             token: String::new(),
             setting,
+            more: more.to_vec(),
             client,
             _database: database,
         };
@@ -140,7 +148,8 @@ impl Office {
         let mut command = configured(&self.place, &self.setting, arguments);
         command
             .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.postfix.api().port().to_string())
-            .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log);
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
+            .envs(self.more.iter().copied());
         command
     }
 
@@ -254,7 +263,7 @@ impl Office {
         Answer::of(self.client.request(method, self.url(path)).header("X-MAILAPI-TOKEN", &self.token)).await
     }
 
-    async fn post(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
         Answer::of(self.client.post(self.url(path)).header("X-MAILAPI-TOKEN", &self.token).json(&body)).await
     }
 

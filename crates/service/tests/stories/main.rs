@@ -2,6 +2,7 @@
 
 mod log_in;
 mod recovery;
+mod returned_mail;
 mod send;
 mod signup;
 mod tokens;

@@ -16,7 +16,7 @@ async fn a_revoked_token_is_dead_when_the_answer_leaves() {
     let ann = caller(&app, &value).await;
     app.service.revoke_token(&ann, ann.token.as_ref().unwrap().id).await.unwrap();
     let dead = app.service.authenticate(&TokenValue::from_caller(&value)).await;
-    assert!(matches!(dead, Err(AuthenticateError::Expired)));
+    assert!(matches!(dead, Err(AuthenticateError::Expired { .. })));
 }
 
 #[tokio::test]
@@ -28,14 +28,14 @@ async fn a_token_of_a_disabled_or_deleted_mailbox_is_dead() {
     app.service.disable_user(&admin, &ann).await.unwrap();
     assert!(matches!(
         app.service.authenticate(&TokenValue::from_caller(&value)).await,
-        Err(AuthenticateError::Expired)
+        Err(AuthenticateError::Expired { .. })
     ));
     app.service.enable_user(&admin, &ann).await.unwrap();
     caller(&app, &value).await;
     app.service.delete_user(&admin, &ann).await.unwrap();
     assert!(matches!(
         app.service.authenticate(&TokenValue::from_caller(&value)).await,
-        Err(AuthenticateError::Expired)
+        Err(AuthenticateError::Expired { .. })
     ));
 }
 
@@ -50,7 +50,7 @@ async fn another_process_revokes_a_token_and_this_one_notices() {
     changes.changed().await.unwrap();
     assert!(matches!(
         app.service.authenticate(&TokenValue::from_caller(&value)).await,
-        Err(AuthenticateError::Expired)
+        Err(AuthenticateError::Expired { .. })
     ));
 }
 
@@ -86,9 +86,12 @@ async fn a_session_ends_by_idleness_and_by_age() {
         app.clock.advance(10 * MINUTE);
         app.service.authenticate(&busy.value).await.unwrap();
     }
-    assert!(matches!(app.service.authenticate(&idle.value).await, Err(AuthenticateError::Expired)));
+    assert!(matches!(app.service.authenticate(&idle.value).await, Err(AuthenticateError::Expired { .. })));
     app.clock.advance(10 * MINUTE);
-    assert!(matches!(app.service.authenticate(&busy.value).await, Err(AuthenticateError::Expired)), "after 8 hours");
+    assert!(
+        matches!(app.service.authenticate(&busy.value).await, Err(AuthenticateError::Expired { .. })),
+        "after 8 hours"
+    );
 }
 
 #[tokio::test]
@@ -104,7 +107,7 @@ async fn a_session_in_use_lives_on_also_when_its_uses_were_written_down() {
         app.service.write_last_used_once().await.unwrap();
     }
     app.clock.advance(11 * MINUTE);
-    assert!(matches!(app.service.authenticate(&session.value).await, Err(AuthenticateError::Expired)));
+    assert!(matches!(app.service.authenticate(&session.value).await, Err(AuthenticateError::Expired { .. })));
 }
 
 #[tokio::test]
@@ -127,7 +130,7 @@ async fn a_session_is_refreshed_once() {
     let ann = app.service.authenticate(&session.value).await.unwrap();
     let fresh = app.service.refresh(&ann).await.unwrap();
     assert!(app.service.refresh(&ann).await.is_err(), "a request that was under way with the old one");
-    assert!(matches!(app.service.authenticate(&session.value).await, Err(AuthenticateError::Expired)));
+    assert!(matches!(app.service.authenticate(&session.value).await, Err(AuthenticateError::Expired { .. })));
     app.service.authenticate(&fresh.value).await.unwrap();
 }
 

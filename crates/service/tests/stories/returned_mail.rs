@@ -1,0 +1,151 @@
+//! Bounces that come back as mail: what is believed, and what becomes of a message.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mailapi_backend::{Backend, DeliveryFeed, FeedBatch, FeedError};
+use mailapi_model::{
+    Clock, DeliveryEvent, Evidence, FeedCursor, MessageId, MessageStatus, Outcome, Page, QueueId, RecipientStatus,
+};
+use mailapi_service::mail::DeliveryLogFilter;
+use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_testkit::{SeededEntropy, TestApp};
+
+use crate::{caller, letter};
+
+/// A mailbox of bounces, as its backend tells of it.
+#[derive(Default)]
+struct Mailbox(Mutex<Vec<DeliveryEvent>>);
+
+#[async_trait]
+impl DeliveryFeed for Mailbox {
+    fn name(&self) -> &str {
+        "bounces"
+    }
+
+    async fn read_after(&self, cursor: &FeedCursor, _: usize) -> Result<FeedBatch, FeedError> {
+        let events = self.0.lock().unwrap();
+        let read: usize = cursor.0.parse().unwrap_or_default();
+        if read > events.len() {
+            return Err(FeedError("the mailbox does not exist".to_owned()));
+        }
+        let cursor = FeedCursor(events.len().to_string());
+        Ok(FeedBatch { events: events[read..].to_vec(), cursor, lines_read: 1, more: false })
+    }
+
+    async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {
+        Ok(())
+    }
+
+    async fn changed(&self) {}
+
+    async fn check(&self) -> Option<Result<(), String>> {
+        Some(Err("the mailbox does not exist".to_owned()))
+    }
+}
+
+struct Story {
+    app: TestApp,
+    service: Service,
+    mailbox: Arc<Mailbox>,
+    id: MessageId,
+}
+
+impl Story {
+    /// Ann has sent a message to Bob, who has it.
+    async fn begin() -> Self {
+        let app = TestApp::start().await;
+        let ann = app.user("ann@example.org").await;
+        app.user("bob@example.org").await;
+        let sent = app.service.send(&caller(&app, &ann).await, letter("ann@example.org", &["bob@example.org"])).await;
+        app.settle().await;
+        let mailbox = Arc::new(Mailbox::default());
+        let service = Service::new(Parts {
+            store: app.store.clone(),
+            backend: Backend { bounce_feed: Some(mailbox.clone()), ..app.embedded.backend() },
+            dns: app.dns.clone(),
+            clock: app.clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(9)),
+            settings: Settings::default(),
+        });
+        Self { app, service, mailbox, id: sent.unwrap().message_id }
+    }
+
+    fn bounce(&self, id: MessageId, recipient: &str) {
+        self.mailbox.0.lock().unwrap().push(DeliveryEvent {
+            at: self.app.clock.now(),
+            message_id: Some(id),
+            queue_id: QueueId(String::new()),
+            sender: None,
+            recipient: recipient.parse().unwrap(),
+            outcome: Outcome::Bounced,
+            evidence: Evidence::ReturnedMail,
+            dsn: "5.2.2".parse().ok(),
+            response: "552 5.2.2 Mailbox full".to_owned(),
+            relay: None,
+            delay: Duration::ZERO,
+        });
+    }
+
+    async fn logged(&self) -> Vec<DeliveryEvent> {
+        let filter = DeliveryLogFilter { message_id: Some(self.id), ..DeliveryLogFilter::default() };
+        let log = self.service.delivery_log(&Caller::operator(), &filter, Page::new(50, 0)).await.unwrap();
+        log.items.into_iter().map(|entry| entry.event).filter(|e| e.evidence == Evidence::ReturnedMail).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_bounce_of_what_never_was_changes_nothing() {
+    let story = Story::begin().await;
+    story.bounce(MessageId::random(&SeededEntropy::new(77)), "bob@example.org");
+    story.bounce(story.id, "eve@example.org");
+    let (synced, more) = story.service.collect_bounces_once().await.unwrap();
+    assert_eq!((synced.entries_added, synced.messages_updated, more), (0, 0, false));
+    assert_eq!(story.logged().await, []);
+    let record = story.app.store.sent().get(story.id).await.unwrap().unwrap();
+    assert_eq!(record.message.status, MessageStatus::Sent);
+}
+
+#[tokio::test]
+async fn what_was_sent_becomes_bounced_once_and_both_times_are_kept() {
+    let story = Story::begin().await;
+    let sent_at = story.app.clock.now();
+    story.app.clock.advance(Duration::from_secs(3600));
+    story.bounce(story.id, "bob@example.org");
+    story.bounce(story.id, "bob@example.org");
+    let (synced, _) = story.service.collect_bounces_once().await.unwrap();
+    assert_eq!((synced.entries_added, synced.messages_updated), (1, 1));
+    // The same notice again, as after the mailbox was made anew.
+    story.bounce(story.id, "bob@example.org");
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 0);
+
+    let record = story.app.store.sent().get(story.id).await.unwrap().unwrap();
+    let bob = &record.recipients[0];
+    assert_eq!((record.message.status, bob.status), (MessageStatus::Bounced, RecipientStatus::Bounced));
+    assert_eq!((bob.delivered_at, bob.bounced_at), (Some(sent_at), Some(story.app.clock.now())));
+    assert_eq!(bob.smtp_response.as_deref(), Some("552 5.2.2 Mailbox full"));
+    // A notice tells neither who sent the message nor under which name and when it left.
+    let logged = story.logged().await;
+    assert_eq!((logged.len(), &logged[0].sender), (1, &"ann@example.org".parse().ok()));
+    assert_eq!(
+        (Some(&logged[0].queue_id), logged[0].delay),
+        (record.message.queue_id.as_ref(), Duration::from_secs(3600))
+    );
+}
+
+#[tokio::test]
+async fn a_sync_by_hand_reads_the_mailbox_too_and_health_shows_how_it_is() {
+    let story = Story::begin().await;
+    story.bounce(story.id, "bob@example.org");
+    let synced = story.service.sync_delivery_log(&Caller::operator()).await.unwrap();
+    assert_eq!(synced.messages_updated, 1);
+    let health = story.service.health().await;
+    assert_eq!((health.bounces, health.is_ok()), (Some(Err("unavailable")), false));
+    assert_eq!(story.app.service.health().await.bounces, None);
+    // A step that fails leaves the place as it was.
+    story.mailbox.0.lock().unwrap().clear();
+    story.service.collect_bounces_once().await.unwrap_err();
+    story.bounce(story.id, "bob@example.org");
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 0);
+}
