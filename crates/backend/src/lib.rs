@@ -28,7 +28,7 @@ pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
     MessageSummary, OpenedAttachment, OpenedMessage, Purged, SearchHit, SearchQuery, SearchText, SearchTextError,
 };
-pub use provisioning::{Provisioning, ProvisioningError};
+pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError};
 pub use sign_outgoing::{SignError, SignOutgoing};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
 

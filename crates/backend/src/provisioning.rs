@@ -32,15 +32,25 @@ pub trait Provisioning: Send + Sync {
         Ok(None)
     }
 
-    /// At most `limit` mailboxes behind `after` in alphabetical order; `None` as for [`Provisioning::domains`].
+    /// At most `limit` mailboxes behind `after` in alphabetical order, as the mail server was told of them; `None` as for
+    /// [`Provisioning::domains`].
     async fn mailboxes_after(
         &self,
         after: Option<&EmailAddress>,
         limit: usize,
-    ) -> Result<Option<Vec<EmailAddress>>, ProvisioningError> {
+    ) -> Result<Option<Vec<KnownMailbox>>, ProvisioningError> {
         let _ = (after, limit);
         Ok(None)
     }
+}
+
+/// A mailbox as the mail server was told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownMailbox {
+    /// Whose it is.
+    pub address: EmailAddress,
+    /// How many octets it may hold; any number without a limit.
+    pub quota_bytes: Option<u64>,
 }
 
 /// The mail server could not be told.

@@ -2,7 +2,7 @@
 //! the mail server was not told of.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -93,7 +93,8 @@ impl Service {
         Ok(())
     }
 
-    /// Tells the mail server of every domain and mailbox that it does not know yet. Returns how many there were.
+    /// Tells the mail server of every domain and mailbox that it does not know yet, and of every quota that it knows
+    /// otherwise. Returns how many there were.
     ///
     /// # Errors
     /// [`Unavailable`]; asking again later is enough.
@@ -120,12 +121,11 @@ impl Service {
         let provisioning = &self.0.backend.provisioning;
         let (mut told, mut after): (usize, Option<EmailAddress>) = (0, None);
         loop {
-            let accounts = self.0.store.accounts().all_addresses(after.as_ref(), STEP).await?;
-            let Some(last) = accounts.last().cloned() else { return Ok(told) };
+            let accounts = self.0.store.accounts().all_quotas(after.as_ref(), STEP).await?;
+            let Some((last, _)) = accounts.last().cloned() else { return Ok(told) };
             let Some(known) = self.mailboxes_up_to(after.as_ref(), &last).await? else { return Ok(told) };
-            for missing in accounts.iter().filter(|account| !known.contains(account)) {
-                let quota = self.0.store.accounts().get(missing).await?.and_then(|account| account.quota_bytes);
-                provisioning.put_mailbox(missing, quota).await?;
+            for (account, quota) in accounts.iter().filter(|(account, quota)| known.get(account) != Some(quota)) {
+                provisioning.put_mailbox(account, *quota).await?;
                 told += 1;
             }
             after = Some(last);
@@ -136,13 +136,13 @@ impl Service {
         &self,
         after: Option<&EmailAddress>,
         last: &EmailAddress,
-    ) -> Result<Option<HashSet<EmailAddress>>, Unavailable> {
-        let (mut known, mut after) = (HashSet::new(), after.cloned());
+    ) -> Result<Option<HashMap<EmailAddress, Option<u64>>>, Unavailable> {
+        let (mut known, mut after) = (HashMap::new(), after.cloned());
         loop {
             let page = self.0.backend.provisioning.mailboxes_after(after.as_ref(), STEP).await?;
             let Some(page) = page else { return Ok(None) };
-            let end = page.last().cloned();
-            known.extend(page);
+            let end = page.last().map(|mailbox| mailbox.address.clone());
+            known.extend(page.into_iter().map(|mailbox| (mailbox.address, mailbox.quota_bytes)));
             match end {
                 Some(end) if end.cmp(last) == Ordering::Less => after = Some(end),
                 _ => return Ok(Some(known)),

@@ -55,19 +55,19 @@ impl Accounts<'_> {
         ACCOUNTS.page(self.0, conditions(filter), page, read_account).await
     }
 
-    /// At most `limit` addresses behind `after`, in alphabetical order, to go through all accounts piece by piece.
+    /// At most `limit` addresses behind `after`, in alphabetical order, and how many octets each may hold, to go through
+    /// all accounts piece by piece.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn all_addresses(
+    pub async fn all_quotas(
         &self,
         after: Option<&EmailAddress>,
         limit: usize,
-    ) -> Result<Vec<EmailAddress>, StoreError> {
-        let statement = Stmt::new("SELECT email, email_given FROM accounts WHERE email > $1 ORDER BY email LIMIT $2")
-            .bind(after.map_or("", EmailAddress::as_str))
-            .bind(crate::db::count(limit));
-        self.0.query(statement).await?.into_iter().map(|mut row| row.address()).collect()
+    ) -> Result<Vec<(EmailAddress, Option<u64>)>, StoreError> {
+        let sql = "SELECT email, email_given, quota_bytes FROM accounts WHERE email > $1 ORDER BY email LIMIT $2";
+        let statement = Stmt::new(sql).bind(after.map_or("", EmailAddress::as_str)).bind(crate::db::count(limit));
+        self.0.query(statement).await?.into_iter().map(|mut row| Ok((row.address()?, read_quota(&mut row)?))).collect()
     }
 
     /// What a log-in at this address is checked against.
@@ -189,11 +189,15 @@ fn read_account(mut row: Row) -> Result<Account, StoreError> {
         email: row.address()?,
         name: row.text()?,
         active: row.bool()?,
-        quota_bytes: row.int_or_null()?.and_then(|bytes| u64::try_from(bytes).ok()),
+        quota_bytes: read_quota(&mut row)?,
         created_at: row.time()?,
         updated_at: row.time()?,
         last_login_at: row.time_or_null()?,
     })
+}
+
+fn read_quota(row: &mut Row) -> Result<Option<u64>, StoreError> {
+    Ok(row.int_or_null()?.and_then(|bytes| u64::try_from(bytes).ok()))
 }
 
 fn read_credentials(mut row: Row) -> Result<Credentials, StoreError> {

@@ -3,10 +3,9 @@
 use std::str::FromStr;
 
 use async_trait::async_trait;
-use mailapi_backend::{Provisioning, ProvisioningError};
+use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError};
 use mailapi_model::{DomainName, EmailAddress};
-use rusqlite::types::Value;
-use rusqlite::{params, params_from_iter};
+use rusqlite::{Row, params};
 
 use super::{Maildrop, MaildropError, mailbox};
 
@@ -41,7 +40,8 @@ impl Provisioning for Maildrop {
     }
 
     async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {
-        let names = self.names("SELECT name FROM drop_domains ORDER BY name", Vec::new()).await?;
+        let names: Vec<String> =
+            self.rows("SELECT name FROM drop_domains ORDER BY name", None, |row| row.get(0)).await?;
         names.iter().map(|name| parsed(name)).collect::<Result<_, _>>().map(Some)
     }
 
@@ -49,21 +49,32 @@ impl Provisioning for Maildrop {
         &self,
         after: Option<&EmailAddress>,
         limit: usize,
-    ) -> Result<Option<Vec<EmailAddress>>, ProvisioningError> {
-        let sql = "SELECT address FROM drop_mailboxes WHERE address > ?1 ORDER BY address LIMIT ?2";
+    ) -> Result<Option<Vec<KnownMailbox>>, ProvisioningError> {
+        let sql = "SELECT address, quota_bytes FROM drop_mailboxes WHERE address > ?1 ORDER BY address LIMIT ?2";
         let after = after.map_or("", EmailAddress::as_str).to_owned();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let addresses = self.names(sql, vec![after.into(), limit.into()]).await?;
-        addresses.iter().map(|address| parsed(address)).collect::<Result<_, _>>().map(Some)
+        let rows: Vec<(String, Option<u64>)> =
+            self.rows(sql, Some((after, limit)), |row| Ok((row.get(0)?, row.get(1)?))).await?;
+        let known = |(address, quota_bytes): (String, _)| Ok(KnownMailbox { address: parsed(&address)?, quota_bytes });
+        rows.into_iter().map(known).collect::<Result<_, _>>().map(Some)
     }
 }
 
 impl Maildrop {
-    async fn names(&self, sql: &'static str, parameters: Vec<Value>) -> Result<Vec<String>, ProvisioningError> {
+    /// The rows of a question; of one that is asked piece by piece, those behind a name and no more than so many.
+    async fn rows<T: Send + 'static>(
+        &self,
+        sql: &'static str,
+        piece: Option<(String, i64)>,
+        read: fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, ProvisioningError> {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(sql)?;
-            let rows = statement.query_map(params_from_iter(parameters), |row| row.get(0))?;
-            Ok(rows.collect::<rusqlite::Result<Vec<String>>>()?)
+            let rows: rusqlite::Result<Vec<T>> = match piece {
+                Some((after, limit)) => statement.query_map(params![after, limit], read)?.collect(),
+                None => statement.query_map([], read)?.collect(),
+            };
+            Ok(rows?)
         })
         .await
         .map_err(not_told)

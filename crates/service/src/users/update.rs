@@ -17,6 +17,8 @@ pub struct UpdateUser {
 impl Service {
     /// Changes an account.
     ///
+    /// The account database comes first: a crash between it and the mail server is mended by [`Service::reconcile`].
+    ///
     /// # Errors
     /// See [`UserError`].
     pub async fn update_user(

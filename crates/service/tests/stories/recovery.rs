@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mailapi_backend::{Backend, SubmitError};
-use mailapi_model::{Envelope, MessageId, MessageStatus, NewAccount, RecipientKind, Secret};
+use mailapi_model::{AccountChange, Envelope, MessageId, MessageStatus, NewAccount, RecipientKind, Secret};
 use mailapi_service::Recovered;
 use mailapi_store::NewSent;
 use mailapi_testkit::{SeededEntropy, TestApp};
@@ -101,4 +101,24 @@ async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
     assert_eq!(app.service.reconcile().await.unwrap(), 3);
     assert_eq!(app.service.reconcile().await.unwrap(), 0);
     app.deliver("eve@example.net", "user1@example.org", "Subject: Hi\n\nHello\n").await;
+}
+
+#[tokio::test]
+async fn the_mail_server_is_told_of_a_quota_that_a_crash_kept_from_it() {
+    let app = TestApp::start().await;
+    for name in ["ann", "bob", "cid"] {
+        app.user(&format!("{name}@example.org")).await;
+    }
+    let bob = "bob@example.org".parse().unwrap();
+    let limit = async || app.embedded.backend().mailboxes.quota(&bob).await.unwrap().limit_bytes;
+    for quota_bytes in [Some(1_048_576), Some(2_097_152), None] {
+        // What an operation does before it tells the mail server.
+        let change = AccountChange { quota_bytes: Some(quota_bytes), ..AccountChange::default() };
+        let now = mailapi_model::Clock::now(app.clock.as_ref());
+        assert!(app.store.accounts().update(&bob, &change, now).await.unwrap());
+        assert_ne!(limit().await, quota_bytes);
+        assert_eq!(app.service.reconcile().await.unwrap(), 1);
+        assert_eq!(limit().await, quota_bytes);
+    }
+    assert_eq!(app.service.reconcile().await.unwrap(), 0);
 }

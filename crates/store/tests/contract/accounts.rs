@@ -1,4 +1,4 @@
-use mailapi_model::{AccountChange, Permission, Secret, TokenKind};
+use mailapi_model::{AccountChange, EmailAddress, Permission, Secret, TokenKind};
 use mailapi_store::{AccountFilter, NewGrant, StoreError, TokenFilter};
 
 use crate::engines::{add_account, at, domain, email, new_account, on_every_engine, page};
@@ -131,20 +131,23 @@ async fn lists_show_what_is_asked_for_and_hide_what_must_not_be_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_addresses_are_reached_piece_by_piece() {
+async fn all_addresses_and_their_quotas_are_reached_piece_by_piece() {
     on_every_engine(async |store| {
         for n in 0..7 {
             add_account(store, &format!("user{n}@example.org"), 0).await;
         }
-        let mut seen = Vec::new();
+        let quota = AccountChange { name: None, quota_bytes: Some(Some(1 << 40)) };
+        assert_eq!(store.accounts().update(&email("user4@example.org"), &quota, at(1)).await, Ok(true));
+        let mut seen: Vec<(EmailAddress, Option<u64>)> = Vec::new();
         loop {
-            let piece = store.accounts().all_addresses(seen.last(), 3).await.unwrap();
+            let piece = store.accounts().all_quotas(seen.last().map(|(address, _)| address), 3).await.unwrap();
             if piece.is_empty() {
                 break;
             }
             seen.extend(piece);
         }
-        assert_eq!(seen, (0..7).map(|n| email(&format!("user{n}@example.org"))).collect::<Vec<_>>());
+        let wanted = |n| (email(&format!("user{n}@example.org")), (n == 4).then_some(1 << 40));
+        assert_eq!(seen, (0..7).map(wanted).collect::<Vec<_>>());
     })
     .await;
 }
