@@ -20,11 +20,24 @@ impl FromRequestParts<HttpState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
-        let caller = state.service().authenticate(&token_value(parts)?).await?;
-        if let Some(token) = &caller.token {
-            count(parts, state, LimitKey::Token(token.id)).await?;
+        let value = parts.headers.get(TOKEN_HEADER).filter(|value| !value.is_empty()).ok_or(ErrorCode::NoApiToken)?;
+        let known = match value.to_str() {
+            Ok(value) => state.service().authenticate(&TokenValue::from_caller(value)).await,
+            // What is not visible ASCII was never given out.
+            Err(_) => Err(AuthenticateError::Unknown),
+        };
+        // A token that was given out has windows of its own, even when it works no longer: whoever guesses uses up those
+        // of the address that the guesses come from, and no token's.
+        let key = match &known {
+            Ok(caller) => caller.token.as_ref().map(|token| LimitKey::Token(token.id)),
+            Err(AuthenticateError::Expired { token }) => Some(LimitKey::Token(*token)),
+            Err(AuthenticateError::Unknown) => Some(client_key(parts, state)),
+            Err(AuthenticateError::Unavailable(_)) => None,
+        };
+        if let Some(key) = key {
+            count(parts, state, key).await?;
         }
-        Ok(Self(caller))
+        Ok(Self(known?))
     }
 }
 
@@ -48,16 +61,13 @@ impl FromRequestParts<HttpState> for Anybody {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
-        let address = client_address(&parts.extensions, &parts.headers, &state.settings().trusted_proxies);
-        count(parts, state, LimitKey::of_client(address)).await?;
+        count(parts, state, client_key(parts, state)).await?;
         Ok(Self)
     }
 }
 
-fn token_value(parts: &Parts) -> Result<TokenValue, ApiError> {
-    let value = parts.headers.get(TOKEN_HEADER).filter(|value| !value.is_empty()).ok_or(ErrorCode::NoApiToken)?;
-    // What is not visible ASCII was never given out.
-    Ok(TokenValue::from_caller(value.to_str().map_err(|_| ErrorCode::InvalidToken)?))
+fn client_key(parts: &Parts, state: &HttpState) -> LimitKey {
+    LimitKey::of_client(client_address(&parts.extensions, &parts.headers, &state.settings().trusted_proxies))
 }
 
 async fn count(parts: &Parts, state: &HttpState, key: LimitKey) -> Result<(), ApiError> {
@@ -69,7 +79,7 @@ impl From<AuthenticateError> for ApiError {
     fn from(error: AuthenticateError) -> Self {
         match error {
             AuthenticateError::Unknown => ErrorCode::InvalidToken.into(),
-            AuthenticateError::Expired => ErrorCode::TokenExpired.into(),
+            AuthenticateError::Expired { .. } => ErrorCode::TokenExpired.into(),
             AuthenticateError::Unavailable(error) => error.into(),
         }
     }

@@ -1,4 +1,4 @@
-//! How many requests one token, or one address without a token, may make.
+//! How many requests one token, or one address without a token that was ever given out, may make.
 //!
 //! Two windows are counted at once, a minute and an hour; each begins with the first request that falls into it. A
 //! request that is refused is not counted, so whoever waits until the end of the full window gets the whole of the
@@ -60,7 +60,7 @@ impl LimitWindow {
 pub enum LimitKey {
     /// Those of a token.
     Token(TokenId),
-    /// Those of an address that shows no token.
+    /// Those of an address that shows no token, or one that was never given out.
     Client(IpAddr),
 }
 

@@ -52,7 +52,7 @@ async fn errors_count_and_tell_the_state_too() {
         assert_eq!(state(&app.get(&ann, path).await), ["100", left, "60"], "{path}");
     }
     let unknown = app.get("mapi_unknown", "/users").await;
-    assert_eq!(state(&unknown), ["", "", ""], "a token that is not known has no limit to tell of");
+    assert_eq!(state(&unknown), ["100", "99", "60"], "a token that is not known counts for the address");
 }
 
 #[tokio::test]
@@ -82,6 +82,48 @@ async fn without_a_token_the_address_counts_and_only_a_trusted_proxy_may_name_it
         [document(&app, "192.0.2.1").await, document(&app, "192.0.2.1").await, document(&app, "192.0.2.1").await];
     assert_eq!(answers, [200, 200, 429]);
     assert_eq!(document(&app, "192.0.2.2").await, 200);
+}
+
+#[tokio::test]
+async fn guessing_tokens_ends_with_the_limit_of_the_address() {
+    let app = InMemoryApp::with(|_, http| http.limits = RequestLimits { per_minute: 3, per_hour: 0 }).await;
+    for guess in ["mapi_one", "mapi_two", "maps_three"] {
+        app.get(guess, "/users").await.assert_error(401, "INVALID_TOKEN");
+    }
+    let refused = app.get("mapi_four", "/users").await;
+    refused.assert_error(429, "RATE_LIMIT_EXCEEDED");
+    assert_eq!((state(&refused), refused.header("retry-after")), (["3", "0", "60"], "60"));
+    assert_eq!(document(&app, "").await, 429, "nothing is left for requests without a token either");
+    app.clock.advance(Duration::from_secs(60));
+    app.get("mapi_five", "/users").await.assert_error(401, "INVALID_TOKEN");
+}
+
+#[tokio::test]
+async fn what_strangers_guess_takes_nothing_from_tokens_of_the_same_address() {
+    let app = InMemoryApp::with(|_, http| http.limits = RequestLimits { per_minute: 3, per_hour: 0 }).await;
+    for _ in 0..5 {
+        app.get("mapi_guess", "/users").await;
+    }
+    for left in ["2", "1", "0"] {
+        let answer = app.get(&app.admin, "/users").await;
+        answer.assert(StatusCode::OK);
+        assert_eq!(state(&answer), ["3", left, "60"]);
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_works_no_longer_uses_up_its_own_requests_and_not_those_of_the_address() {
+    let limits = RequestLimits { per_minute: 3, per_hour: 0 };
+    let app = InMemoryApp::with(|_, http| http.limits = limits).await;
+    app.domain("example.org").await;
+    app.user("ann@example.org").await;
+    let session = app.log_in("ann@example.org").await;
+    app.post_empty(&session, "/auth/logout").await.assert(StatusCode::OK);
+    for _ in 0..2 {
+        app.get(&session, "/users").await.assert_error(401, "TOKEN_EXPIRED");
+    }
+    app.get(&session, "/users").await.assert_error(429, "RATE_LIMIT_EXCEEDED");
+    assert_eq!(document(&app, "").await, 200);
 }
 
 #[tokio::test]

@@ -22,7 +22,10 @@ pub enum AuthenticateError {
     Unknown,
     /// It was revoked, switched off or logged out, its time is over, or its mailbox is disabled or gone.
     #[error("the token has expired or is inactive")]
-    Expired,
+    Expired {
+        /// Which token it is.
+        token: TokenId,
+    },
     /// It cannot be looked up.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -53,7 +56,7 @@ impl Service {
         let StoredToken { record, owner_active } =
             self.0.store.tokens().by_hash(hash).await?.ok_or(AuthenticateError::Unknown)?;
         if !record.is_active || !owner_active {
-            return Err(AuthenticateError::Expired);
+            return Err(AuthenticateError::Expired { token: record.id });
         }
         let grants = match &record.email {
             None => Grants::admin_token(),
@@ -79,7 +82,7 @@ impl Service {
             let idle_since = last_used.unwrap_or(token.created_at);
             let idle = token.is_session && now.since(idle_since) > self.0.settings.session_inactivity;
             if idle || token.expires_at.is_some_and(|end| end <= now) {
-                return Err(AuthenticateError::Expired);
+                return Err(AuthenticateError::Expired { token: token.id });
             }
             self.0.last_used.note(token.id, now);
             token.last_used_at = Some(now);
