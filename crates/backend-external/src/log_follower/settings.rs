@@ -1,6 +1,6 @@
 //! How Postfix's log is followed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -129,12 +129,13 @@ impl LogSource {
         Self::File(FileSettings { path: path.into(), rotated_dir: None, head_octets: 1024, read_octets: 256 << 10 })
     }
 
-    /// The journal, with the default settings.
+    /// The journal, with the default settings; its files are in this directory when systemd keeps them elsewhere, as
+    /// those are that came from another machine.
     #[must_use]
-    pub fn journal() -> Self {
+    pub fn journal(directory: Option<&Path>) -> Self {
         Self::Journal(JournalSettings {
             program: PathBuf::from("journalctl"),
-            arguments: Vec::new(),
+            arguments: directory.map(|path| format!("--directory={}", path.display())).into_iter().collect(),
             max_record_octets: 1 << 20,
         })
     }

@@ -31,7 +31,7 @@ impl Journal {
         fs::create_dir(&entries).unwrap();
         fs::write(&script, SCRIPT.replace("$JOURNAL", entries.to_str().unwrap())).unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        let LogSource::Journal(settings) = LogSource::journal() else { unreachable!("it is the journal") };
+        let LogSource::Journal(settings) = LogSource::journal(None) else { unreachable!("it is the journal") };
         scene.settings.source = LogSource::Journal(JournalSettings { program: script, ..settings });
         scene.settings.save_every_octets = 500;
         Self { scene, entries: 0 }

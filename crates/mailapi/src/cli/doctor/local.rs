@@ -19,7 +19,7 @@ pub(super) fn log(config: &Config) -> Finding {
     match config.mail.external.log_place() {
         None => Finding::unknown("log", "not followed here; `mailapi follow` must run on the mail server's host"),
         Some(LogPlace::File(path)) => log_file(&path),
-        Some(LogPlace::Journal) => journal(),
+        Some(LogPlace::Journal(directory)) => journal(directory.as_deref()),
     }
 }
 
@@ -36,9 +36,11 @@ fn log_file(path: &Path) -> Finding {
     }
 }
 
-fn journal() -> Finding {
+fn journal(directory: Option<&Path>) -> Finding {
     let mend = "let mailapi's user read the journal, by the group systemd-journal";
-    match output_of("journalctl", &["--quiet", "--lines=1", "--output=cat"]) {
+    let directory = directory.map(|path| format!("--directory={}", path.display()));
+    let arguments = ["--quiet", "--lines=1", "--output=cat"].into_iter().chain(directory.as_deref());
+    match output_of("journalctl", &arguments.collect::<Vec<_>>()) {
         Some(Ok(_)) => Finding::fine("log", "the journal can be read"),
         Some(Err(error)) => Finding::wrong("log", error, mend),
         None => Finding::wrong("log", "there is no journalctl", "name a log file in mail.external.log.path"),

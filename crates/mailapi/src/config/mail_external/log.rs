@@ -20,8 +20,10 @@ pub(crate) struct LogKeys {
     path: Unset<FilePath>,
     rotated_dir: Unset<FilePath>,
     journal: bool,
+    journal_directory: Unset<FilePath>,
     syslog_name: String,
     host: Unset<String>,
+    postqueue: Vec<String>,
     limits: LimitKeys,
 }
 
@@ -30,13 +32,13 @@ pub(crate) struct LogKeys {
 pub(crate) enum LogPlace {
     /// This file.
     File(PathBuf),
-    /// The journal of systemd.
-    Journal,
+    /// The journal of systemd, in this directory when it is not where systemd keeps it.
+    Journal(Option<PathBuf>),
 }
 
 mirror!(
     /// `[mail.external.log.limits]`: how much of the log is read and remembered at a time.
-    LimitKeys of LogSettings as (LogSettings::new(LogSource::journal(), "")) {
+    LimitKeys of LogSettings as (LogSettings::new(LogSource::journal(None), "")) {
         poll_interval: HumanDuration,
         max_batch_lines: u64,
         save_every_octets: ByteSize,
@@ -59,8 +61,10 @@ impl Default for LogKeys {
             path: Unset(None),
             rotated_dir: Unset(None),
             journal: false,
-            syslog_name: LogSettings::new(LogSource::journal(), "").syslog_name,
+            journal_directory: Unset(None),
+            syslog_name: LogSettings::new(LogSource::journal(None), "").syslog_name,
             host: Unset(None),
+            postqueue: Vec::new(),
             limits: LimitKeys::default(),
         }
     }
@@ -69,7 +73,8 @@ impl Default for LogKeys {
 impl LogKeys {
     pub(super) fn place(&self) -> Option<LogPlace> {
         let file = self.path.0.as_ref().map(|path| LogPlace::File(path.0.clone()));
-        file.or_else(|| self.journal.then_some(LogPlace::Journal))
+        let directory = || self.journal_directory.0.as_ref().map(|path| path.0.clone());
+        file.or_else(|| self.journal.then(|| LogPlace::Journal(directory())))
     }
 
     pub(super) fn syslog_name(&self) -> &str {
@@ -83,7 +88,7 @@ impl LogKeys {
     pub(super) fn settings(&self, data_dir: &Path) -> Option<LogSettings> {
         let mut source = match self.place()? {
             LogPlace::File(path) => LogSource::file(path),
-            LogPlace::Journal => LogSource::journal(),
+            LogPlace::Journal(directory) => LogSource::journal(directory.as_deref()),
         };
         if let LogSource::File(file) = &mut source {
             file.rotated_dir = self.rotated_dir.0.as_ref().map(|path| path.0.clone());
@@ -97,6 +102,9 @@ impl LogKeys {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if self.path.0.is_some() && self.journal {
             return Err(ConfigError::new("mail.external.log.path and journal: set one of them"));
+        }
+        if self.journal_directory.0.is_some() && !self.journal {
+            return Err(ConfigError::new("mail.external.log.journal_directory: set journal = true with it"));
         }
         at_least_one("mail.external.log.limits.max_batch_lines", self.limits.max_batch_lines)?;
         at_least_one("mail.external.log.limits.max_index_files", self.limits.max_index_files as u64)?;
