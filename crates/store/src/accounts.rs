@@ -165,7 +165,7 @@ pub(crate) fn insert_account(account: &NewAccount) -> Stmt {
     .bind(account.created_at)
 }
 
-fn fold(text: &str) -> String {
+pub(crate) fn fold(text: &str) -> String {
     text.to_lowercase()
 }
 

@@ -6,6 +6,7 @@
 mod accounts;
 mod db;
 mod delivery_log;
+mod directory;
 mod dkim_keys;
 mod domains;
 mod error;
@@ -25,6 +26,10 @@ mod tokens;
 
 pub use accounts::{AccountFilter, Accounts};
 pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter};
+pub use directory::{
+    Copied, Copies, Directory, DirectoryMailbox, DirectoryPage, DirectoryPlace, DirectoryQueries, DirectoryQueryError,
+    DirectorySettings,
+};
 pub use dkim_keys::DkimKeys;
 pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;

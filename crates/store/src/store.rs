@@ -4,6 +4,7 @@ use mailapi_model::Timestamp;
 use tokio::sync::watch;
 
 use crate::db::{Db, Stmt};
+use crate::directory::{Copies, Directory};
 use crate::migration::Migration;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
@@ -17,6 +18,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 4, sql: include_str!("../migrations/sqlite/0004_lookup_views.sql") },
     Migration { version: 5, sql: include_str!("../migrations/sqlite/0005_sent_counts.sql") },
     Migration { version: 6, sql: include_str!("../migrations/sqlite/0006_secrets.sql") },
+    Migration { version: 7, sql: include_str!("../migrations/sqlite/0007_directory_copies.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -27,6 +29,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 4, sql: include_str!("../migrations/postgres/0004_lookup_views.sql") },
     Migration { version: 5, sql: include_str!("../migrations/postgres/0005_sent_counts.sql") },
     Migration { version: 6, sql: include_str!("../migrations/postgres/0006_secrets.sql") },
+    Migration { version: 7, sql: include_str!("../migrations/postgres/0007_directory_copies.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.
@@ -36,19 +39,38 @@ pub(crate) const COMPONENT: &str = "store";
 #[derive(Debug, Clone)]
 pub struct Store {
     db: Db,
+    directory: Option<Directory>,
 }
 
 impl Store {
     /// A store in a SQLite file.
     #[must_use]
     pub const fn on_sqlite(engine: Sqlite) -> Self {
-        Self { db: Db::Sqlite(engine) }
+        Self { db: Db::Sqlite(engine), directory: None }
     }
 
     /// A store in a PostgreSQL database, which other nodes may use as well.
     #[must_use]
     pub const fn on_postgres(engine: Postgres) -> Self {
-        Self { db: Db::Postgres(engine) }
+        Self { db: Db::Postgres(engine), directory: None }
+    }
+
+    /// The same, with mailboxes that a user database has which is not ours.
+    #[must_use]
+    pub fn with_directory(self, directory: Directory) -> Self {
+        Self { directory: Some(directory), ..self }
+    }
+
+    /// The user database that is not ours, where there is one.
+    #[must_use]
+    pub const fn directory(&self) -> Option<&Directory> {
+        self.directory.as_ref()
+    }
+
+    /// Our copies of its mailboxes.
+    #[must_use]
+    pub const fn copies(&self) -> Copies<'_> {
+        Copies(&self.db)
     }
 
     /// Brings the tables up to date; answers how many migrations were applied.

@@ -151,9 +151,7 @@ impl Tokens<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn end_sessions(&self, email: &EmailAddress) -> Result<u64, StoreError> {
-        let sql = "UPDATE tokens SET is_active = FALSE \
-                   WHERE email = $1 AND is_removed = FALSE AND is_session AND is_active";
-        Ok(self.0.execute(Stmt::new(sql).bind(email)).await?.touched)
+        Ok(self.0.execute(end_sessions(email)).await?.touched)
     }
 
     /// Notes when tokens were last used. An earlier time never replaces a later one.
@@ -196,6 +194,12 @@ pub(crate) fn insert_token(token: &NewToken) -> Stmt {
 
 /// Ends the tokens of accounts that are about to be deleted. Their hashes stay, so that the holder of one is told that
 /// it has ended, and an account that is later made under the same address does not revive them.
+pub(crate) fn end_sessions(email: &EmailAddress) -> Stmt {
+    let sql = "UPDATE tokens SET is_active = FALSE \
+               WHERE email = $1 AND is_removed = FALSE AND is_session AND is_active";
+    Stmt::new(sql).bind(email)
+}
+
 pub(crate) fn remove_tokens(whose: &str) -> Stmt {
     Stmt::new(format!("UPDATE tokens SET is_active = FALSE, is_removed = TRUE, name = '' WHERE {whose}"))
 }

@@ -68,6 +68,11 @@ impl Filter {
         self
     }
 
+    /// A query for the rows that are kept.
+    pub(crate) fn select(self, select: &str) -> Stmt {
+        Stmt::new(format!("{select} {}", self.sql)).bind_all(self.params)
+    }
+
     fn bind(&mut self, value: Value) -> String {
         self.params.push(value);
         format!("${}", self.params.len())

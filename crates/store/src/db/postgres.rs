@@ -199,7 +199,7 @@ impl Value {
             Self::Null => true,
             Self::Bool(_) => *place == Type::BOOL,
             Self::Int(value) => *place == Type::INT8 || (*place == Type::INT4 && i32::try_from(*value).is_ok()),
-            Self::Text(_) => [Type::TEXT, Type::VARCHAR].contains(place),
+            Self::Text(_) => is_text(place),
             Self::Blob(_) => *place == Type::BYTEA,
         }
     }
@@ -226,6 +226,11 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
+/// Our own columns are TEXT; those of a user database that is not ours may be of a kindred type.
+fn is_text(kind: &Type) -> bool {
+    [Type::TEXT, Type::VARCHAR, Type::BPCHAR].contains(kind) || kind.name() == "citext"
+}
+
 impl<'a> FromSql<'a> for Value {
     fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, BoxError> {
         Ok(match *kind {
@@ -242,6 +247,6 @@ impl<'a> FromSql<'a> for Value {
     }
 
     fn accepts(kind: &Type) -> bool {
-        [Type::BOOL, Type::INT4, Type::INT8, Type::BYTEA, Type::TEXT, Type::VARCHAR, Type::NAME].contains(kind)
+        [Type::BOOL, Type::INT4, Type::INT8, Type::BYTEA, Type::NAME].contains(kind) || is_text(kind)
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<
 }
 
 /// Runs all queries; the rows of each.
-pub(super) fn queries(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Vec<Row>>, StoreError> {
+pub(crate) fn queries(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Vec<Row>>, StoreError> {
     statements.iter().map(|statement| fetch(&mut prepare(connection, statement)?)).collect()
 }
 

@@ -5,6 +5,7 @@
 //! [`StoreError::Unavailable`], and works again as soon as the server does.
 
 pub(crate) mod failure;
+mod foreign;
 mod lease;
 mod listener;
 mod migrate;
@@ -20,6 +21,7 @@ use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, Rec
 use mailapi_model::{Entropy, Timestamp};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore, watch};
 
+pub(crate) use foreign::ForeignPostgres;
 pub use settings::PostgresSettings;
 pub use url::{PostgresUrl, PostgresUrlError};
 

@@ -4,6 +4,7 @@
 //! waiting jobs into one transaction pays one `fsync` for all of them, and every answer still means "on disk".
 
 mod failure;
+mod foreign;
 mod migrate;
 mod open;
 mod readers;
@@ -20,6 +21,7 @@ use tokio::sync::watch;
 
 use crate::StoreError;
 pub use crate::migration::Migration;
+pub(crate) use foreign::ForeignSqlite;
 use readers::Readers;
 pub use settings::SqliteSettings;
 use writer::Writer;

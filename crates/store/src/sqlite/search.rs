@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, InterruptHandle};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use super::Sqlite;
+use super::readers::Pool;
 use crate::StoreError;
 
 /// Between two tries to stop a search: an interruption that comes between two statements is not felt.
@@ -26,19 +28,29 @@ impl Sqlite {
         E: From<StoreError> + Send + 'static,
     {
         let (pool, permit) = self.0.readers.begin_search().await?;
-        let (stop, limit) = (Arc::new(Stop::default()), pool.search_timeout());
-        let running = tokio::task::spawn_blocking({
-            let stop = Arc::clone(&stop);
-            move || {
-                let _permit = permit;
-                pool.run(|connection| {
-                    let _running = stop.running(connection);
-                    job(connection)
-                })
-            }
-        });
-        tokio::spawn(within(limit, running, stop)).await.unwrap_or_else(|_| Err(StoreError::closed().into()))
+        within_its_time(pool, permit, job).await
     }
+}
+
+/// Runs a job on a thread that may block, and stops it when it takes longer than the pool's searches may.
+pub(super) async fn within_its_time<T, E, F>(pool: Arc<Pool>, permit: OwnedSemaphorePermit, job: F) -> Result<T, E>
+where
+    F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (stop, limit) = (Arc::new(Stop::default()), pool.search_timeout());
+    let running = tokio::task::spawn_blocking({
+        let stop = Arc::clone(&stop);
+        move || {
+            let _permit = permit;
+            pool.run(|connection| {
+                let _running = stop.running(connection);
+                job(connection)
+            })
+        }
+    });
+    tokio::spawn(within(limit, running, stop)).await.unwrap_or_else(|_| Err(StoreError::closed().into()))
 }
 
 async fn within<T, E: From<StoreError>>(

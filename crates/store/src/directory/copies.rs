@@ -1,0 +1,163 @@
+//! Our copies of the mailboxes of a [`super::Directory`]: what tokens, permissions and sent mail refer to.
+
+use std::collections::{BTreeSet, HashMap};
+
+use mailapi_model::{DomainName, EmailAddress, Timestamp};
+
+use super::DirectoryMailbox;
+use crate::StoreError;
+use crate::accounts::fold;
+use crate::db::{Db, Filter, Row, Stmt, Value, count, number};
+use crate::tokens::end_sessions;
+
+/// What stands in place of a copy's password hash: no password is hashed to it, here or in a mail server.
+const NO_PASSWORD: &str = "{CRYPT}!";
+
+/// The copies.
+#[derive(Debug, Clone, Copy)]
+pub struct Copies<'a>(pub(crate) &'a Db);
+
+/// One copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// Whose.
+    pub email: EmailAddress,
+    /// Whether it was active when it was last looked at.
+    pub active: bool,
+    /// Since when it is as it is.
+    pub since: Timestamp,
+}
+
+/// What of an account is told by the mailbox.
+#[derive(PartialEq)]
+struct Told {
+    name: String,
+    active: bool,
+    quota: Option<i64>,
+}
+
+impl Copies<'_> {
+    /// Whether the account of this address is a copy; `None` without an account.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn is_copy(&self, email: &EmailAddress) -> Result<Option<bool>, StoreError> {
+        let row = self.0.first(Stmt::new("SELECT in_directory FROM accounts WHERE email = $1").bind(email)).await?;
+        row.map(|mut row| row.bool()).transpose()
+    }
+
+    /// Whether any account of this domain is a copy.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn any_in(&self, domain: &DomainName) -> Result<bool, StoreError> {
+        let statement = Stmt::new("SELECT 1 FROM accounts WHERE domain = $1 AND in_directory LIMIT 1").bind(domain);
+        Ok(self.0.first(statement).await?.is_some())
+    }
+
+    /// Makes the copies of these mailboxes equal to them, with their domains, which may send; answers how many were
+    /// not. An account of one of these addresses that was made here stays as it is. Who may not log in any longer has
+    /// no sessions any longer.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written; then nothing was kept.
+    pub async fn keep(&self, mailboxes: &[DirectoryMailbox], now: Timestamp) -> Result<usize, StoreError> {
+        let known = self.known(mailboxes).await?;
+        let differs = |mailbox: &&DirectoryMailbox| match known.get(mailbox.email.as_str()) {
+            None => true,
+            Some((in_directory, told)) => *in_directory && *told != Told::by(mailbox),
+        };
+        let mut changed: Vec<&DirectoryMailbox> = mailboxes.iter().filter(differs).collect();
+        if changed.is_empty() {
+            return Ok(0);
+        }
+        // Always in the same order, so that two nodes never wait for each other.
+        changed.sort_by(|one, other| one.email.cmp(&other.email));
+        changed.dedup_by(|one, other| one.email == other.email);
+        let mut statements = Vec::new();
+        let mut domains = BTreeSet::new();
+        for mailbox in &changed {
+            let domain = mailbox.email.domain();
+            if domains.insert(domain.as_str().to_owned()) {
+                statements.push(insert_domain(&domain, now));
+            }
+        }
+        statements.extend(changed.iter().map(|mailbox| put(mailbox, now)));
+        statements.extend(changed.iter().filter(|mailbox| !mailbox.active).map(|mailbox| end_sessions(&mailbox.email)));
+        self.0.batch(statements).await?;
+        Ok(changed.len())
+    }
+
+    /// At most `limit` copies behind `after`, in alphabetical order.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn after(&self, after: Option<&EmailAddress>, limit: usize) -> Result<Vec<Copied>, StoreError> {
+        let sql = "SELECT email, email_given, active, updated_at FROM accounts \
+                   WHERE email > $1 AND in_directory ORDER BY email LIMIT $2";
+        let statement = Stmt::new(sql).bind(after.map_or("", EmailAddress::as_str)).bind(count(limit));
+        let rows = self.0.query(statement).await?;
+        let read = |mut row: Row| Ok(Copied { email: row.address()?, active: row.bool()?, since: row.time()? });
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Switches a copy off whose mailbox is gone, and ends its sessions.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn switch_off(&self, email: &EmailAddress, now: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE accounts SET active = FALSE, updated_at = $2 WHERE email = $1 AND in_directory";
+        self.0.batch(vec![Stmt::new(sql).bind(email).bind(now), end_sessions(email)]).await.map(drop)
+    }
+
+    /// What is known of the accounts of these addresses: whether each is a copy, and what was told of it.
+    async fn known(&self, mailboxes: &[DirectoryMailbox]) -> Result<HashMap<String, (bool, Told)>, StoreError> {
+        let addresses = mailboxes.iter().map(|mailbox| Value::from(&mailbox.email)).collect();
+        let statement = Filter::all()
+            .one_of("email", Some(addresses))
+            .select("SELECT email, in_directory, name, active, quota_bytes FROM accounts");
+        let rows = self.0.query(statement).await?;
+        let read = |mut row: Row| {
+            let (email, in_directory) = (row.text()?, row.bool()?);
+            Ok((email, (in_directory, Told { name: row.text()?, active: row.bool()?, quota: row.int_or_null()? })))
+        };
+        rows.into_iter().map(read).collect()
+    }
+}
+
+impl Told {
+    fn by(mailbox: &DirectoryMailbox) -> Self {
+        Self { name: mailbox.name.clone(), active: mailbox.active, quota: mailbox.quota_bytes.map(number) }
+    }
+}
+
+/// Mailboxes of an existing installation send; a key of ours signs for them when somebody asks for one.
+fn insert_domain(domain: &DomainName, now: Timestamp) -> Stmt {
+    Stmt::new(
+        "INSERT INTO domains (name, name_given, active, created_at) VALUES ($1, $2, TRUE, $3) \
+         ON CONFLICT (name) DO NOTHING",
+    )
+    .bind(domain)
+    .bind(domain.given())
+    .bind(now)
+}
+
+fn put(mailbox: &DirectoryMailbox, now: Timestamp) -> Stmt {
+    let told = Told::by(mailbox);
+    Stmt::new(
+        "INSERT INTO accounts (email, email_given, domain, name, name_folded, password_hash, active, quota_bytes, \
+         created_at, updated_at, in_directory) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, TRUE) \
+         ON CONFLICT (email) DO UPDATE SET name = EXCLUDED.name, name_folded = EXCLUDED.name_folded, \
+         active = EXCLUDED.active, quota_bytes = EXCLUDED.quota_bytes, updated_at = EXCLUDED.updated_at \
+         WHERE accounts.in_directory",
+    )
+    .bind(&mailbox.email)
+    .bind(mailbox.email.given())
+    .bind(mailbox.email.domain_str())
+    .bind(told.name.as_str())
+    .bind(fold(&told.name))
+    .bind(NO_PASSWORD)
+    .bind(told.active)
+    .bind(told.quota)
+    .bind(now)
+}

@@ -1,0 +1,245 @@
+//! A user database that is not ours: the mailboxes of an existing installation, and their passwords. It is only read.
+//!
+//! Its tables are the operator's. Two queries say where the password of an address stands and which mailboxes there
+//! are; they run on SQLite and PostgreSQL as they are written. What belongs to a mailbox and is ours (tokens,
+//! permissions, sent mail) refers to an account of our own tables, so each mailbox gets a copy there: see
+//! [`Copies`].
+
+mod copies;
+mod queries;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_model::{EmailAddress, SecretText};
+
+pub use copies::{Copied, Copies};
+pub use queries::{DirectoryQueries, DirectoryQueryError};
+
+use crate::StoreError;
+use crate::db::{Row, Stmt, count};
+use crate::postgres::{ForeignPostgres, PostgresUrl};
+use crate::sqlite::ForeignSqlite;
+
+/// A user database that is not ours; clones share its connections.
+#[derive(Debug, Clone)]
+pub struct Directory(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    queries: DirectoryQueries,
+    settings: DirectorySettings,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Sqlite(ForeignSqlite),
+    Postgres(ForeignPostgres),
+}
+
+/// How much it is asked, and how long for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectorySettings {
+    /// The most connections at once. Default 4.
+    pub connections: usize,
+    /// How long opening a connection may take. Default 5 s.
+    pub connect_timeout: Duration,
+    /// How long an answer may take, and how long to wait for a connection while all are in use. Default 10 s.
+    pub statement_timeout: Duration,
+    /// The scheme of a hash that names none, without braces. Default `CRYPT`.
+    pub default_scheme: String,
+    /// How many mailboxes are read at once. Default 1,000.
+    pub page: usize,
+    /// A mailbox that is there no longer is switched off at once, and forgotten with its tokens after this long.
+    /// Default 1 day: a table that is made anew each night must not cost everybody their tokens.
+    pub forget_after: Duration,
+}
+
+impl Default for DirectorySettings {
+    fn default() -> Self {
+        Self {
+            connections: 4,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(10),
+            default_scheme: "CRYPT".to_owned(),
+            page: 1000,
+            forget_after: Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}
+
+/// A mailbox as the user database has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryMailbox {
+    /// Its address.
+    pub email: EmailAddress,
+    /// What its owner is called; empty when that is not known.
+    pub name: String,
+    /// Whether its owner may log in.
+    pub active: bool,
+    /// How many octets it may hold; `None` for any number.
+    pub quota_bytes: Option<u64>,
+}
+
+/// A piece of the list of mailboxes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DirectoryPage {
+    /// The mailboxes.
+    pub mailboxes: Vec<DirectoryMailbox>,
+    /// How many rows were no mailbox: an address that is none, such as that of a catch-all.
+    pub odd_rows: usize,
+    /// Behind what to go on; `None` at the end.
+    pub next: Option<DirectoryPlace>,
+}
+
+/// A place in the list of mailboxes, as the user database spells it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DirectoryPlace(String);
+
+impl Directory {
+    /// One in a SQLite file.
+    #[must_use]
+    pub fn on_sqlite(file: &Path, queries: DirectoryQueries, settings: DirectorySettings) -> Self {
+        let engine = Engine::Sqlite(ForeignSqlite::new(file, &settings));
+        Self(Arc::new(Inner { engine, queries, settings }))
+    }
+
+    /// One on a PostgreSQL server; connects to nobody yet.
+    ///
+    /// # Errors
+    /// When nobody could vouch for the server's certificate.
+    pub fn on_postgres(
+        url: PostgresUrl,
+        queries: DirectoryQueries,
+        settings: DirectorySettings,
+    ) -> Result<Self, StoreError> {
+        let engine = Engine::Postgres(ForeignPostgres::new(url, &settings)?);
+        Ok(Self(Arc::new(Inner { engine, queries, settings })))
+    }
+
+    /// How it was set up.
+    #[must_use]
+    pub fn settings(&self) -> &DirectorySettings {
+        &self.0.settings
+    }
+
+    /// The password hash of an address, as it is stored there; `None` when its owner may not log in.
+    ///
+    /// # Errors
+    /// When the database cannot be read, or the query does not answer with one text.
+    pub async fn password(&self, email: &EmailAddress) -> Result<Option<SecretText>, StoreError> {
+        let rows = self.query(Stmt::new(self.0.queries.password().to_owned()).bind(email.as_str())).await?;
+        // An address that is there twice has no password that is surely the right one.
+        let mut rows = rows.into_iter();
+        match (rows.next(), rows.next()) {
+            (Some(mut row), None) => Ok(row.text_or_null()?.map(|hash| self.with_scheme(hash))),
+            (None, _) => Ok(None),
+            (Some(_), Some(_)) => Err(StoreError::unexpected("the password query answers with more than one row")),
+        }
+    }
+
+    fn with_scheme(&self, hash: String) -> SecretText {
+        let scheme = &self.0.settings.default_scheme;
+        SecretText::new(if hash.starts_with('{') { hash } else { format!("{{{scheme}}}{hash}") })
+    }
+
+    /// The mailbox of an address.
+    ///
+    /// # Errors
+    /// When the database cannot be read, or the query has not the columns that it should have.
+    pub async fn mailbox(&self, email: &EmailAddress) -> Result<Option<DirectoryMailbox>, StoreError> {
+        let rows = self.query(Stmt::new(self.0.queries.one_mailbox()).bind(email.as_str())).await?;
+        let found = rows.into_iter().next().map(read_mailbox).transpose()?;
+        Ok(found.and_then(|(_, mailbox)| mailbox))
+    }
+
+    /// The mailboxes behind a place, at most [`DirectorySettings::page`] of them.
+    ///
+    /// # Errors
+    /// As [`Directory::mailbox`].
+    pub async fn mailboxes(&self, after: &DirectoryPlace) -> Result<DirectoryPage, StoreError> {
+        let most = self.0.settings.page.max(1);
+        let statement = Stmt::new(self.0.queries.page_of_mailboxes()).bind(after.0.as_str()).bind(count(most));
+        let rows = self.query(statement).await?;
+        let mut page = DirectoryPage::default();
+        let is_full = rows.len() >= most;
+        for row in rows {
+            let (spelled, mailbox) = read_mailbox(row)?;
+            page.next = is_full.then_some(DirectoryPlace(spelled));
+            match mailbox {
+                Some(mailbox) => page.mailboxes.push(mailbox),
+                None => page.odd_rows += 1,
+            }
+        }
+        Ok(page)
+    }
+
+    /// Asks something trivial, to see that it answers.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.query(Stmt::new("SELECT 1")).await.map(drop)
+    }
+
+    async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {
+        match &self.0.engine {
+            Engine::Sqlite(engine) => engine.query(statement).await,
+            Engine::Postgres(engine) => engine.query(statement).await,
+        }
+    }
+}
+
+/// The address as it is spelled there, and the mailbox unless that is no address.
+fn read_mailbox(mut row: Row) -> Result<(String, Option<DirectoryMailbox>), StoreError> {
+    let spelled = row.text()?;
+    let name = row.text_or_null()?.unwrap_or_default();
+    let active = row.text_or_null()?.is_none_or(|text| is_yes(&text));
+    let quota = row.text_or_null()?;
+    // Where there is a number, 0 and less mean "no limit" (postfixadmin, Dovecot).
+    let quota_bytes = quota.and_then(|text| text.trim().parse().ok()).filter(|bytes| *bytes > 0);
+    let mailbox = spelled.parse().ok().map(|email| DirectoryMailbox { email, name, active, quota_bytes });
+    Ok((spelled, mailbox))
+}
+
+/// What the engines, and people, write for yes.
+fn is_yes(text: &str) -> bool {
+    ["1", "t", "true", "y", "yes", "on"].iter().any(|yes| text.trim().eq_ignore_ascii_case(yes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Value;
+
+    fn mailbox(columns: [Option<&str>; 4]) -> Option<DirectoryMailbox> {
+        let columns = columns.map(|column| column.map_or(Value::Null, Value::from));
+        read_mailbox(Row::new(columns.to_vec())).unwrap().1
+    }
+
+    #[test]
+    fn what_is_no_address_is_no_mailbox() {
+        for odd in ["", "@example.org", "root", "a b@example.org"] {
+            assert_eq!(mailbox([Some(odd), None, None, None]), None, "{odd}");
+        }
+        assert!(read_mailbox(Row::new(vec![Value::Null])).is_err());
+    }
+
+    #[test]
+    fn each_engines_words_for_yes_and_for_a_quota_are_understood() {
+        let read = |active, quota| mailbox([Some("Ann@Example.org"), Some("Ann"), active, quota]).unwrap();
+        for yes in ["1", "t", "true", "TRUE", "Y", "on"] {
+            assert!(read(Some(yes), None).active, "{yes}");
+        }
+        for no in ["0", "f", "false", "N", "", "2"] {
+            assert!(!read(Some(no), None).active, "{no}");
+        }
+        assert!(read(None, None).active);
+        for (quota, bytes) in [("1024", Some(1024)), ("0", None), ("-1", None), ("", None), ("1.5", None)] {
+            assert_eq!(read(None, Some(quota)).quota_bytes, bytes, "{quota}");
+        }
+        assert_eq!(read(None, None).email.as_str(), "ann@example.org");
+    }
+}

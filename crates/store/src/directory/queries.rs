@@ -1,0 +1,89 @@
+//! The operator's queries, and what is put around them.
+
+/// What each query of mailboxes answers with. As text, since every schema has types of its own.
+const COLUMNS: &str = "CAST(email AS TEXT), CAST(name AS TEXT), CAST(active AS TEXT), CAST(quota_bytes AS TEXT)";
+
+/// The queries of one schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryQueries {
+    password: String,
+    mailboxes: String,
+}
+
+/// Why a query cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DirectoryQueryError {
+    /// It does not say whose password it asks for.
+    #[error("the password query must ask for the address $1, and for nothing else")]
+    Password,
+    /// It asks for something, or is none.
+    #[error("the mailbox query must be one SELECT without parameters")]
+    Mailboxes,
+}
+
+impl DirectoryQueries {
+    /// `password` answers with one column, the hash, for the address `$1`, and with no row when its owner may not log
+    /// in. `mailboxes` answers with the columns `email`, `name`, `active` and `quota_bytes` of all mailboxes.
+    ///
+    /// # Errors
+    /// See [`DirectoryQueryError`]; whether the tables are there is seen when a query runs.
+    pub fn new(password: &str, mailboxes: &str) -> Result<Self, DirectoryQueryError> {
+        let (password, mailboxes) = (bare(password), bare(mailboxes));
+        if !is_select(password) || !password.contains("$1") || password.contains("$2") {
+            return Err(DirectoryQueryError::Password);
+        }
+        if !is_select(mailboxes) || mailboxes.contains("$1") {
+            return Err(DirectoryQueryError::Mailboxes);
+        }
+        Ok(Self { password: password.to_owned(), mailboxes: mailboxes.to_owned() })
+    }
+
+    pub(super) fn password(&self) -> &str {
+        &self.password
+    }
+
+    pub(super) fn one_mailbox(&self) -> String {
+        format!("SELECT {COLUMNS} FROM ({}) AS mailboxes WHERE email = CAST($1 AS TEXT)", self.mailboxes)
+    }
+
+    /// In the order of the database itself, whatever that is: it compares and sorts by the same rule.
+    pub(super) fn page_of_mailboxes(&self) -> String {
+        format!(
+            "SELECT {COLUMNS} FROM ({}) AS mailboxes WHERE email > CAST($1 AS TEXT) ORDER BY email LIMIT $2",
+            self.mailboxes
+        )
+    }
+}
+
+fn bare(query: &str) -> &str {
+    query.trim().trim_end_matches(';').trim_end()
+}
+
+fn is_select(query: &str) -> bool {
+    let first = query.split_whitespace().next().unwrap_or_default();
+    ["select", "with"].iter().any(|word| first.eq_ignore_ascii_case(word)) && !query.contains(';')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWORD: &str = "SELECT password FROM mailbox WHERE username = $1";
+    const MAILBOXES: &str = "SELECT username AS email, name, active, quota AS quota_bytes FROM mailbox";
+
+    #[test]
+    fn what_is_no_query_is_refused() {
+        for password in
+            ["", "DELETE FROM mailbox", "SELECT password FROM mailbox", "SELECT $1; SELECT $1", "SELECT $1, $2"]
+        {
+            assert_eq!(DirectoryQueries::new(password, MAILBOXES), Err(DirectoryQueryError::Password), "{password}");
+        }
+        for mailboxes in ["", "mailbox", "SELECT 1; DROP TABLE mailbox", "SELECT * FROM mailbox WHERE username = $1"] {
+            assert_eq!(DirectoryQueries::new(PASSWORD, mailboxes), Err(DirectoryQueryError::Mailboxes), "{mailboxes}");
+        }
+        assert_eq!(
+            DirectoryQueries::new(&format!("{PASSWORD} ; "), &format!(" {MAILBOXES};\n")),
+            DirectoryQueries::new(PASSWORD, MAILBOXES)
+        );
+    }
+}

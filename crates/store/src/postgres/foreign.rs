@@ -1,0 +1,74 @@
+//! A PostgreSQL database that is not ours: it is only read, and the server sees to that.
+
+use std::fmt;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+
+use super::failure::{self, Failed};
+use super::lease::Lease;
+use super::{PostgresUrl, tls};
+use crate::StoreError;
+use crate::db::postgres::{self as statements, Work};
+use crate::db::{Row, Stmt};
+use crate::directory::DirectorySettings;
+
+/// Connections that read.
+pub(crate) struct ForeignPostgres {
+    pool: Pool,
+    settings: DirectorySettings,
+}
+
+impl fmt::Debug for ForeignPostgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignPostgres").finish_non_exhaustive()
+    }
+}
+
+impl ForeignPostgres {
+    /// Connects to nobody yet.
+    pub(crate) fn new(url: PostgresUrl, settings: &DirectorySettings) -> Result<Self, StoreError> {
+        let tls = tls::connector(&url.trust)?;
+        let mut config = url.config;
+        let given = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
+        let limit = settings.statement_timeout.as_millis();
+        config.options(format!("{given}-c default_transaction_read_only=on -c statement_timeout={limit}"));
+        if config.get_application_name().is_none() {
+            config.application_name("mailapi");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(settings.connect_timeout);
+        }
+        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, tls, manager_config))
+            .max_size(settings.connections.max(1))
+            .wait_timeout(Some(settings.statement_timeout))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|_| StoreError::unexpected("the pool of connections cannot be made"))?;
+        Ok(Self { pool, settings: settings.clone() })
+    }
+
+    /// The rows of one query. A kept connection that broke meanwhile is replaced once.
+    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {
+        let work = Work::Read(vec![statement]);
+        let failed = match self.once(&work).await {
+            Err(failed) if failed.again => self.once(&work).await,
+            done => done,
+        };
+        failed.map_err(|failed| failed.error)
+    }
+
+    async fn once(&self, work: &Work) -> Result<Vec<Row>, Failed> {
+        let connection = self.pool.get().await;
+        let lease = Lease::of(connection.map_err(|error| Failed::refused(failure::unreachable(&error)))?);
+        let Some(client) = lease.client() else { return Err(Failed::refused(StoreError::closed())) };
+        // The server ends a statement after half of it.
+        let patience = self.settings.statement_timeout * 2;
+        let outcome = tokio::time::timeout(patience, statements::run(client, work)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(Failed::timed_out()));
+        if outcome.as_ref().err().is_none_or(|failed| !failed.broken) {
+            lease.give_back();
+        }
+        Ok(outcome?.into_iter().flat_map(|effect| effect.rows).collect())
+    }
+}

@@ -1,0 +1,34 @@
+//! A SQLite file that is not ours: it is only read, and may lack whatever ours have.
+
+use std::path::Path;
+
+use super::SqliteSettings;
+use super::readers::Readers;
+use super::search::within_its_time;
+use crate::StoreError;
+use crate::db::{Row, Stmt, sqlite_queries};
+use crate::directory::DirectorySettings;
+
+/// Connections that read.
+#[derive(Debug)]
+pub(crate) struct ForeignSqlite(Readers);
+
+impl ForeignSqlite {
+    /// Opens nothing yet; a file that is missing is not made.
+    pub(crate) fn new(file: &Path, settings: &DirectorySettings) -> Self {
+        let settings = SqliteSettings {
+            search_connections: settings.connections,
+            search_timeout: settings.statement_timeout,
+            busy_timeout: settings.statement_timeout,
+            ..SqliteSettings::default()
+        };
+        Self(Readers::new(file.to_owned(), settings))
+    }
+
+    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {
+        let (pool, permit) = self.0.begin_search().await?;
+        let answers: Vec<Vec<Row>> =
+            within_its_time(pool, permit, move |connection| sqlite_queries(connection, &[statement])).await?;
+        Ok(answers.into_iter().next().unwrap_or_default())
+    }
+}
