@@ -12,6 +12,7 @@ use crate::imap_pool::{ImapPool, ImapSettings};
 use crate::log_follower::{FollowerError, FollowerStatus, LogFollower, LogSettings};
 use crate::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings, Purge};
 use crate::provisioning::SharedDatabase;
+use crate::search_index::{IndexUse, SearchIndex, SearchSettings};
 use crate::smtp_pool::{SmtpPool, SmtpSettings};
 use crate::submission::SmtpSubmission;
 use crate::tls::{TlsError, TlsTrust, client_config};
@@ -25,6 +26,8 @@ pub struct ExternalSettings {
     pub imap: ImapSettings,
     /// How much of messages is fetched and remembered.
     pub mailboxes: MailboxSettings,
+    /// An index of our own for searches.
+    pub search: SearchSettings,
     /// The mail server's log; none where another process follows it.
     pub log: Option<LogSettings>,
     /// The name of the host whose log it is, where several hosts share a database.
@@ -77,9 +80,13 @@ impl External {
             Some(doveadm) => doveadm.clone(),
             None => Arc::new(ImapPurge::new(pool.clone())),
         };
-        let mailboxes = Arc::new(ImapMailboxes::new(pool.clone(), settings.mailboxes, purge.clone()));
-        // As long as the mail server may still be about to log a message, its silence says nothing.
-        let settle_time = settings.log.as_ref().map(|log| log.settle_time).unwrap_or_default();
+        let mailboxes = ImapMailboxes::new(pool.clone(), settings.mailboxes, purge.clone());
+        let mailboxes = Arc::new(match settings.search.index {
+            IndexUse::Off => mailboxes,
+            IndexUse::Auto | IndexUse::On => {
+                mailboxes.with_search_index(Arc::new(SearchIndex::new(settings.search, clock.clone())))
+            }
+        });
         let follower = |log| Ok::<_, FollowerError>(Arc::new(LogFollower::new(log, clock)?.with_inbound_log(inbound)));
         let log = settings.log.map(follower).transpose()?;
         let bounces = settings.bounces.map(|bounces| BounceFeed::new(pool.clone(), bounces)).transpose()?;
@@ -93,7 +100,7 @@ impl External {
         };
         let smtp = SmtpPool::new(settings.smtp, tls);
         let backend = Backend {
-            submission: Arc::new(SmtpSubmission::new(smtp, log.clone(), settle_time).returning_to(returns)),
+            submission: Arc::new(SmtpSubmission::new(smtp, log.clone()).returning_to(returns)),
             mailboxes: mailboxes.clone(),
             delivery_feed: feed,
             bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),
@@ -112,6 +119,12 @@ impl External {
     #[must_use]
     pub const fn imap_pool(&self) -> &ImapPool {
         &self.pool
+    }
+
+    /// Its mailboxes, which keep an index for searches.
+    #[must_use]
+    pub const fn mailboxes(&self) -> &Arc<ImapMailboxes> {
+        &self.mailboxes
     }
 
     /// How the log follower stands; `None` where another process follows the log.

@@ -14,18 +14,23 @@ mod dovecot;
 mod entropy;
 mod guard;
 mod hand_in;
+mod logger;
+#[cfg(feature = "mail-server")]
+mod mail_server;
 mod postfix;
 mod postgres;
 mod sink;
 
 #[cfg(feature = "app")]
 pub use app::{Answer, PASSWORD, TestApp, TestSettings};
-pub use clock::FakeClock;
-pub use database::TestDatabase;
+pub use clock::{FakeClock, RealClock};
+pub use database::{TestDatabase, TestEngine};
 #[cfg(feature = "app")]
 pub use dns::FakeDns;
 pub use dovecot::Dovecot;
 pub use entropy::SeededEntropy;
+#[cfg(feature = "mail-server")]
+pub use mail_server::{MailServerPorts, RealMailServer};
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
 pub use postgres::{PostgresDatabase, PostgresServer};
 pub use sink::{Received, SmtpSink};

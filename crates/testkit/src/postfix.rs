@@ -18,6 +18,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 
+use crate::logger::Logger;
+
 use crate::guard::Guard;
 use crate::hand_in::HandIn;
 
@@ -48,6 +50,9 @@ pub struct PostfixSettings {
     pub long_queue_ids: bool,
     /// A certificate and its key, both PEM files; then STARTTLS is offered. Default: none.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Whether a logger apart from it writes its log, as syslog does. Otherwise it writes the log itself, and the last
+    /// lines die with it when it is killed. Default: no.
+    pub separate_logger: bool,
     /// Further lines of main.cf, name and value. Default: none.
     pub parameters: Vec<(String, String)>,
 }
@@ -101,6 +106,7 @@ impl PostfixSettings {
             queue_lifetime_seconds: 24 * 3600,
             long_queue_ids: true,
             tls: None,
+            separate_logger: false,
             parameters: Vec::new(),
         }
     }
@@ -113,6 +119,8 @@ pub struct Postfix {
     program: PathBuf,
     smtp: SocketAddr,
     api: SocketAddr,
+    /// Outlives the daemons; `None` when one of them writes the log.
+    logger: Option<Logger>,
 }
 
 impl Postfix {
@@ -125,8 +133,11 @@ impl Postfix {
         assert!(program.exists(), "Postfix is not whole: there is no {}", program.display());
         let dir = tempfile::Builder::new().prefix("postfix-").tempdir().expect("a temporary directory");
         let (smtp, api) = (free_port(), free_port());
-        let mut postfix = Self { dir, master: None, program, smtp, api };
+        let mut postfix = Self { dir, master: None, program, smtp, api, logger: None };
         postfix.lay_out(settings);
+        if settings.separate_logger {
+            postfix.listen_for_lines();
+        }
         postfix.run().await;
         postfix
     }
@@ -248,6 +259,13 @@ impl Postfix {
         self.run().await;
     }
 
+    fn listen_for_lines(&mut self) {
+        let socket = self.path("queue/public/postlog");
+        self.logger = Some(Logger::start(&socket, &self.log()));
+        own(&socket, id_of("-u", "postfix"), 0);
+        set_mode(&socket, 0o666);
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -328,7 +346,7 @@ impl Postfix {
             set_mode(&path, mode);
         }
         self.write("etc/main.cf", &self.main_cf(settings));
-        self.write("etc/master.cf", &self.master_cf());
+        self.write("etc/master.cf", &self.master_cf(settings));
     }
 
     fn main_cf(&self, settings: &PostfixSettings) -> String {
@@ -418,8 +436,9 @@ biff = no
         )
     }
 
-    fn master_cf(&self) -> String {
-        let daemons: String = DAEMONS.iter().map(|line| format!("{line}\n")).collect();
+    fn master_cf(&self, settings: &PostfixSettings) -> String {
+        let logger = (!settings.separate_logger).then_some(&LOGGER);
+        let daemons: String = DAEMONS.iter().chain(logger).map(|line| format!("{line}\n")).collect();
         format!(
             "{} inet n - n - - smtpd\n{} inet n - n - - smtpd\n  -o syslog_name=postfix/api\n  \
              -o mynetworks=127.0.0.0/8\n  -o smtpd_relay_restrictions=permit_mynetworks,reject\n  \
@@ -468,7 +487,7 @@ const QUEUE: [(&str, u32); 14] = [
     ("trace", 0o700),
 ];
 
-const DAEMONS: [&str; 19] = [
+const DAEMONS: [&str; 18] = [
     "pickup unix n - n 60 1 pickup",
     "cleanup unix n - n - 0 cleanup",
     "qmgr unix n - n 300 1 qmgr",
@@ -487,8 +506,9 @@ const DAEMONS: [&str; 19] = [
     "lmtp unix - - n - - lmtp",
     "virtual unix - n n - - virtual",
     "anvil unix - - n - 1 anvil",
-    "postlog unix-dgram n - n - 1 postlogd",
 ];
+
+const LOGGER: &str = "postlog unix-dgram n - n - 1 postlogd";
 
 /// Whether each recipient of a message in the queue was tried, to judge by the log's lines about it.
 fn all_are_put_off(lines: &[&str]) -> bool {

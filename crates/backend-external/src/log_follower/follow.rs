@@ -5,12 +5,13 @@
 //! elsewhere takes the saved state and reads the lines in between again without telling their events. When there is no
 //! such state, it is rebuilt from older lines.
 
+mod lookup;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use mailapi_backend::{Accepted, Refusal};
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, Timestamp};
 
 use super::file_source::FileLog;
 use super::handed::Handed;
@@ -18,19 +19,18 @@ use super::index::MessageIndex;
 use super::journal_source::JournalSource;
 use super::ledger::Ledger;
 use super::line::Line;
+use super::machine::machine_started_at;
 use super::place::{Cursor, Place};
-use super::report::{Findings, Gap, GapKind, Taken};
+use super::report::{Crash, Findings, Gap, GapKind, Unnamed};
 use super::saved_state::{self, Saved};
 use super::settings::{LogSettings, LogSource};
 use super::source::{Record, Source, SourceError};
 use super::timestamp::TimeReader;
-use super::{FollowerError, LogBatch, Trace};
+use super::{FollowerError, LogBatch};
+pub(super) use lookup::Look;
 
 /// What journald and rsyslog say when they drop lines.
 const DROPPED_MARKS: [&str; 2] = ["Suppressed ", "messages lost due to rate-limiting"];
-
-/// Why nothing can be concluded from what the log does not say.
-const LOG_IS_INCOMPLETE: &str = "a part of the log is missing";
 
 /// A follower, behind a lock.
 pub(super) struct Follow {
@@ -45,6 +45,8 @@ pub(super) struct Follow {
     gaps: Vec<Gap>,
     /// The gaps that the saved state knows.
     saved_gaps: Vec<Gap>,
+    /// Messages in the queue of which nothing told whose they are, oldest first.
+    unnamed: Vec<Unnamed>,
     read_since_save: u64,
     saved_at: Timestamp,
     saved_octets: u64,
@@ -82,7 +84,8 @@ impl Follow {
             settings.max_index_files,
             settings.index_lifetime,
         );
-        let gaps = saved_state::load(&settings.state_dir)?.map_or_else(Vec::new, |saved| saved.gaps);
+        let saved = saved_state::load(&settings.state_dir)?;
+        let (gaps, unnamed) = saved.map_or_else(Default::default, |saved| (saved.gaps, saved.unnamed));
         let now = clock.now();
         Ok(Self {
             times: TimeReader::new(settings.time_zone.clone()),
@@ -94,6 +97,7 @@ impl Follow {
             last: None,
             saved_gaps: gaps.clone(),
             gaps,
+            unnamed,
             read_since_save: 0,
             saved_at: now,
             saved_octets: 0,
@@ -143,7 +147,8 @@ impl Follow {
         self.forgotten += live.ledger.forget_stale(&self.settings.ledger) as u64;
         // Lines in front of the saved place are never read again, so their records have to be durable first.
         self.index.sync()?;
-        self.saved_octets = saved_state::save(&self.settings.state_dir, &live.cursor.place, &live.ledger, &self.gaps)?;
+        let (place, ledger) = (&live.cursor.place, &live.ledger);
+        self.saved_octets = saved_state::save(&self.settings.state_dir, place, ledger, &self.gaps, &self.unnamed)?;
         self.saved_at = self.clock.now();
         self.saved_gaps.clone_from(&self.gaps);
         self.read_since_save = 0;
@@ -175,66 +180,6 @@ impl Follow {
         }
     }
 
-    /// What the log tells of a message of ours, its unread end included.
-    pub(super) fn find(&mut self, message_id: MessageId) -> Result<Trace, FollowerError> {
-        if let Some(taken) = self.index.find(message_id)? {
-            return Ok(Trace::Taken(taken.into()));
-        }
-        let (place, mut ledger) = match &self.live {
-            Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id)),
-            None => match saved_state::load(&self.settings.state_dir)? {
-                Some(saved) => (saved.place, saved.ledger.only(message_id)),
-                None => (Place::Beginning, Ledger::default()),
-            },
-        };
-        if place == Place::Beginning && self.has_older_files()? {
-            return Ok(Trace::Undecided("the log has not been read yet"));
-        }
-        let mut source = self.open(&place)?;
-        if source.unread() > self.settings.find_octets {
-            return Ok(Trace::Undecided("the log has not been read to its end yet"));
-        }
-        let mut is_torn = false;
-        while let Some((findings, _)) = self.step(source.as_mut(), &mut ledger)? {
-            is_torn |= findings.gap.is_some();
-            if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
-                return Ok(Trace::Taken(taken.into()));
-            }
-        }
-        // The index may have been lost while the message was in the queue.
-        if let Some((id, _)) = ledger.of_message(message_id).find(|(_, message)| message.queued) {
-            let queue_id = QueueId(id.to_owned());
-            return Ok(Trace::Taken(Accepted { queue_id, refused: Vec::new() }));
-        }
-        if is_torn || !source.take_gaps().is_empty() {
-            return Ok(Trace::Undecided(LOG_IS_INCOMPLETE));
-        }
-        Ok(self.undecided(&ledger, message_id).map_or(Trace::NotTaken, Trace::Undecided))
-    }
-
-    fn has_older_files(&self) -> Result<bool, SourceError> {
-        match &self.settings.source {
-            LogSource::File(_) => self.file_log()?.has_older_files(),
-            LogSource::Journal(_) => Ok(false),
-        }
-    }
-
-    /// Why a message that was not seen to enter the queue may have done so or still do it.
-    fn undecided(&self, ledger: &Ledger, message_id: MessageId) -> Option<&'static str> {
-        let now = self.clock.now();
-        let is_being_received = |at: Timestamp| now.since(at) < self.settings.reception_time;
-        if let Some((_, message)) = ledger.of_message(message_id).next()
-            && (message.held || is_being_received(message.last_seen))
-        {
-            return Some(if message.held { "the message is on hold" } else { "the message is being received" });
-        }
-        if now.since(self.started_at) < self.settings.settle_time {
-            return Some("the mail server may not have logged it yet");
-        }
-        let remembered = |gap: &Gap| now.since(gap.at) < self.settings.index_lifetime;
-        self.gaps.iter().any(remembered).then_some(LOG_IS_INCOMPLETE)
-    }
-
     fn read_on(&mut self, live: &mut Live, max: usize) -> Result<LogBatch, FollowerError> {
         let mut batch = LogBatch::default();
         loop {
@@ -252,13 +197,12 @@ impl Follow {
                 break;
             }
             let step = self.step(live.source.as_mut(), &mut live.ledger);
-            self.note_gaps(live.source.as_mut());
+            self.note_gaps(live.source.as_mut(), live.ledger.last_at);
             match step {
                 Ok(Some((findings, octets))) => {
                     batch.lines_read += 1;
-                    if let Some((kind, detail)) = findings.gap {
-                        note_gap(&mut self.gaps, &self.settings, Gap { at: self.clock.now(), kind, detail });
-                    }
+                    self.note_crash(findings.crash);
+                    self.note_unnamed(findings.unnamed);
                     self.read_since_save += octets;
                     findings.taken.iter().for_each(|taken| self.index.add(taken));
                     batch.inbound.extend(findings.inbound);
@@ -289,7 +233,7 @@ impl Follow {
                 let findings = match Line::of_file(text, name, &mut self.times, now, before) {
                     Some(line) => ledger.apply(&line, &self.settings.ledger, &self.handed),
                     None => {
-                        note_dropped(&mut self.gaps, &self.settings, now, text);
+                        note_dropped(&mut self.gaps, &self.settings, now, before, text);
                         Findings::default()
                     }
                 };
@@ -301,16 +245,41 @@ impl Follow {
                 Ok(Some((findings.unwrap_or_default(), message.len() as u64)))
             }
             Record::Dropped(message) => {
-                note_dropped(&mut self.gaps, &self.settings, self.clock.now(), message);
+                note_dropped(&mut self.gaps, &self.settings, self.clock.now(), before, message);
                 Ok(Some((Findings::default(), message.len() as u64)))
             }
         }
     }
 
-    fn note_gaps(&mut self, source: &mut dyn Source) {
+    fn note_gaps(&mut self, source: &mut dyn Source, before: Option<Timestamp>) {
         for (kind, detail) in source.take_gaps() {
-            note_gap(&mut self.gaps, &self.settings, Gap { at: self.clock.now(), kind, detail });
+            note_gap(&mut self.gaps, &self.settings, gap_until(self.clock.now(), before, kind, detail));
         }
+    }
+
+    fn note_crash(&mut self, crash: Option<Crash>) {
+        if let Some(crash) = crash {
+            let gap = self.gap_of(crash);
+            note_gap(&mut self.gaps, &self.settings, gap);
+        }
+    }
+
+    /// When the machine started since the newest line, the file system may have lost more than the last lines that
+    /// were on their way. A machine that started again later hides whether it did: that counts as if it had.
+    fn gap_of(&self, crash: Crash) -> Gap {
+        let Crash { instance, from, to } = crash;
+        let restarted = machine_started_at(&self.settings.machine_state).is_some_and(|started| started > from);
+        let kind = if restarted { GapKind::HostRestarted } else { GapKind::MailServerCrashed };
+        Gap { at: self.clock.now(), from, to, kind, detail: format!("{instance} ended without saying so") }
+    }
+
+    fn note_unnamed(&mut self, unnamed: Option<Unnamed>) {
+        let Some(unnamed) = unnamed else { return };
+        let horizon = unnamed.at.minus(self.settings.index_lifetime);
+        self.unnamed.retain(|earlier| earlier.at >= horizon && *earlier != unnamed);
+        self.unnamed.push(unnamed);
+        let excess = self.unnamed.len().saturating_sub(self.settings.ledger.max_unnamed_messages);
+        self.unnamed.drain(..excess);
     }
 
     fn open(&self, place: &Place) -> Result<Box<dyn Source>, SourceError> {
@@ -414,29 +383,28 @@ fn of_another_source() -> SourceError {
     SourceError::Unreadable("the cursor is of another source".to_owned())
 }
 
-fn note_dropped(gaps: &mut Vec<Gap>, settings: &LogSettings, at: Timestamp, text: &str) {
+/// A gap behind the line that was written then, up to now.
+fn gap_until(now: Timestamp, before: Option<Timestamp>, kind: GapKind, detail: String) -> Gap {
+    Gap { at: now, from: before.unwrap_or(Timestamp::from_millis(0)), to: now, kind, detail }
+}
+
+fn note_dropped(gaps: &mut Vec<Gap>, settings: &LogSettings, now: Timestamp, before: Option<Timestamp>, text: &str) {
     let is_ours = text.contains("rsyslogd") || text.contains(settings.syslog_name.as_str());
     if is_ours && DROPPED_MARKS.iter().any(|mark| text.contains(mark)) {
         let detail = "the logging daemon dropped lines because there were too many".to_owned();
-        note_gap(gaps, settings, Gap { at, kind: GapKind::RateLimited, detail });
+        note_gap(gaps, settings, gap_until(now, before, GapKind::RateLimited, detail));
     }
 }
 
 /// The same gap is met again when lines are read again.
 fn note_gap(gaps: &mut Vec<Gap>, settings: &LogSettings, gap: Gap) {
-    if gaps.last().is_some_and(|last| last.kind == gap.kind && last.detail == gap.detail) {
+    let is_same = |known: &&mut Gap| known.kind == gap.kind && known.detail == gap.detail && known.from == gap.from;
+    if let Some(known) = gaps.iter_mut().rfind(is_same) {
+        known.to = known.to.max(gap.to);
         return;
     }
     tracing::warn!(kind = gap.kind.as_str(), detail = gap.detail, "a part of the mail log is missing");
     gaps.push(gap);
     let excess = gaps.len().saturating_sub(settings.max_gaps);
     gaps.drain(..excess);
-}
-
-impl From<Taken> for Accepted {
-    fn from(taken: Taken) -> Self {
-        let refused = taken.refused.into_iter();
-        let refused = refused.map(|(recipient, reply)| Refusal { recipient, reply });
-        Self { queue_id: taken.queue_id, refused: refused.collect() }
-    }
 }

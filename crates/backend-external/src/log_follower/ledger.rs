@@ -20,7 +20,7 @@ use super::fact::{Delivery, Fact, NO_QUEUE, Rejection, address, fact};
 use super::handed::Handed;
 use super::line::Line;
 use super::message::{Message, Origin, RefusedRecipient, Waiting};
-use super::report::{Findings, GapKind, Taken};
+use super::report::{Crash, Findings, Taken, Unnamed};
 use super::settings::LedgerLimits;
 
 /// What an operator's `postsuper -d` means for a recipient that was still waiting.
@@ -36,10 +36,18 @@ pub(super) struct Ledger {
     pub(super) instances: HashMap<String, HashMap<String, Message>>,
     /// Under which ids each message of ours is in the queue.
     by_message: HashMap<MessageId, Vec<Key>>,
+    /// How each instance is, as far as its lines tell.
+    pub(super) instance_states: HashMap<String, InstanceState>,
     /// What listeners refused before the message had a queue id, by instance and process.
-    /// Whether each instance runs, as far as its last line tells.
-    pub(super) running: HashMap<String, bool>,
     pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
+}
+
+/// How an instance of Postfix is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InstanceState {
+    pub(super) runs: bool,
+    /// When it started; `None` when that was before the first line.
+    pub(super) started_at: Option<Timestamp>,
 }
 
 /// A message's place: instance and queue id.
@@ -48,8 +56,8 @@ type Key = (String, String);
 impl Ledger {
     /// Takes one line in.
     pub(super) fn apply(&mut self, line: &Line<'_>, limits: &LedgerLimits, handed: &Handed) -> Findings {
-        self.last_at = Some(line.at);
-        let mut findings = Findings { gap: self.note_running(line), ..Findings::default() };
+        let before = self.last_at.replace(line.at);
+        let mut findings = Findings { crash: self.note_running(line, before), ..Findings::default() };
         let Some((id, fact)) = fact(line) else {
             self.forget_refusals_of_closed_session(line);
             return findings;
@@ -86,7 +94,7 @@ impl Ledger {
     pub(super) fn only(&self, message_id: MessageId) -> Self {
         let mut part = Self {
             last_at: self.last_at,
-            running: self.running.clone(),
+            instance_states: self.instance_states.clone(),
             refused_early: self.refused_early.clone(),
             ..Self::default()
         };
@@ -146,6 +154,7 @@ impl Ledger {
         let messages = self.instances.entry(line.instance.to_owned()).or_default();
         let message = messages.entry(id.to_owned()).or_insert_with(|| Message::new(line.at, origin));
         message.last_seen = line.at;
+        message.cut_off = false;
         message
     }
 
@@ -218,7 +227,7 @@ impl Ledger {
         findings: &mut Findings,
     ) {
         let message = self.open(line, id, Origin::Unknown);
-        let in_sender = sender.as_ref().and_then(Option::as_ref).and_then(in_return_address);
+        let in_sender = sender.as_ref().and_then(Option::as_ref).and_then(|address| handed.of_return_address(address));
         let in_reply = handed.take(id, line.at);
         if sender.is_some() {
             message.sender = sender;
@@ -234,6 +243,10 @@ impl Ledger {
         }
         let message = self.open(line, id, Origin::Unknown);
         let is_new = !std::mem::replace(&mut message.queued, true);
+        if is_new && !message.has_header && message.message_id.is_none() {
+            let (queue_id, sender) = (id.to_owned(), message.reverse_path());
+            findings.unnamed = Some(Unnamed { at: line.at, queue_id, sender });
+        }
         if let (true, Some(message_id)) = (is_new, message.message_id) {
             // What the session refused in an earlier transaction, of another sender, is not about this message.
             let refused = std::mem::take(&mut message.refused).into_iter();
@@ -357,12 +370,27 @@ impl Ledger {
         }
     }
 
-    /// Notices a start without a stop before it.
-    fn note_running(&mut self, line: &Line<'_>) -> Option<(GapKind, String)> {
+    /// Since when the mail server has been running that this message entered; any of its instances for a message that
+    /// the log does not speak of. `None` while it does not run.
+    pub(super) fn runs_since(&self, message_id: MessageId) -> Option<Timestamp> {
+        let entered = self.by_message.get(&message_id).map_or(&[][..], Vec::as_slice);
+        let is_meant = |name: &String| entered.is_empty() || entered.iter().any(|(instance, _)| instance == name);
+        let states = self.instance_states.iter().filter(|(name, state)| state.runs && is_meant(name));
+        states.map(|(_, state)| state.started_at.unwrap_or(Timestamp::from_millis(0))).max()
+    }
+
+    /// Whether the log named the message of this id, whosever it is.
+    pub(super) fn is_named(&self, id: &str) -> bool {
+        self.instances.values().any(|messages| messages.get(id).is_some_and(|message| message.has_header))
+    }
+
+    /// Notices starts and stops, and a start without a stop before it.
+    fn note_running(&mut self, line: &Line<'_>, before: Option<Timestamp>) -> Option<Crash> {
         if line.daemon != "master" {
             // Daemons may still speak while their master stops.
-            if !self.running.contains_key(line.instance) {
-                self.running.insert(line.instance.to_owned(), true);
+            if !self.instance_states.contains_key(line.instance) {
+                let state = InstanceState { runs: true, started_at: None };
+                self.instance_states.insert(line.instance.to_owned(), state);
             }
             return None;
         }
@@ -370,9 +398,18 @@ impl Ledger {
         if !starts && !line.text.starts_with("terminating on signal") {
             return None;
         }
-        let was_running = self.running.insert(line.instance.to_owned(), starts);
-        (starts && was_running == Some(true)).then(|| {
-            (GapKind::MailServerCrashed, format!("{} ended before {} without saying so", line.instance, line.at))
+        let state = self.instance_states.get(line.instance).copied();
+        let started_at = if starts { Some(line.at) } else { state.and_then(|state| state.started_at) };
+        self.instance_states.insert(line.instance.to_owned(), InstanceState { runs: starts, started_at });
+        if !starts {
+            return None;
+        }
+        let messages = self.instances.get_mut(line.instance).into_iter().flat_map(HashMap::values_mut);
+        messages.for_each(|message| message.cut_off = true);
+        state.is_some_and(|state| state.runs).then(|| Crash {
+            instance: line.instance.to_owned(),
+            from: before.unwrap_or(line.at),
+            to: line.at,
         })
     }
 
@@ -410,9 +447,4 @@ fn inbound(
     outcome: InboundOutcome,
 ) -> InboundEvent {
     InboundEvent { at: line.at, domain: recipient.domain(), sender_domain: sender.map(EmailAddress::domain), outcome }
-}
-
-/// Our identifier behind a plus sign in the local part of a per-message return address.
-fn in_return_address(address: &EmailAddress) -> Option<MessageId> {
-    address.local().rsplit_once('+')?.1.parse().ok()
 }

@@ -60,6 +60,8 @@ pub(super) struct Message {
     pub(super) has_header: bool,
     /// Whether it is in the queue for certain, and not still being received.
     pub(super) queued: bool,
+    /// Whether the mail server started anew since its newest line: whoever was receiving it is gone.
+    pub(super) cut_off: bool,
     /// Whether it waits for the operator instead of being delivered.
     pub(super) held: bool,
     pub(super) marked_as_spam: bool,
@@ -95,6 +97,7 @@ impl Message {
             origin,
             has_header: false,
             queued: false,
+            cut_off: false,
             held: false,
             marked_as_spam: false,
             message_id: None,

@@ -8,7 +8,9 @@
 //! | `journal_source` | the same from systemd's journal |
 //! | `place`, `saved_state`, `index` | what outlives a restart |
 //! | `handed` | what the replies at submission said, should the log's own line get lost |
-//! | `follow` | one step: from a cursor to events and the next cursor |
+//! | `follow` | one step: from a cursor to events and the next cursor; what is known of one message |
+//! | `postqueue`, `witness` | what the queue says of a message that a crash interrupted |
+//! | `machine` | when the machine started |
 //!
 //! The cursor is kept by the reader in the same transaction as the events. It names the file (device, inode, a hash of
 //! what it begins with), the offset, and the time of the newest line. Everything else that is kept lies in the
@@ -22,9 +24,11 @@ mod index;
 mod journal_source;
 mod ledger;
 mod line;
+mod machine;
 mod message;
 mod opened;
 mod place;
+mod postqueue;
 mod report;
 mod saved_state;
 mod settings;
@@ -35,19 +39,24 @@ mod tests;
 mod text_record;
 mod timestamp;
 mod waker;
+mod witness;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, DeliveryFeed, FeedBatch, FeedError, InboundLog};
+use mailapi_backend::{Accepted, Attempt, DeliveryFeed, FeedBatch, FeedError, InboundLog};
 use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
-use follow::Follow;
+use crate::bounces::ReturnAddress;
+use follow::{Follow, Look};
 use handed::Handed;
 pub use report::{Gap, GapKind};
 pub use settings::{FileSettings, JournalSettings, LedgerLimits, LogSettings, LogSource};
 use source::SourceError;
 use waker::Waker;
+use witness::{QueueWitness, Sighting};
 
 /// Follows Postfix's log.
 ///
@@ -61,6 +70,10 @@ pub struct LogFollower {
     name: String,
     inbound_log: Option<Arc<dyn InboundLog>>,
     handed: Arc<Handed>,
+    witness: QueueWitness,
+    /// When the connections of messages ended whose replies were lost.
+    lost: Mutex<HashMap<MessageId, Timestamp>>,
+    lost_lifetime: Duration,
 }
 
 /// A piece of the log.
@@ -143,11 +156,13 @@ impl LogFollower {
             LogSource::File(file) => format!("postfix-log:{}", file.path.display()),
             LogSource::Journal(_) => "postfix-journal".to_owned(),
         };
+        let (witness, lost_lifetime) = (QueueWitness::new(&settings), settings.index_lifetime);
         let follow = Follow::new(settings, clock.clone())?;
         let handed = follow.handed();
         let status = FollowerStatus { gaps: follow.snapshot().gaps, ..FollowerStatus::default() };
         let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(Mutex::new(status)));
-        Ok(Self { follow, status, waker, clock, name, inbound_log: None, handed })
+        let (inbound_log, lost) = (None, Mutex::default());
+        Ok(Self { follow, status, waker, clock, name, inbound_log, handed, witness, lost, lost_lifetime })
     }
 
     /// Tells of mail from outside, too, as soon as the reader has stored the events of the same lines. A crash between
@@ -180,13 +195,66 @@ impl LogFollower {
         .await
     }
 
-    /// What the log tells of a message of ours, up to its very end. A message is said not to have been taken only when
-    /// that is certain.
+    /// What the log tells of a message of ours, up to its very end, and the queue where the log alone cannot tell. A
+    /// message is said not to have been taken only when that is certain.
     ///
     /// # Errors
-    /// When the log cannot be read.
-    pub async fn find(&self, message_id: MessageId) -> Result<Trace, FollowerError> {
-        self.with_follow(move |follow| follow.find(message_id)).await
+    /// When the log cannot be read, or the queue cannot be listed.
+    pub async fn find(&self, attempt: &Attempt) -> Result<Trace, FollowerError> {
+        let trace = match self.look(attempt).await? {
+            Look::Told(trace) => trace,
+            Look::Interrupted(entered) => self.ask_queue(attempt, &entered).await?,
+        };
+        if !matches!(trace, Trace::Undecided(_)) {
+            self.witness.forget(attempt.message_id);
+            self.lost().remove(&attempt.message_id);
+        }
+        Ok(trace)
+    }
+
+    async fn look(&self, attempt: &Attempt) -> Result<Look, FollowerError> {
+        let ended = self.lost().get(&attempt.message_id).copied();
+        let attempt = attempt.clone();
+        self.with_follow(move |follow| follow.find(&attempt, ended)).await
+    }
+
+    async fn ask_queue(&self, attempt: &Attempt, entered: &[Accepted]) -> Result<Trace, FollowerError> {
+        let sighting = self.witness.look(attempt, entered, &self.handed).await;
+        match sighting.map_err(|reason| FollowerError { reason, is_missing: false })? {
+            Sighting::Here(accepted) => Ok(Trace::Taken(accepted)),
+            Sighting::Open(why) => Ok(Trace::Undecided(why)),
+            Sighting::Absent { listing, suspects } => {
+                if !self.with_follow(move |follow| Ok(follow.are_named(&suspects))).await? {
+                    self.witness.forget(attempt.message_id);
+                    return Ok(Trace::Undecided("a message in the queue that the log does not name may be this one"));
+                }
+                if !self.witness.note_absent(attempt.message_id, &listing) {
+                    return Ok(Trace::Undecided("the mail server's queue will be looked through once more"));
+                }
+                // What left the queue meanwhile left lines in the log.
+                Ok(match self.look(attempt).await? {
+                    Look::Told(trace) => trace,
+                    Look::Interrupted(_) => Trace::NotTaken,
+                })
+            }
+        }
+    }
+
+    /// The reply to a message was lost: its connection ended just now.
+    pub fn note_lost(&self, message_id: MessageId) {
+        let now = self.clock.now();
+        let mut lost = self.lost();
+        lost.retain(|_, ended| now.since(*ended) < self.lost_lifetime);
+        lost.insert(message_id, now);
+    }
+
+    fn lost(&self) -> MutexGuard<'_, HashMap<MessageId, Timestamp>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Messages are handed over with these reverse-paths: a second witness, too, and one that nobody can forge.
+    pub fn recognise(&self, returns: ReturnAddress) {
+        self.handed.recognise(returns);
     }
 
     /// The mail server took a message over under this queue id, as its reply said: a second witness, should the log's

@@ -1,6 +1,6 @@
 //! What the follower tells besides deliveries.
 
-use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, ReversePath, Timestamp};
 
 /// That the mail server has one of our messages, for the index that [`super::LogFollower::find`] asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +21,32 @@ pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
     pub(super) inbound: Vec<InboundEvent>,
     pub(super) taken: Vec<Taken>,
-    /// That lines before this one may be missing, and why.
-    pub(super) gap: Option<(GapKind, String)>,
+    /// That Postfix ended before this line without saying so.
+    pub(super) crash: Option<Crash>,
+    /// A message in the queue of which nothing tells whose it is.
+    pub(super) unnamed: Option<Unnamed>,
+}
+
+/// Postfix started without having stopped before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Crash {
+    /// Which instance.
+    pub(super) instance: String,
+    /// When the newest line before the start was written.
+    pub(super) from: Timestamp,
+    /// When it started.
+    pub(super) to: Timestamp,
+}
+
+/// A message whose first lines are missing: it may be one that somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unnamed {
+    /// When the first line that is there was written.
+    pub(super) at: Timestamp,
+    /// Its queue id.
+    pub(super) queue_id: String,
+    /// The reverse-path.
+    pub(super) sender: ReversePath,
 }
 
 /// Something that the log should have told and did not.
@@ -30,6 +54,10 @@ pub(super) struct Findings {
 pub struct Gap {
     /// When it was noticed.
     pub at: Timestamp,
+    /// When the newest line before it was written; the beginning of time when there is none.
+    pub from: Timestamp,
+    /// When the first line behind it was written, or it was noticed.
+    pub to: Timestamp,
     /// What happened.
     pub kind: GapKind,
     /// Details for the operator: file names and places, no mail.
@@ -54,10 +82,12 @@ pub enum GapKind {
     /// Postfix started without having stopped before. What it, and a logger that died with it, did last may not have
     /// been written.
     MailServerCrashed,
+    /// The same, and the machine started since: what the system had not yet written to the disk is lost, too.
+    HostRestarted,
 }
 
 impl GapKind {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::FileVanished,
         Self::Truncated,
         Self::RotatedFileMissing,
@@ -65,6 +95,7 @@ impl GapKind {
         Self::JournalVacuumed,
         Self::RateLimited,
         Self::MailServerCrashed,
+        Self::HostRestarted,
     ];
 
     /// The name in a saved state and in health reports.
@@ -78,6 +109,7 @@ impl GapKind {
             Self::JournalVacuumed => "journal_vacuumed",
             Self::RateLimited => "rate_limited",
             Self::MailServerCrashed => "mail_server_crashed",
+            Self::HostRestarted => "host_restarted",
         }
     }
 }

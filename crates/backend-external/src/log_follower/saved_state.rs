@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use mailapi_model::{FeedCursor, Reply, ReversePath, Timestamp};
 
-use super::ledger::Ledger;
+use super::ledger::{InstanceState, Ledger};
 use super::message::{Message, Origin, RefusedRecipient, Waiting};
 use super::place::{Cursor, Place};
-use super::report::{Gap, GapKind};
+use super::report::{Gap, GapKind, Unnamed};
 use super::text_record::{fields, push_line};
 
 /// The first line; another one is of another version.
-const HEADER: &str = "mailapi log state 1";
+const HEADER: &str = "mailapi log state 2";
 const FILE: &str = "state";
 
 /// A state as it was saved.
@@ -25,10 +25,11 @@ pub(super) struct Saved {
     pub(super) place: Place,
     pub(super) ledger: Ledger,
     pub(super) gaps: Vec<Gap>,
+    pub(super) unnamed: Vec<Unnamed>,
 }
 
 /// Saves a state durably. Returns its size.
-pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, gaps: &[Gap]) -> io::Result<u64> {
+pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, gaps: &[Gap], unnamed: &[Unnamed]) -> io::Result<u64> {
     let new = dir.join("state.new");
     let mut file = BufWriter::new(File::create(&new)?);
     let mut lines = 0_u64;
@@ -44,10 +45,15 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, gaps: &[Gap]) -> 
     push_line(&mut text, &[HEADER]);
     push_line(&mut text, &["at", &cursor.0, &last]);
     for gap in gaps {
-        push_line(&mut text, &["gap", &millis(gap.at), gap.kind.as_str(), &gap.detail]);
+        let [at, from, to] = [gap.at, gap.from, gap.to].map(millis);
+        push_line(&mut text, &["gap", &at, gap.kind.as_str(), &gap.detail, &from, &to]);
     }
-    for (instance, running) in &ledger.running {
-        push_line(&mut text, &["instance", instance, if *running { "running" } else { "stopped" }]);
+    for one in unnamed {
+        push_line(&mut text, &["unnamed", &millis(one.at), &one.queue_id, sender_text(Some(&one.sender))]);
+    }
+    for (instance, state) in &ledger.instance_states {
+        let runs = if state.runs { "running" } else { "stopped" };
+        push_line(&mut text, &["instance", instance, runs, &state.started_at.map_or(String::new(), millis)]);
     }
     for ((instance, pid), refused) in &ledger.refused_early {
         push_line(&mut text, &["session", instance, &pid.to_string()]);
@@ -102,6 +108,7 @@ fn message_text(instance: &str, id: &str, message: &Message) -> String {
     let flags: String =
         [(message.has_header, 'h'), (message.queued, 'q'), (message.held, 'w'), (message.marked_as_spam, 's')]
             .iter()
+            .chain(&[(message.cut_off, 'c')])
             .filter_map(|(is_set, flag)| is_set.then_some(*flag))
             .collect();
     let id_text = |id: Option<mailapi_model::MessageId>| id.map_or(String::new(), |id| id.to_string());
@@ -143,7 +150,7 @@ fn parse(text: &str) -> Option<Saved> {
     let start = fields(lines.next()?);
     let ["at", cursor, last] = start.iter().map(String::as_str).collect::<Vec<_>>()[..] else { return None };
     let place = Cursor::decode(&FeedCursor(cursor.to_owned()))?.place;
-    let mut loader = Loader { ledger: Ledger::default(), gaps: Vec::new(), session: None, message: None };
+    let mut loader = Loader::default();
     loader.ledger.last_at = if last.is_empty() { None } else { Some(time(last)?) };
     for (count, line) in (2_u64..).zip(lines) {
         let fields = fields(line);
@@ -151,7 +158,8 @@ fn parse(text: &str) -> Option<Saved> {
         if let ["end", expected] = fields[..] {
             loader.finish_message();
             let is_whole = expected.parse() == Ok(count);
-            return is_whole.then_some(Saved { place, ledger: loader.ledger, gaps: loader.gaps });
+            let Loader { ledger, gaps, unnamed, .. } = loader;
+            return is_whole.then_some(Saved { place, ledger, gaps, unnamed });
         }
         loader.line(&fields)?;
     }
@@ -175,9 +183,11 @@ fn optional<T: std::str::FromStr>(text: &str) -> Option<Option<T>> {
     if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
 }
 
+#[derive(Default)]
 struct Loader {
     ledger: Ledger,
     gaps: Vec<Gap>,
+    unnamed: Vec<Unnamed>,
     session: Option<(String, u32)>,
     message: Option<(String, String, Message)>,
 }
@@ -191,12 +201,19 @@ impl Loader {
 
     fn line(&mut self, fields: &[&str]) -> Option<()> {
         match *fields {
-            ["gap", at, kind, detail] => {
+            ["gap", at, kind, detail, from, to] => {
                 let kind = GapKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
-                self.gaps.push(Gap { at: time(at)?, kind, detail: detail.to_owned() });
+                let detail = detail.to_owned();
+                self.gaps.push(Gap { at: time(at)?, from: time(from)?, to: time(to)?, kind, detail });
             }
-            ["instance", name, state] => {
-                self.ledger.running.insert(name.to_owned(), state == "running");
+            ["unnamed", at, queue_id, from] => {
+                let (queue_id, sender) = (queue_id.to_owned(), sender(from)??);
+                self.unnamed.push(Unnamed { at: time(at)?, queue_id, sender });
+            }
+            ["instance", name, state, started_at] => {
+                let started_at = optional::<i64>(started_at)?.map(Timestamp::from_millis);
+                let state = InstanceState { runs: state == "running", started_at };
+                self.ledger.instance_states.insert(name.to_owned(), state);
             }
             ["session", instance, pid] => self.session = Some((instance.to_owned(), pid.parse().ok()?)),
             ["message", ..] => {
@@ -246,6 +263,7 @@ fn message(fields: &[&str]) -> Option<(String, String, Message)> {
     message.queued = flags.contains('q');
     message.held = flags.contains('w');
     message.marked_as_spam = flags.contains('s');
+    message.cut_off = flags.contains('c');
     message.message_id = optional(message_id)?;
     message.claims = optional(claims)?;
     message.sender = sender(from)?;

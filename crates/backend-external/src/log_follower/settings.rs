@@ -36,6 +36,18 @@ pub struct LogSettings {
     /// How long a message may be received; a Message-ID that was logged longer ago and never entered the queue was
     /// not taken. Default: 10 minutes.
     pub reception_time: Duration,
+    /// How long the mail server leaves a message in its queue without a word of it: longer than Postfix's
+    /// `maximal_backoff_time`, 4,000 s. Default: 2 hours.
+    pub retry_time: Duration,
+    /// The command that lists the queue of the Postfix whose log it is, as `postqueue -j` does; empty for none. With
+    /// it, what a crash of Postfix interrupted is decided in seconds instead of in `retry_time`. Default: none.
+    pub postqueue: Vec<String>,
+    /// How long that command may take. Default: 10 s.
+    pub postqueue_timeout: Duration,
+    /// How many octets it may print; a longer listing tells nothing. Default: 64 MiB.
+    pub postqueue_octets: u64,
+    /// Where the kernel says when the machine started, as proc_stat(5) has it. Default: `/proc/stat`.
+    pub machine_state: PathBuf,
     /// How long it is remembered under which queue id a message was taken, and that the log had a gap. Default: 7 days.
     pub index_lifetime: Duration,
     /// After how many octets a new file of the index is begun. Default: 16 MiB.
@@ -60,6 +72,8 @@ pub struct LedgerLimits {
     pub silent_message_lifetime: Duration,
     /// The most refused recipients that are remembered for one transaction. Default: 1,000.
     pub max_refused_recipients: usize,
+    /// The most messages in the queue that are remembered although nothing tells whose they are. Default: 1,000.
+    pub max_unnamed_messages: usize,
     /// The most messages that this process handed over and the log has not mentioned yet. Default: 10,000.
     pub max_unconfirmed_messages: usize,
 }
@@ -113,6 +127,11 @@ impl LogSettings {
             find_octets: 16 << 20,
             settle_time: Duration::from_secs(10),
             reception_time: Duration::from_mins(10),
+            retry_time: Duration::from_hours(2),
+            postqueue: Vec::new(),
+            postqueue_timeout: Duration::from_secs(10),
+            postqueue_octets: 64 << 20,
+            machine_state: PathBuf::from("/proc/stat"),
             index_lifetime: Duration::from_hours(7 * 24),
             index_file_octets: 16 << 20,
             max_index_files: 16,
@@ -147,6 +166,7 @@ impl Default for LedgerLimits {
             max_open_messages: 500_000,
             silent_message_lifetime: Duration::from_hours(14 * 24),
             max_refused_recipients: 1000,
+            max_unnamed_messages: 1000,
             max_unconfirmed_messages: 10_000,
         }
     }

@@ -39,10 +39,10 @@ fn submission(sink: &SmtpSink, log: Option<&Path>, settle_time: Duration) -> Smt
     let pool = SmtpPool::new(settings, client_config(&TlsTrust::System).unwrap());
     let log = log.map(|dir| {
         let source = LogSource::file(dir.join("mail.log"));
-        let settings = LogSettings { settle_time: Duration::ZERO, ..LogSettings::new(source, dir.join("state")) };
+        let settings = LogSettings { settle_time, ..LogSettings::new(source, dir.join("state")) };
         Arc::new(LogFollower::new(settings, Arc::new(FakeClock::at("2026-11-21T20:00:00Z"))).unwrap())
     });
-    SmtpSubmission::new(pool, log, settle_time)
+    SmtpSubmission::new(pool, log)
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ impl Office {
             SmtpSettings::new(address.ip().to_string(), address.port()),
             client_config(&TlsTrust::System).expect("authorities"),
         );
-        let submission = SmtpSubmission::new(pool, Some(follower.clone()), Duration::ZERO);
+        let submission = SmtpSubmission::new(pool, Some(follower.clone()));
         let (cursor, events) = (FeedCursor::default(), Vec::new());
         Self { postfix, sink, submission, follower, cursor, events, state, entropy: SeededEntropy::default() }
     }

@@ -1,6 +1,7 @@
 //! Which lines belong to which message, and to which recipient of it.
 
 use super::support::{OURS, Reader, Scene, line, outcomes};
+use crate::bounces::{BounceKey, ReturnAddress};
 
 fn told(lines: &[String]) -> Vec<String> {
     let scene = Scene::new();

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use mailapi_backend::Accepted;
 
-use super::support::{OURS, Reader, Scene, line};
-use crate::log_follower::{GapKind, Trace};
+use super::support::{OURS, Reader, Scene, attempt, line};
+use crate::log_follower::Trace;
+use crate::log_follower::follow::Look;
 
 fn trace(reader: &mut Reader) -> Trace {
-    reader.follow.find(OURS.parse().unwrap()).unwrap()
+    match reader.follow.find(&attempt(), None).unwrap() {
+        Look::Told(trace) => trace,
+        Look::Interrupted(entered) => panic!("interrupted: {entered:?}"),
+    }
 }
 
 fn begin(id: &str) -> String {
@@ -34,7 +38,7 @@ fn a_message_that_never_came_is_said_so_only_when_that_is_certain() {
     scene.clock.advance(Duration::from_secs(10));
     assert_eq!(trace(&mut reader), Trace::NotTaken);
     scene.remove("mail.log");
-    assert!(reader.follow.find(OURS.parse().unwrap()).is_err());
+    assert!(reader.follow.find(&attempt(), None).is_err());
 }
 
 #[test]
@@ -121,22 +125,4 @@ fn with_too_much_unread_it_does_not_guess() {
     scene.append(&begin("A00001").repeat(3));
     let mut reader = Reader::new(&scene);
     assert_eq!(trace(&mut reader), Trace::Undecided("the log has not been read to its end yet"));
-}
-
-#[test]
-fn after_a_crash_of_the_mail_server_silence_says_nothing() {
-    let scene = Scene::new();
-    let started = |second| line(second, "master", "daemon started -- version 3.7.11, configuration /etc/postfix");
-    scene.append(&(started(1) + &line(2, "master", "terminating on signal 15") + &line(2, "qmgr", "A0B1C2: removed")));
-    scene.append(&started(3));
-    let mut reader = Reader::new(&scene);
-    reader.read_all();
-    assert_eq!(trace(&mut reader), Trace::NotTaken);
-    scene.append(&started(9));
-    // Before the line was read, and after it.
-    assert_eq!(trace(&mut reader), Trace::Undecided("a part of the log is missing"));
-    reader.read_all();
-    reader.restart(&scene);
-    assert_eq!(trace(&mut reader), Trace::Undecided("a part of the log is missing"));
-    assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::MailServerCrashed]);
 }

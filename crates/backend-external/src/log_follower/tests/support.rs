@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::tz::TimeZone;
+use mailapi_backend::Attempt;
 use mailapi_model::{DeliveryEvent, FeedCursor, InboundEvent};
 use mailapi_testkit::FakeClock;
 use tempfile::TempDir;
@@ -21,7 +22,7 @@ pub(super) const SAMPLE: &str = include_str!("sample.log");
 pub(super) const OURS: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
 pub(super) struct Scene {
-    dir: TempDir,
+    pub(super) dir: TempDir,
     pub(super) clock: Arc<FakeClock>,
     pub(super) settings: LogSettings,
 }
@@ -33,6 +34,7 @@ impl Scene {
         let settings = LogSettings {
             time_zone: TimeZone::UTC,
             settle_time: std::time::Duration::ZERO,
+            machine_state: dir.path().join("stat"),
             ..LogSettings::new(LogSource::file(dir.path().join("mail.log")), dir.path().join("state"))
         };
         Self { dir, clock: Arc::new(FakeClock::at("2026-11-21T20:00:00Z")), settings }
@@ -162,6 +164,12 @@ pub(super) fn shown(event: &DeliveryEvent) -> String {
         event.delay.as_secs_f64(),
         event.response.chars().take(100).collect::<String>(),
     )
+}
+
+/// The message of ours, handed over at the time of the first lines.
+pub(super) fn attempt() -> Attempt {
+    let (message_id, sender) = (OURS.parse().unwrap(), "ann@example.org".parse().unwrap());
+    Attempt { message_id, sender, since: "2026-11-21T08:00:00Z".parse().unwrap() }
 }
 
 /// Outcomes alone: `queue id, recipient, outcome, whether it is ours`.

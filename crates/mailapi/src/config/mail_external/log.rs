@@ -47,6 +47,9 @@ mirror!(
         find_octets: ByteSize,
         settle_time: HumanDuration,
         reception_time: HumanDuration,
+        retry_time: HumanDuration,
+        postqueue_timeout: HumanDuration,
+        postqueue_octets: ByteSize,
         index_lifetime: HumanDuration,
         index_file_octets: ByteSize,
         max_index_files: usize,
@@ -81,6 +84,11 @@ impl LogKeys {
         &self.syslog_name
     }
 
+    /// The command that lists the mail server's queue; empty for none.
+    pub(super) fn postqueue(&self) -> &[String] {
+        &self.postqueue
+    }
+
     pub(super) fn host(&self) -> Option<String> {
         self.host.0.clone()
     }
@@ -96,6 +104,7 @@ impl LogKeys {
         let mut settings = LogSettings::new(source, data_dir.join(STATE_DIR));
         self.limits.apply(&mut settings);
         settings.syslog_name.clone_from(&self.syslog_name);
+        settings.postqueue.clone_from(&self.postqueue);
         Some(settings)
     }
 

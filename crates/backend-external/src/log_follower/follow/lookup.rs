@@ -1,0 +1,182 @@
+//! What the log says of one message after a crash or a lost connection.
+//!
+//! Postfix writes a message into a file under `incoming` while it comes, makes it durable, and only then marks the file
+//! as complete (mode 0700). From that moment on the message is in its queue, whatever is killed; before it, it never
+//! will be: after a start the queue manager takes over what is complete and leaves the rest alone. The log has a line
+//! when the header has come (`cleanup`, `message-id=`), and another one when the queue manager has taken the message
+//! over (`qmgr`, `queue active`), which it says again at every try. Hence:
+//!
+//! * with the second line the mail server has the message;
+//! * with neither, in a log that is whole for as long as anybody could have written one, it never came;
+//! * with the first one alone it is still coming; or the process that received it is gone, and only the queue tells
+//!   whether the file became complete ([`Look::Interrupted`]).
+//!
+//! A crash of Postfix may swallow lines: a logger of its own dies with it, and what others had sent to that logger is
+//! gone. A message that was being handed over then may be in the queue without a word of it in the log. The queue
+//! tells; and so does time, since Postfix speaks of everything in its queue at least once in `maximal_backoff_time`.
+//! What neither of them shows is a message that became complete, was delivered to each recipient and was removed, all
+//! within the moment whose lines were lost, and whose reply was lost, too. With a logger apart from Postfix (syslog,
+//! the journal) there is no such moment; when the machine went down it is a long one, and nothing is concluded.
+
+use mailapi_backend::{Accepted, Attempt, Refusal};
+use mailapi_model::{QueueId, Timestamp};
+
+use super::super::ledger::Ledger;
+use super::super::message::{Message, RefusedRecipient};
+use super::super::place::Place;
+use super::super::report::{Gap, GapKind, Taken, Unnamed};
+use super::super::saved_state;
+use super::super::settings::LogSource;
+use super::super::source::SourceError;
+use super::super::{FollowerError, Trace};
+use super::{Follow, gap_until};
+
+/// Why nothing can be concluded from what the log does not say.
+const LOG_IS_INCOMPLETE: &str = "a part of the log is missing";
+
+/// What the log by itself says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) enum Look {
+    /// This.
+    Told(Trace),
+    /// Whoever was receiving the message is gone: it is in the queue, or nowhere. Under these ids it entered, as far
+    /// as that was logged.
+    Interrupted(Vec<Accepted>),
+}
+
+/// What the unread end of the log adds.
+#[derive(Default)]
+struct Unread {
+    gaps: Vec<Gap>,
+    unnamed: Vec<Unnamed>,
+}
+
+impl Follow {
+    /// What the log tells of a message of ours, its unread end included. `ended` is when the connection ended over
+    /// which it was handed over, when this process had it.
+    pub(in super::super) fn find(
+        &mut self,
+        attempt: &Attempt,
+        ended: Option<Timestamp>,
+    ) -> Result<Look, FollowerError> {
+        let message_id = attempt.message_id;
+        if let Some(taken) = self.index.find(message_id)? {
+            return Ok(Look::Told(Trace::Taken(taken.into())));
+        }
+        let (place, mut ledger) = match &self.live {
+            Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id)),
+            None => match saved_state::load(&self.settings.state_dir)? {
+                Some(saved) => (saved.place, saved.ledger.only(message_id)),
+                None => (Place::Beginning, Ledger::default()),
+            },
+        };
+        if place == Place::Beginning && self.has_older_files()? {
+            return Ok(Look::Told(Trace::Undecided("the log has not been read yet")));
+        }
+        let mut source = self.open(&place)?;
+        if source.unread() > self.settings.find_octets {
+            return Ok(Look::Told(Trace::Undecided("the log has not been read to its end yet")));
+        }
+        let mut unread = Unread::default();
+        while let Some((findings, _)) = self.step(source.as_mut(), &mut ledger)? {
+            if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
+                return Ok(Look::Told(Trace::Taken(taken.into())));
+            }
+            unread.gaps.extend(findings.crash.map(|crash| self.gap_of(crash)));
+            unread.unnamed.extend(findings.unnamed);
+        }
+        // The index may have been lost while the message was in the queue.
+        if let Some((id, message)) = ledger.of_message(message_id).find(|(_, message)| message.queued) {
+            return Ok(Look::Told(Trace::Taken(accepted(id, message))));
+        }
+        let (now, before) = (self.clock.now(), ledger.last_at);
+        let missing = source.take_gaps().into_iter().map(|(kind, detail)| gap_until(now, before, kind, detail));
+        unread.gaps.extend(missing);
+        Ok(self.judge(&ledger, attempt, ended, &unread))
+    }
+
+    /// Whether the log named each of these messages, whosever they are.
+    pub(in super::super) fn are_named(&self, queue_ids: &[String]) -> bool {
+        let Some(live) = &self.live else { return queue_ids.is_empty() };
+        queue_ids.iter().all(|id| live.ledger.is_named(id))
+    }
+
+    fn has_older_files(&self) -> Result<bool, SourceError> {
+        match &self.settings.source {
+            LogSource::File(_) => self.file_log()?.has_older_files(),
+            LogSource::Journal(_) => Ok(false),
+        }
+    }
+
+    /// What to make of a message that the log does not say to be in the queue.
+    fn judge(&self, ledger: &Ledger, attempt: &Attempt, ended: Option<Timestamp>, unread: &Unread) -> Look {
+        let now = self.clock.now();
+        let undecided = |why| Look::Told(Trace::Undecided(why));
+        let entered: Vec<(&str, &Message)> = ledger.of_message(attempt.message_id).collect();
+        if entered.iter().any(|(_, message)| message.held) {
+            return undecided("the message is on hold");
+        }
+        let is_coming =
+            |message: &Message| !message.cut_off && now.since(message.last_seen) < self.settings.reception_time;
+        if entered.iter().any(|(_, message)| is_coming(message)) {
+            return undecided("the message is being received");
+        }
+        let ended = ended.unwrap_or_else(|| self.latest_end(attempt));
+        if now < ended.plus(self.settings.settle_time) {
+            return undecided("the mail server may not have logged it yet");
+        }
+        let until = if entered.is_empty() { ended } else { now };
+        let gaps: Vec<&Gap> =
+            self.gaps.iter().chain(&unread.gaps).filter(|gap| self.matters(gap, attempt, until)).collect();
+        if gaps.iter().any(|gap| gap.kind != GapKind::MailServerCrashed) {
+            return undecided(LOG_IS_INCOMPLETE);
+        }
+        if !gaps.is_empty() && self.is_perhaps_unnamed(attempt, unread) {
+            return undecided("a message in the queue whose beginning was not logged may be this one");
+        }
+        if gaps.is_empty() && entered.is_empty() {
+            return Look::Told(Trace::NotTaken);
+        }
+        let patience = if gaps.is_empty() { self.settings.reception_time } else { self.settings.retry_time };
+        let Some(running_since) = ledger.runs_since(attempt.message_id) else {
+            return undecided("the mail server is not running");
+        };
+        if now.since(running_since) >= patience {
+            return Look::Told(Trace::NotTaken);
+        }
+        Look::Interrupted(entered.into_iter().map(|(id, message)| accepted(id, message)).collect())
+    }
+
+    /// When the connection of a message ended at the latest that this process did not hand over: the process that did
+    /// was before this one and is gone, or it is another one that may still be at work.
+    fn latest_end(&self, attempt: &Attempt) -> Timestamp {
+        if attempt.since < self.started_at { self.started_at } else { attempt.since.plus(self.settings.reception_time) }
+    }
+
+    /// Whether a gap may have swallowed lines about a message that was being handed over until then.
+    fn matters(&self, gap: &Gap, attempt: &Attempt, until: Timestamp) -> bool {
+        let margin = self.settings.settle_time;
+        let is_remembered = self.clock.now().since(gap.at) < self.settings.index_lifetime;
+        is_remembered && gap.from <= until.plus(margin) && attempt.since.minus(margin) <= gap.to
+    }
+
+    fn is_perhaps_unnamed(&self, attempt: &Attempt, unread: &Unread) -> bool {
+        let begun = attempt.since.minus(self.settings.settle_time);
+        let mut unnamed = self.unnamed.iter().chain(&unread.unnamed);
+        unnamed.any(|one| one.at >= begun && one.sender.as_ref() == Some(&attempt.sender))
+    }
+}
+
+fn accepted(id: &str, message: &Message) -> Accepted {
+    let refused = message.refused.iter().cloned();
+    let refused = refused.map(|RefusedRecipient { recipient, reply, .. }| Refusal { recipient, reply });
+    Accepted { queue_id: QueueId(id.to_owned()), refused: refused.collect() }
+}
+
+impl From<Taken> for Accepted {
+    fn from(taken: Taken) -> Self {
+        let refused = taken.refused.into_iter();
+        let refused = refused.map(|(recipient, reply)| Refusal { recipient, reply });
+        Self { queue_id: taken.queue_id, refused: refused.collect() }
+    }
+}

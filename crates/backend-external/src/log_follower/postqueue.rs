@@ -1,0 +1,207 @@
+//! Postfix's queue, as `postqueue -j` lists it (postqueue(1)): one JSON object per message that is complete, wherever in
+//! the queue it is. What is still being received, and what a crash cut off, is not listed.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mailapi_model::Timestamp;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout};
+
+use super::settings::LogSettings;
+
+/// How much of what the command says of a failure is shown.
+const COMPLAINT_OCTETS: u64 = 500;
+
+/// Asks for the queue.
+pub(super) struct Postqueue {
+    command: Vec<String>,
+    timeout: Duration,
+    max_octets: u64,
+    newest: tokio::sync::Mutex<Option<Arc<Listing>>>,
+}
+
+/// What was in the queue.
+pub(super) struct Listing {
+    /// What was in it then, and stayed there, is listed.
+    pub(super) begun: Instant,
+    pub(super) messages: Vec<Queued>,
+}
+
+/// A message in the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Queued {
+    pub(super) queue_id: String,
+    /// The reverse-path as it came; empty for the null one.
+    pub(super) sender: String,
+    #[serde(rename = "arrival_time", deserialize_with = "seconds")]
+    pub(super) arrived: Timestamp,
+}
+
+fn seconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    u32::deserialize(deserializer).map(|seconds| Timestamp::from_seconds(seconds.into()))
+}
+
+impl Postqueue {
+    /// `None` when no command is configured.
+    pub(super) fn new(settings: &LogSettings) -> Option<Self> {
+        let command = settings.postqueue.clone();
+        (!command.is_empty()).then(|| Self {
+            command,
+            timeout: settings.postqueue_timeout,
+            max_octets: settings.postqueue_octets,
+            newest: tokio::sync::Mutex::new(None),
+        })
+    }
+
+    /// A listing that was begun after this moment. Many may ask; they share one.
+    pub(super) async fn begun_after(&self, moment: Instant) -> Result<Arc<Listing>, String> {
+        let mut newest = self.newest.lock().await;
+        if let Some(listing) = newest.as_ref().filter(|listing| listing.begun > moment) {
+            return Ok(listing.clone());
+        }
+        let begun = Instant::now();
+        let messages = self.list().await.map_err(|reason| format!("{}: {reason}", self.command.join(" ")))?;
+        let listing = Arc::new(Listing { begun, messages });
+        *newest = Some(listing.clone());
+        Ok(listing)
+    }
+
+    async fn list(&self) -> Result<Vec<Queued>, String> {
+        let [program, arguments @ ..] = &self.command[..] else { return Err("no command".to_owned()) };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let (output, complaint) = (child.stdout.take(), child.stderr.take());
+        let (child, max_octets) = (Arc::new(Mutex::new(child)), self.max_octets);
+        let ended = child.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let messages = output.map_or(Ok(Vec::new()), |output| read(BufReader::new(output), max_octets));
+            if messages.is_err() {
+                end(&ended);
+            }
+            let mut said = String::new();
+            // What it complains of is for the operator; when that cannot be read, the exit code has to do.
+            let _ = complaint.map(|complaint| complaint.take(COMPLAINT_OCTETS).read_to_string(&mut said));
+            let status = ended.lock().unwrap_or_else(PoisonError::into_inner).wait();
+            outcome(messages, status, said.trim())
+        });
+        match timeout(self.timeout, work).await {
+            Ok(done) => done.map_err(|error| error.to_string())?,
+            Err(_) => {
+                end(&child);
+                Err(format!("not done within {:?}", self.timeout))
+            }
+        }
+    }
+}
+
+/// Only what a command says that ended well counts.
+fn outcome(
+    messages: Result<Vec<Queued>, String>,
+    status: std::io::Result<ExitStatus>,
+    said: &str,
+) -> Result<Vec<Queued>, String> {
+    let (messages, status) = (messages?, status.map_err(|error| error.to_string())?);
+    if status.success() { Ok(messages) } else { Err(format!("{status}: {said}")) }
+}
+
+/// Its output ends with it, and whoever reads that.
+fn end(child: &Mutex<Child>) {
+    let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+}
+
+fn read(mut listing: impl BufRead, max_octets: u64) -> Result<Vec<Queued>, String> {
+    let (mut messages, mut line, mut octets) = (Vec::new(), Vec::new(), 0);
+    loop {
+        line.clear();
+        let count = listing.by_ref().take(max_octets - octets + 1).read_until(b'\n', &mut line);
+        let count = count.map_err(|error| error.to_string())? as u64;
+        if count == 0 {
+            return Ok(messages);
+        }
+        octets += count;
+        if octets > max_octets {
+            return Err(format!("the listing has more than {max_octets} octets"));
+        }
+        let message =
+            serde_json::from_slice(&line).map_err(|error| format!("message {}: {error}", messages.len() + 1))?;
+        messages.push(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LISTED: &str = concat!(
+        r#"{"queue_name": "deferred", "queue_id": "4jWk1z2", "arrival_time": 1795000000, "message_size": 326, "#,
+        r#""forced_expire": false, "sender": "ann@example.org", "recipients": [{"address": "bob@example.net", "#,
+        r#""delay_reason": "host mx[192.0.2.1] said: 450 4.2.0 \"later\""}]}"#,
+        "\n",
+    );
+
+    fn settings(command: &[&str]) -> LogSettings {
+        let source = super::super::settings::LogSource::file("mail.log");
+        let postqueue = command.iter().map(ToString::to_string).collect();
+        LogSettings { postqueue, ..LogSettings::new(source, "") }
+    }
+
+    async fn listed(settings: &LogSettings) -> Result<usize, String> {
+        let queue = Postqueue::new(settings).unwrap();
+        queue.begun_after(Instant::now()).await.map(|listing| listing.messages.len())
+    }
+
+    #[test]
+    fn a_listing_that_is_not_whole_is_none() {
+        assert!(read(&LISTED.as_bytes()[..LISTED.len() - 3], 1000).is_err());
+        assert!(read(b"Mail queue is empty\n".as_slice(), 1000).is_err());
+        assert!(read(LISTED.repeat(3).as_bytes(), LISTED.len() as u64).is_err());
+    }
+
+    #[test]
+    fn every_message_is_there() {
+        let messages = read(LISTED.repeat(3).as_bytes(), 10_000).unwrap();
+        assert_eq!(messages.len(), 3);
+        let (queue_id, sender) = ("4jWk1z2".to_owned(), "ann@example.org".to_owned());
+        assert_eq!(messages[0], Queued { queue_id, sender, arrived: Timestamp::from_seconds(1_795_000_000) });
+        assert_eq!(read(b"".as_slice(), 1000).unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_says_why_and_lists_nothing() {
+        assert!(Postqueue::new(&settings(&[])).is_none());
+        assert!(listed(&settings(&["/nowhere/postqueue"])).await.is_err());
+        let error = listed(&settings(&["sh", "-c", "echo no such queue >&2; exit 69"])).await.unwrap_err();
+        assert!(error.contains("69") && error.contains("no such queue"), "{error}");
+        let error = listed(&settings(&["sh", "-c", "while :; do echo {; done"])).await.unwrap_err();
+        assert!(error.contains("message 1"), "{error}");
+        let patient = LogSettings { postqueue_timeout: Duration::from_millis(50), ..settings(&["sleep", "3600"]) };
+        assert!(listed(&patient).await.unwrap_err().contains("not done within"));
+    }
+
+    #[tokio::test]
+    async fn a_listing_is_shared_by_all_who_asked_before_it_began() {
+        let queue = Postqueue::new(&settings(&["printf", "%s", LISTED])).unwrap();
+        let asked = Instant::now();
+        let first = queue.begun_after(asked).await.unwrap();
+        assert_eq!(first.messages.len(), 1);
+        assert!(Arc::ptr_eq(&first, &queue.begun_after(asked).await.unwrap()));
+        assert!(!Arc::ptr_eq(&first, &queue.begun_after(first.begun).await.unwrap()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic(
+            octets in proptest::collection::vec(any::<u8>(), 0..60), cut in 0..LISTED.len(), limit in 0..300_u64,
+        ) {
+            let _ = read(octets.as_slice(), limit);
+            let _ = read(&LISTED.as_bytes()[cut..], limit);
+            let _ = read([&LISTED.as_bytes()[..cut], &octets].concat().as_slice(), 1000);
+        }
+    }
+}

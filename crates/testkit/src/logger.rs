@@ -1,0 +1,43 @@
+//! A logger apart from Postfix, as syslog and the journal are: whatever is killed, what was sent to it is written.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+/// Longer than any line of Postfix.
+const LINE_OCTETS: usize = 64 << 10;
+
+/// Listens where Postfix's daemons send their lines (postlogd(8)), and appends them to a file.
+pub(crate) struct Logger {
+    socket: PathBuf,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Logger {
+    /// Listens at `socket` and writes to `log`.
+    pub(crate) fn start(socket: &Path, log: &Path) -> Self {
+        let listener = UnixDatagram::bind(socket).expect("a socket for log lines");
+        let mut file = OpenOptions::new().create(true).append(true).open(log).expect("a log");
+        let thread = std::thread::spawn(move || {
+            let mut line = vec![0; LINE_OCTETS];
+            // An empty one is how this thread is told to end.
+            while let Ok(length @ 1..) = listener.recv(&mut line[..LINE_OCTETS - 1]) {
+                line[length] = b'\n';
+                file.write_all(&line[..=length]).expect("room for a line");
+            }
+        });
+        Self { socket: socket.to_owned(), thread: Some(thread) }
+    }
+}
+
+impl Drop for Logger {
+    fn drop(&mut self) {
+        let told = UnixDatagram::unbound().and_then(|socket| socket.send_to(&[], &self.socket));
+        if let (Ok(_), Some(thread)) = (told, self.thread.take()) {
+            // A broken logger has shown itself in what it did not write.
+            let _ = thread.join();
+        }
+    }
+}
