@@ -1,5 +1,6 @@
 //! How the process tells what it does.
 
+mod batch;
 mod json;
 
 use std::io::IsTerminal;
@@ -10,6 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Log, LogFormat};
 use crate::failure::Outcome;
+use batch::{Batch, BatchEnd, BatchLimits};
 use json::{JsonFields, JsonLines};
 
 /// The way a stream is written to, once it is known where it leads.
@@ -42,9 +44,16 @@ impl Style {
     }
 }
 
-/// Starts logging for the rest of the process.
-pub(crate) fn start(log: &Log, destination: Destination) -> Outcome<Style> {
-    let format = log.format;
+/// Logging that was started.
+pub(crate) struct Logging {
+    /// How a line looks.
+    pub(crate) style: Style,
+    /// Lines that wait are written when this goes.
+    _end: Option<BatchEnd>,
+}
+
+/// Starts logging for the rest of the process. Keep what comes back until the end.
+pub(crate) fn start(log: &Log, destination: Destination) -> Outcome<Logging> {
     let filter = match destination {
         // Where everything listens is told whatever level is set, since nothing else could tell it.
         Destination::Stdout => log.filter()?.add_directive(concat!(env!("CARGO_PKG_NAME"), "::welcome=info").parse()?),
@@ -52,20 +61,26 @@ pub(crate) fn start(log: &Log, destination: Destination) -> Outcome<Style> {
         Destination::Stderr => EnvFilter::new("warn"),
     };
     let (style, colours) = match destination {
-        Destination::Stdout => (Style::of(format, &std::io::stdout()), std::io::stdout().is_terminal()),
-        Destination::Stderr => (Style::of(format, &std::io::stderr()), std::io::stderr().is_terminal()),
+        Destination::Stdout => (Style::of(log.format, &std::io::stdout()), std::io::stdout().is_terminal()),
+        Destination::Stderr => (Style::of(log.format, &std::io::stderr()), std::io::stderr().is_terminal()),
     };
-    let writer = move || -> Box<dyn std::io::Write> {
-        match destination {
-            Destination::Stdout => Box::new(std::io::stdout()),
-            Destination::Stderr => Box::new(std::io::stderr()),
+    let (lines, registry) = (tracing_subscriber::fmt::layer(), tracing_subscriber::registry().with(filter));
+    let mut end = None;
+    match (style, destination) {
+        (Style::Human, Destination::Stdout) => registry.with(lines.with_ansi(colours)).try_init()?,
+        (Style::Human, Destination::Stderr) => {
+            registry.with(lines.with_ansi(colours).with_writer(std::io::stderr)).try_init()?;
         }
-    };
-    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
-    let registry = tracing_subscriber::registry().with(filter);
-    match style {
-        Style::Human => registry.with(lines).try_init()?,
-        Style::Json => registry.with(lines.fmt_fields(JsonFields).event_format(JsonLines)).try_init()?,
+        (Style::Json, Destination::Stdout) => {
+            let limits = BatchLimits { wait: log.gather_for.0, octets: log.gather_bytes.as_usize() };
+            let (batch, batch_end) = Batch::start(std::io::stdout(), limits)?;
+            end = Some(batch_end);
+            registry.with(lines.fmt_fields(JsonFields).event_format(JsonLines).with_writer(batch)).try_init()?;
+        }
+        (Style::Json, Destination::Stderr) => {
+            let lines = lines.fmt_fields(JsonFields).event_format(JsonLines);
+            registry.with(lines.with_writer(std::io::stderr)).try_init()?;
+        }
     }
-    Ok(style)
+    Ok(Logging { style, _end: end })
 }

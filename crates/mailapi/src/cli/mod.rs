@@ -114,9 +114,9 @@ impl Arguments {
         config.log.format = self.log_format.unwrap_or(config.log.format);
         let destination =
             if matches!(command, Command::Serve | Command::Follow) { Destination::Stdout } else { Destination::Stderr };
-        let style = logging::start(&config.log, destination)?;
+        let logging = logging::start(&config.log, destination)?;
         match command {
-            Command::Serve => serve::run(&config, style).await,
+            Command::Serve => serve::run(&config, logging.style).await,
             Command::Follow => follow::run(&config).await,
             Command::Token(command) => token::run(command, &config).await,
             Command::Domain(command) => domain::run(command, &config).await,

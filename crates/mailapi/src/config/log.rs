@@ -1,10 +1,13 @@
 //! `[log]`: what is written about the work.
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
 use super::ConfigError;
+use super::values::{ByteSize, HumanDuration};
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,6 +17,10 @@ pub(crate) struct Log {
     pub(crate) level: String,
     /// How a line looks.
     pub(crate) format: LogFormat,
+    /// How long a JSON line of the server may wait to be written together with others.
+    pub(crate) gather_for: HumanDuration,
+    /// So much of them is written at once.
+    pub(crate) gather_bytes: ByteSize,
 }
 
 /// How a log line looks.
@@ -30,7 +37,12 @@ pub(crate) enum LogFormat {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { level: "info".to_owned(), format: LogFormat::Auto }
+        Self {
+            level: "info".to_owned(),
+            format: LogFormat::Auto,
+            gather_for: HumanDuration(Duration::from_millis(5)),
+            gather_bytes: ByteSize(64 * 1024),
+        }
     }
 }
 
