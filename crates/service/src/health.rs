@@ -22,6 +22,8 @@ pub struct Health {
     pub log: Option<Check>,
     /// Reading the mailbox that bounces go to, where there is one.
     pub bounces: Option<Check>,
+    /// The user database that is not ours, where there is one.
+    pub users: Option<Check>,
 }
 
 /// One part's answer; an error is a short word for everybody's eyes.
@@ -31,11 +33,11 @@ impl Health {
     /// Whether all of them answer.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        let feeds = [self.log, self.bounces];
+        let further = [self.log, self.bounces, self.users];
         self.database.is_ok()
             && self.smtp.is_ok()
             && self.imap.is_ok()
-            && feeds.into_iter().flatten().all(|feed| feed.is_ok())
+            && further.into_iter().flatten().all(|check| check.is_ok())
     }
 }
 
@@ -55,16 +57,23 @@ impl Service {
         }
         let limit = self.0.settings.health_timeout;
         let backend = &self.0.backend;
-        let (database, smtp, imap, log, bounces) = tokio::join!(
+        let (database, smtp, imap, log, bounces, users) = tokio::join!(
             answered("database", limit, async { self.0.store.ping().await.map_err(|error| error.to_string()) }),
             answered("smtp", limit, backend.submission.check()),
             answered("imap", limit, backend.mailboxes.check()),
             self.feed_check("log", Some(&backend.delivery_feed)),
             self.feed_check("bounces", backend.bounce_feed.as_ref()),
+            self.directory_check(),
         );
-        let health = Arc::new(Health { database, smtp, imap, log, bounces });
+        let health = Arc::new(Health { database, smtp, imap, log, bounces, users });
         *last = Some((now, health.clone()));
         health
+    }
+
+    async fn directory_check(&self) -> Option<Check> {
+        let directory = self.0.store.directory()?;
+        let asked = async { directory.ping().await.map_err(|error| error.to_string()) };
+        Some(answered("users", self.0.settings.health_timeout, asked).await)
     }
 
     async fn feed_check(&self, part: &str, feed: Option<&Arc<dyn DeliveryFeed>>) -> Option<Check> {

@@ -27,7 +27,7 @@ async fn a_mailbox_that_does_not_exist_and_a_server_that_is_down_are_shown_and_l
     assert_eq!(room.feed.check().await, Some(Ok(())));
 
     room.notice(2, 2, &["away@example.net"]);
-    room.dovecot.stop();
+    room.dovecot.kill().await;
     room.feed.read_after(&room.cursor, 10).await.unwrap_err();
     assert!(room.feed.check().await.unwrap().is_err());
     room.dovecot.resume().await;

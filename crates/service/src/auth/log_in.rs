@@ -11,6 +11,7 @@ use mailapi_model::{Credentials, EmailAddress, PasswordRule, Secret, SecretText,
 
 use crate::cache::EpochMark;
 use crate::error::store_errors_are_unavailable;
+use crate::users::Found;
 use crate::{Service, Unavailable};
 
 /// Why nobody was logged in.
@@ -103,15 +104,22 @@ impl Service {
         if let Some(remaining) = self.0.failed_log_ins.judge(key, matching.is_some(), now, &self.0.settings) {
             return Err(CredentialsError::Locked { remaining });
         }
-        let credentials = matching.ok_or(CredentialsError::Refused)?;
-        let credentials = self.with_own_hash(credentials, password).await?;
+        let Found { credentials, mailbox } = matching.ok_or(CredentialsError::Refused)?;
+        let credentials = match mailbox {
+            // A hash that is kept elsewhere is not ours to replace.
+            Some(mailbox) => {
+                self.note_mailbox(mailbox).await?;
+                credentials
+            }
+            None => self.with_own_hash(credentials, password).await?,
+        };
         self.0.store.accounts().touch_login(&credentials.email, now).await?;
         Ok(credentials)
     }
 
-    async fn matching_account(&self, user: &str, password: &SecretText) -> Result<Option<Credentials>, Unavailable> {
+    async fn matching_account(&self, user: &str, password: &SecretText) -> Result<Option<Found>, Unavailable> {
         let stored = match user.parse::<EmailAddress>() {
-            Ok(address) => self.0.store.accounts().credentials(&address).await?,
+            Ok(address) => self.stored_credentials(&address).await?,
             Err(_) => None,
         };
         // The time that a hash takes grows with the password, and no password of ours is that long.
@@ -120,12 +128,12 @@ impl Service {
             self.verify_against_nothing(Secret::new(String::new())).await?;
             return Ok(None);
         }
-        let Some(credentials) = stored else {
+        let Some(found) = stored else {
             self.verify_against_nothing(password.clone()).await?;
             return Ok(None);
         };
-        let matches = self.verify(password.clone(), credentials.password_hash.clone()).await?;
-        Ok(Some(credentials).filter(|credentials| matches && credentials.active))
+        let matches = self.verify(password.clone(), found.credentials.password_hash.clone()).await?;
+        Ok(Some(found).filter(|found| matches && found.credentials.active))
     }
 }
 

@@ -11,8 +11,6 @@ use sha2::{Digest, Sha512};
 use crate::{Service, Unavailable};
 
 const SCHEME: &str = "{SHA512-CRYPT}";
-const SALTED_SHA512: &str = "{SSHA512}";
-const BLOWFISH: &str = "{BLF-CRYPT}";
 
 /// Octets of a SHA-512 digest.
 const SHA512_OCTETS: usize = 64;
@@ -76,17 +74,46 @@ fn computed(password: &SecretText, salt: &[u8], rounds: u32) -> Result<PasswordH
         .map_err(|error| refused(error.to_string()))
 }
 
-/// Whether `hash`, with its scheme in braces or a bare `$6$…`, is one of `password`. A scheme that is not known here
-/// verifies nothing.
+/// How passwords are hashed that can be verified here.
+#[derive(Clone, Copy)]
+enum Scheme {
+    Sha512Crypt,
+    SaltedSha512,
+    Blowfish,
+}
+
+/// The scheme of a hash, and the hash itself. The scheme stands in braces, in whatever case, as Dovecot has it; one of
+/// `crypt(3)` is told by how the hash begins. `None` for one that is not known here.
+fn scheme_of(hash: &str) -> Option<(Scheme, &str)> {
+    let (name, hash) = match hash.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+        Some((name, hash)) => (name.to_ascii_uppercase(), hash),
+        None => (String::new(), hash),
+    };
+    let scheme = match name.as_str() {
+        "SHA512-CRYPT" => Scheme::Sha512Crypt,
+        "SSHA512" => Scheme::SaltedSha512,
+        "BLF-CRYPT" => Scheme::Blowfish,
+        "" | "CRYPT" if hash.starts_with("$6$") => Scheme::Sha512Crypt,
+        "" | "CRYPT" if hash.starts_with("$2") => Scheme::Blowfish,
+        _ => return None,
+    };
+    Some((scheme, hash))
+}
+
+/// Whether passwords that were hashed like this can be verified here.
+pub(crate) fn is_known_scheme(hash: &SecretText) -> bool {
+    scheme_of(hash.expose()).is_some()
+}
+
+/// Whether `hash` is one of `password`. A scheme that is not known here verifies nothing.
 fn verify_password(password: &SecretText, hash: &SecretText) -> bool {
-    let (password, hash) = (password.expose().as_bytes(), hash.expose().as_str());
-    if let Some(encoded) = hash.strip_prefix(SALTED_SHA512) {
-        return verify_salted_sha512(password, encoded);
+    let password = password.expose().as_bytes();
+    match scheme_of(hash.expose()) {
+        Some((Scheme::Sha512Crypt, hash)) => verify_sha512_crypt(password, hash),
+        Some((Scheme::SaltedSha512, encoded)) => verify_salted_sha512(password, encoded),
+        Some((Scheme::Blowfish, hash)) => verify_blowfish(password, hash),
+        None => false,
     }
-    if let Some(blowfish) = hash.strip_prefix(BLOWFISH) {
-        return verify_blowfish(password, blowfish);
-    }
-    verify_sha512_crypt(password, hash.strip_prefix(SCHEME).unwrap_or(hash))
 }
 
 fn verify_sha512_crypt(password: &[u8], hash: &str) -> bool {
@@ -188,6 +215,18 @@ mod tests {
         }
         for broken in ["{SSHA512}", "{SSHA512}c2hvcnQ=", "{SSHA512}*", "{BLF-CRYPT}", "{BLF-CRYPT}$2y$31$abc"] {
             assert!(!verify_password(&secret("secret"), &secret(broken)), "{broken}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_of_crypt_is_told_by_the_hash() {
+        let blowfish = "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
+        for hash in [blowfish.to_owned(), format!("{{CRYPT}}{blowfish}"), format!("{{blf-crypt}}{blowfish}")] {
+            assert!(verify_password(&secret("secret"), &secret(&hash)), "{hash}");
+            assert!(is_known_scheme(&secret(&hash)));
+        }
+        for unknown in ["{CRYPT}$1$salt$hash", "{CRYPT}!", "{CRYPT}", "{MD5}x", "{PLAIN}secret", "secret", "", "{"] {
+            assert!(!is_known_scheme(&secret(unknown)) && !verify_password(&secret("secret"), &secret(unknown)));
         }
     }
 

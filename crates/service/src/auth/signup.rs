@@ -72,6 +72,9 @@ impl Service {
         if email.domain() != domain {
             return Err(Violations::of("email", "must end with @ and the domain").into());
         }
+        if self.0.store.directory().is_some() {
+            return Err(crate::users::kept_elsewhere().into());
+        }
         let now = self.0.clock.now();
         let limit = self.0.settings.signups_per_hour;
         if let Some(retry_after) = self.0.sign_ups.over_limit(&domain, now, limit) {

@@ -28,6 +28,9 @@ impl Service {
     /// See [`UserError`].
     pub async fn create_user(&self, caller: &Caller, new: CreateUser) -> Result<User, UserError> {
         self.may_manage(caller, &new.email)?;
+        if self.0.store.directory().is_some() {
+            return Err(super::kept_elsewhere().into());
+        }
         let CreateUser { email, password, name, quota_bytes } = new;
         if self.0.store.domains().get(&email.domain()).await?.is_none() {
             return Err(UserError::DomainNotFound);

@@ -15,6 +15,7 @@ impl Service {
     /// See [`UserError`].
     pub async fn delete_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
+        self.demand_own(email).await?;
         if self.0.store.accounts().get(email).await?.is_none() {
             return Err(UserError::NotFound);
         }

@@ -22,6 +22,7 @@ impl Service {
         active: bool,
     ) -> Result<User, UserError> {
         self.may_manage(caller, email)?;
+        self.demand_own(email).await?;
         if !self.0.store.accounts().set_active(email, active, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }

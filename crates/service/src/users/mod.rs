@@ -2,6 +2,7 @@
 
 mod create;
 mod delete;
+mod directory;
 mod disable;
 mod enable;
 mod get;
@@ -18,6 +19,8 @@ use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
 pub use create::CreateUser;
+pub use directory::{DirectoryProbe, DirectorySynced};
+pub(crate) use directory::{Found, kept_elsewhere};
 pub use list::UserQuery;
 pub use mailapi_backend::Purged;
 pub use update::UpdateUser;

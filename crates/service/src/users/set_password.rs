@@ -17,6 +17,7 @@ impl Service {
         password: SecretText,
     ) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
+        self.demand_own(email).await?;
         let hash = self.hash(password).await?;
         if !self.0.store.accounts().set_password_hash(email, &hash, self.0.clock.now()).await? {
             return Err(UserError::NotFound);

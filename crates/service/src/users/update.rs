@@ -28,6 +28,7 @@ impl Service {
         change: UpdateUser,
     ) -> Result<User, UserError> {
         self.may_manage(caller, email)?;
+        self.demand_own(email).await?;
         if !self.0.store.accounts().update(email, &change.record, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }

@@ -1,0 +1,156 @@
+//! Mailboxes that a user database has which is not ours. It is only read: each mailbox has a copy among our accounts,
+//! which tokens, permissions and sent mail refer to, and the copies are kept equal to it.
+
+use std::collections::HashSet;
+
+use mailapi_model::{Credentials, EmailAddress, Violations};
+use mailapi_store::{Directory, DirectoryMailbox, DirectoryPlace};
+
+use crate::auth::is_known_scheme;
+use crate::{Service, Unavailable};
+
+/// What one look at the whole user database did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DirectorySynced {
+    /// Mailboxes that it has.
+    pub mailboxes: usize,
+    /// Mailboxes that were new, or other than before.
+    pub changed: usize,
+    /// Mailboxes that are there no longer: their owners may do nothing any more.
+    pub gone: usize,
+    /// Mailboxes that were gone for a while, and are forgotten now with their tokens and permissions.
+    pub forgotten: usize,
+}
+
+/// What the two queries answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryProbe {
+    /// The first mailbox that there is, if there is any.
+    pub first: Option<EmailAddress>,
+    /// The scheme of its password when no log-in of that scheme can work here, or `None` when it can.
+    pub unknown_scheme: Option<String>,
+}
+
+/// Credentials that were found, and the mailbox when they are not ours.
+pub(crate) struct Found {
+    pub(crate) credentials: Credentials,
+    pub(crate) mailbox: Option<DirectoryMailbox>,
+}
+
+/// A change that has to be made where the mailbox is kept.
+pub(crate) fn kept_elsewhere() -> Violations {
+    Violations::of("email", "is kept in a user database that is only read here: make this change there")
+}
+
+impl Service {
+    /// Makes our copies equal to the mailboxes of the user database that is not ours; nothing where there is none.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when either database is; what was done until then stays, and the next look does the rest.
+    pub async fn sync_directory_once(&self) -> Result<DirectorySynced, Unavailable> {
+        let Some(directory) = self.0.store.directory() else { return Ok(DirectorySynced::default()) };
+        let (mut synced, mut seen, mut odd_rows) = (DirectorySynced::default(), HashSet::new(), 0);
+        let mut next = Some(DirectoryPlace::default());
+        while let Some(place) = next {
+            let page = directory.mailboxes(&place).await?;
+            synced.changed += self.0.store.copies().keep(&page.mailboxes, self.0.clock.now()).await?;
+            seen.extend(page.mailboxes.into_iter().map(|mailbox| mailbox.email));
+            odd_rows += page.odd_rows;
+            next = page.next;
+        }
+        synced.mailboxes = seen.len();
+        if seen.is_empty() {
+            // A table that is being filled is likelier than an installation that everybody left.
+            tracing::warn!("the user database lists no mailbox; nothing is taken away");
+        } else {
+            self.look_for_gone(directory, &seen, &mut synced).await?;
+        }
+        if synced.changed + synced.gone + synced.forgotten > 0 {
+            self.0.epoch.end();
+            let DirectorySynced { mailboxes, changed, gone, forgotten } = synced;
+            tracing::info!(mailboxes, changed, gone, forgotten, odd_rows, "the user database was read");
+        }
+        Ok(synced)
+    }
+
+    async fn look_for_gone(
+        &self,
+        directory: &Directory,
+        seen: &HashSet<EmailAddress>,
+        synced: &mut DirectorySynced,
+    ) -> Result<(), Unavailable> {
+        let (copies, settings) = (self.0.store.copies(), directory.settings());
+        let mut after = None;
+        loop {
+            let piece = copies.after(after.as_ref(), settings.page).await?;
+            let Some(last) = piece.last() else { return Ok(()) };
+            after = Some(last.email.clone());
+            for copy in piece.into_iter().filter(|copy| !seen.contains(&copy.email)) {
+                let now = self.0.clock.now();
+                // It may have been made while the list was read.
+                if directory.mailbox(&copy.email).await?.is_some() {
+                    continue;
+                }
+                if copy.active {
+                    copies.switch_off(&copy.email, now).await?;
+                    synced.gone += 1;
+                } else if now.since(copy.since) >= settings.forget_after {
+                    self.0.store.accounts().delete(&copy.email).await?;
+                    synced.forgotten += 1;
+                }
+            }
+        }
+    }
+
+    /// What the operator's queries answer; `None` where there is no user database but ours.
+    ///
+    /// # Errors
+    /// [`Unavailable`] with the reason when a query does not work.
+    pub async fn probe_directory(&self) -> Result<Option<DirectoryProbe>, Unavailable> {
+        let Some(directory) = self.0.store.directory() else { return Ok(None) };
+        let page = directory.mailboxes(&DirectoryPlace::default()).await?;
+        let Some(first) = page.mailboxes.into_iter().next() else {
+            return Ok(Some(DirectoryProbe { first: None, unknown_scheme: None }));
+        };
+        let hash = directory.password(&first.email).await?;
+        let unknown_scheme = hash.and_then(|hash| match is_known_scheme(&hash) {
+            true => None,
+            false => Some(hash.expose().split_inclusive('}').next().unwrap_or_default().to_owned()),
+        });
+        Ok(Some(DirectoryProbe { first: Some(first.email), unknown_scheme }))
+    }
+
+    /// What a log-in at this address is checked against. An account that was made here stays ours, whatever the other
+    /// user database has under its address.
+    pub(crate) async fn stored_credentials(&self, email: &EmailAddress) -> Result<Option<Found>, Unavailable> {
+        let ours = |credentials| Found { credentials, mailbox: None };
+        let Some(directory) = self.0.store.directory() else {
+            return Ok(self.0.store.accounts().credentials(email).await?.map(ours));
+        };
+        if self.0.store.copies().is_copy(email).await? == Some(false) {
+            return Ok(self.0.store.accounts().credentials(email).await?.map(ours));
+        }
+        let (mailbox, hash) = tokio::try_join!(directory.mailbox(email), directory.password(email))?;
+        Ok(mailbox.zip(hash).map(|(mailbox, password_hash)| {
+            let DirectoryMailbox { email, name, active, .. } = mailbox.clone();
+            let credentials = Credentials { email, name, password_hash, active };
+            Found { credentials, mailbox: Some(mailbox) }
+        }))
+    }
+
+    /// Whoever logs in has a copy from then on, however long ago the user database was read.
+    pub(crate) async fn note_mailbox(&self, mailbox: DirectoryMailbox) -> Result<(), Unavailable> {
+        if self.0.store.copies().keep(&[mailbox], self.0.clock.now()).await? > 0 {
+            self.0.epoch.end();
+        }
+        Ok(())
+    }
+
+    /// Refuses what would change an account that is kept elsewhere.
+    pub(crate) async fn demand_own(&self, email: &EmailAddress) -> Result<(), super::UserError> {
+        match self.0.store.copies().is_copy(email).await? {
+            Some(true) => Err(kept_elsewhere().into()),
+            Some(false) | None => Ok(()),
+        }
+    }
+}
