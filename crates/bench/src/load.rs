@@ -71,6 +71,11 @@ impl<C: Client> Clients<C> {
         Self { clients, next: 0, server }
     }
 
+    /// How many clients there are; none is left out because of a failure.
+    pub(crate) const fn open(&self) -> usize {
+        self.clients.len()
+    }
+
     /// How many operations have been begun so far.
     pub(crate) const fn begun(&self) -> usize {
         self.next

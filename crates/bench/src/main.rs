@@ -17,6 +17,7 @@ mod process;
 mod random;
 mod report;
 mod scale;
+mod scale_cases;
 mod server;
 mod soak;
 mod world;
@@ -64,6 +65,8 @@ enum Command {
     Smoke,
     /// Mixed traffic at a steady pace for an hour: does the server grow?
     Soak(Soak),
+    /// How costs grow with what a server holds: folders, sent mail, accounts, clients
+    Scale(scale_cases::Arguments),
     /// Be a floor, for another process of this program
     #[command(hide = true)]
     Floor {
@@ -89,9 +92,14 @@ fn main() -> Outcome {
         }),
         Command::One(case) => on_one_thread(measure(product()?, FULL, &[case])).map(drop),
         Command::Soak(soak) => on_one_thread(async { soak::run(&soak, &product()?).await }),
+        Command::Scale(scale) => on_one_thread(async { scale_cases::run(&scale, &product()?).await }),
         Command::Smoke => {
             let cases: Vec<Case> = Case::value_variants().iter().copied().filter(|case| *case != Case::Build).collect();
-            on_one_thread(go_through(product()?, SMOKE, &cases))
+            let product = product()?;
+            on_one_thread(async {
+                go_through(product.clone(), SMOKE, &cases).await?;
+                scale_cases::go_through(&product).await
+            })
         }
     }
 }

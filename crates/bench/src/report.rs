@@ -222,7 +222,7 @@ fn micros(duration: Duration) -> String {
 }
 
 /// A whole number with a comma after the thousands.
-fn thousands(value: f64) -> String {
+pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

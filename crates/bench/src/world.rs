@@ -27,11 +27,14 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// One without anybody.
+    pub(crate) async fn empty(product: &Product) -> Outcome<Self> {
+        Self::on(product, tempfile::tempdir()?).await
+    }
+
     /// One with people and no mail.
     pub(crate) async fn with_people(product: &Product) -> Outcome<Self> {
-        let directory = tempfile::tempdir()?;
-        let server = product.start(directory.path()).await?;
-        let world = Self { server, directory };
+        let world = Self::empty(product).await?;
         world.create_people().await?;
         Ok(world)
     }
@@ -43,6 +46,12 @@ impl World {
         let world = Self { server, directory };
         world.create_people().await?;
         Ok(world)
+    }
+
+    /// A server on data that is there.
+    pub(crate) async fn on(product: &Product, directory: TempDir) -> Outcome<Self> {
+        let server = product.start(directory.path()).await?;
+        Ok(Self { server, directory })
     }
 
     /// Ends the server and starts it again on the same data.
@@ -93,7 +102,8 @@ impl World {
         Ok(())
     }
 
-    async fn post(&self, path: &str, body: &Value, status: u16) -> Outcome<Value> {
+    /// A `POST` below `/api/v1` as the admin: its JSON.
+    pub(crate) async fn post(&self, path: &str, body: &Value, status: u16) -> Outcome<Value> {
         self.connect().await?.json(&Request::post(&api(path), &self.server.admin, body), status).await
     }
 

@@ -28,15 +28,49 @@ pub(super) struct MailProgram {
 
 impl Client for MailProgram {
     async fn operate(&mut self, _: usize) -> Outcome {
-        let stream = TcpStream::connect(self.address).await?;
-        stream.set_nodelay(true)?;
-        let mut session = Session { stream, read: Vec::new() };
-        session.until(|text| text.ends_with("\r\n")).await?;
-        session.command(&format!("LOGIN {} \"{}\"", self.user, self.password)).await?;
+        let mut session = Session::log_in(self.address, &self.user, &self.password).await?;
         for command in COMMANDS {
             session.command(command).await?;
         }
         session.command("LOGOUT").await
+    }
+}
+
+/// One that has logged in and opens the INBOX again and again.
+pub(crate) struct Selecting(Session);
+
+impl Selecting {
+    pub(crate) async fn log_in(address: SocketAddr, user: &str, password: &str) -> Outcome<Self> {
+        Session::log_in(address, user, password).await.map(Self)
+    }
+}
+
+/// One that has opened its INBOX and puts messages into it.
+pub(crate) struct Appending(Session);
+
+impl Appending {
+    pub(crate) async fn log_in(address: SocketAddr, user: &str, password: &str) -> Outcome<Self> {
+        let mut session = Session::log_in(address, user, password).await?;
+        session.command("SELECT INBOX").await?;
+        Ok(Self(session))
+    }
+
+    /// Puts one in.
+    pub(crate) async fn append(&mut self, message: &str) -> Outcome {
+        self.0.stream.write_all(format!("a APPEND INBOX {{{}}}\r\n", message.len()).as_bytes()).await?;
+        self.0.until(|text| text.starts_with("+ ") && text.ends_with("\r\n")).await?;
+        self.0.command_after(message, "APPEND").await
+    }
+
+    /// Copies the first messages within the INBOX.
+    pub(crate) async fn copy(&mut self, count: usize) -> Outcome {
+        self.0.command(&format!("COPY 1:{count} INBOX")).await
+    }
+}
+
+impl Client for Selecting {
+    async fn operate(&mut self, _: usize) -> Outcome {
+        self.0.command("SELECT INBOX").await
     }
 }
 
@@ -46,10 +80,25 @@ struct Session {
 }
 
 impl Session {
+    async fn log_in(address: SocketAddr, user: &str, password: &str) -> Outcome<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let mut session = Self { stream, read: Vec::new() };
+        session.until(|text| text.ends_with("\r\n")).await?;
+        session.command(&format!("LOGIN {user} \"{password}\"")).await?;
+        Ok(session)
+    }
+
     /// Fails unless the answer is OK.
     async fn command(&mut self, command: &str) -> Outcome {
-        self.stream.write_all(format!("a {command}\r\n").as_bytes()).await?;
         let name = command.split(' ').next().unwrap_or_default();
+        self.command_after(&format!("a {command}"), name).await
+    }
+
+    /// Writes the rest of a command and fails unless the answer is OK.
+    async fn command_after(&mut self, octets: &str, name: &str) -> Outcome {
+        self.stream.write_all(octets.as_bytes()).await?;
+        self.stream.write_all(b"\r\n").await?;
         let answer = self.until(|text| ended(text).is_some()).await?;
         match ended(&answer) {
             Some(line) if line.starts_with("a OK") => Ok(()),

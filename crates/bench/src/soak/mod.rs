@@ -17,6 +17,7 @@ use crate::machine;
 use crate::outcome::{Failure, Outcome};
 use crate::server::Product;
 use crate::world::World;
+pub(crate) use imap::{Appending, Selecting};
 use samples::{Growth, Look, WINDOWS, Watch};
 use traffic::{Count, Traffic};
 

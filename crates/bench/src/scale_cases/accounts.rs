@@ -1,0 +1,155 @@
+//! Up to a hundred thousand users in ten thousand domains.
+
+use std::path::Path;
+
+use mailapi_model::TokenValue;
+use rusqlite::functions::FunctionFlags;
+use serde_json::json;
+
+use super::Size;
+use super::bulk::{Bulk, Copies};
+use super::grown::{Grown, whole};
+use crate::client::http::Request;
+use crate::outcome::{Outcome, same};
+use crate::random::Random;
+use crate::server::Product;
+use crate::world::{PASSWORD, World, api, database};
+
+/// Users of each domain. Those of the first one are made through the API; all others are copies of them.
+const USERS: usize = 10;
+/// Users who ask in turn.
+const ASKERS: usize = 1_000;
+const SEED: u64 = 13;
+/// Two domains were made so far apart.
+const APART_MILLIS: i64 = 60_000;
+
+pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
+    let mut grown = Grown::new("Accounts: ten users to a domain", "users", size);
+    // Nobody is remembered: each request looks its token up.
+    let product = product.with("MAILAPI_LIMITS__CACHED_CALLERS", "1");
+    let mut world = World::empty(&product).await?;
+    let mine = make(&world).await?;
+    let mut domains = 1;
+    for &users in size.accounts {
+        let directory = world.stop().await?;
+        copy(&database(directory.path()), domains, users / USERS)?;
+        domains = users / USERS;
+        world = World::on(&product, directory).await?;
+        grown.note(format!(
+            "With {} users a start takes {:.0} ms, in which mail server and accounts are compared.",
+            whole(users as f64),
+            world.server.start_took.as_secs_f64() * 1e3
+        ))?;
+        world.server.settle().await?;
+        ask(&world, &mine, size, users, &mut grown).await?;
+    }
+    world.stop().await?;
+    Ok(grown)
+}
+
+fn domain(number: usize) -> String {
+    format!("d{number}.test")
+}
+
+/// The user with this number over all domains.
+fn user(number: usize) -> String {
+    format!("user{}@{}", number % USERS, domain(number / USERS))
+}
+
+/// What the token of a user in a copied domain is; a server gives random ones.
+fn token(email: &str) -> String {
+    format!("mapi_{email}")
+}
+
+/// The users that all others are copies of, and their tokens.
+async fn make(world: &World) -> Outcome<Vec<String>> {
+    world.post("/domains", &json!({ "domain": domain(0) }), 201).await?;
+    let mut tokens = Vec::new();
+    for number in 0..USERS {
+        world.post("/users", &json!({ "email": user(number), "password": PASSWORD }), 201).await?;
+        tokens.push(world.user_token(&user(number)).await?);
+    }
+    Ok(tokens)
+}
+
+/// Copies the domain number `there` to just before `wanted`, with users, tokens and mailboxes.
+fn copy(file: &Path, there: usize, wanted: usize) -> Outcome {
+    let bulk = Bulk::open(file)?;
+    let flags = FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_UTF8;
+    bulk.connection.create_scalar_function("hash_of_token_of", 1, flags, |context| {
+        Ok(TokenValue::from_caller(&token(&context.get::<String>(0)?)).hash().as_bytes().to_vec())
+    })?;
+    let users = i64::try_from(USERS)?;
+    let first = |table: &str| bulk.number(&format!("SELECT MIN(id) FROM {table}"));
+    let (mailbox, folder) = (first("drop_mailboxes")?, first("drop_folders")?);
+    let folders = bulk.number(&format!("SELECT COUNT(*) FROM drop_folders WHERE mailbox_id < {mailbox} + {users}"))?;
+    let token = bulk.number("SELECT MIN(id) FROM tokens WHERE email IS NOT NULL")?;
+    let between = |column: &str, first: i64, count: i64| format!("{column} BETWEEN {first} AND {}", first + count - 1);
+    let (of_domain, in_domain) = (format!("name = '{}'", domain(0)), format!("domain = '{}'", domain(0)));
+    let renamed = |column: &str| format!("REPLACE({column}, '{}', 'd' || ?1 || '.test')", domain(0));
+    let shifted = |column: &str, by: i64| format!("{column} + ?1 * {by}");
+    let given = |column, value: &str| (column, value.to_owned());
+    let later = |column| (column, shifted(column, APART_MILLIS));
+    let (mailboxes, tokens) = (between("id", mailbox, users), between("id", token, users));
+    let (of_folders, of_mailboxes) = (between("id", folder, folders), between("mailbox_id", mailbox, users));
+    let hash = format!("hash_of_token_of({})", renamed("email"));
+    let tables = [
+        ("domains", &of_domain, vec![("name", renamed("name")), later("created_at")]),
+        ("dkim_keys", &in_domain, vec![given("id", "NULL"), ("domain", renamed("domain"))]),
+        ("drop_domains", &of_domain, vec![("name", renamed("name"))]),
+        ("accounts", &in_domain, vec![("email", renamed("email")), ("domain", renamed("domain")), later("created_at")]),
+        (
+            "tokens",
+            &tokens,
+            vec![given("id", "NULL"), ("hash", hash), ("email", renamed("email")), later("created_at")],
+        ),
+        ("drop_mailboxes", &mailboxes, vec![("id", shifted("id", users)), ("address", renamed("address"))]),
+        (
+            "drop_folders",
+            &of_folders,
+            vec![
+                ("id", shifted("id", folders)),
+                ("mailbox_id", shifted("mailbox_id", users)),
+                ("uid_validity", shifted("uid_validity", folders)),
+            ],
+        ),
+        ("drop_subscriptions", &of_mailboxes, vec![("mailbox_id", shifted("mailbox_id", users))]),
+    ];
+    let copies: Vec<Copies<'_>> = tables.iter().map(|(table, rows, changed)| Copies { table, rows, changed }).collect();
+    bulk.copy(i64::try_from(there)?, i64::try_from(wanted)? - 1, &copies)?;
+    let last = "UPDATE drop_uid_validity SET last = (SELECT MAX(uid_validity) FROM drop_folders)";
+    Ok(bulk.connection.execute_batch(last)?)
+}
+
+async fn ask(world: &World, mine: &[String], size: &Size, users: usize, grown: &mut Grown) -> Outcome {
+    let (plan, server) = (&size.plan, &world.server);
+    for (path, count) in [("/users?limit=1", users), ("/domains?limit=1", users / USERS)] {
+        same(path, world.get(path).await?["total"].as_u64(), Some(count as u64))?;
+    }
+    let mut random = Random::new(SEED);
+    let askers: Vec<usize> = (0..ASKERS).map(|_| random.below(users)).collect();
+    let token_of = |number: usize| mine.get(number).cloned().unwrap_or_else(|| token(&user(number)));
+    let me = |number: &usize| Request::get(&api("/tokens/me"), &token_of(*number));
+    let inbox = |number: &usize| Request::get(&api("/mail/inbox"), &token_of(*number));
+    let log_in = |number: &usize| {
+        let body = json!({ "email": user(*number), "password": PASSWORD });
+        Request::post(&api("/auth/login"), "", &body)
+    };
+    let admin = |path: &str| vec![Request::get(&api(path), &server.admin)];
+    let counted = Some("the total is counted in an index");
+    let scanned = Some("a part of a name or an address is looked for in all of them");
+    let of_domain = format!("/users?domain={}", domain(users / USERS / 2));
+    for (named, requests) in [
+        (("token check", None), askers.iter().map(me).collect()),
+        (("inbox", None), askers.iter().map(inbox).collect()),
+        (("log-in", None), askers.iter().map(log_in).collect()),
+        (("users of a domain", None), admin(&of_domain)),
+        (("users, a page of 50", counted), admin("/users")),
+        (("domains, a page of 50", counted), admin("/domains")),
+        (("tokens, a page of 50", counted), admin("/tokens")),
+        (("users, a part of a name", scanned), admin("/users?q=user7%40d5")),
+    ] {
+        grown.http(plan, named, users, server, requests).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Folders of a thousand and of a million messages in front of Dovecot.
+
+use std::net::SocketAddr;
+
+use mailapi_testkit::Dovecot;
+use serde_json::json;
+
+use super::Size;
+use super::grown::{Grown, Judge, whole};
+use crate::client::http::Request;
+use crate::mail::Author;
+use crate::outcome::{Outcome, same};
+use crate::random::Random;
+use crate::server::Product;
+use crate::soak::Appending;
+use crate::world::{PASSWORD, World, api};
+
+/// Messages that are handed in; all others are copies that Dovecot makes of them.
+const REAL: usize = 1_000;
+/// Messages that are read in turn.
+const READ: usize = 500;
+const SEED: u64 = 14;
+/// A million files are no mailbox: Dovecot's own format keeps many messages in one, and a copy is an entry of its index.
+const FORMAT: &str = "mail_location = mdbox:~/mdbox\nmail_max_userip_connections = 64\n";
+
+pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
+    let mut grown = Grown::new("Folders in front of Dovecot", "messages in the folder", size).judged(Judge::Latency);
+    let dovecot = Dovecot::start_with(FORMAT).await;
+    let directory = tempfile::tempdir()?;
+    let log = directory.path().join("mail.log");
+    std::fs::write(&log, "")?;
+    let product = product
+        .with("MAILAPI_MAIL__BACKEND", "external")
+        .with("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", &dovecot.imap().port().to_string())
+        .with("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_USER", Dovecot::MASTER_USER)
+        .with("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", Dovecot::MASTER_PASSWORD)
+        .with("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &log.display().to_string());
+    let world = World::with_people(&product).await?;
+    for &messages in size.external_folders {
+        let owner = format!("owner{messages}@bench.test");
+        dovecot.put_mailbox(&owner, None);
+        world.post("/users", &json!({ "email": owner, "password": PASSWORD }), 201).await?;
+        fill(dovecot.imap(), &owner, messages).await?;
+        same("messages in the folder", world.inbox_total(&owner).await?, messages as u64)?;
+        ask(&world, size, &owner, messages, &mut grown).await?;
+    }
+    world.stop().await?;
+    grown.note(format!(
+        "Times are those of product and Dovecot together; a search of text, which Dovecot reads through message by \
+         message, is not among them. The largest folder has {} messages.",
+        whole(size.external_folders.last().copied().unwrap_or_default() as f64)
+    ))?;
+    Ok(grown)
+}
+
+async fn fill(imap: SocketAddr, owner: &str, messages: usize) -> Outcome {
+    let (mut session, author) = (Appending::log_in(imap, owner, Dovecot::PASSWORD).await?, Author::new());
+    let real = messages.min(REAL);
+    for number in 0..real {
+        session.append(&author.outside_message(number, owner)).await?;
+    }
+    let mut there = real;
+    while there < messages {
+        let count = there.min(messages - there);
+        session.copy(count).await?;
+        there += count;
+    }
+    Ok(())
+}
+
+async fn ask(world: &World, size: &Size, owner: &str, messages: usize, grown: &mut Grown) -> Outcome {
+    let (plan, server) = (&size.plan, &world.server);
+    let token = world.user_token(owner).await?;
+    let get = |path: &str| Request::get(&api(&format!("/mailbox/{owner}{path}")), &token);
+    let mut random = Random::new(SEED);
+    let reads = (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect();
+    let pages = (0..READ).map(|_| get(&format!("/messages?offset={}", random.below(messages.max(51) - 50)))).collect();
+    for (name, requests) in [
+        ("list of 50", vec![get("/messages")]),
+        ("any page of 50", pages),
+        ("read one", reads),
+        ("folders", vec![get("/folders")]),
+    ] {
+        grown.http(plan, (name, None), messages, server, requests).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Folders of a thousand to a million messages, all on one server.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::Size;
+use super::bulk::{Bulk, Copies};
+use super::grown::{Grown, whole};
+use crate::client::http::Request;
+use crate::client::smtp::{Connection, Mail};
+use crate::load::Clients;
+use crate::mail::{Author, PLANTED};
+use crate::outcome::{Failure, Outcome, same};
+use crate::random::Random;
+use crate::server::Product;
+use crate::soak::Selecting;
+use crate::world::{PASSWORD, World, api, database};
+
+/// Messages that come in through the door; all others of a folder are copies of the last of them.
+const REAL: usize = 1_000;
+/// So many of these hold the searched word.
+const PLANTS: usize = 20;
+/// Octets of text of a message: a tenth of an ordinary one, so that a million of them with their index fit on a disk.
+const TEXT: usize = 400;
+/// Messages that are read in turn.
+const READ: usize = 1_000;
+const SENDER: &str = "somebody@outside.example";
+const SEED: u64 = 11;
+/// Pieces that one message may have in the database: `drop_chunks.key` is message * this + piece.
+const PIECES: i64 = 1 << 16;
+
+pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
+    let mut grown = Grown::new("Folders: what a message costs among many", "messages in the folder", size);
+    let mut world = World::with_people(product).await?;
+    for &messages in size.folders {
+        world = fill(world, product, messages, &mut grown).await?;
+        ask(&world, size, messages, "", &mut grown).await?;
+    }
+    // The smallest folder again, now that the others lie beside it.
+    if let Some(&smallest) = size.folders.first() {
+        ask(&world, size, smallest, ", beside all the others", &mut grown).await?;
+    }
+    world.stop().await?;
+    Ok(grown)
+}
+
+/// Whose folder of this size it is.
+pub(super) fn owner(messages: usize) -> String {
+    format!("owner{messages}@bench.test")
+}
+
+/// A mailbox with so many messages, and the index that goes with them.
+pub(super) async fn fill(world: World, product: &Product, messages: usize, grown: &mut Grown) -> Outcome<World> {
+    let owner = owner(messages);
+    world.post("/users", &json!({ "email": owner, "password": PASSWORD }), 201).await?;
+    hand_in(&world, &owner, messages.min(REAL)).await?;
+    world.server.settle().await?;
+    let directory = world.stop().await?;
+    copy(&database(directory.path()), &owner, messages)?;
+    let world = World::on(product, directory).await?;
+    let (cpu, began) = (world.server.process().cpu()?, std::time::Instant::now());
+    world.server.settle().await?;
+    let (cpu, took) = (world.server.process().cpu()? - cpu, began.elapsed());
+    same("messages in the folder", world.inbox_total(&owner).await?, messages as u64)?;
+    grown.note(format!(
+        "{} messages were indexed in {:.0} s with {:.0} s of processor time; the database then had {:.0} MiB.",
+        whole((messages.saturating_sub(REAL)) as f64),
+        took.as_secs_f64(),
+        cpu.as_secs_f64(),
+        std::fs::metadata(database(world.directory()))?.len() as f64 / 1024.0 / 1024.0
+    ))?;
+    Ok(world)
+}
+
+async fn hand_in(world: &World, owner: &str, count: usize) -> Outcome {
+    let address = world.server.smtp.ok_or_else(|| Failure::new("the server has no SMTP listener"))?;
+    let (mut smtp, author) = (Connection::open(address).await?, Author::new());
+    for number in 0..count {
+        let mut message = author.outside_message(number, owner);
+        let head = message.find("\r\n\r\n").map_or(0, |end| end + 4);
+        let end = message[..(head + TEXT).min(message.len())].rfind("\r\n").map_or(message.len(), |end| end + 2);
+        message.truncate(end.max(head));
+        if number < PLANTS {
+            message.push_str("The ze");
+            message.push_str(PLANTED);
+            message.push_str(" is in it.\r\n");
+        }
+        smtp.send(&Mail::new(SENDER, owner, &message)).await?;
+    }
+    Ok(())
+}
+
+/// Copies those messages that hold no searched word until the folder has as many as it should, and leaves them to be
+/// indexed.
+fn copy(file: &Path, owner: &str, messages: usize) -> Outcome {
+    let bulk = Bulk::open(file)?;
+    let block = Block::of(&bulk, owner)?;
+    let wanted = i64::try_from(messages)? - i64::try_from(PLANTS)? - block.length();
+    let whole = wanted / block.length();
+    block.write(&bulk, block.last, 1, whole)?;
+    block.write(&bulk, block.first + wanted % block.length() - 1, whole + 1, whole + 1)?;
+    let folder = block.folder;
+    bulk.connection.execute_batch(&format!(
+        "UPDATE drop_folders SET uid_next = (SELECT MAX(uid) + 1 FROM drop_entries WHERE folder_id = {folder}),
+            highest_modseq = (SELECT MAX(modseq) FROM drop_entries WHERE folder_id = {folder}) WHERE id = {folder};
+        INSERT INTO drop_unindexed (message_id) SELECT id FROM drop_messages WHERE id > {}",
+        block.last
+    ))?;
+    Ok(())
+}
+
+/// The messages that are copied: one behind the other, and the last of all messages.
+struct Block {
+    folder: i64,
+    first: i64,
+    last: i64,
+}
+
+impl Block {
+    fn of(bulk: &Bulk, owner: &str) -> Outcome<Self> {
+        let folder = bulk.number(&format!(
+            "SELECT f.id FROM drop_folders f JOIN drop_mailboxes m ON m.id = f.mailbox_id \
+             WHERE m.address = '{owner}' AND f.name = 'INBOX'"
+        ))?;
+        let entries = format!("FROM drop_entries WHERE folder_id = {folder} AND uid > {PLANTS}");
+        let number = |what: &str| bulk.number(&format!("SELECT {what} {entries}"));
+        let block = Self { folder, first: number("MIN(message_id)")?, last: number("MAX(message_id)")? };
+        same("messages one behind the other", number("COUNT(*)")?, block.length())?;
+        same("the last message", bulk.number("SELECT MAX(id) FROM drop_messages")?, block.last)?;
+        Ok(block)
+    }
+
+    const fn length(&self) -> i64 {
+        self.last - self.first + 1
+    }
+
+    /// Copies number `from` to `to` of the messages up to `last`, and their entries.
+    fn write(&self, bulk: &Bulk, last: i64, from: i64, to: i64) -> Outcome {
+        let Self { folder, first, .. } = self;
+        let further = |column: &str| format!("{column} + ?1 * {}", self.length());
+        let messages = format!("id BETWEEN {first} AND {last}");
+        let chunks = format!("key >= {first} * {PIECES} AND key < ({last} + 1) * {PIECES}");
+        let entries = format!("folder_id = {folder} AND message_id BETWEEN {first} AND {last}");
+        let key = format!("key + ?1 * {} * {PIECES}", self.length());
+        let numbers = ["uid", "message_id", "modseq"].map(|column| (column, further(column)));
+        let tables = [
+            Copies {
+                table: "drop_messages",
+                rows: &messages,
+                changed: &[("id", further("id")), ("refs", "0".to_owned())],
+            },
+            Copies { table: "drop_chunks", rows: &chunks, changed: &[("key", key)] },
+            Copies { table: "drop_entries", rows: &entries, changed: &numbers },
+        ];
+        bulk.copy(from, to, &tables)
+    }
+}
+
+async fn ask(world: &World, size: &Size, messages: usize, beside: &str, grown: &mut Grown) -> Outcome {
+    let (owner, plan, server) = (owner(messages), &size.plan, &world.server);
+    let token = world.user_token(&owner).await?;
+    let get = |path: &str| Request::get(&api(&format!("/mailbox/{owner}{path}")), &token);
+    let hits = world.get(&format!("/mailbox/{owner}/search?q={PLANTED}")).await?;
+    same("hits", hits["total"].as_u64(), Some(PLANTS as u64))?;
+    let mut random = Random::new(SEED);
+    let reads = (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect();
+    let named = |name: &str, grows| (format!("{name}{beside}"), grows);
+    let middle = get(&format!("/messages?offset={}", messages / 2));
+    let passing = Some("the entries before the page are passed over, one by one");
+    let postings = Some("the places of the text's trigrams are compared");
+    let all = Some("the total counts all hits, and they are put in order");
+    for ((name, grows), requests) in [
+        (named("list of 50", None), vec![get("/messages")]),
+        (named("read one", None), reads),
+        (named("folders", None), vec![get("/folders")]),
+        (named("page in the middle", passing), vec![middle]),
+        (named("search, 20 hits", postings), vec![get(&format!("/search?q={PLANTED}"))]),
+        (named("search, none", postings), vec![get("/search?q=quidditch")]),
+        (named("search, every message", all), vec![get("/search?q=minutes%20of%20meeting")]),
+    ] {
+        grown.http(plan, (&name, grows), messages, server, requests).await?;
+    }
+    let Some(imap) = server.imap else { return Ok(()) };
+    let selecting = Selecting::log_in(imap, &owner, PASSWORD).await?;
+    let whole = Some("IMAP numbers all messages of the folder that is opened");
+    let (name, grows) = named("IMAP SELECT", whole);
+    grown.load(plan, (&name, grows), messages, Clients::new(vec![selecting], server.process())).await
+}

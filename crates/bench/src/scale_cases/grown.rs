@@ -1,0 +1,237 @@
+//! What operations cost at several sizes: measured, drawn, and put into a table.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Size;
+use crate::cases::http_clients;
+use crate::client::http::Request;
+use crate::curve::{Axis, Chart, Series};
+use crate::load::{Client, Clients, Load};
+use crate::measure::{Figures, Plan, figures};
+use crate::outcome::Outcome;
+use crate::server::Server;
+
+/// How much larger the cost at the largest size may be than at the smallest before it counts as growth: single windows
+/// on a machine that others use differ by as much.
+const NOISE: f64 = 1.5;
+
+/// One operation at one size.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    size: f64,
+    seen: Figures,
+}
+
+/// One operation at all sizes.
+#[derive(Debug)]
+struct Operation {
+    name: String,
+    /// Why it may grow; nothing when it may not.
+    grows: Option<&'static str>,
+    points: Vec<Point>,
+}
+
+/// Which cost is looked at when growth is judged and drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judge {
+    /// The product's processor time, which others on the machine change least.
+    Processor,
+    /// How long half of the operations take at most: what another server does counts too.
+    Latency,
+}
+
+impl Judge {
+    fn cost(self, point: &Point) -> f64 {
+        // The clock of processor time ticks in steps, and nothing has no place on an axis of tenfolds.
+        let cost = match self {
+            Self::Processor => point.seen.cpu,
+            Self::Latency => point.seen.p50,
+        };
+        millis(cost).max(0.001)
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Processor => "processor time of one operation, ms",
+            Self::Latency => "median time of one operation, ms",
+        }
+    }
+}
+
+/// A group of operations and what they are measured against.
+#[derive(Debug)]
+pub(super) struct Grown {
+    title: &'static str,
+    /// What the size counts.
+    size: &'static str,
+    judge: Judge,
+    /// Whether each figure is shown as soon as it is known.
+    is_shown: bool,
+    operations: Vec<Operation>,
+    /// Lines about what the curves do not show.
+    notes: Vec<String>,
+}
+
+impl Grown {
+    pub(super) const fn new(title: &'static str, size: &'static str, sizes: &Size) -> Self {
+        let judge = Judge::Processor;
+        Self { title, size, judge, is_shown: sizes.is_shown, operations: Vec::new(), notes: Vec::new() }
+    }
+
+    /// The same by another cost.
+    pub(super) fn judged(self, judge: Judge) -> Self {
+        Self { judge, ..self }
+    }
+
+    pub(super) fn note(&mut self, line: String) -> Outcome {
+        self.show(&line)?;
+        self.notes.push(line);
+        Ok(())
+    }
+
+    fn show(&self, line: &str) -> Outcome {
+        if self.is_shown {
+            writeln!(std::io::stdout(), "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// Measures requests, one at a time and in turn.
+    pub(super) async fn http(
+        &mut self,
+        plan: &Plan,
+        (name, grows): (&str, Option<&'static str>),
+        size: usize,
+        server: &Server,
+        requests: Vec<Request>,
+    ) -> Outcome {
+        let requests: Arc<[Request]> = requests.into();
+        let clients = http_clients(1, server.http, server.process(), &requests, 200).await?;
+        self.load(plan, (name, grows), size, clients).await
+    }
+
+    /// Measures what clients do.
+    pub(super) async fn load(
+        &mut self,
+        plan: &Plan,
+        (name, grows): (&str, Option<&'static str>),
+        size: usize,
+        mut clients: Clients<impl Client>,
+    ) -> Outcome {
+        clients.run(plan.warm_up).await?;
+        let mut samples = Vec::new();
+        for _ in 0..plan.rounds {
+            samples.push(clients.run(plan.window).await?);
+        }
+        let seen = figures(&samples);
+        let (p50, p99, cpu) = (millis(seen.p50), millis(seen.p99), millis(seen.cpu));
+        self.show(&format!("{name} at {size}: p50 {p50:.3} ms, p99 {p99:.3} ms, {cpu:.3} ms of processor"))?;
+        let point = Point { size: size as f64, seen };
+        match self.operations.iter_mut().find(|operation| operation.name == name) {
+            Some(operation) => operation.points.push(point),
+            None => self.operations.push(Operation { name: name.to_owned(), grows, points: vec![point] }),
+        }
+        Ok(())
+    }
+
+    /// A section of the documentation.
+    pub(super) fn text(&self, picture: &str) -> Outcome<String> {
+        let mut text = format!("# {}\n\n", self.title);
+        if self.is_drawn() {
+            writeln!(
+                text,
+                "![{} by {}]({picture})\n\n| operation | {} | per second | p50 ms | p99 ms | processor ms | |\n\
+                 |---|--:|--:|--:|--:|--:|---|",
+                self.judge.words(),
+                self.size,
+                self.size
+            )?;
+        }
+        for operation in &self.operations {
+            for Point { size, seen } in &operation.points {
+                let (p50, p99, cpu) = (millis(seen.p50), millis(seen.p99), millis(seen.cpu));
+                let verdict = if *size == operation.last() { operation.verdict(self.judge) } else { String::new() };
+                let (name, size, rate) = (&operation.name, whole(*size), whole(seen.rate));
+                writeln!(text, "| {name} | {size} | {rate} | {p50:.3} | {p99:.3} | {cpu:.3} | {verdict} |")?;
+            }
+        }
+        if self.is_drawn() {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            writeln!(text, "- {note}")?;
+        }
+        Ok(text)
+    }
+
+    /// Whether there is a picture; some groups have only notes.
+    pub(super) const fn is_drawn(&self) -> bool {
+        !self.operations.is_empty()
+    }
+
+    /// Draws the costs.
+    pub(super) fn draw(&self, file: &Path) -> Outcome {
+        let series = self.operations.iter().map(|operation| Series {
+            name: operation.name.clone(),
+            points: operation.points.iter().map(|point| (point.size, self.judge.cost(point))).collect(),
+        });
+        let chart = Chart {
+            title: self.title.to_owned(),
+            across: (self.size.to_owned(), Axis::Tenfolds),
+            up: (self.judge.words().to_owned(), Axis::Tenfolds),
+            series: series.collect(),
+        };
+        Ok(std::fs::write(file, chart.svg()?)?)
+    }
+}
+
+impl Operation {
+    fn last(&self) -> f64 {
+        self.points.last().map_or(0.0, |point| point.size)
+    }
+
+    fn verdict(&self, judge: Judge) -> String {
+        let cost = |point: Option<&Point>| point.map_or(1.0, |point| judge.cost(point));
+        let times = cost(self.points.last()) / cost(self.points.first());
+        match self.grows {
+            _ if self.points.len() < 2 => String::new(),
+            _ if times <= NOISE => format!("does not grow ({times:.1} ×)"),
+            Some(why) => format!("{times:.1} ×: {why}"),
+            None => format!("**grows {times:.1} ×**"),
+        }
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// A whole number with a comma after the thousands.
+pub(super) fn whole(value: f64) -> String {
+    crate::report::thousands(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(grows: Option<&'static str>, costs: &[u64]) -> Operation {
+        let point = |(number, micros): (usize, &u64)| Point {
+            size: 10_f64.powi(i32::try_from(number).unwrap()),
+            seen: Figures { cpu: Duration::from_micros(*micros), ..Figures::default() },
+        };
+        Operation { name: "list".to_owned(), grows, points: costs.iter().enumerate().map(point).collect() }
+    }
+
+    #[test]
+    fn a_cost_that_is_larger_at_the_end_is_said_to_grow() {
+        assert_eq!(operation(None, &[100, 200, 300]).verdict(Judge::Processor), "**grows 3.0 ×**");
+        assert_eq!(operation(Some("because"), &[100, 300]).verdict(Judge::Processor), "3.0 ×: because");
+        assert_eq!(operation(None, &[100, 900, 120]).verdict(Judge::Processor), "does not grow (1.2 ×)");
+        assert_eq!(operation(None, &[100]).verdict(Judge::Processor), "");
+    }
+}

@@ -1,0 +1,140 @@
+//! How costs grow with what a server holds: `mailapi-bench scale`. Each group writes a table, and a picture of it.
+
+mod accounts;
+mod bulk;
+mod clients;
+mod external;
+mod folders;
+mod grown;
+mod memory;
+mod recipients;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::machine;
+use crate::measure::Plan;
+use crate::outcome::{Failure, Outcome};
+use crate::server::Product;
+use grown::Grown;
+
+/// What is made larger and larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Group {
+    /// Folders of 1,000 to 1,000,000 messages
+    Folders,
+    /// Up to 10,000,000 recipients of sent mail
+    Recipients,
+    /// Up to 100,000 users in 10,000 domains
+    Accounts,
+    /// Up to 1,000 clients at once
+    Clients,
+    /// Memory at rest, and for each idle connection and open mailbox
+    Memory,
+    /// Folders of 1,000 and 1,000,000 messages in front of Dovecot
+    ExternalFolders,
+}
+
+/// How large.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    /// Messages in a folder.
+    folders: &'static [usize],
+    /// Recipients of sent mail; multiples of a thousand.
+    recipients: &'static [usize],
+    /// Users; multiples of a hundred.
+    accounts: &'static [usize],
+    /// Clients at once.
+    clients: &'static [usize],
+    /// HTTP connections that wait; a quarter as many of IMAP.
+    idle_connections: usize,
+    /// Messages in a folder of Dovecot's.
+    external_folders: &'static [usize],
+    plan: Plan,
+    /// Whether figures are shown: in small they mean nothing.
+    is_shown: bool,
+}
+
+/// What the documentation shows.
+const FULL: Size = Size {
+    folders: &[1_000, 10_000, 100_000, 1_000_000],
+    recipients: &[10_000, 100_000, 1_000_000, 10_000_000],
+    accounts: &[1_000, 10_000, 100_000],
+    clients: &[1, 10, 100, 1_000],
+    idle_connections: 1_000,
+    external_folders: &[1_000, 100_000, 1_000_000],
+    plan: Plan { rounds: 5, window: Duration::from_millis(400), warm_up: Duration::from_millis(200) },
+    is_shown: true,
+};
+
+/// Enough to see that everything works.
+const SMALL: Size = Size {
+    folders: &[100, 1_100],
+    recipients: &[2_000, 4_000],
+    accounts: &[100, 200],
+    clients: &[1, 20],
+    idle_connections: 40,
+    external_folders: &[100, 300],
+    plan: Plan { rounds: 1, window: Duration::from_millis(50), warm_up: Duration::from_millis(20) },
+    is_shown: false,
+};
+
+/// Which groups, and where the figures go.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What is made larger and larger [default: everything]
+    groups: Vec<Group>,
+    /// In small: does it work?
+    #[arg(long)]
+    small: bool,
+    /// A directory for a picture and a table of each group
+    #[arg(long, value_name = "DIRECTORY")]
+    write: Option<PathBuf>,
+}
+
+/// Measures some groups, one after the other.
+pub(crate) async fn run(arguments: &Arguments, product: &Product) -> Outcome {
+    let size = if arguments.small { SMALL } else { FULL };
+    let groups = if arguments.groups.is_empty() { Group::value_variants() } else { &arguments.groups };
+    for group in groups {
+        let machine = machine::in_short()?;
+        let grown = group.measure(product, &size).await?;
+        if let Some(directory) = &arguments.write {
+            std::fs::create_dir_all(directory)?;
+            let name = group.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            let picture = format!("{name}.svg");
+            if grown.is_drawn() {
+                grown.draw(&directory.join(&picture))?;
+            }
+            let text = format!("{}\nWritten by `mailapi-bench scale {name}`. {machine}\n", grown.text(&picture)?);
+            std::fs::write(directory.join(format!("{name}.md")), text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sees that all groups work in small, where figures mean nothing.
+pub(crate) async fn go_through(product: &Product) -> Outcome {
+    for group in Group::value_variants() {
+        group.measure(product, &SMALL).await?;
+        writeln!(std::io::stdout(), "{group:?} works")?;
+    }
+    Ok(())
+}
+
+impl Group {
+    async fn measure(self, product: &Product, size: &Size) -> Outcome<Grown> {
+        let grown = match self {
+            Self::Folders => folders::measure(product, size).await,
+            Self::Recipients => recipients::measure(product, size).await,
+            Self::Accounts => accounts::measure(product, size).await,
+            Self::Clients => clients::measure(product, size).await,
+            Self::Memory => memory::measure(product, size).await,
+            Self::ExternalFolders => external::measure(product, size).await,
+        };
+        grown.map_err(|failure| Failure::new(format!("{self:?}: {failure:?}")))
+    }
+}
