@@ -7,7 +7,6 @@ mod support;
 use std::time::Duration;
 
 use external_office::{Engine, Office};
-use mailapi_testkit::Received;
 use serde_json::json;
 
 /// Longer than any of these stories needs, shorter than a person would wait.
@@ -119,80 +118,4 @@ async fn purging_and_removing_a_mailbox_go_through_doveadm() {
     assert_eq!(office.get("/mailbox/bob@example.org/messages").await.expect(200)["total"], 0);
     assert_eq!(office.request("DELETE", "/users/bob@example.org").await.status, 200);
     assert_eq!(office.get("/mailbox/bob@example.org/messages").await.status, 404);
-}
-
-/// Whatever is killed while mail is being sent: a message that was answered 202 was handed over once, arrives, and has
-/// the right status.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_during_sends_lose_nothing_and_double_nothing() {
-    const BURST: usize = 20;
-    const PATIENCE: Duration = Duration::from_secs(60);
-    const KILL_AFTER: [usize; 4] = [1, 4, 9, 15];
-    let mut office = Office::open(Engine::Sqlite).await;
-    for (round, victim) in [Victim::Mailapi, Victim::Dovecot, Victim::Postfix].into_iter().enumerate() {
-        let mut taken = Vec::new();
-        for burst in round * KILL_AFTER.len()..(round + 1) * KILL_AFTER.len() {
-            // After a failure the servers are left alone for a moment.
-            office.send_when_it_works(&["bob@example.org"], SOON).await;
-            let mut sends = office.burst(burst * BURST..(burst + 1) * BURST);
-            // Each time at another point of the sends.
-            for _ in 0..KILL_AFTER[burst % KILL_AFTER.len()] {
-                taken.extend(sends.join_next().await.unwrap().unwrap());
-            }
-            kill(&mut office, victim).await;
-            taken.extend(sends.join_all().await.into_iter().flatten());
-        }
-        for (_, id) in &taken {
-            match victim {
-                // What was killed together with its line in the log stays open: a state that nobody can prove.
-                Victim::Postfix => office.until(PATIENCE, async || office.is_told_as_logged(id).await).await,
-                _ => drop(office.watch(id, "sent", PATIENCE).await),
-            }
-            assert_eq!(office.handed_over(id), 1, "{id}");
-        }
-        let wanted = |number: &usize| format!("r{number}@elsewhere.example");
-        let has = |mail: &Received, address: &str| mail.recipients.iter().any(|to| to.contains(address));
-        let all_arrived = || {
-            let received = office.sink.received();
-            taken.iter().all(|(number, _)| received.iter().any(|mail| has(mail, &wanted(number))))
-        };
-        office.until(PATIENCE, async || all_arrived()).await;
-        let received = office.sink.received();
-        for (number, _) in &taken {
-            let address = wanted(number);
-            let copies = received.iter().filter(|mail| has(mail, &address)).count();
-            // A Postfix that is killed between the next hop's answer and its own record of it sends again: SMTP has no
-            // better promise (RFC 1047).
-            assert!(copies == 1 || copies > 1 && victim == Victim::Postfix, "{address}: {copies}");
-        }
-        assert!(!taken.is_empty(), "nothing was taken");
-    }
-    // What was never taken over never arrives.
-    let received = office.sink.received();
-    let failed = office.get("/mail/sent?status=failed&limit=200").await.expect(200);
-    for message in failed["messages"].as_array().unwrap() {
-        let id = message["message_id"].as_str().unwrap();
-        assert!(!received.iter().any(|mail| String::from_utf8_lossy(&mail.data).contains(id)), "{message}");
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Victim {
-    Mailapi,
-    Dovecot,
-    Postfix,
-}
-
-async fn kill(office: &mut Office, victim: Victim) {
-    match victim {
-        Victim::Mailapi => office.kill_mailapi(),
-        Victim::Dovecot => {
-            office.dovecot.kill().await;
-            office.dovecot.resume().await;
-        }
-        Victim::Postfix => {
-            office.postfix.kill();
-            office.postfix.restart().await;
-        }
-    }
 }

@@ -12,7 +12,6 @@ use mailapi_testkit::{
     SmtpSink,
 };
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Place, Server};
@@ -38,6 +37,23 @@ pub(crate) struct Office {
     _database: Option<PostgresDatabase>,
 }
 
+/// Asks the API, as it runs now.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    api: String,
+    token: String,
+}
+
+impl Client {
+    /// The status and what is answered; `None` when nobody answers.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let request = self.http.post(format!("{}{path}", self.api)).header("X-MAILAPI-TOKEN", &self.token);
+        let response = request.json(body).send().await.ok()?;
+        Some((response.status().as_u16(), response.json().await.ok()?))
+    }
+}
+
 /// Where the accounts are.
 #[derive(Clone, Copy)]
 pub(crate) enum Engine {
@@ -61,6 +77,15 @@ impl Office {
 
     /// The same with further settings, as variables of the environment.
     pub(crate) async fn open_with(engine: Engine, more: &[(&'static str, &'static str)]) -> Self {
+        Self::open_on(engine, more, |_| {}).await
+    }
+
+    /// The same with other settings of Postfix, too.
+    pub(crate) async fn open_on(
+        engine: Engine,
+        more: &[(&'static str, &'static str)],
+        change: impl FnOnce(&mut PostfixSettings),
+    ) -> Self {
         let place = Place::new();
         fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
         let (database, database_url) = database(engine, &place);
@@ -91,6 +116,7 @@ impl Office {
             aliases: String::new(),
         };
         settings.delivery = PostfixDelivery::Lmtp(dovecot.lmtp_socket());
+        change(&mut settings);
         let postfix = Postfix::start(&settings).await;
         let log = postfix.log();
         let client = reqwest::Client::new();
@@ -148,6 +174,10 @@ impl Office {
         let mut command = configured(&self.place, &self.setting, arguments);
         command
             .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.postfix.api().port().to_string())
+            .env(
+                "MAILAPI_MAIL__EXTERNAL__LOG__POSTQUEUE",
+                format!("postqueue,-c,{},-j", self.postfix.config_dir().display()),
+            )
             .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
             .envs(self.more.iter().copied());
         command
@@ -178,44 +208,9 @@ impl Office {
         }
     }
 
-    /// Sends these at the same time, and goes on at once; what was answered 202, by number, when all are answered or
-    /// cut off.
-    pub(crate) fn burst(&self, numbers: std::ops::Range<usize>) -> JoinSet<Option<(usize, String)>> {
-        let mut sends = JoinSet::new();
-        for number in numbers {
-            let to = [format!("r{number}@elsewhere.example"), "bob@example.org".to_owned()];
-            let message = json!({ "from": "ann@example.org", "to": to, "body": { "text": "It works." } });
-            let request = self.client.post(self.url("/mail/send")).header("X-MAILAPI-TOKEN", &self.token);
-            sends.spawn(async move {
-                let response = request.json(&message).send().await.ok()?;
-                let was_taken = response.status() == 202;
-                let answer: Value = response.json().await.ok()?;
-                was_taken.then(|| (number, answer["message_id"].as_str().unwrap().to_owned()))
-            });
-        }
-        sends
-    }
-
-    /// Whether each recipient is known to have a message whom the log says so of, and nothing is said of the others.
-    pub(crate) async fn is_told_as_logged(&self, id: &str) -> bool {
-        let seen = self.get(&format!("/mail/{id}/status")).await.expect(200);
-        let log = fs::read_to_string(&self.log).unwrap();
-        let entered = log.lines().find(|line| line.contains(&format!("message-id=<{id}@")));
-        let Some(queue_id) = entered.and_then(|line| line.split(": ").nth(1)) else { return false };
-        let of_it: Vec<&str> = log.lines().filter(|line| line.contains(queue_id)).collect();
-        let is_right = |recipient: &Value| {
-            let to = format!("to=<{}>", recipient["email"].as_str().unwrap());
-            let is_logged = of_it.iter().any(|line| line.contains(&to) && line.contains("status=sent"));
-            recipient["status"] == if is_logged { "sent" } else { "submitted" }
-        };
-        of_it.iter().any(|line| line.ends_with(": removed"))
-            && seen["recipients"].as_array().unwrap().iter().all(is_right)
-    }
-
-    /// How often a message was handed over, by Postfix's log.
-    pub(crate) fn handed_over(&self, id: &str) -> usize {
-        let log = fs::read_to_string(&self.log).unwrap();
-        log.lines().filter(|line| line.contains("/cleanup[") && line.contains(&format!("message-id=<{id}@"))).count()
+    /// Whoever sends and looks while the servers come and go.
+    pub(crate) fn client(&self) -> Client {
+        Client { http: self.client.clone(), api: self.url(""), token: self.token.clone() }
     }
 
     /// Tries to send a message from ann.

@@ -1,0 +1,268 @@
+//! Whatever is killed while mail is being sent: each message that was answered 202 was handed over once and arrives,
+//! what is said of it is so, and of no message it stays open whether it was sent.
+
+#[expect(dead_code, reason = "other stories use the rest of it")]
+mod external_office;
+#[expect(dead_code, reason = "other stories use the rest of it")]
+mod support;
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use external_office::{Client, Engine, Office};
+use mailapi_model::Entropy;
+use mailapi_testkit::SeededEntropy;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// How many sends there are.
+const SENDS: usize = 2000;
+/// How many are under way at the same time.
+const AT_ONCE: usize = 16;
+/// How many each of them sends before the next kill.
+const IN_A_ROW: usize = 8;
+/// Longer than any of it takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+const PAGE: usize = 200;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Mailapi,
+    Postfix,
+    Dovecot,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_thousand_sends_with_kills_at_random_are_delivered_once_and_told_as_they_are() {
+    let mut office = Office::open_on(Engine::Sqlite, &[], |postfix| postfix.separate_logger = true).await;
+    let chance = SeededEntropy::new(2026);
+    let (numbers, mut taken, mut kills) = (Arc::new(AtomicUsize::new(0)), Vec::new(), HashMap::new());
+    while numbers.load(Ordering::SeqCst) < SENDS {
+        // After a failure the servers are left alone for a moment.
+        office.send_when_it_works(&["ann@example.org"], PATIENCE).await;
+        let victim = [Victim::Mailapi, Victim::Postfix, Victim::Dovecot][one_of(&chance, 3)];
+        let mut round = Round::begin(office.client(), &numbers);
+        round.wait_for(1 + one_of(&chance, AT_ONCE * IN_A_ROW - 1)).await;
+        kill(&mut office, victim).await;
+        *kills.entry(format!("{victim:?}")).or_insert(0) += 1;
+        taken.extend(round.end().await);
+    }
+
+    let pending = async || office.get("/mail/sent?status=pending").await.expect(200)["total"] == 0;
+    office.until(PATIENCE, pending).await;
+    for (number, id) in &taken {
+        let seen = office.watch(id, "sent", PATIENCE).await;
+        assert_eq!(seen["recipients"].as_array().unwrap().len(), 2, "{number}: {seen}");
+    }
+    let everything = Everything::of(&office).await;
+    everything.check(&taken);
+    println!(
+        "{kills:?}; {} sends, {} answered 202; {}",
+        numbers.load(Ordering::SeqCst),
+        taken.len(),
+        everything.summary()
+    );
+}
+
+fn one_of(chance: &SeededEntropy, count: usize) -> usize {
+    let mut octets = [0; 8];
+    chance.fill(&mut octets);
+    usize::try_from(u64::from_le_bytes(octets) % count as u64).unwrap()
+}
+
+async fn kill(office: &mut Office, victim: Victim) {
+    match victim {
+        Victim::Mailapi => office.kill_mailapi(),
+        Victim::Dovecot => {
+            office.dovecot.kill().await;
+            office.dovecot.resume().await;
+        }
+        Victim::Postfix => {
+            office.postfix.kill();
+            office.postfix.restart().await;
+        }
+    }
+}
+
+/// Senders at work until each of them has sent enough or fails.
+struct Round {
+    senders: JoinSet<()>,
+    answers: mpsc::UnboundedReceiver<(usize, String)>,
+    taken: Vec<(usize, String)>,
+}
+
+impl Round {
+    fn begin(client: Client, numbers: &Arc<AtomicUsize>) -> Self {
+        let (tell, answers) = mpsc::unbounded_channel();
+        let mut senders = JoinSet::new();
+        for _ in 0..AT_ONCE {
+            let (client, numbers, tell) = (client.clone(), numbers.clone(), tell.clone());
+            senders.spawn(async move {
+                for _ in 0..IN_A_ROW {
+                    let number = numbers.fetch_add(1, Ordering::SeqCst);
+                    let Some(id) = send(&client, number).await else { return };
+                    tell.send((number, id)).unwrap();
+                }
+            });
+        }
+        Self { senders, answers, taken: Vec::new() }
+    }
+
+    /// Waits until so many were taken.
+    async fn wait_for(&mut self, count: usize) {
+        while self.taken.len() < count {
+            let Some(answer) = self.answers.recv().await else { return };
+            self.taken.push(answer);
+        }
+    }
+
+    /// What was answered 202, with its number, when everybody is done.
+    async fn end(mut self) -> Vec<(usize, String)> {
+        self.senders.join_all().await;
+        while let Some(answer) = self.answers.recv().await {
+            self.taken.push(answer);
+        }
+        self.taken
+    }
+}
+
+fn remote(number: usize) -> String {
+    format!("r{number}@elsewhere.example")
+}
+
+fn subject(number: usize) -> String {
+    format!("number {number}")
+}
+
+/// The identifier of a message that was answered 202.
+async fn send(client: &Client, number: usize) -> Option<String> {
+    let to = [remote(number), "bob@example.org".to_owned()];
+    let message =
+        json!({ "from": "ann@example.org", "to": to, "subject": subject(number), "body": { "text": "It works." } });
+    let (status, answer) = client.post("/mail/send", &message).await?;
+    (status == 202).then(|| answer["message_id"].as_str().unwrap().to_owned())
+}
+
+/// What became of all messages with a number, as each witness has it.
+struct Everything {
+    /// What the API says: identifier and status, by subject.
+    told: HashMap<String, (String, String)>,
+    /// How many copies the remote server got, by recipient.
+    remote: HashMap<String, usize>,
+    /// How many copies lie in the mailbox, by subject.
+    local: HashMap<String, usize>,
+    log: Log,
+}
+
+impl Everything {
+    async fn of(office: &Office) -> Self {
+        let told = pages(office, "/mail/sent?", "messages").await;
+        let text = |message: &Value, field: &str| message[field].as_str().unwrap_or_default().to_owned();
+        let told = told.iter().map(|one| (text(one, "subject"), (text(one, "message_id"), text(one, "status"))));
+        let told = told.filter(|(subject, _)| subject.starts_with("number ")).collect();
+        let local = pages(office, "/mailbox/bob@example.org/messages?", "messages").await;
+        let mut remote = HashMap::new();
+        for recipient in office.sink.received().into_iter().flat_map(|mail| mail.recipients) {
+            *remote.entry(recipient).or_insert(0) += 1;
+        }
+        let log = Log::read(&fs::read_to_string(&office.log).unwrap());
+        Self { told, remote, local: counted(local.iter().map(|one| text(one, "subject"))), log }
+    }
+
+    fn check(&self, taken: &[(usize, String)]) {
+        for (number, id) in taken {
+            assert_eq!(self.told[&subject(*number)], (id.clone(), "sent".to_owned()));
+        }
+        for (subject, (id, status)) in &self.told {
+            let (_, number) = subject.split_once(' ').unwrap();
+            let copies =
+                (self.copies(&self.remote, &remote(number.parse().unwrap())), self.copies(&self.local, subject));
+            let queue_ids = self.log.entered.get(id).map_or(&[][..], Vec::as_slice);
+            match status.as_str() {
+                "failed" => assert_eq!(copies, (0, 0), "{subject} ({id}) has failed, and came"),
+                "sent" => {
+                    assert_eq!(queue_ids.len(), 1, "{subject} ({id}) was handed over as {queue_ids:?}");
+                    let may_repeat = self.log.may_repeat(&queue_ids[0]);
+                    let is_right = |count: usize| count == 1 || count > 1 && may_repeat;
+                    assert!(is_right(copies.0) && is_right(copies.1), "{subject} ({id}) came {copies:?}");
+                }
+                other => panic!("{subject} ({id}) is {other}"),
+            }
+        }
+    }
+
+    fn copies(&self, counts: &HashMap<String, usize>, key: &str) -> usize {
+        counts.get(key).copied().unwrap_or_default()
+    }
+
+    fn summary(&self) -> String {
+        let repeated = |counts: &HashMap<String, usize>| counts.values().filter(|count| **count > 1).count();
+        let with = |status: &str| self.told.values().filter(|(_, is)| is == status).count();
+        let (sent, failed) = (with("sent"), with("failed"));
+        let (remote, local) = (repeated(&self.remote), repeated(&self.local));
+        format!("sent {sent}, failed {failed}; repeated by Postfix: {remote} remote, {local} local")
+    }
+}
+
+/// What Postfix's log says, read without mailapi's help.
+struct Log {
+    /// Under which queue ids each of our identifiers entered.
+    entered: HashMap<String, Vec<String>>,
+    /// The queue ids that were in the queue during a kill, or whose delivery by LMTP was cut off.
+    troubled: HashSet<String>,
+}
+
+impl Log {
+    fn read(log: &str) -> Self {
+        let (mut entered, mut troubled) = (HashMap::<String, Vec<String>>::new(), HashSet::<String>::new());
+        let mut present = HashSet::<String>::new();
+        for line in log.lines() {
+            let text = line.splitn(2, "]: ").nth(1).unwrap_or_default();
+            if text.starts_with("daemon started") {
+                troubled.extend(present.iter().cloned());
+            }
+            let Some((id, said)) = text.split_once(": ") else { continue };
+            if let Some(header) = said.strip_prefix("message-id=<") {
+                let ours = header.split('@').next().unwrap().to_owned();
+                entered.entry(ours).or_default().push(id.to_owned());
+                present.insert(id.to_owned());
+            }
+            if said == "removed" {
+                present.remove(id);
+            }
+            if line.contains("/lmtp[") && said.contains("status=deferred") {
+                troubled.insert(id.to_owned());
+            }
+        }
+        Self { entered, troubled }
+    }
+
+    /// A Postfix that is killed between the next hop's answer and its own record of it sends again, and so does one
+    /// whose next hop is killed before it answers: SMTP has no better promise (RFC 1047).
+    fn may_repeat(&self, queue_id: &str) -> bool {
+        self.troubled.contains(queue_id)
+    }
+}
+
+fn counted(keys: impl Iterator<Item = String>) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    keys.for_each(|key| *counts.entry(key).or_insert(0) += 1);
+    counts
+}
+
+/// All entries of a list.
+async fn pages(office: &Office, path: &str, name: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    loop {
+        let page = office.get(&format!("{path}limit={PAGE}&offset={}", all.len())).await.expect(200);
+        let entries = page[name].as_array().unwrap();
+        all.extend(entries.iter().cloned());
+        if entries.len() < PAGE {
+            return all;
+        }
+    }
+}
