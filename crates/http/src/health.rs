@@ -1,6 +1,5 @@
 //! Whether the service works, for load balancers and people.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -10,6 +9,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::answer::Json;
 use crate::error::ErrorCode;
 use crate::state::HttpState;
 
@@ -58,6 +58,9 @@ struct HealthChecks {
     /// Reading the mailbox that bounces go to, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     bounces: Option<&'static str>,
+    /// The user database that is only read here, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    users: Option<&'static str>,
 }
 
 /// Check the service
@@ -88,6 +91,7 @@ async fn health(State(state): State<HttpState>) -> Response {
             imap: word(health.imap),
             log: health.log.map(word),
             bounces: health.bounces.map(word),
+            users: health.users.map(word),
         },
     };
     let status = if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

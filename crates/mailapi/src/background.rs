@@ -1,11 +1,13 @@
 //! What the server does without being asked: loops around single steps of the service and of the mail server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend_embedded::Maildrop;
 use mailapi_backend_embedded::courier::Courier;
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_backend_external::imap_pool::ImapPool;
+use mailapi_backend_external::mailboxes::ImapMailboxes;
 use mailapi_service::{Service, Unavailable};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -30,6 +32,11 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
         MailServer::External(external) => {
             let idle = config.mail.external.idle_check();
             tasks.spawn(close_idle(external.imap_pool().clone(), ticks(idle)));
+            tasks.spawn(keep_search_index(external.mailboxes().clone(), shutdown.clone()));
+            if config.mail.external.users.is_set() {
+                let interval = config.mail.external.users.sync_interval.0;
+                tasks.spawn(sync_directory(assembly.service.clone(), ticks(interval)));
+            }
             tasks.spawn(collect_bounces(assembly.service.clone(), settings.retry_pause.0, shutdown.clone()));
         }
     }
@@ -54,6 +61,14 @@ pub(crate) fn follow(assembly: &Assembly, config: &Config, shutdown: &Shutdown) 
 async fn close_idle(pool: ImapPool, mut ticks: Ticks) {
     while ticks.next().await {
         pool.close_idle();
+    }
+}
+
+/// Indexes the mailboxes that were searched. It may be dropped at any point: each step is one transaction.
+async fn keep_search_index(mailboxes: Arc<ImapMailboxes>, mut shutdown: Shutdown) {
+    tokio::select! {
+        () = shutdown.requested() => {}
+        () = mailboxes.keep_index() => {}
     }
 }
 
@@ -88,6 +103,16 @@ async fn follow_deliveries(service: Service, retry_pause: Duration, mut shutdown
         }
     }
     complain("the delivery feed could not be followed to its end", service.follow_once().await);
+}
+
+/// Keeps our copies of mailboxes equal to the user database that has them.
+async fn sync_directory(service: Service, mut ticks: Ticks) {
+    loop {
+        complain("the user database could not be read", service.sync_directory_once().await);
+        if !ticks.next().await {
+            return;
+        }
+    }
 }
 
 /// Reads what came back as mail, as often as the backend wants it.

@@ -132,6 +132,11 @@ async fn open_store(
             (Store::on_postgres(engine.map_err(failed)?), None)
         }
     };
+    let directory = if config.is_external() { config.mail.external.users.directory()? } else { None };
+    let store = match directory {
+        Some(directory) => store.with_directory(directory),
+        None => store,
+    };
     let failed = |error| Failure::new(format!("the database cannot be brought up to date: {error}"));
     store.migrate(clock.now()).await.map_err(failed)?;
     Ok((store, file))

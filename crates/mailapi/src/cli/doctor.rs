@@ -3,6 +3,7 @@
 mod bounces;
 mod finding;
 mod local;
+mod users;
 
 use mailapi_model::{EmailAddress, Page};
 use mailapi_service::{Caller, Service};
@@ -72,7 +73,14 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
         backend.mailboxes.check().await,
         "see that Dovecot runs and listens where [mail.external.imap] says, with the same TLS",
     ));
-    let example = example(&assembly.service).await;
+    let (finding, first) = users::users(&assembly.service).await;
+    findings.extend(finding);
+    let mut example = example(&assembly.service).await;
+    if example.mailbox.is_none() {
+        // Nothing was copied yet.
+        example.domain = example.domain.or(first.as_ref().map(|mailbox| mailbox.domain_str().to_owned()));
+        example.mailbox = first;
+    }
     findings.push(match &example.mailbox {
         Some(mailbox) => check(
             "master log-in",

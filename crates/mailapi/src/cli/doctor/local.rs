@@ -8,7 +8,7 @@ use super::finding::Finding;
 use crate::config::{Config, LogPlace};
 
 /// What `postconf`, `postmap` and the like print; `None` when there is no such program here.
-fn output_of(program: &str, arguments: &[&str]) -> Option<Result<String, String>> {
+pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<Result<String, String>> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
     Some(if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) })

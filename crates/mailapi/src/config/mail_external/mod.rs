@@ -3,6 +3,7 @@
 mod bounces;
 mod log;
 mod sections;
+mod users;
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use super::{ConfigError, at_least_one, read_file};
 use bounces::BounceKeys;
 use log::LogKeys;
 pub(crate) use log::LogPlace;
-use sections::{ImapPoolKeys, MailboxKeys, SmtpPoolKeys};
+use sections::{ImapPoolKeys, MailboxKeys, SearchKeys, SmtpPoolKeys};
+use users::UserKeys;
 
 /// The sections.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -33,8 +35,10 @@ pub(crate) struct External {
     pub(crate) imap: Imap,
     log: LogKeys,
     bounces: BounceKeys,
+    pub(crate) users: UserKeys,
     doveadm: Doveadm,
     mailboxes: MailboxKeys,
+    search: SearchKeys,
 }
 
 /// `[mail.external.smtp]`: where mail is handed over.
@@ -173,6 +177,7 @@ impl External {
             smtp: self.smtp.settings()?,
             imap: self.imap.settings()?,
             mailboxes,
+            search: self.search.settings(data_dir),
             log: self.log.settings(data_dir),
             log_host: self.log.host(),
             // Their key is in the database.
@@ -231,8 +236,10 @@ impl External {
         self.smtp.pool.check()?;
         self.imap.pool.check()?;
         self.mailboxes.check()?;
+        self.search.check()?;
         self.log.check()?;
         self.bounces.check()?;
+        self.users.check()?;
         let has_password = self.smtp.password.is_set() || self.smtp.password_file.0.is_some();
         if self.smtp.username.0.is_some() != has_password {
             return Err(ConfigError::new("mail.external.smtp.username and password: set both or none"));
