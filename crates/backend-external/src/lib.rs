@@ -10,6 +10,7 @@ pub mod log_follower;
 pub mod mailboxes;
 pub mod printed;
 mod provisioning;
+pub mod search_index;
 pub mod smtp_pool;
 pub mod submission;
 mod tls;

@@ -62,6 +62,7 @@ impl Provisioning for SharedDatabase {
         {
             tracing::warn!(%error, %mailbox, "the sessions of a removed mailbox could not be ended");
         }
+        self.mailboxes.erase_index(mailbox).await;
         self.forget(mailbox).await;
         Ok(())
     }

@@ -25,7 +25,9 @@ const TOOLS: &[&str] = &["testkit", "bench"];
 
 /// Crates that only some of ours may use, because what they are for has its home there.
 const HOMES: &[(&[&str], &[&str])] = &[
-    (&["rusqlite", "tokio-postgres", "sqlx"], &["store", "backend-embedded"]),
+    // The search index of an external mail server lies in files of SQLite; accounts and sent mail do not.
+    (&["rusqlite"], &["store", "backend-embedded", "backend-external"]),
+    (&["tokio-postgres", "sqlx"], &["store"]),
     (&["axum", "utoipa", "utoipa-axum", "utoipa-swagger-ui", "tower", "tower-http"], &["http"]),
     // A backend asks a mail server's administration over HTTP.
     (&["hyper"], &["http", "backend-external"]),

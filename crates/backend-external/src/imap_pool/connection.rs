@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::MailboxError;
-use mailapi_imap::client::{Capabilities, Code, Command, Connection, Event, Status, StatusResponse, Untagged};
+use mailapi_imap::client::{
+    Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, Untagged,
+};
 use mailapi_model::FolderName;
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -179,6 +181,24 @@ impl ImapConnection {
             self.run(Command::noop(), |_| {}).await?;
         }
         Ok(())
+    }
+
+    /// Asks for counts of a folder, which need not be open.
+    pub(crate) async fn status(&mut self, name: &FolderName, items: &[StatusItem]) -> Result<FolderStatus, ImapError> {
+        if self.folder.as_ref().is_some_and(|folder| folder.name == *name) {
+            self.refresh().await?;
+        }
+        let (wire_name, mut told) = (self.wire_name(name).await?, None);
+        let asked = self.run(Command::status(&wire_name, items), |untagged| {
+            if let Untagged::FolderStatus(status) = untagged {
+                told = Some(status);
+            }
+        });
+        match asked.await {
+            Ok(_) => told.ok_or_else(|| ImapError::unavailable("the server told no status")),
+            Err(ImapError::Refused(status)) => Err(refused_folder(status)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens a folder for changing.

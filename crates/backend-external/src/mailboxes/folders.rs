@@ -15,34 +15,45 @@ impl Job for ListFolders {
     type Output = Vec<FolderInfo>;
 
     async fn run(&self, connection: &mut ImapConnection) -> Result<Vec<FolderInfo>, ImapError> {
-        connection.refresh().await?;
-        let capabilities = connection.capabilities();
         let mut items = vec![StatusItem::Messages, StatusItem::Unseen];
+        let capabilities = connection.capabilities();
         if capabilities.has("STATUS=SIZE") || capabilities.has("IMAP4REV2") {
             items.push(StatusItem::Size);
         }
-        let counts_at_once = capabilities.has("LIST-STATUS") || capabilities.has("IMAP4REV2");
-        let asked: &[StatusItem] = if counts_at_once { &items } else { &[] };
-        let (folders, mut statuses) = list(connection, asked).await?;
-        let mut infos = Vec::with_capacity(folders.len());
-        for folder in folders {
-            let status = match statuses.remove(&folder.wire_name) {
-                Some(status) => status,
-                None => match status(connection, &folder, &items).await? {
-                    Some(status) => status,
-                    // Somebody removed it since it was listed.
-                    None => continue,
-                },
-            };
+        let statuses = statuses(connection, &items).await?;
+        let mut infos = Vec::with_capacity(statuses.len());
+        for (name, status) in statuses {
             let size = match status.size {
                 Some(size) => size,
-                None => sum_of_sizes(connection, &folder.name).await?,
+                None => sum_of_sizes(connection, &name).await?,
             };
             let (messages, unread) = (status.messages.unwrap_or_default(), status.unseen.unwrap_or_default());
-            infos.push(FolderInfo { name: folder.name, messages, unread, size });
+            infos.push(FolderInfo { name, messages, unread, size });
         }
         Ok(infos)
     }
+}
+
+/// All folders that can be opened, in the order of [`all`], and what is told of each: with one command where the server
+/// has LIST-STATUS (RFC 5819).
+pub(super) async fn statuses(
+    connection: &mut ImapConnection,
+    items: &[StatusItem],
+) -> Result<Vec<(FolderName, FolderStatus)>, ImapError> {
+    connection.refresh().await?;
+    let capabilities = connection.capabilities();
+    let counts_at_once = capabilities.has("LIST-STATUS") || capabilities.has("IMAP4REV2");
+    let (folders, mut told) = list(connection, if counts_at_once { items } else { &[] }).await?;
+    let mut statuses = Vec::with_capacity(folders.len());
+    for folder in folders {
+        let status = match told.remove(&folder.wire_name) {
+            Some(status) => Some(status),
+            None => status(connection, &folder, items).await?,
+        };
+        // Without one, somebody removed it since it was listed.
+        statuses.extend(status.map(|status| (folder.name, status)));
+    }
+    Ok(statuses)
 }
 
 /// A folder that can be opened.

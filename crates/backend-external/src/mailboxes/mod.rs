@@ -27,6 +27,7 @@ use mailapi_backend::{
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 
 use crate::imap_pool::ImapPool;
+use crate::search_index::SearchIndex;
 use exact_size::ExactSizes;
 use summaries::Summaries;
 
@@ -40,6 +41,7 @@ pub struct ImapMailboxes {
     summaries: Summaries,
     exact_sizes: ExactSizes,
     purge: Arc<dyn Purge>,
+    index: Option<Arc<SearchIndex>>,
 }
 
 impl ImapMailboxes {
@@ -49,7 +51,21 @@ impl ImapMailboxes {
     pub fn new(pool: ImapPool, settings: MailboxSettings, purge: Arc<dyn Purge>) -> Self {
         let summaries = Summaries::new(settings.summary_cache_bytes);
         let exact_sizes = ExactSizes::new(settings.exact_sizes);
-        Self { pool, settings, summaries, exact_sizes, purge }
+        Self { pool, settings, summaries, exact_sizes, purge, index: None }
+    }
+
+    /// Searches in an index of our own where it can; whoever keeps these mailboxes lets [`ImapMailboxes::keep_index`]
+    /// run.
+    #[must_use]
+    pub fn with_search_index(self, index: Arc<SearchIndex>) -> Self {
+        Self { index: Some(index), ..self }
+    }
+
+    /// Removes what the index holds of a mailbox: its mail is gone for good.
+    pub async fn erase_index(&self, mailbox: &EmailAddress) {
+        if let Some(index) = &self.index {
+            index.erase(mailbox).await;
+        }
     }
 
     /// Forgets what is known of a mailbox, connections included: it was made, removed or emptied behind our back.
@@ -103,16 +119,13 @@ impl Mailboxes for ImapMailboxes {
     }
 
     async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
-        let folder = match &query.scope {
-            mailapi_backend::FolderScope::One(folder) => Some(folder),
-            mailapi_backend::FolderScope::All => None,
-        };
-        let job = search::Search { query, settings: &self.settings };
-        self.pool.run(mailbox, folder, &job).await
+        self.find(mailbox, query).await
     }
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
-        self.purge.purge(mailbox).await
+        let purged = self.purge.purge(mailbox).await?;
+        self.erase_index(mailbox).await;
+        Ok(purged)
     }
 
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {

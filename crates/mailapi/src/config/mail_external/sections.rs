@@ -1,9 +1,13 @@
 //! The sections of sizes and times.
 
+use std::path::Path;
+
 use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::mailboxes::MailboxSettings;
+use mailapi_backend_external::search_index::{IndexUse, SearchSettings};
 use mailapi_backend_external::smtp_pool::SmtpSettings;
 use mailapi_model::Secret;
+use serde::{Deserialize, Serialize};
 
 use crate::config::mirror::mirror;
 use crate::config::values::{ByteSize, HumanDuration};
@@ -61,6 +65,60 @@ mirror!(
         uids_per_command: usize,
     }
 );
+
+mirror!(
+    /// `[mail.external.search]`: an index of our own.
+    SearchKeys of SearchSettings as (SearchSettings::new("")) {
+        max_bytes: ByteSize,
+        forget_after: HumanDuration,
+        catch_up_messages: u64,
+        batch_messages: usize,
+        batch_bytes: ByteSize,
+        max_indexed_bytes: ByteSize,
+        rest: u32,
+        max_waiting: usize,
+        max_open: usize,
+        connections: usize,
+        search_timeout: HumanDuration,
+        busy_timeout: HumanDuration,
+        page_cache_bytes: ByteSize,
+        tidy_interval: HumanDuration,
+    } with {
+        index: IndexName = IndexName::Auto,
+    }
+);
+
+/// When searches are answered from the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum IndexName {
+    /// Where the IMAP server has none.
+    Auto,
+    On,
+    Off,
+}
+
+impl SearchKeys {
+    /// The index's own directory in the data directory.
+    const DIRECTORY: &str = "search-index";
+
+    pub(super) fn settings(&self, data_dir: &Path) -> SearchSettings {
+        let mut settings = SearchSettings::new(data_dir.join(Self::DIRECTORY));
+        self.apply(&mut settings);
+        settings.index = match self.index {
+            IndexName::Auto => IndexUse::Auto,
+            IndexName::On => IndexUse::On,
+            IndexName::Off => IndexUse::Off,
+        };
+        settings
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        at_least_one("mail.external.search.batch_messages", self.batch_messages as u64)?;
+        at_least_one("mail.external.search.max_open", self.max_open as u64)?;
+        at_least_one("mail.external.search.connections", self.connections as u64)
+    }
+}
 
 impl SmtpPoolKeys {
     pub(super) fn check(&self) -> Result<(), ConfigError> {

@@ -1,21 +1,21 @@
-//! Search: the server finds, and what it cannot find in HTML is looked for here.
+//! Search by the server, and for what it cannot find in HTML, here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mailapi_backend::mime::{DescribedBody, Digest, SearchableText, matches, snippet};
-use mailapi_backend::{FolderScope, FullMessage, MailboxError, SearchHit, SearchQuery};
-use mailapi_imap::client::{Command, FetchAttribute, FetchedMessage, Section, SectionText, UidSet, Untagged};
-use mailapi_model::{FolderName, Listed, Page};
+use mailapi_backend::mime::{DescribedBody, SearchableText, matches, snippet};
+use mailapi_backend::{FolderScope, MailboxError, SearchHit, SearchQuery};
+use mailapi_imap::client::{Command, FetchAttribute, Section, UidSet, Untagged};
+use mailapi_model::{FolderName, Listed};
 
-use super::folders;
-use super::load::{self, Loading};
-use super::parts::Parts;
-use super::read;
-use super::settings::MailboxSettings;
-use super::summaries::arrived;
+use super::page_of;
+use super::texts::{self, start_of, start_of_message};
 use crate::imap_pool::{ImapConnection, ImapError, Job};
+use crate::mailboxes::folders;
+use crate::mailboxes::parts::Parts;
+use crate::mailboxes::settings::MailboxSettings;
+use crate::search_index::Entry;
 
 /// Finds the messages that contain a text.
 pub(super) struct Search<'a> {
@@ -159,11 +159,6 @@ impl Search<'_> {
         Ok(bodies)
     }
 
-    /// As much of a message as is looked into at once.
-    fn start(&self) -> FetchAttribute {
-        FetchAttribute::SectionSlice(Section::message(), 0, self.settings.whole_message_octets)
-    }
-
     /// When the messages of the open folder arrived.
     async fn arrivals(&self, connection: &mut ImapConnection, uids: &[u32]) -> Result<Vec<(i64, u32)>, ImapError> {
         let mut arrivals = Vec::with_capacity(uids.len());
@@ -189,57 +184,31 @@ impl Search<'_> {
             return Ok(Vec::new());
         }
         let (mut hits, mut longer) = (Vec::with_capacity(uids.len()), Vec::new());
-        let attributes = [FetchAttribute::Arrived, self.start()];
+        let attributes = [FetchAttribute::Arrived, start_of_message(self.settings)];
         let fetched = connection.run(Command::uid_fetch(uids, &attributes), |untagged| {
             let Untagged::Fetch(message) = untagged else { return };
             let (Some(uid), Some(raw)) = (message.uid, start_of(&message)) else { return };
-            let digest = Digest::of(raw);
-            let text = SearchableText::of(raw, &digest).joined();
+            let entry = texts::of_whole(uid, raw, &message);
             let is_whole = raw.len() < self.settings.whole_message_octets as usize;
-            if !is_whole && !matches(&text, &self.query.text) {
+            if is_whole || matches(&entry.text, &self.query.text) {
+                hits.push(self.hit(folder, entry));
+            } else {
                 longer.push(uid);
-                return;
             }
-            let date = digest.date.unwrap_or_else(|| arrived(&message));
-            let (from, subject, folder) = (digest.from, digest.subject, folder.clone());
-            hits.push(SearchHit { uid, folder, from, subject, date, snippet: snippet(&text, &self.query.text) });
         });
         fetched.await?;
         for uid in longer {
-            hits.extend(self.hit_in_longer(connection, folder, uid).await?);
+            // The match stands behind the start of the message.
+            let entry = texts::of_longer(connection, folder, uid, self.settings).await?;
+            hits.extend(entry.map(|entry| self.hit(folder, entry)));
         }
         hits.sort_unstable_by_key(|hit| uids.iter().position(|&uid| uid == hit.uid));
         hits.dedup_by_key(|hit| hit.uid);
         Ok(hits)
     }
 
-    /// The match stands behind the start of the message.
-    async fn hit_in_longer(
-        &self,
-        connection: &mut ImapConnection,
-        folder: &FolderName,
-        uid: u32,
-    ) -> Result<Option<SearchHit>, ImapError> {
-        let loaded = match load::load(connection, folder, uid, self.settings).await {
-            Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
-            loaded => loaded?,
-        };
-        let message: FullMessage = match &loaded.content {
-            Loading::Whole { raw, digest } => read::of_whole(uid, &loaded, raw, digest),
-            Loading::Parts(parts) => read::of_parts(connection, uid, &loaded, parts, self.settings).await?,
-        };
-        let text = SearchableText::of_message(&message).joined();
-        let (summary, snippet) = (message.summary, snippet(&text, &self.query.text));
-        let (from, subject, date) = (summary.from, summary.subject, summary.date);
-        Ok(Some(SearchHit { uid, folder: folder.clone(), from, subject, date, snippet }))
+    fn hit(&self, folder: &FolderName, entry: Entry) -> SearchHit {
+        let Entry { uid, from, subject, date, text, .. } = entry;
+        SearchHit { uid, folder: folder.clone(), from, subject, date, snippet: snippet(&text, &self.query.text) }
     }
-}
-
-fn start_of(message: &FetchedMessage) -> Option<&[u8]> {
-    message.section(&[], &SectionText::All)
-}
-
-fn page_of<T>(all: impl Iterator<Item = T>, page: Page) -> Vec<T> {
-    let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
-    all.skip(offset).take(page.limit() as usize).collect()
 }

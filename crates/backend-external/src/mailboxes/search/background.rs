@@ -1,0 +1,95 @@
+//! Indexing what was searched, in the background.
+
+use std::time::{Duration, Instant};
+
+use mailapi_backend::MailboxError;
+use mailapi_model::EmailAddress;
+
+use super::catch_up::Effort;
+use super::prepare::{Prepare, Standing};
+use crate::mailboxes::ImapMailboxes;
+use crate::search_index::{IndexError, Request, SearchIndex};
+
+impl ImapMailboxes {
+    /// One step of indexing: reads some messages of a mailbox that was searched, and makes room. Answers whether there
+    /// may be more to do. It needs one connection to the server.
+    pub async fn index_once(&self) -> bool {
+        let Some(index) = &self.index else { return false };
+        let Some(request) = index.next_request() else { return false };
+        if self.step(index, &request).await {
+            index.ask_for(request);
+        }
+        index.tidy().await;
+        true
+    }
+
+    /// Removes from the index what nobody searched for long, and closes files that nobody needs.
+    pub async fn tidy_index(&self) {
+        if let Some(index) = &self.index {
+            index.tidy().await;
+        }
+    }
+
+    /// Indexes for as long as it is polled. Each step is followed by a rest, so that readers of the mail server and
+    /// of ours have the most of the machine. May be dropped at any time.
+    pub async fn keep_index(&self) {
+        let Some(index) = &self.index else { return };
+        let mut tidy = tokio::time::interval(index.settings().tidy_interval.max(Duration::from_secs(1)));
+        loop {
+            tokio::select! {
+                () = index.asked() => while self.index_and_rest(index).await {},
+                _ = tidy.tick() => self.tidy_index().await,
+            }
+        }
+    }
+
+    async fn index_and_rest(&self, index: &SearchIndex) -> bool {
+        let began = Instant::now();
+        let more = self.index_once().await;
+        if more {
+            tokio::time::sleep(began.elapsed() * index.settings().rest).await;
+        }
+        more
+    }
+
+    /// Whether there is more to do for the request. What fails is asked for again by the next search.
+    async fn step(&self, index: &SearchIndex, request: &Request) -> bool {
+        let Request { mailbox, scope } = request;
+        let job = Prepare { index, mailbox, scope, settings: &self.settings, effort: Effort::OneStep };
+        match self.pool.run(mailbox, super::folder_of(scope), &job).await {
+            Ok(Ok(Standing::Behind)) => true,
+            Ok(Ok(Standing::NotIndexed)) => false,
+            Ok(Ok(Standing::Whole { index: opened, .. })) => {
+                let limit = index.settings().batch_messages;
+                let swept = opened.write().await.sweep(limit).await;
+                match swept {
+                    Ok(more) => more,
+                    Err(error) => {
+                        self.give_up_index(index, mailbox, &error).await;
+                        false
+                    }
+                }
+            }
+            Ok(Err(error)) => {
+                self.give_up_index(index, mailbox, &error).await;
+                false
+            }
+            Err(MailboxError::NoSuchMailbox) => {
+                index.erase(mailbox).await;
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%mailbox, %error, "a mailbox cannot be indexed at the moment");
+                false
+            }
+        }
+    }
+
+    /// What may be damaged is made again; what only took too long or cannot be reached stays.
+    pub(super) async fn give_up_index(&self, index: &SearchIndex, mailbox: &EmailAddress, error: &IndexError) {
+        tracing::warn!(%mailbox, %error, "the search index of a mailbox is of no use");
+        if matches!(error, IndexError::Damaged(_)) {
+            index.erase(mailbox).await;
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Reading into the index what a folder has got since, and removing from it what the folder has lost.
+
+use mailapi_imap::client::{Command, UidSet, Untagged};
+use mailapi_model::FolderName;
+
+use super::texts::{self, Texts};
+use crate::imap_pool::{ImapConnection, ImapError};
+use crate::mailboxes::settings::MailboxSettings;
+use crate::search_index::{Entry, FolderState, FolderTold, IndexError, IndexWriter, SearchSettings};
+
+/// How much is done at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Effort {
+    /// Somebody waits: up to so many messages that came or went, or nothing.
+    WhileWaiting(u64),
+    /// One step in the background.
+    OneStep,
+}
+
+impl Effort {
+    pub(super) fn is_too_much(self, messages: u64) -> bool {
+        matches!(self, Self::WhileWaiting(limit) if messages > limit)
+    }
+
+    pub(super) fn spend(&mut self, messages: u64) {
+        if let Self::WhileWaiting(limit) = self {
+            *limit = limit.saturating_sub(messages);
+        }
+    }
+}
+
+/// How far it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// The index holds what the folder does; so many messages were added and removed for that.
+    Done(u64),
+    /// There is more to do.
+    More,
+    /// The server tells too little of the folder for an index, or something that cannot be.
+    Unfit,
+}
+
+/// Why it did not go on.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    Imap(ImapError),
+    Index(IndexError),
+}
+
+impl From<ImapError> for Trouble {
+    fn from(error: ImapError) -> Self {
+        Self::Imap(error)
+    }
+}
+
+impl From<IndexError> for Trouble {
+    fn from(error: IndexError) -> Self {
+        Self::Index(error)
+    }
+}
+
+/// One folder that the index does not hold as it is.
+pub(super) struct CatchUp<'a> {
+    pub(super) writer: &'a IndexWriter,
+    pub(super) name: &'a FolderName,
+    /// What STATUS told, before anything else was asked.
+    pub(super) told: &'a FolderTold,
+    pub(super) effort: Effort,
+    pub(super) settings: &'a MailboxSettings,
+    pub(super) index: &'a SearchSettings,
+}
+
+/// What there is to do.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    /// Ascending.
+    missing: Vec<u32>,
+    gone: Vec<u32>,
+    /// When all of it is done, the folder is read up to this UID.
+    upto: u32,
+}
+
+impl CatchUp<'_> {
+    pub(super) async fn run(&self, connection: &mut ImapConnection) -> Result<Progress, Trouble> {
+        let open = connection.open(self.name).await?;
+        if open.uid_validity == 0 {
+            return Ok(Progress::Unfit);
+        }
+        let mut state = self.writer.put_folder(self.name, open.uid_validity).await?;
+        let Some(plan) = self.plan(connection, state).await? else { return Ok(Progress::Unfit) };
+        let work = (plan.missing.len() + plan.gone.len()) as u64;
+        if self.effort.is_too_much(work) {
+            return Ok(Progress::More);
+        }
+        if !plan.gone.is_empty() {
+            state = self.writer.remove(self.name, state, plan.gone).await?;
+        }
+        let mut chunks = plan.missing.chunks(self.index.batch_messages.max(1)).peekable();
+        while let Some(chunk) = chunks.next() {
+            let is_last = chunks.peek().is_none();
+            let end = if is_last { plan.upto } else { chunk.last().copied().unwrap_or(plan.upto) };
+            let (entries, unread) = self.read(connection, chunk).await?;
+            let covered = unread.map_or(end, |uid| uid.saturating_sub(1));
+            state = self.writer.put(self.name, state, entries, covered).await?;
+            if unread.is_some() || (matches!(self.effort, Effort::OneStep) && !is_last) {
+                return Ok(Progress::More);
+            }
+        }
+        if plan.missing.is_empty() && plan.upto != state.covered {
+            self.writer.put(self.name, state, Vec::new(), plan.upto).await?;
+        }
+        Ok(Progress::Done(work))
+    }
+
+    /// None when what the server tells cannot be.
+    async fn plan(&self, connection: &mut ImapConnection, state: FolderState) -> Result<Option<Plan>, Trouble> {
+        let first_news = state.covered.saturating_add(1);
+        let Some(news) = list(connection, first_news).await? else { return Ok(None) };
+        let mut missing: Vec<u32> = news.newest_first().take_while(|&uid| uid >= first_news).collect();
+        missing.reverse();
+        let highest = missing.last().copied().unwrap_or(state.covered);
+        // An older validity told of other messages.
+        let is_of_same = self.told.uid_validity == Some(u64::from(state.uid_validity));
+        let told = self.told.highest_uid().filter(|_| is_of_same).unwrap_or_default();
+        let upto = highest.max(told).max(state.covered);
+        if state.messages + missing.len() as u64 == u64::from(exists(connection)) {
+            return Ok(Some(Plan { missing, gone: Vec::new(), upto }));
+        }
+        let Some(all) = list(connection, 1).await? else { return Ok(None) };
+        let held = self.writer.uids(state.id).await?;
+        let highest = all.newest_first().next().unwrap_or_default();
+        Ok(Some(Plan { upto: upto.max(highest), ..difference(&all, &held) }))
+    }
+
+    /// Reads messages; and the first UID that was not read, and is to be read again.
+    async fn read(&self, connection: &mut ImapConnection, uids: &[u32]) -> Result<(Vec<Entry>, Option<u32>), Trouble> {
+        let Texts { mut entries, unread } = texts::read(connection, self.name, uids, self.settings, self.index).await?;
+        let silent: Vec<u32> = uids
+            .iter()
+            .copied()
+            .filter(|&uid| unread.is_none_or(|unread| uid < unread) && !entries.iter().any(|entry| entry.uid == uid))
+            .collect();
+        let Some(&first) = silent.first() else { return Ok((entries, unread)) };
+        // Gone since it was listed, most likely; what is still there has no text that anybody could read.
+        connection.refresh().await?;
+        let Some(still) = list(connection, first).await? else { return Ok((entries, Some(first))) };
+        for uid in silent.into_iter().filter(|&uid| still.contains(uid)) {
+            tracing::warn!(folder = %self.name, uid, "the server tells nothing of a message");
+            entries.push(Entry::without_text(uid));
+        }
+        Ok((entries, unread))
+    }
+}
+
+/// What the open folder holds from a UID on; none when it is more than the folder has messages.
+async fn list(connection: &mut ImapConnection, first: u32) -> Result<Option<UidSet>, ImapError> {
+    let mut found = UidSet::default();
+    if exists(connection) > 0 {
+        let command = Command::uid_search_from(first, &connection.capabilities());
+        let searched = connection.run(command, |untagged| {
+            if let Untagged::Found(more) = untagged {
+                found.extend(&more);
+            }
+        });
+        searched.await?;
+    }
+    Ok((found.len() <= u64::from(exists(connection))).then_some(found))
+}
+
+fn exists(connection: &ImapConnection) -> u32 {
+    connection.folder().map_or(0, |folder| folder.exists)
+}
+
+/// Both are compared in one go from their ends.
+fn difference(all: &UidSet, held: &[u32]) -> Plan {
+    let gone = held.iter().copied().filter(|&uid| !all.contains(uid)).collect();
+    let mut missing: Vec<u32> = all.newest_first().filter(|uid| held.binary_search(uid).is_err()).collect();
+    missing.reverse();
+    Plan { missing, gone, upto: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_gets_little_or_nothing_done() {
+        let mut effort = Effort::WhileWaiting(3);
+        assert!(effort.is_too_much(4) && !effort.is_too_much(3));
+        effort.spend(2);
+        assert!(effort.is_too_much(2) && !effort.is_too_much(1));
+        effort.spend(2);
+        assert!(effort.is_too_much(1) && !effort.is_too_much(0));
+        assert!(!Effort::OneStep.is_too_much(u64::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_leads_from_one_to_the_other(
+            all in prop::collection::btree_set(1u32..40, 0..30), held in prop::collection::btree_set(1u32..40, 0..30),
+        ) {
+            let sorted: Vec<u32> = held.iter().copied().collect();
+            let plan = difference(&all.iter().copied().collect(), &sorted);
+            let mut result: BTreeSet<u32> = held.clone();
+            for uid in &plan.gone {
+                prop_assert!(result.remove(uid));
+            }
+            for &uid in &plan.missing {
+                prop_assert!(result.insert(uid));
+            }
+            prop_assert_eq!(result, all);
+            prop_assert!(plan.missing.is_sorted());
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether the index of a mailbox holds all that the server does; if not, bringing it there.
+
+use std::sync::Arc;
+
+use mailapi_backend::{FolderScope, MailboxError};
+use mailapi_imap::client::{FolderStatus, StatusItem};
+use mailapi_model::{EmailAddress, FolderName};
+
+use super::catch_up::{CatchUp, Effort, Progress, Trouble};
+use crate::imap_pool::{ImapConnection, ImapError, Job};
+use crate::mailboxes::folders;
+use crate::mailboxes::settings::MailboxSettings;
+use crate::search_index::{
+    FolderState, FolderTold, IndexError, IndexUse, IndexWriter, MailboxIndex, SearchIndex, Searched,
+};
+
+/// Compares the index with the server, and brings it up to date as far as the effort goes.
+pub(super) struct Prepare<'a> {
+    pub(super) index: &'a SearchIndex,
+    pub(super) mailbox: &'a EmailAddress,
+    pub(super) scope: &'a FolderScope,
+    pub(super) settings: &'a MailboxSettings,
+    pub(super) effort: Effort,
+}
+
+/// How the index stands.
+pub(super) enum Standing {
+    /// It holds what these folders held when they were asked about, and nothing else.
+    Whole {
+        index: Arc<MailboxIndex>,
+        folders: Vec<Searched>,
+        /// It also holds things that are to be removed.
+        has_leavings: bool,
+    },
+    /// Something is missing.
+    Behind,
+    /// There is none: the server has one of its own, or none can be made.
+    NotIndexed,
+}
+
+/// What STATUS is asked for.
+const ITEMS: &[StatusItem] = &[StatusItem::Messages, StatusItem::UidNext, StatusItem::UidValidity];
+
+/// A folder and what the server told of it.
+type Told = (FolderName, FolderTold);
+
+impl Job for Prepare<'_> {
+    type Output = Result<Standing, IndexError>;
+
+    async fn run(&self, connection: &mut ImapConnection) -> Result<Self::Output, ImapError> {
+        match self.prepare(connection).await {
+            Ok(standing) => Ok(Ok(standing)),
+            Err(Trouble::Index(error)) => Ok(Err(error)),
+            Err(Trouble::Imap(error)) => Err(error),
+        }
+    }
+}
+
+impl Prepare<'_> {
+    async fn prepare(&self, connection: &mut ImapConnection) -> Result<Standing, Trouble> {
+        if self.is_left_to_server(connection) {
+            return Ok(Standing::NotIndexed);
+        }
+        let told = self.ask(connection).await?;
+        let Some(index) = self.index.open(self.mailbox).await else { return Ok(Standing::NotIndexed) };
+        let has_leavings = self.drop_others(&index, &told).await?;
+        let told: Vec<Told> = told.into_iter().filter(|(_, told)| !told.is_empty()).collect();
+        match self.catch_up(connection, &index, &told).await? {
+            Progress::More => return Ok(Standing::Behind),
+            Progress::Unfit => return Ok(Standing::NotIndexed),
+            Progress::Done(_) => {}
+        }
+        let number = |(name, _): &Told| Some((index.folder(name)?.id, Arc::new(name.clone())));
+        let folders = told.iter().filter_map(number).collect();
+        Ok(Standing::Whole { index, folders, has_leavings })
+    }
+
+    fn is_left_to_server(&self, connection: &ImapConnection) -> bool {
+        match self.index.settings().index {
+            IndexUse::On => false,
+            IndexUse::Off => true,
+            IndexUse::Auto => connection.capabilities().has("SEARCH=FUZZY"),
+        }
+    }
+
+    async fn ask(&self, connection: &mut ImapConnection) -> Result<Vec<Told>, ImapError> {
+        let told = |status: FolderStatus| FolderTold {
+            uid_validity: status.uid_validity,
+            uid_next: status.uid_next,
+            messages: status.messages,
+        };
+        let all = match self.scope {
+            FolderScope::One(folder) => vec![(folder.clone(), connection.status(folder, ITEMS).await?)],
+            FolderScope::All => folders::statuses(connection, ITEMS).await?,
+        };
+        Ok(all.into_iter().map(|(name, status)| (name, told(status))).collect())
+    }
+
+    /// Drops what is known of folders that are empty, or that are not there any more; whether there were any.
+    async fn drop_others(&self, index: &Arc<MailboxIndex>, told: &[Told]) -> Result<bool, IndexError> {
+        let is_asked = |name: &FolderName| match self.scope {
+            FolderScope::One(folder) => folder == name,
+            FolderScope::All => true,
+        };
+        let has_messages = |name: &FolderName| told.iter().any(|(one, told)| one == name && !told.is_empty());
+        let mut others = index.folder_names();
+        others.retain(|name| is_asked(name) && !has_messages(name));
+        if others.is_empty() {
+            return Ok(false);
+        }
+        index.write().await.drop_folders(others).await?;
+        Ok(true)
+    }
+
+    async fn catch_up(
+        &self,
+        connection: &mut ImapConnection,
+        index: &Arc<MailboxIndex>,
+        told: &[Told],
+    ) -> Result<Progress, Trouble> {
+        let is_whole = |(name, told): &&Told| index.folder(name).is_some_and(|state| state.is_all_of(told));
+        let stale: Vec<&Told> = told.iter().filter(|one| !is_whole(one)).collect();
+        if stale.is_empty() {
+            return Ok(Progress::Done(0));
+        }
+        let distances = stale.iter().map(|(name, told)| FolderState::distance(index.folder(name).as_ref(), told));
+        if self.effort.is_too_much(distances.sum()) {
+            return Ok(Progress::More);
+        }
+        let writer = index.write().await;
+        let mut effort = self.effort;
+        for one in stale {
+            // Others may have done it meanwhile.
+            if is_whole(&one) {
+                continue;
+            }
+            match self.catch_up_in(connection, &writer, one, effort).await? {
+                Progress::Done(messages) => effort.spend(messages),
+                unfinished => return Ok(unfinished),
+            }
+        }
+        Ok(Progress::Done(0))
+    }
+
+    async fn catch_up_in(
+        &self,
+        connection: &mut ImapConnection,
+        writer: &IndexWriter,
+        (name, told): &Told,
+        effort: Effort,
+    ) -> Result<Progress, Trouble> {
+        let catch_up = CatchUp { writer, name, told, effort, settings: self.settings, index: self.index.settings() };
+        match catch_up.run(connection).await {
+            // Somebody removed it since it was listed.
+            Err(Trouble::Imap(ImapError::Told(MailboxError::NoSuchFolder))) if *self.scope == FolderScope::All => {
+                writer.drop_folders(vec![name.clone()]).await?;
+                Ok(Progress::Done(0))
+            }
+            Err(Trouble::Imap(ImapError::Refused(status))) => {
+                tracing::warn!(mailbox = %self.mailbox, reason = status.text, "a folder cannot be read for the index");
+                Ok(Progress::Unfit)
+            }
+            outcome => outcome,
+        }
+    }
+}

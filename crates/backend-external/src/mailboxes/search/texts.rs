@@ -1,0 +1,106 @@
+//! What messages say: the same text, author, subject and date that reading them shows.
+
+use mailapi_backend::mime::{Digest, SearchableText};
+use mailapi_backend::{FullMessage, MailboxError};
+use mailapi_imap::client::{Code, Command, FetchAttribute, FetchedMessage, Section, SectionText, Untagged};
+use mailapi_model::FolderName;
+
+use crate::imap_pool::{ImapConnection, ImapError};
+use crate::mailboxes::load::{self, Loading};
+use crate::mailboxes::read;
+use crate::mailboxes::settings::MailboxSettings;
+use crate::mailboxes::summaries::arrived;
+use crate::search_index::{Entry, SearchSettings};
+
+/// The texts of some messages.
+pub(super) struct Texts {
+    pub(super) entries: Vec<Entry>,
+    /// The lowest UID that was asked for and left out, because there was text enough or the server would not say.
+    pub(super) unread: Option<u32>,
+}
+
+/// As much of a message as is looked into at once.
+pub(super) fn start_of_message(settings: &MailboxSettings) -> FetchAttribute {
+    FetchAttribute::SectionSlice(Section::message(), 0, settings.whole_message_octets)
+}
+
+pub(super) fn start_of(message: &FetchedMessage) -> Option<&[u8]> {
+    message.section(&[], &SectionText::All)
+}
+
+/// Reads messages of the open folder. What is not there any more is left out.
+pub(super) async fn read(
+    connection: &mut ImapConnection,
+    folder: &FolderName,
+    uids: &[u32],
+    settings: &MailboxSettings,
+    limits: &SearchSettings,
+) -> Result<Texts, ImapError> {
+    let (mut entries, mut longer) = (Vec::new(), Vec::new());
+    let attributes = [FetchAttribute::Arrived, start_of_message(settings)];
+    let fetched = connection.run(Command::uid_fetch(uids, &attributes), |untagged| {
+        let Untagged::Fetch(message) = untagged else { return };
+        let (Some(uid), Some(raw)) = (message.uid, start_of(&message)) else { return };
+        if raw.len() < settings.whole_message_octets as usize {
+            entries.push(of_whole(uid, raw, &message));
+        } else {
+            longer.push(uid);
+        }
+    });
+    let is_refused = match fetched.await {
+        // Some of them went while they were asked for; the others are there (RFC 5530 section 3).
+        Err(ImapError::Refused(status)) if status.code == Some(Code::Other("EXPUNGEISSUED".to_owned())) => true,
+        outcome => outcome.map(|_| false)?,
+    };
+    entries.retain(|entry| uids.contains(&entry.uid));
+    let mut unread = uids
+        .iter()
+        .copied()
+        .filter(|uid| is_refused && !longer.contains(uid) && !entries.iter().any(|entry| entry.uid == *uid));
+    let mut unread = unread.next();
+    longer.sort_unstable();
+    longer.dedup();
+    let mut octets: usize = entries.iter().map(|entry| entry.text.len()).sum();
+    for uid in longer {
+        if octets >= limits.batch_bytes {
+            unread = Some(unread.map_or(uid, |unread| unread.min(uid)));
+            break;
+        }
+        let entry = of_longer(connection, folder, uid, settings).await?;
+        octets += entry.as_ref().map_or(0, |entry| entry.text.len());
+        entries.extend(entry);
+    }
+    Ok(Texts { entries, unread })
+}
+
+/// A message that was fetched to its end.
+pub(super) fn of_whole(uid: u32, raw: &[u8], message: &FetchedMessage) -> Entry {
+    let digest = Digest::of(raw);
+    let text = SearchableText::of(raw, &digest).joined();
+    let at = arrived(message);
+    let date = digest.date.unwrap_or(at);
+    Entry { uid, arrived: at.as_seconds(), date, from: digest.from, subject: digest.subject, text }
+}
+
+/// A longer message; none when it is not there any more.
+pub(super) async fn of_longer(
+    connection: &mut ImapConnection,
+    folder: &FolderName,
+    uid: u32,
+    settings: &MailboxSettings,
+) -> Result<Option<Entry>, ImapError> {
+    let loaded = match load::load(connection, folder, uid, settings).await {
+        Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
+        loaded => loaded?,
+    };
+    let message: FullMessage = match &loaded.content {
+        Loading::Whole { raw, digest } => read::of_whole(uid, &loaded, raw, digest),
+        Loading::Parts(parts) => match read::of_parts(connection, uid, &loaded, parts, settings).await {
+            Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
+            message => message?,
+        },
+    };
+    let text = SearchableText::of_message(&message).joined();
+    let (arrived, summary) = (loaded.arrived.as_seconds(), message.summary);
+    Ok(Some(Entry { uid, arrived, date: summary.date, from: summary.from, subject: summary.subject, text }))
+}

@@ -1,0 +1,193 @@
+//! The directory in which the indexes lie: which there are, which are open, and which have to go.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mailapi_model::{EmailAddress, Timestamp};
+
+use super::catalogue::{Catalogue, Listed};
+use super::error::IndexError;
+use super::mailbox_index::{MailboxIndex, bytes_of, remove_files};
+use super::settings::SearchSettings;
+
+/// Held locked by the one process that uses the directory.
+const LOCK_FILE: &str = "lock";
+/// The end of an index's file name; before it stands its number.
+const SUFFIX: &str = ".index";
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// The directory, locked. Everything here blocks on the disk.
+pub(super) struct Directory {
+    settings: Arc<SearchSettings>,
+    catalogue: Catalogue,
+    open: HashMap<EmailAddress, (i64, Arc<MailboxIndex>)>,
+    _lock: File,
+}
+
+impl Directory {
+    /// Opens the directory, and makes it when it is missing; none while another process uses it. What lies there and
+    /// is in no catalogue is removed.
+    pub(super) fn open(settings: &Arc<SearchSettings>) -> Result<Option<Self>, IndexError> {
+        let path = settings.directory.as_path();
+        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)?;
+        let mut options = OpenOptions::new();
+        let lock = options.write(true).create(true).truncate(false).mode(FILE_MODE).open(path.join(LOCK_FILE))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        let catalogue = match Catalogue::open(path, settings) {
+            Err(IndexError::Damaged(reason)) => {
+                tracing::warn!(reason, "the catalogue of the search index is damaged; the index is made again");
+                remove_files(&Catalogue::file(path));
+                Catalogue::open(path, settings)?
+            }
+            opened => opened?,
+        };
+        let directory = Self { settings: settings.clone(), catalogue, open: HashMap::new(), _lock: lock };
+        directory.remove_strays()?;
+        Ok(Some(directory))
+    }
+
+    /// A mailbox's index, if it is open.
+    pub(super) fn opened(&self, mailbox: &EmailAddress) -> Option<Arc<MailboxIndex>> {
+        self.open.get(mailbox).map(|(_, index)| index.clone())
+    }
+
+    /// A mailbox's index; none when the mailbox takes more room than there is.
+    pub(super) fn index(
+        &mut self,
+        mailbox: &EmailAddress,
+        now: Timestamp,
+    ) -> Result<Option<Arc<MailboxIndex>>, IndexError> {
+        if let Some(index) = self.opened(mailbox) {
+            return Ok(Some(index));
+        }
+        let (mut id, last_searched) = match self.catalogue.find(mailbox)? {
+            Some(Listed { is_too_large: true, .. }) => return Ok(None),
+            Some(listed) => (listed.id, listed.last_searched),
+            None => (self.catalogue.add(mailbox, now)?, now),
+        };
+        let opened = self.open_file(id, mailbox, last_searched);
+        let index = match opened {
+            Err(IndexError::Damaged(reason)) => {
+                tracing::warn!(%mailbox, reason, "the search index of a mailbox is damaged and is made again");
+                self.remove(id)?;
+                id = self.catalogue.add(mailbox, now)?;
+                self.open_file(id, mailbox, now)?
+            }
+            opened => opened?,
+        };
+        let index = Arc::new(index);
+        self.open.insert(mailbox.clone(), (id, index.clone()));
+        if self.open.len() > self.settings.max_open {
+            self.close_unused(now)?;
+        }
+        Ok(Some(index))
+    }
+
+    fn open_file(&self, id: i64, mailbox: &EmailAddress, at: Timestamp) -> Result<MailboxIndex, IndexError> {
+        MailboxIndex::open(self.file(id), mailbox, self.settings.clone(), at)
+    }
+
+    /// Removes a mailbox's index, its files as soon as nobody uses them any longer.
+    pub(super) fn erase(&mut self, mailbox: &EmailAddress) -> Result<(), IndexError> {
+        match self.catalogue.find(mailbox)? {
+            Some(listed) => self.drop_index(&listed),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes what changed, and removes what is too old or too much.
+    pub(super) fn tidy(&mut self, now: Timestamp) -> Result<(), IndexError> {
+        for (id, index) in self.open.values() {
+            self.catalogue.note(*id, index.last_searched(), bytes_of(&self.file(*id)))?;
+        }
+        let oldest = now.minus(self.settings.forget_after);
+        let (old, mut kept): (Vec<_>, Vec<_>) =
+            self.catalogue.all()?.into_iter().partition(|listed| listed.last_searched < oldest);
+        old.iter().try_for_each(|listed| self.drop_index(listed))?;
+        kept.retain(|listed| !listed.is_too_large);
+        let mut total: u64 = kept.iter().map(|listed| listed.bytes).sum();
+        for (at, listed) in kept.iter().enumerate() {
+            if total <= self.settings.max_bytes {
+                break;
+            }
+            total -= listed.bytes;
+            self.drop_index(listed)?;
+            if at + 1 == kept.len() {
+                self.refuse(listed, now)?;
+            }
+        }
+        self.close_unused(now)
+    }
+
+    /// The mailbox is too large by itself: it would be indexed and dropped again and again.
+    fn refuse(&self, listed: &Listed, now: Timestamp) -> Result<(), IndexError> {
+        let Ok(mailbox) = listed.mailbox.parse() else { return Ok(()) };
+        tracing::warn!(%mailbox, bytes = listed.bytes, "a mailbox has no room in the search index");
+        let id = self.catalogue.add(&mailbox, now)?;
+        self.catalogue.mark_too_large(id)
+    }
+
+    fn drop_index(&mut self, listed: &Listed) -> Result<(), IndexError> {
+        let open = listed.mailbox.parse().ok().and_then(|mailbox: EmailAddress| self.open.remove(&mailbox));
+        match open {
+            // From now on nobody else gets it.
+            Some((id, index)) => {
+                index.drop_files();
+                self.catalogue.remove(id)
+            }
+            None => self.remove(listed.id),
+        }
+    }
+
+    fn remove(&self, id: i64) -> Result<(), IndexError> {
+        self.catalogue.remove(id)?;
+        remove_files(&self.file(id));
+        Ok(())
+    }
+
+    /// Closes files: of mailboxes that nobody searches now, and those that were searched longest ago beyond the limit.
+    fn close_unused(&mut self, now: Timestamp) -> Result<(), IndexError> {
+        let idle = now.minus(self.settings.tidy_interval);
+        let mut ages: Vec<(Timestamp, EmailAddress)> =
+            self.open.iter().map(|(mailbox, (_, index))| (index.last_searched(), mailbox.clone())).collect();
+        ages.sort_unstable();
+        let excess = ages.len().saturating_sub(self.settings.max_open);
+        for (at, (last_searched, mailbox)) in ages.iter().enumerate() {
+            let is_unused = self.open.get(mailbox).is_some_and(|(_, index)| Arc::strong_count(index) == 1);
+            if is_unused
+                && (at < excess || *last_searched < idle)
+                && let Some((id, index)) = self.open.remove(mailbox)
+            {
+                drop(index);
+                // Without the log, which was folded into the file.
+                self.catalogue.note(id, *last_searched, bytes_of(&self.file(id)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that were not removed before the process ended.
+    fn remove_strays(&self) -> Result<(), IndexError> {
+        let known: Vec<i64> = self.catalogue.all()?.into_iter().map(|listed| listed.id).collect();
+        for entry in fs::read_dir(&self.settings.directory)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            let id = name.split_once(SUFFIX).and_then(|(number, _)| number.parse::<i64>().ok());
+            if let Some(id) = id.filter(|id| !known.contains(id)) {
+                remove_files(&self.file(id));
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&self, id: i64) -> PathBuf {
+        self.settings.directory.join(format!("{id}{SUFFIX}"))
+    }
+}

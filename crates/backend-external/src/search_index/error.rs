@@ -1,0 +1,44 @@
+//! Why the index could not be read or written.
+
+use std::io;
+
+use rusqlite::ffi;
+
+/// What went wrong, without any text that may repeat what was searched for or found.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IndexError {
+    /// The file is damaged, or is no index of this mailbox.
+    #[error("the file is not as it was written: {0}")]
+    Damaged(String),
+    /// The file cannot be read or written at the moment.
+    #[error("the file cannot be used: {0}")]
+    Unusable(String),
+    /// It took longer than it may.
+    #[error("it took too long")]
+    TooLong,
+}
+
+impl From<rusqlite::Error> for IndexError {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{
+            CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OperationInterrupted, OutOfMemory, PermissionDenied,
+            ReadOnly, SystemIoFailure,
+        };
+        let rusqlite::Error::SqliteFailure(failure, _) = error else {
+            return Self::Damaged("a row is not as it should be".to_owned());
+        };
+        let condition = ffi::code_to_str(failure.extended_code).to_owned();
+        match failure.code {
+            OperationInterrupted => Self::TooLong,
+            CannotOpen | DatabaseBusy | DatabaseLocked | DiskFull | OutOfMemory | PermissionDenied | ReadOnly
+            | SystemIoFailure => Self::Unusable(condition),
+            _ => Self::Damaged(condition),
+        }
+    }
+}
+
+impl From<io::Error> for IndexError {
+    fn from(error: io::Error) -> Self {
+        Self::Unusable(error.to_string())
+    }
+}

@@ -1,0 +1,117 @@
+//! What is known of a folder, and whether that is all there is.
+
+/// A folder's number in its mailbox's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FolderId(pub(super) i64);
+
+impl FolderId {
+    const UID_BITS: u32 = 32;
+
+    /// The number of a message in the index.
+    pub(super) fn message(self, uid: u32) -> i64 {
+        (self.0 << Self::UID_BITS) | i64::from(uid)
+    }
+
+    /// The folder and the UID of a message's number.
+    pub(super) fn of_message(id: i64) -> (Self, u32) {
+        let uid = u32::try_from(id & i64::from(u32::MAX)).unwrap_or_default();
+        (Self(id >> Self::UID_BITS), uid)
+    }
+
+    /// The first and the last number that a message of the folder can have.
+    pub(super) fn messages(self) -> (i64, i64) {
+        (self.message(0), self.message(u32::MAX))
+    }
+}
+
+/// How far a folder was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FolderState {
+    pub(crate) id: FolderId,
+    pub(crate) uid_validity: u32,
+    /// Every message up to this UID that the folder holds is in the index, and perhaps some that are gone.
+    pub(crate) covered: u32,
+    /// How many messages of the folder the index holds.
+    pub(crate) messages: u64,
+}
+
+/// What the IMAP server tells of a folder; a server may leave something out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FolderTold {
+    pub(crate) uid_validity: Option<u64>,
+    pub(crate) uid_next: Option<u64>,
+    pub(crate) messages: Option<u64>,
+}
+
+impl FolderTold {
+    /// The highest UID that a message of the folder can have.
+    pub(crate) fn highest_uid(&self) -> Option<u32> {
+        u32::try_from(self.uid_next?.checked_sub(1)?).ok()
+    }
+
+    /// Whether it holds no message for certain.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages == Some(0)
+    }
+}
+
+impl FolderState {
+    /// Whether the index holds exactly what the folder does. All of the folder's messages have UIDs up to `covered`, so
+    /// the index holds each of them; and since it holds as many as the folder, it holds no others.
+    pub(crate) fn is_all_of(&self, told: &FolderTold) -> bool {
+        told.uid_validity == Some(u64::from(self.uid_validity))
+            && told.highest_uid().is_some_and(|highest| highest <= self.covered)
+            && told.messages == Some(self.messages)
+    }
+
+    /// At least so many messages came or went since the folder was read.
+    pub(crate) fn distance(state: Option<&Self>, told: &FolderTold) -> u64 {
+        let of_same = state.filter(|state| told.uid_validity == Some(u64::from(state.uid_validity)));
+        told.messages.unwrap_or_default().abs_diff(of_same.map_or(0, |state| state.messages))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STATE: FolderState = FolderState { id: FolderId(3), uid_validity: 7, covered: 9, messages: 5 };
+    const TOLD: FolderTold = FolderTold { uid_validity: Some(7), uid_next: Some(10), messages: Some(5) };
+
+    #[test]
+    fn what_changed_or_was_not_told_is_not_all() {
+        for told in [
+            FolderTold { uid_validity: Some(8), ..TOLD },
+            FolderTold { uid_validity: None, ..TOLD },
+            FolderTold { uid_next: Some(11), ..TOLD },
+            FolderTold { uid_next: Some(0), ..TOLD },
+            FolderTold { uid_next: None, ..TOLD },
+            FolderTold { messages: Some(4), ..TOLD },
+            FolderTold { messages: None, ..TOLD },
+        ] {
+            assert!(!STATE.is_all_of(&told), "{told:?}");
+        }
+        assert!(STATE.is_all_of(&TOLD));
+        assert!(STATE.is_all_of(&FolderTold { uid_next: Some(4), ..TOLD }));
+    }
+
+    #[test]
+    fn another_validity_is_another_folder() {
+        assert_eq!(FolderState::distance(Some(&STATE), &FolderTold { uid_validity: Some(8), ..TOLD }), 5);
+        assert_eq!(FolderState::distance(Some(&STATE), &FolderTold { messages: Some(2), ..TOLD }), 3);
+        assert_eq!(FolderState::distance(None, &TOLD), 5);
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_names_folder_and_uid(folder in 0..i64::from(i32::MAX), uid in any::<u32>()) {
+            let folder = FolderId(folder);
+            let id = folder.message(uid);
+            prop_assert_eq!(FolderId::of_message(id), (folder, uid));
+            let (first, last) = folder.messages();
+            prop_assert!(first <= id && id <= last);
+        }
+    }
+}

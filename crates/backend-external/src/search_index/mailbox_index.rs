@@ -1,0 +1,279 @@
+//! The index of one mailbox: a file, and what is known of it without looking.
+
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use mailapi_backend::{SearchHit, SearchQuery};
+use mailapi_model::{EmailAddress, FolderName, Listed, Timestamp};
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{Mutex as Turns, OwnedMutexGuard as Turn};
+
+use super::error::IndexError;
+use super::find::{self, Searched};
+use super::folder_state::{FolderId, FolderState};
+use super::settings::SearchSettings;
+use super::tables::{self, Entry};
+
+/// Only the owner may read what people wrote.
+const FILE_MODE: u32 = 0o600;
+const OCTETS_IN_A_KIB: u64 = 1024;
+
+/// One mailbox's index, open.
+pub(crate) struct MailboxIndex {
+    file: PathBuf,
+    settings: Arc<SearchSettings>,
+    idle: Mutex<Vec<Connection>>,
+    /// The same as in the file: only one process has it open.
+    folders: Mutex<HashMap<FolderName, FolderState>>,
+    writing: Arc<Turns<()>>,
+    last_searched: AtomicI64,
+    is_dropped: AtomicBool,
+}
+
+/// The right to change an index, which one has at a time.
+pub(crate) struct IndexWriter {
+    index: Arc<MailboxIndex>,
+    /// Each job holds it as well: it may go on when nobody waits for it any longer.
+    turn: Arc<Turn<()>>,
+}
+
+impl MailboxIndex {
+    /// Opens the file, and makes it when it is missing. Blocks.
+    pub(super) fn open(
+        file: PathBuf,
+        mailbox: &EmailAddress,
+        settings: Arc<SearchSettings>,
+        last_searched: Timestamp,
+    ) -> Result<Self, IndexError> {
+        let mut connection = connect(&file, &settings)?;
+        tables::prepare(&mut connection, mailbox)?;
+        let folders = tables::folders(&connection)?.into_iter().collect();
+        Ok(Self {
+            file,
+            settings,
+            idle: Mutex::new(vec![connection]),
+            folders: Mutex::new(folders),
+            writing: Arc::default(),
+            last_searched: AtomicI64::new(last_searched.as_millis()),
+            is_dropped: AtomicBool::new(false),
+        })
+    }
+
+    /// How far a folder was read.
+    pub(crate) fn folder(&self, name: &FolderName) -> Option<FolderState> {
+        lock(&self.folders).get(name).copied()
+    }
+
+    /// The folders that it knows something of.
+    pub(crate) fn folder_names(&self) -> Vec<FolderName> {
+        lock(&self.folders).keys().cloned().collect()
+    }
+
+    /// Waits for the turn to change it.
+    pub(crate) async fn write(self: &Arc<Self>) -> IndexWriter {
+        let turn = Arc::clone(&self.writing).lock_owned().await;
+        IndexWriter { index: Arc::clone(self), turn: Arc::new(turn) }
+    }
+
+    /// Searches folders that are known to be whole.
+    pub(crate) async fn search(
+        self: &Arc<Self>,
+        folders: Vec<Searched>,
+        query: &SearchQuery,
+    ) -> Result<Listed<SearchHit>, IndexError> {
+        let (query, give_up) = (query.clone(), Instant::now() + self.settings.search_timeout);
+        self.run(move |connection, _| find::search(connection, &folders, &query, give_up)).await
+    }
+
+    pub(super) fn note_search(&self, at: Timestamp) {
+        self.last_searched.fetch_max(at.as_millis(), Ordering::Relaxed);
+    }
+
+    pub(super) fn last_searched(&self) -> Timestamp {
+        Timestamp::from_millis(self.last_searched.load(Ordering::Relaxed))
+    }
+
+    /// The files are removed when the last user lets go.
+    pub(super) fn drop_files(&self) {
+        self.is_dropped.store(true, Ordering::Release);
+    }
+
+    /// Runs a job on a thread that may block, with a connection of its own.
+    async fn run<T, F>(self: &Arc<Self>, job: F) -> Result<T, IndexError>
+    where
+        F: FnOnce(&mut Connection, &Self) -> Result<T, IndexError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let index = Arc::clone(self);
+        let running = tokio::task::spawn_blocking(move || {
+            let kept = lock(&index.idle).pop();
+            let mut connection = match kept {
+                Some(connection) => connection,
+                None => connect(&index.file, &index.settings)?,
+            };
+            let outcome = job(&mut connection, &index);
+            // One that failed may be in any state.
+            if matches!(outcome, Ok(_) | Err(IndexError::TooLong)) {
+                index.keep(connection);
+            }
+            outcome
+        });
+        running.await.unwrap_or_else(|_| Err(IndexError::Unusable("the work was interrupted".to_owned())))
+    }
+
+    fn keep(&self, connection: Connection) {
+        let mut idle = lock(&self.idle);
+        if idle.len() < self.settings.connections {
+            idle.push(connection);
+        }
+    }
+
+    fn remember(&self, name: &FolderName, state: FolderState) {
+        lock(&self.folders).insert(name.clone(), state);
+    }
+}
+
+impl Drop for MailboxIndex {
+    fn drop(&mut self) {
+        // The last connection folds the log into the file.
+        lock(&self.idle).clear();
+        if self.is_dropped.load(Ordering::Acquire) {
+            remove_files(&self.file);
+        }
+    }
+}
+
+impl IndexWriter {
+    /// The folder, to be read from where its state says. What was known is dropped when its UIDs mean other messages.
+    pub(crate) async fn put_folder(&self, name: &FolderName, uid_validity: u32) -> Result<FolderState, IndexError> {
+        let name = name.clone();
+        let job = move |connection: &mut Connection, index: &MailboxIndex| {
+            let state = tables::put_folder(connection, &name, uid_validity)?;
+            index.remember(&name, state);
+            Ok(state)
+        };
+        self.run(job).await
+    }
+
+    /// Drops what is known of these folders.
+    pub(crate) async fn drop_folders(&self, names: Vec<FolderName>) -> Result<(), IndexError> {
+        let job = move |connection: &mut Connection, index: &MailboxIndex| {
+            tables::drop_folders(connection, &names)?;
+            lock(&index.folders).retain(|known, _| !names.contains(known));
+            Ok(())
+        };
+        self.run(job).await
+    }
+
+    /// Adds messages, and notes that the folder was read up to the UID `covered`.
+    pub(crate) async fn put(
+        &self,
+        name: &FolderName,
+        state: FolderState,
+        entries: Vec<Entry>,
+        covered: u32,
+    ) -> Result<FolderState, IndexError> {
+        let name = name.clone();
+        let job = move |connection: &mut Connection, index: &MailboxIndex| {
+            let max_indexed = index.settings.max_indexed_bytes;
+            let state = tables::put(connection, state, &entries, covered, max_indexed)?;
+            index.remember(&name, state);
+            Ok(state)
+        };
+        self.run(job).await
+    }
+
+    /// Removes messages.
+    pub(crate) async fn remove(
+        &self,
+        name: &FolderName,
+        state: FolderState,
+        uids: Vec<u32>,
+    ) -> Result<FolderState, IndexError> {
+        let name = name.clone();
+        let job = move |connection: &mut Connection, index: &MailboxIndex| {
+            let state = tables::remove(connection, state, &uids)?;
+            index.remember(&name, state);
+            Ok(state)
+        };
+        self.run(job).await
+    }
+
+    /// The UIDs of a folder's messages in the index, ascending.
+    pub(crate) async fn uids(&self, folder: FolderId) -> Result<Vec<u32>, IndexError> {
+        self.run(move |connection, _| tables::uids(connection, folder)).await
+    }
+
+    async fn run<T, F>(&self, job: F) -> Result<T, IndexError>
+    where
+        F: FnOnce(&mut Connection, &MailboxIndex) -> Result<T, IndexError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let turn = Arc::clone(&self.turn);
+        let job = move |connection: &mut Connection, index: &MailboxIndex| {
+            let _turn = turn;
+            job(connection, index)
+        };
+        self.index.run(job).await
+    }
+
+    /// Removes up to so many messages of folders that are gone; whether there may be more.
+    pub(crate) async fn sweep(&self, limit: usize) -> Result<bool, IndexError> {
+        self.run(move |connection, _| Ok(tables::sweep(connection, limit)? > 0)).await
+    }
+}
+
+pub(super) fn connect(file: &Path, settings: &SearchSettings) -> Result<Connection, IndexError> {
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(FILE_MODE).open(file) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
+    // Each connection is used by one thread at a time, so SQLite need not lock it.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(settings.busy_timeout)?;
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    // With a write-ahead log, NORMAL loses the last steps in a power cut, and nothing else: they are made again.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // A negative cache size is in KiB, a positive one in pages.
+    let cache = i64::try_from(settings.page_cache_bytes / OCTETS_IN_A_KIB).unwrap_or(i64::MAX);
+    connection.pragma_update(None, "cache_size", -cache)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(connection)
+}
+
+/// The file and those that SQLite puts beside it.
+fn files_of(file: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|end| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    })
+}
+
+/// Octets that an index takes on disk.
+pub(super) fn bytes_of(file: &Path) -> u64 {
+    files_of(file).iter().filter_map(|file| fs::metadata(file).ok()).map(|data| data.len()).sum()
+}
+
+pub(super) fn remove_files(file: &Path) {
+    for file in files_of(file) {
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!(%error, file = %file.display(), "a file of the search index cannot be removed");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

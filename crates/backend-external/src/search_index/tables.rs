@@ -1,0 +1,217 @@
+//! The tables of one mailbox's index: what is written into them.
+
+use mailapi_backend::Correspondent;
+use mailapi_backend::mime::comparable;
+use mailapi_model::{EmailAddress, FolderName, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::error::IndexError;
+use super::folder_state::{FolderId, FolderState};
+
+const TABLES: &str = include_str!("mailbox.sql");
+/// Counts the forms that the tables have had; an index of another form is made again.
+const FORM: i64 = 1;
+
+/// What the index keeps of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) uid: u32,
+    /// When it arrived, in seconds since 1970.
+    pub(crate) arrived: i64,
+    /// The Date header, or the time of arrival.
+    pub(crate) date: Timestamp,
+    pub(crate) from: Correspondent,
+    pub(crate) subject: String,
+    /// [`mailapi_backend::mime::SearchableText::joined`].
+    pub(crate) text: String,
+}
+
+impl Entry {
+    /// A message of which the server tells nothing: no search finds it.
+    pub(crate) fn without_text(uid: u32) -> Self {
+        let (from, subject, text) = Default::default();
+        Self { uid, arrived: 0, date: Timestamp::from_seconds(0), from, subject, text }
+    }
+}
+
+/// Makes the tables in a new file; in an old one, looks whether they are this mailbox's and hold what they say.
+pub(super) fn prepare(connection: &mut Connection, mailbox: &EmailAddress) -> Result<(), IndexError> {
+    let form: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if form == 0 {
+        let transaction = begin(connection)?;
+        transaction.execute_batch(TABLES)?;
+        transaction.execute("INSERT INTO about (mailbox) VALUES (?1)", params![mailbox.as_str()])?;
+        transaction.pragma_update(None, "user_version", FORM)?;
+        return Ok(transaction.commit()?);
+    }
+    if form != FORM {
+        return Err(IndexError::Damaged("it is of another form".to_owned()));
+    }
+    let owner: String = connection.query_row("SELECT mailbox FROM about", [], |row| row.get(0))?;
+    if owner != mailbox.as_str() {
+        return Err(IndexError::Damaged("it is another mailbox's".to_owned()));
+    }
+    let sql = "SELECT count(*) FROM folders f
+        WHERE f.messages <> (SELECT count(*) FROM messages m WHERE m.id BETWEEN (f.id << 32) AND (f.id << 32) + 4294967295)";
+    let wrong: u64 = connection.query_row(sql, [], |row| row.get(0))?;
+    if wrong > 0 {
+        return Err(IndexError::Damaged("messages are missing".to_owned()));
+    }
+    Ok(())
+}
+
+pub(super) fn folders(connection: &Connection) -> Result<Vec<(FolderName, FolderState)>, IndexError> {
+    let sql = "SELECT name, id, uid_validity, covered, messages FROM folders";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([], |row| {
+        let (name, id): (String, i64) = (row.get(0)?, row.get(1)?);
+        let (uid_validity, covered, messages) = (row.get(2)?, row.get(3)?, row.get(4)?);
+        Ok((name, FolderState { id: FolderId(id), uid_validity, covered, messages }))
+    })?;
+    let mut folders = Vec::new();
+    for row in rows {
+        let (name, state) = row?;
+        let name = name.parse().map_err(|_| IndexError::Damaged("the name of a folder".to_owned()))?;
+        folders.push((name, state));
+    }
+    Ok(folders)
+}
+
+/// The folder as it is known, when its UIDs still mean the same messages; else a new one, and what was known of the old
+/// one is to be removed.
+pub(super) fn put_folder(
+    connection: &mut Connection,
+    name: &FolderName,
+    uid_validity: u32,
+) -> Result<FolderState, IndexError> {
+    let transaction = begin(connection)?;
+    let known = folders(&transaction)?.into_iter().find(|(known, _)| known == name).map(|(_, state)| state);
+    if let Some(state) = known {
+        if state.uid_validity == uid_validity {
+            return Ok(state);
+        }
+        drop_folder(&transaction, name)?;
+    }
+    let sql = "INSERT INTO folders (name, uid_validity, covered, messages) VALUES (?1, ?2, 0, 0)";
+    transaction.execute(sql, params![name.as_str(), uid_validity])?;
+    let id = FolderId(transaction.last_insert_rowid());
+    transaction.commit()?;
+    Ok(FolderState { id, uid_validity, covered: 0, messages: 0 })
+}
+
+/// No search finds anything of the folder any more; its messages are removed by [`sweep`].
+pub(super) fn drop_folders(connection: &mut Connection, names: &[FolderName]) -> Result<(), IndexError> {
+    let transaction = begin(connection)?;
+    names.iter().try_for_each(|name| drop_folder(&transaction, name))?;
+    Ok(transaction.commit()?)
+}
+
+fn drop_folder(transaction: &Transaction<'_>, name: &FolderName) -> Result<(), IndexError> {
+    transaction
+        .execute("INSERT INTO gone_folders (id) SELECT id FROM folders WHERE name = ?1", params![name.as_str()])?;
+    transaction.execute("DELETE FROM folders WHERE name = ?1", params![name.as_str()])?;
+    Ok(())
+}
+
+/// Adds messages of a folder, and notes up to which UID it was read. The folder as it is then.
+pub(super) fn put(
+    connection: &mut Connection,
+    state: FolderState,
+    entries: &[Entry],
+    covered: u32,
+    max_indexed: usize,
+) -> Result<FolderState, IndexError> {
+    let transaction = begin(connection)?;
+    let mut added = 0;
+    for entry in entries {
+        added += u64::from(put_one(&transaction, state.id.message(entry.uid), entry, max_indexed)?);
+    }
+    let sql = "UPDATE folders SET covered = ?2, messages = messages + ?3 WHERE id = ?1
+        RETURNING covered, messages";
+    let row = params![state.id.0, covered, added];
+    let state = transaction
+        .prepare_cached(sql)?
+        .query_row(row, |row| Ok(FolderState { covered: row.get(0)?, messages: row.get(1)?, ..state }))?;
+    transaction.commit()?;
+    Ok(state)
+}
+
+/// Whether it was not there yet.
+fn put_one(transaction: &Transaction<'_>, id: i64, entry: &Entry, max_indexed: usize) -> Result<bool, IndexError> {
+    let too_long = entry.text.len() > max_indexed;
+    let sql = "INSERT OR IGNORE INTO messages (id, arrived, too_long) VALUES (?1, ?2, ?3)";
+    if transaction.prepare_cached(sql)?.execute(params![id, entry.arrived, too_long])? == 0 {
+        return Ok(false);
+    }
+    let sql = "INSERT INTO texts (id, date, from_name, from_email, subject, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let (date, from) = (entry.date.as_millis(), &entry.from);
+    let row = params![id, date, from.name, from.email, entry.subject, entry.text];
+    transaction.prepare_cached(sql)?.execute(row)?;
+    if !too_long {
+        let sql = "INSERT INTO fts (rowid, words) VALUES (?1, ?2)";
+        transaction.prepare_cached(sql)?.execute(params![id, comparable(&entry.text)])?;
+    }
+    Ok(true)
+}
+
+/// Removes messages of a folder. The folder as it is then.
+pub(super) fn remove(connection: &mut Connection, state: FolderState, uids: &[u32]) -> Result<FolderState, IndexError> {
+    let transaction = begin(connection)?;
+    let mut removed = 0;
+    for &uid in uids {
+        removed += u64::from(remove_one(&transaction, state.id.message(uid))?);
+    }
+    let sql = "UPDATE folders SET messages = messages - ?2 WHERE id = ?1 RETURNING covered, messages";
+    let row = params![state.id.0, removed];
+    let state = transaction
+        .prepare_cached(sql)?
+        .query_row(row, |row| Ok(FolderState { covered: row.get(0)?, messages: row.get(1)?, ..state }))?;
+    transaction.commit()?;
+    Ok(state)
+}
+
+fn remove_one(transaction: &Transaction<'_>, id: i64) -> Result<bool, IndexError> {
+    let sql = "DELETE FROM messages WHERE id = ?1 RETURNING too_long";
+    let was_too_long: Option<bool> =
+        transaction.prepare_cached(sql)?.query_row(params![id], |row| row.get(0)).optional()?;
+    let Some(was_too_long) = was_too_long else { return Ok(false) };
+    transaction.prepare_cached("DELETE FROM texts WHERE id = ?1")?.execute(params![id])?;
+    if !was_too_long {
+        transaction.prepare_cached("DELETE FROM fts WHERE rowid = ?1")?.execute(params![id])?;
+    }
+    Ok(true)
+}
+
+/// The UIDs of the folder's messages in the index, ascending.
+pub(super) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>, IndexError> {
+    let (first, last) = folder.messages();
+    let mut statement = connection.prepare_cached("SELECT id FROM messages WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+    let rows = statement.query_map(params![first, last], |row| row.get(0))?;
+    let uids: Result<Vec<u32>, _> = rows.map(|id| id.map(|id| FolderId::of_message(id).1)).collect();
+    Ok(uids?)
+}
+
+/// Removes some messages of folders that are gone; how many. Zero means that none is left.
+pub(super) fn sweep(connection: &mut Connection, limit: usize) -> Result<usize, IndexError> {
+    let gone = "SELECT id FROM gone_folders LIMIT 1";
+    let Some(folder) = connection.prepare_cached(gone)?.query_row([], |row| row.get(0)).optional()? else {
+        return Ok(0);
+    };
+    let folder = FolderId(folder);
+    let transaction = begin(connection)?;
+    let mut swept = uids(&transaction, folder)?;
+    let is_last = swept.len() <= limit;
+    swept.truncate(limit);
+    for &uid in &swept {
+        remove_one(&transaction, folder.message(uid))?;
+    }
+    if is_last {
+        transaction.execute("DELETE FROM gone_folders WHERE id = ?1", params![folder.0])?;
+    }
+    transaction.commit()?;
+    Ok(swept.len().max(1))
+}
+
+fn begin(connection: &mut Connection) -> Result<Transaction<'_>, IndexError> {
+    Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
+}

@@ -1,0 +1,239 @@
+//! What is said to a server, word by word.
+
+use std::sync::Arc;
+
+use mailapi_backend::Mailboxes;
+use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings};
+use mailapi_backend_external::search_index::{IndexUse, SearchIndex, SearchSettings};
+use mailapi_model::EmailAddress;
+use mailapi_testkit::FakeClock;
+use tempfile::TempDir;
+
+use crate::fixture::{imap_settings, mailboxes, pool};
+use crate::indexed::in_inbox;
+use crate::scripted::{LOGIN, ScriptedServer};
+
+const SEPARATOR: &str = "C: LIST \"\" \"\"\nS: * LIST (\\Noselect) \"/\" \"\"\nS: {tag} OK";
+
+/// Two messages, of which the first answers from the index are made.
+const FILLED: &str = "\
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 7)
+S: {tag} OK
+C: EXAMINE \"INBOX\"
+S: * 2 EXISTS
+S: * OK [UIDVALIDITY 7] valid
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 1:*
+S: * ESEARCH (TAG \"x\") UID ALL 5,8
+S: {tag} OK
+C: UID FETCH 5,8 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
+S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: one\\r\\n\\r\\nneedle\\r\\n)
+S: * 2 FETCH (UID 8 INTERNALDATE \"18-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: two\\r\\n\\r\\nNeedle\\r\\n)
+S: {tag} OK";
+
+struct Setup {
+    server: ScriptedServer,
+    mailboxes: ImapMailboxes,
+    bob: EmailAddress,
+    _directory: TempDir,
+}
+
+impl Setup {
+    async fn start(script: &[&str]) -> Self {
+        Self::start_twice(&[script]).await
+    }
+
+    /// With a script for each connection.
+    async fn start_twice(scripts: &[&[&str]]) -> Self {
+        let scripts: Vec<String> = scripts.iter().map(|script| script.join("\n")).collect();
+        let server = ScriptedServer::start(&scripts).await;
+        let directory = TempDir::new().unwrap();
+        let settings = SearchSettings { index: IndexUse::Auto, ..SearchSettings::new(directory.path()) };
+        let index = SearchIndex::new(settings, Arc::new(FakeClock::default()));
+        let pool = pool(imap_settings(server.port));
+        let mailboxes = mailboxes(&pool, MailboxSettings::default()).with_search_index(Arc::new(index));
+        Self { server, mailboxes, bob: "bob@example.org".parse().unwrap(), _directory: directory }
+    }
+
+    /// The UIDs that are found.
+    async fn found(&self, text: &str) -> Vec<u32> {
+        let found = self.mailboxes.search(&self.bob, &in_inbox(text)).await;
+        self.server.assert_no_surprise();
+        found.unwrap().items.into_iter().map(|hit| hit.uid).collect()
+    }
+}
+
+const UNCHANGED: &str = "\
+C: NOOP
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 7)
+S: {tag} OK";
+
+#[tokio::test]
+async fn a_folder_without_changes_costs_one_status() {
+    let setup = Setup::start(&[LOGIN, SEPARATOR, FILLED, UNCHANGED, UNCHANGED, "hang"]).await;
+    assert_eq!(setup.found("needle").await, [8, 5]);
+    assert_eq!(setup.found("two").await, [8]);
+    assert_eq!(setup.found("three").await, [0; 0]);
+}
+
+/// One message went and another came: the counts are the same, and the search is not fooled.
+#[tokio::test]
+async fn one_for_one_is_noticed() {
+    let exchanged = "\
+C: NOOP
+S: * 1 EXPUNGE
+S: * 2 EXISTS
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 2 UIDNEXT 10 UIDVALIDITY 7)
+S: {tag} OK
+C: NOOP
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 9:*
+S: * ESEARCH (TAG \"x\") UID ALL 9
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 1:*
+S: * ESEARCH (TAG \"x\") UID ALL 8:9
+S: {tag} OK
+C: UID FETCH 9 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
+S: * 2 FETCH (UID 9 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: new\\r\\n\\r\\nneedle\\r\\n)
+S: {tag} OK";
+    let setup = Setup::start(&[LOGIN, SEPARATOR, FILLED, exchanged, "hang"]).await;
+    assert_eq!(setup.found("needle").await, [8, 5]);
+    assert_eq!(setup.found("needle").await, [9, 8]);
+}
+
+/// RFC 3501 section 6.4.8: the highest UID is found even when it is lower than what was asked for.
+#[tokio::test]
+async fn a_removed_message_alone_is_noticed() {
+    let removed = "\
+C: NOOP
+S: * 1 EXPUNGE
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 9 UIDVALIDITY 7)
+S: {tag} OK
+C: NOOP
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 9:*
+S: * ESEARCH (TAG \"x\") UID ALL 8
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 1:*
+S: * ESEARCH (TAG \"x\") UID ALL 8
+S: {tag} OK";
+    let setup = Setup::start(&[LOGIN, SEPARATOR, FILLED, removed, "hang"]).await;
+    assert_eq!(setup.found("needle").await, [8, 5]);
+    assert_eq!(setup.found("needle").await, [8]);
+}
+
+/// The folder was made anew between STATUS and EXAMINE: what STATUS told is about other messages.
+#[tokio::test]
+async fn another_uid_validity_begins_anew() {
+    let made_anew = "\
+C: NOOP
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 3 UIDNEXT 1000 UIDVALIDITY 7)
+S: {tag} OK
+C: NOOP
+S: * BYE please log in again
+close";
+    let again = "\
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 3 UIDNEXT 1000 UIDVALIDITY 7)
+S: {tag} OK
+C: EXAMINE \"INBOX\"
+S: * 1 EXISTS
+S: * OK [UIDVALIDITY 8] valid
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 1:*
+S: * ESEARCH (TAG \"x\") UID ALL 1
+S: {tag} OK
+C: UID FETCH 1 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
+S: * 1 FETCH (UID 1 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: new\\r\\n\\r\\nneedle\\r\\n)
+S: {tag} OK
+C: NOOP
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 3 UIDVALIDITY 8)
+S: {tag} OK
+C: NOOP
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 2:*
+S: * ESEARCH (TAG \"x\") UID ALL 2
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 1:*
+S: * ESEARCH (TAG \"x\") UID ALL 2
+S: {tag} OK
+C: UID FETCH 2 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
+S: * 1 FETCH (UID 2 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: two\\r\\n\\r\\nneedle\\r\\n)
+S: {tag} OK
+hang";
+    let (first, second) = ([LOGIN, SEPARATOR, FILLED, made_anew], [LOGIN, SEPARATOR, again]);
+    let setup = Setup::start_twice(&[&first, &second]).await;
+    assert_eq!(setup.found("needle").await, [8, 5]);
+    assert_eq!(setup.found("needle").await, [1]);
+    // One for one, below what the old STATUS told.
+    assert_eq!(setup.found("needle").await, [2]);
+}
+
+#[tokio::test]
+async fn a_server_that_tells_little_is_asked_for_every_uid() {
+    let little = "\
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 1)
+S: {tag} OK
+C: EXAMINE \"INBOX\"
+S: * 1 EXISTS
+S: * OK [UIDVALIDITY 7] valid
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 1:*
+S: * ESEARCH (TAG \"x\") UID ALL 5
+S: {tag} OK
+C: UID FETCH 5 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
+S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: one\\r\\n\\r\\nneedle\\r\\n)
+S: {tag} OK
+C: NOOP
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 1)
+S: {tag} OK
+C: NOOP
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 6:*
+S: * ESEARCH (TAG \"x\") UID ALL 5
+S: {tag} OK
+hang";
+    let setup = Setup::start(&[LOGIN, SEPARATOR, little]).await;
+    assert_eq!(setup.found("needle").await, [5]);
+    assert_eq!(setup.found("needle").await, [5]);
+}
+
+/// More UIDs than messages, and a validity of none: such a server searches by itself.
+#[tokio::test]
+async fn what_cannot_be_is_not_indexed() {
+    let by_server = "\
+C: NOOP
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) OR SUBJECT
+S: * ESEARCH (TAG \"x\") UID
+S: {tag} OK
+C: FETCH 1:1 (UID BODYSTRUCTURE)
+S: {tag} OK
+hang";
+    let opened = |validity: &str| {
+        format!(
+            "C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)\nS: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 2)\n\
+             S: {{tag}} OK\nC: EXAMINE \"INBOX\"\nS: * 1 EXISTS\n{validity}S: {{tag}} OK"
+        )
+    };
+    let huge = "C: UID SEARCH RETURN (ALL) UID 1:*\nS: * ESEARCH (TAG \"x\") UID ALL 1:4294967295\nS: {tag} OK";
+    let told = opened("S: * OK [UIDVALIDITY 7] valid\n");
+    for script in [vec![&*opened(""), by_server], vec![&*told, huge, by_server]] {
+        let setup = Setup::start(&[&[LOGIN, SEPARATOR], &script[..]].concat()).await;
+        assert_eq!(setup.found("needle").await, [0; 0]);
+    }
+}

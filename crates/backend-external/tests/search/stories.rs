@@ -1,0 +1,83 @@
+//! The search stories of the contract suite, answered from the index.
+
+use crate::indexed::{Indexed, in_inbox, marked};
+
+macro_rules! stories {
+    ($fixture:expr, $($story:ident)*) => {
+        $(#[tokio::test]
+        async fn $story() {
+            mailapi_backend::contract::searching::$story(&$fixture.await).await;
+        })*
+    };
+}
+
+macro_rules! all_stories {
+    ($fixture:expr) => {
+        stories! { $fixture,
+            what_is_missing_is_named
+            a_text_that_no_message_holds_is_not_found
+            a_text_is_found_however_it_was_written
+            two_characters_are_enough
+            the_newest_hit_comes_first_and_pages_do_not_overlap
+            all_folders_are_searched_when_asked
+            an_excerpt_is_short_and_on_one_line
+        }
+    };
+}
+
+mod caught_up_while_searching {
+    use super::*;
+    all_stories!(Indexed::start());
+}
+
+mod one_message_at_a_time_and_texts_too_long_for_the_index {
+    use super::*;
+    all_stories!(Indexed::start_with("", |settings| {
+        settings.batch_messages = 1;
+        settings.max_indexed_bytes = 10;
+    }));
+}
+
+/// Nothing is ever caught up with while a search waits, so that all of them are the server's.
+mod always_by_the_server {
+    use super::*;
+    all_stories!(Indexed::start_with("", |settings| settings.catch_up_messages = 0));
+}
+
+#[tokio::test]
+async fn the_first_search_of_many_messages_is_the_servers_and_the_next_one_is_not() {
+    let setup = Indexed::start_with("", |settings| {
+        settings.catch_up_messages = 3;
+        settings.batch_messages = 2;
+    })
+    .await;
+    let messages: Vec<Vec<u8>> = (1..=5).map(|number| marked(&format!("number {number}"), "needle")).collect();
+    let messages: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+    let bob = setup.server.mailbox_with("bob", &messages).await;
+    assert!(!setup.mailboxes.index_once().await, "nobody searched yet");
+    assert_eq!(setup.search(&bob, &in_inbox("needle")).await.total, 5);
+    assert!(!setup.answers_from_index(&bob).await);
+    assert!(setup.mailboxes.index_once().await);
+    assert_eq!(setup.search(&bob, &in_inbox("needle")).await.total, 5);
+    setup.index_all().await;
+    assert!(setup.answers_from_index(&bob).await);
+    assert_eq!(setup.search(&bob, &in_inbox("needle")).await.total, 5);
+}
+
+#[tokio::test]
+async fn a_server_with_an_index_of_its_own_searches_itself_unless_told_otherwise() {
+    for (index, own, from_index) in [
+        (mailapi_backend_external::search_index::IndexUse::Auto, "", true),
+        (mailapi_backend_external::search_index::IndexUse::Auto, FUZZY, false),
+        (mailapi_backend_external::search_index::IndexUse::On, FUZZY, true),
+    ] {
+        let setup = Indexed::start_with(own, |settings| settings.index = index).await;
+        let bob = setup.server.mailbox_with("bob", &[&marked("one", "needle")]).await;
+        assert_eq!(setup.search(&bob, &in_inbox("needle")).await.total, 1);
+        assert_eq!(setup.answers_from_index(&bob).await, from_index, "{index:?} {own}");
+        assert_eq!(setup.files().is_empty(), !from_index);
+    }
+}
+
+/// What Dovecot tells after the log-in where a plugin that searches words is loaded.
+const FUZZY: &str = "imap_capability = +SEARCH=FUZZY";
