@@ -13,6 +13,8 @@ use utoipa::ToSchema;
 use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as DocumentedResponse, ResponseBuilder};
 
+use crate::answer::Json;
+
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:ident, $message:literal;)+) => {
         /// What went wrong, for programs.
@@ -210,7 +212,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self { code, message, details, retry_after } = self;
         let body = ErrorBody { success: false, error: code.as_str(), message, details };
-        let mut response = (code.status(), axum::Json(body)).into_response();
+        let mut response = (code.status(), Json(body)).into_response();
         let headers = response.headers_mut();
         if let Some(wait) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));

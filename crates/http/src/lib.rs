@@ -4,6 +4,7 @@
 //! operation of the same name in `service`, and puts the outcome into JSON. What an operation does and who may ask
 //! for it is decided there.
 
+mod answer;
 mod caller;
 mod client_address;
 mod discard;

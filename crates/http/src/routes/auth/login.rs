@@ -1,11 +1,11 @@
 //! `POST /auth/login`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::{Secret, SecretText, Violations};
 use utoipa::ToSchema;
 
 use super::SessionBody;
+use crate::answer::Json;
 use crate::caller::Anybody;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};

@@ -1,12 +1,12 @@
 //! `GET /auth/me`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::{DomainName, Permission};
 use mailapi_service::auth::Me;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::shape::Moment;

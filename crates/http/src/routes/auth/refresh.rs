@@ -1,9 +1,9 @@
 //! `POST /auth/refresh`.
 
-use axum::Json;
 use axum::extract::State;
 
 use super::SessionBody;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::routes::to_the_end;

@@ -1,6 +1,5 @@
 //! `POST /auth/signup`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{PasswordRule, Violations};
@@ -8,6 +7,7 @@ use mailapi_service::auth::{SignUp, SignUpError, SignedUp};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::caller::Anybody;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::json::{JsonBody, Members, merged};

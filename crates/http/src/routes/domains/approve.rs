@@ -1,11 +1,11 @@
 //! `POST /domains/{domain}/approve`.
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::domain_in;
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;

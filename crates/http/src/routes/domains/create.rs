@@ -1,6 +1,5 @@
 //! `POST /domains`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{DomainName, Violations};
@@ -8,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::DomainRecord;
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};

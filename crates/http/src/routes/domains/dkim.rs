@@ -1,6 +1,5 @@
 //! `GET` and `POST /domains/{domain}/dkim`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Violations};
@@ -8,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::domain_in;
+use crate::answer::Json;
 use crate::caller::{AdminCaller, Caller};
 use crate::error::{ApiError, documented_errors};
 use crate::json::{Members, OptionalJsonBody};

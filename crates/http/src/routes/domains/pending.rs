@@ -1,11 +1,11 @@
 //! `GET /domains/pending`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::Domain;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

@@ -1,6 +1,5 @@
 //! `PUT /domains/{domain}`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::Violations;
 use mailapi_service::domains::DomainChange;
@@ -8,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::DomainManager;
 use super::get::DomainFound;
+use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;

@@ -1,12 +1,12 @@
 //! `GET /domains/{domain}/verify`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::domains::{DnsReport, RecordCheck};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::domain_in;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;

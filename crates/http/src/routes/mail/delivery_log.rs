@@ -1,12 +1,12 @@
 //! `GET /mail/delivery-log`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::{DeliveryLogEntry, EmailAddress, QueueId};
 use mailapi_service::mail::{DeliveryLogError, DeliveryLogFilter};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

@@ -1,10 +1,10 @@
 //! `GET /mail/inbox`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::Violations;
 use mailapi_service::mail::ListInboxError;
 
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

@@ -1,12 +1,12 @@
 //! `GET /mail/sent`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::SentMessage;
 use mailapi_service::mail::{ListSentError, SentQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

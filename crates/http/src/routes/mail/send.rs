@@ -1,6 +1,5 @@
 //! `POST /mail/send`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use base64::Engine;
@@ -13,6 +12,7 @@ use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::json::{JsonBody, LargeJsonBody, Members, offload};

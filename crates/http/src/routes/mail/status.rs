@@ -1,12 +1,12 @@
 //! `GET /mail/{message_id}/status`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::{RecipientStatus, SentRecipient};
 use mailapi_service::mail::{SentRecord, StatusError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::path::PathParameters;

@@ -1,11 +1,11 @@
 //! `GET /mail/delivery-log/sync`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::mail::Synced;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::shape::Moment;

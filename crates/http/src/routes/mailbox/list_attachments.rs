@@ -1,12 +1,12 @@
 //! `GET /mailbox/{email}/folders/{folder}/messages/{uid}/attachments`.
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::shape::AttachmentEntry;
 use super::{folder_in_path, mailbox_in};
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;

@@ -1,12 +1,12 @@
 //! `GET /mailbox/{email}/folders`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::mailbox::FolderInfo;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::mailbox_in;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;

@@ -1,6 +1,5 @@
 //! `GET /mailbox/{email}/messages`, and the same with the folder in the path.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::{EmailAddress, FolderName, Listed, Page};
 use mailapi_service::mailbox::MessageSummary;
@@ -9,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::shape::{Named, named};
 use super::{folder_in, folder_in_path, mailbox_in};
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;

@@ -1,6 +1,5 @@
 //! `GET /mailbox/{email}/search`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::mailbox::{FolderScope, SearchHit, SearchQuery, SearchText};
 use serde::Serialize;
@@ -8,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::shape::Named;
 use super::{folder_in, mailbox_in};
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::path::PathParameters;

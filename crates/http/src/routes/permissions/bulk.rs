@@ -1,6 +1,5 @@
 //! `POST /permissions/bulk`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{DomainName, EmailAddress, Permission, Violations};
@@ -9,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::PermissionName;
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};

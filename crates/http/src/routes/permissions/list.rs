@@ -1,6 +1,5 @@
 //! `GET /permissions`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::{Listed, Page, PermissionRecord};
 use mailapi_service::permissions::PermissionQuery;
@@ -8,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::PermissionBody;
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

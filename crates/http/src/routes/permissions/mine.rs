@@ -1,9 +1,9 @@
 //! `GET /permissions/mine`.
 
-use axum::Json;
 use axum::extract::State;
 
 use super::list::PermissionsListed;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

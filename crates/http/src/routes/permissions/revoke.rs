@@ -1,11 +1,11 @@
 //! `DELETE /permissions/{id}`.
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::permission_in;
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;

@@ -1,12 +1,12 @@
 //! `GET /stats/delivery`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::stats::{DeliveryQuery, DeliveryStats};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{BreakdownItem, GroupByName, PeriodBody, Summary, period};
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

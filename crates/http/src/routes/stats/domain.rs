@@ -1,12 +1,12 @@
 //! `GET /stats/domain/{domain}`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::stats::{DomainCount, DomainStats};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{PeriodBody, period};
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;

@@ -1,12 +1,12 @@
 //! `GET /stats/domains`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::stats::{DomainDelivery, delivery_rate};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{PeriodBody, period};
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{TokenKind, Violations};
@@ -14,6 +13,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::TokenInfo;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};

@@ -1,9 +1,9 @@
 //! `GET /tokens/me`.
 
-use axum::Json;
 use axum::extract::State;
 
 use super::TokenInfo;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::state::HttpState;

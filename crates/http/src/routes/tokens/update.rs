@@ -1,6 +1,5 @@
 //! `PUT /tokens/{id}`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::Violations;
 use mailapi_service::tokens::UpdateToken;
@@ -8,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::get::TokenFound;
 use super::token_in;
+use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members};

@@ -1,6 +1,5 @@
 //! `POST /users`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{PasswordRule, Violations};
@@ -9,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::UserRecord;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members, merged};

@@ -1,11 +1,11 @@
 //! `DELETE /users/{email}`.
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::UserManager;
+use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::routes::to_the_end;
 use crate::state::HttpState;

@@ -1,10 +1,10 @@
 //! `POST /users/{email}/disable`.
 
-use axum::Json;
 use axum::extract::State;
 
 use super::UserManager;
 use super::get::UserFound;
+use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::routes::to_the_end;
 use crate::state::HttpState;

@@ -1,11 +1,11 @@
 //! `GET /users/{email}`.
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{UserRecord, user_in};
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;

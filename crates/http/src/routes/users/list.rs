@@ -1,12 +1,12 @@
 //! `GET /users`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::users::UserQuery;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::UserRecord;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;

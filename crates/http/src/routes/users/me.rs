@@ -1,9 +1,9 @@
 //! `GET /users/me`.
 
-use axum::Json;
 use axum::extract::State;
 
 use super::get::UserFound;
+use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::state::HttpState;

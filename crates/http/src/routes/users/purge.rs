@@ -1,12 +1,12 @@
 //! `DELETE /users/{email}/purge`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_service::users::Purged;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::UserManager;
+use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::routes::to_the_end;
 use crate::state::HttpState;

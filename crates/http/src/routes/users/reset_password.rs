@@ -1,12 +1,12 @@
 //! `POST /users/{email}/reset-password`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::{PasswordRule, SecretText, Violations};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::UserManager;
+use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{Members, OptionalJsonBody, merged};
 use crate::routes::to_the_end;

@@ -1,6 +1,5 @@
 //! `PUT /users/{email}`.
 
-use axum::Json;
 use axum::extract::State;
 use mailapi_model::{AccountChange, PasswordRule, Violations};
 use mailapi_service::users::UpdateUser;
@@ -8,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::UserManager;
 use super::get::UserFound;
+use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
 use crate::json::{JsonBody, Members, merged};
 use crate::routes::to_the_end;
