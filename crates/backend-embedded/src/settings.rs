@@ -33,6 +33,8 @@ pub struct MaildropSettings {
     pub index_batch_bytes: usize,
     /// A text above this length stays out of the index and is read by each search. Default 1 MiB.
     pub max_indexed_bytes: usize,
+    /// Most searches of one mailbox that run at once. Default 2: half of the database's connections for searches.
+    pub mailbox_searches: usize,
     /// Most unreferenced messages that one step of the sweeper removes. Default 64.
     pub sweep_batch: usize,
     /// While others write, sweeper and indexer rest this many times as long as their last step took. Default 4: they
@@ -57,6 +59,7 @@ impl Default for MaildropSettings {
             index_batch: 64,
             index_batch_bytes: 64 * 1024,
             max_indexed_bytes: 1024 * 1024,
+            mailbox_searches: 2,
             sweep_batch: 64,
             chores_rest: 4,
         }

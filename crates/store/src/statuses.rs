@@ -13,10 +13,10 @@ const OF_RECIPIENT: &str = "sent_id = (SELECT id FROM sent_messages WHERE messag
 
 const OPEN: &str = "status IN ('pending', 'submitted', 'deferred')";
 
-/// Takes the lock of the message's row, so that two writers compute the overall status one after the other. Where one
-/// connection writes at a time it changes nothing.
+/// Takes the lock of the message's row, so that two writers compute the overall status one after the other.
 pub(crate) fn lock(message_id: MessageId) -> Stmt {
-    Stmt::new("UPDATE sent_messages SET recipient_count = recipient_count WHERE message_id = $1").bind(message_id)
+    let sql = "UPDATE sent_messages SET recipient_count = recipient_count WHERE message_id = $1";
+    Stmt::new(sql).bind(message_id).as_lock()
 }
 
 /// Moves one recipient by one event; touches no row when the event changes nothing.

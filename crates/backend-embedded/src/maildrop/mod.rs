@@ -83,7 +83,8 @@ impl Maildrop {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, StoreError> {
         sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, clock.now()).await?;
-        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default(), turns: Arc::default() })))
+        let turns = Arc::new(Turns::new(settings.mailbox_searches));
+        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default(), turns })))
     }
 
     /// The number of a mailbox.

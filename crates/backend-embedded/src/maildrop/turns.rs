@@ -1,4 +1,4 @@
-//! Searches, of which each mailbox has one running at a time.
+//! Searches, of which each mailbox has only a few running at a time.
 //!
 //! A search may read all of a mailbox. One owner with many requests must not take all connections for searches: those
 //! of one mailbox wait for each other, and not for those of others.
@@ -8,35 +8,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mailapi_store::StoreError;
 use rusqlite::Connection;
-use tokio::sync::{Mutex as Line, OwnedMutexGuard};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Maildrop;
 use super::id::MailboxId;
 
 /// Who searches, and who waits for that.
-#[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<MailboxId, Arc<Line<()>>>>);
+#[derive(Debug)]
+pub(super) struct Turns {
+    lines: Mutex<HashMap<MailboxId, Arc<Semaphore>>>,
+    at_once: usize,
+}
 
 /// The turn of a search; the next one's when it is dropped.
 struct Turn {
     turns: Arc<Turns>,
     mailbox: MailboxId,
-    held: Option<OwnedMutexGuard<()>>,
+    held: Option<OwnedSemaphorePermit>,
 }
 
 impl Turns {
+    /// Each mailbox has at most so many searches running at once.
+    pub(super) fn new(at_once: usize) -> Self {
+        Self { lines: Mutex::default(), at_once: at_once.max(1) }
+    }
+
     async fn take(self: &Arc<Self>, mailbox: MailboxId) -> Turn {
-        let line = Arc::clone(self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(mailbox).or_default());
+        let line = {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(lines.entry(mailbox).or_insert_with(|| Arc::new(Semaphore::new(self.at_once))))
+        };
         // Made before the wait, so that one that is given up leaves nothing behind either.
         let mut turn = Turn { turns: Arc::clone(self), mailbox, held: None };
-        turn.held = Some(line.lock_owned().await);
+        // It is never closed, so there is a permit at the end.
+        turn.held = line.acquire_owned().await.ok();
         turn
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut lines = self.turns.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.turns.lines.lock().unwrap_or_else(PoisonError::into_inner);
         self.held.take();
         // Whoever waits holds the line too, and takes the lock to come by it.
         if lines.get(&self.mailbox).is_some_and(|line| Arc::strong_count(line) == 1) {
@@ -70,8 +82,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_mailbox_has_one_turn_at_a_time_and_others_do_not_wait_for_it() {
-        let turns = Arc::new(Turns::default());
+    async fn a_mailbox_has_its_turns_one_after_the_other_and_others_do_not_wait_for_it() {
+        let turns = Arc::new(Turns::new(1));
         let (ann, bob) = (MailboxId(1), MailboxId(2));
         let first = turns.take(ann).await;
         assert!(turns.take(ann).now_or_never().is_none(), "one that gives up");
@@ -80,6 +92,15 @@ mod tests {
         assert!(turns.take(bob).now_or_never().is_some());
         drop(first);
         drop(second.await);
-        assert!(turns.0.lock().unwrap().is_empty(), "nothing is left of them");
+        assert!(turns.lines.lock().unwrap().is_empty(), "nothing is left of them");
+    }
+
+    #[tokio::test]
+    async fn a_mailbox_has_no_more_turns_than_it_may_have_at_once() {
+        let (turns, ann) = (Arc::new(Turns::new(2)), MailboxId(1));
+        let (first, second) = (turns.take(ann).now_or_never(), turns.take(ann).now_or_never());
+        assert!(first.is_some() && second.is_some() && turns.take(ann).now_or_never().is_none());
+        drop(second);
+        assert!(turns.take(ann).now_or_never().is_some());
     }
 }

@@ -52,6 +52,7 @@ mirror!(
         statement_cache: usize,
         writer_cache_kib: u32,
         reader_cache_kib: u32,
+        search_cache_kib: u32,
         mmap_bytes: ByteSize,
         checkpoint_pages: u32,
         wal_limit_bytes: ByteSize,

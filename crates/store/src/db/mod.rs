@@ -59,11 +59,12 @@ pub(crate) struct Stmt {
     sql: Cow<'static, str>,
     params: Vec<Value>,
     demanded: Option<u64>,
+    is_lock: bool,
 }
 
 impl Stmt {
     pub(crate) fn new(sql: impl Into<Cow<'static, str>>) -> Self {
-        Self { sql: sql.into(), params: Vec::new(), demanded: None }
+        Self { sql: sql.into(), params: Vec::new(), demanded: None, is_lock: false }
     }
 
     /// Gives the next parameter its value.
@@ -81,6 +82,13 @@ impl Stmt {
         (self.sql, self.params)
     }
 
+    /// This statement changes nothing and keeps other writers away from its rows: there is no need of it where one
+    /// connection writes at a time, and it is left out.
+    pub(crate) fn as_lock(mut self) -> Self {
+        self.is_lock = true;
+        self
+    }
+
     /// Makes the batch fail, and undo everything, unless this statement touches exactly so many rows.
     pub(crate) fn demand(mut self, rows: u64) -> Self {
         self.demanded = Some(rows);
@@ -95,6 +103,12 @@ pub(crate) struct Effect {
     pub(crate) touched: u64,
     /// What `RETURNING` gave.
     pub(crate) rows: Vec<Row>,
+}
+
+impl Effect {
+    pub(crate) const fn nothing() -> Self {
+        Self { touched: 0, rows: Vec::new() }
+    }
 }
 
 impl Db {

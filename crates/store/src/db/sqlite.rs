@@ -22,7 +22,7 @@ impl ToSql for Value {
 pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Effect>, StoreError> {
     let mut effects = Vec::with_capacity(statements.len());
     for (position, statement) in statements.iter().enumerate() {
-        let effect = run(connection, statement)?;
+        let effect = if statement.is_lock { Effect::nothing() } else { run(connection, statement)? };
         if statement.demanded.is_some_and(|demanded| demanded != effect.touched) {
             return Err(StoreError::Guard { statement: position, touched: effect.touched });
         }
@@ -65,8 +65,11 @@ fn fetch(prepared: &mut CachedStatement<'_>) -> Result<Vec<Row>, StoreError> {
     let mut answer = Vec::new();
     let mut rows = prepared.raw_query();
     while let Some(row) = rows.next()? {
-        let columns = (0..width).map(|column| row.get_ref(column).map_err(StoreError::from).and_then(read));
-        answer.push(Row::new(columns.collect::<Result<_, _>>()?));
+        let mut columns = Vec::with_capacity(width);
+        for column in 0..width {
+            columns.push(read(row.get_ref(column)?)?);
+        }
+        answer.push(Row::new(columns));
     }
     Ok(answer)
 }

@@ -32,10 +32,10 @@ pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connectio
 }
 
 /// One more connection of the readers.
-pub(super) fn reader(path: &Path, settings: &SqliteSettings) -> Result<Connection, StoreError> {
+pub(super) fn reader(path: &Path, settings: &SqliteSettings, cache_kib: u32) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_ONLY))?;
     connection.busy_timeout(settings.busy_timeout)?;
-    tune(&connection, settings, settings.reader_cache_kib)?;
+    tune(&connection, settings, cache_kib)?;
     Ok(connection)
 }
 

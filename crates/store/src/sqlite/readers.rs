@@ -14,6 +14,8 @@ use crate::StoreError;
 #[derive(Debug)]
 pub(super) struct Readers {
     pool: Arc<Pool>,
+    /// A search reads much of the index, and would drive what others read out of their caches.
+    search_pool: Arc<Pool>,
     short: Semaphore,
     long: Arc<Semaphore>,
     searches: Arc<Semaphore>,
@@ -24,6 +26,7 @@ pub(super) struct Readers {
 pub(super) struct Pool {
     path: PathBuf,
     settings: SqliteSettings,
+    cache_kib: u32,
     idle: Mutex<Option<Vec<Connection>>>,
 }
 
@@ -32,8 +35,12 @@ impl Readers {
         let short = Semaphore::new(settings.read_connections.max(1));
         let long = Arc::new(Semaphore::new(settings.scan_connections.max(1)));
         let searches = Arc::new(Semaphore::new(settings.search_connections.max(1)));
-        let pool = Arc::new(Pool { path, settings, idle: Mutex::new(Some(Vec::new())) });
-        Self { pool, short, long, searches }
+        let pool = |cache_kib| {
+            let (path, settings) = (path.clone(), settings.clone());
+            Arc::new(Pool { path, settings, cache_kib, idle: Mutex::new(Some(Vec::new())) })
+        };
+        let (pool, search_pool) = (pool(settings.reader_cache_kib), pool(settings.search_cache_kib));
+        Self { pool, search_pool, short, long, searches }
     }
 
     pub(super) async fn read<T, E: From<StoreError>>(
@@ -53,14 +60,16 @@ impl Readers {
     /// The right to run one search, and what to run it on.
     pub(super) async fn begin_search(&self) -> Result<(Arc<Pool>, OwnedSemaphorePermit), StoreError> {
         let permit = Arc::clone(&self.searches).acquire_owned().await.map_err(|_| StoreError::closed())?;
-        Ok((Arc::clone(&self.pool), permit))
+        Ok((Arc::clone(&self.search_pool), permit))
     }
 
     pub(super) fn close(&self) {
         self.short.close();
         self.long.close();
         self.searches.close();
-        self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for pool in [&self.pool, &self.search_pool] {
+            pool.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
     }
 }
 
@@ -86,7 +95,7 @@ impl Pool {
         match idle {
             None => Err(StoreError::closed()),
             Some(Some(connection)) => Ok(connection),
-            Some(None) => open::reader(&self.path, &self.settings),
+            Some(None) => open::reader(&self.path, &self.settings, self.cache_kib),
         }
     }
 

@@ -16,7 +16,7 @@ pub struct SqliteSettings {
     pub read_connections: usize,
     /// Most connections for long reads. Default 2.
     pub scan_connections: usize,
-    /// Most connections for users' searches. Default 2.
+    /// Most connections for users' searches. Default 4.
     pub search_connections: usize,
     /// How long a search may take before it is stopped. Default 30 s.
     pub search_timeout: Duration,
@@ -30,6 +30,9 @@ pub struct SqliteSettings {
     pub writer_cache_kib: u32,
     /// Page cache of each reader in KiB. Default 1024; the operating system caches the file too.
     pub reader_cache_kib: u32,
+    /// Page cache of each connection for searches in KiB. Default 4096: the index of some ten thousand messages is
+    /// mostly found there.
+    pub search_cache_kib: u32,
     /// How much of the file is mapped into memory. Default 0: a truncated mapped file would kill the process.
     pub mmap_bytes: u64,
     /// Pages (4 KiB) in the write-ahead log after which they are folded into the file. Default 2000.
@@ -46,13 +49,14 @@ impl Default for SqliteSettings {
             queue_jobs: 4096,
             read_connections: 4,
             scan_connections: 2,
-            search_connections: 2,
+            search_connections: 4,
             search_timeout: Duration::from_secs(30),
             busy_timeout: Duration::from_secs(10),
             foreign_check: Duration::from_millis(250),
             statement_cache: 128,
             writer_cache_kib: 4096,
             reader_cache_kib: 1024,
+            search_cache_kib: 4096,
             mmap_bytes: 0,
             checkpoint_pages: 2000,
             wal_limit_bytes: 64 * 1024 * 1024,

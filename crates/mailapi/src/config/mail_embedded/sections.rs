@@ -100,6 +100,7 @@ mirror!(
         index_batch: usize,
         index_batch_bytes: ByteSize,
         max_indexed_bytes: ByteSize,
+        mailbox_searches: usize,
         sweep_batch: usize,
         chores_rest: u32,
     }
