@@ -1,43 +1,87 @@
-//! The journal, played by a script that behaves as `journalctl` does: it gives out a prepared export from a cursor on.
+//! A journal of systemd's own making, read with the real `journalctl`. Entries are written by `systemd-journal-remote`,
+//! which needs no systemd that runs.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use super::support::{Reader, Scene, events_of, message};
-use crate::log_follower::{GapKind, JournalSettings, LogSource};
+use super::support::{Reader, Scene, events_of, line, message};
+use crate::log_follower::waker::Waker;
+use crate::log_follower::{GapKind, LogSource};
 
-/// Gives out the entries from the one of `--cursor` on; when that is gone, from the first that is left.
-const SCRIPT: &str = r#"#!/bin/sh
-from=1
-for argument in "$@"; do
-  case "$argument" in
-    --cursor=i=*) from="${argument#--cursor=i=}" ;;
-  esac
-done
-for entry in $(ls "$JOURNAL" | sort -n); do
-  if [ "$entry" -ge "$from" ]; then cat "$JOURNAL/$entry"; fi
-done
-"#;
+const WRITER: &str = "/usr/lib/systemd/systemd-journal-remote";
+/// How long an entry may take from the writer to the reader.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 struct Journal {
     scene: Scene,
-    entries: u32,
+    directory: PathBuf,
+    writer: Writer,
+    files: u32,
+    /// How many entries were written, and how many of them were removed again.
+    entries: usize,
+    removed: usize,
+}
+
+/// A writer of one file of the journal.
+struct Writer(Child);
+
+impl Writer {
+    fn start(file: &Path) -> Self {
+        let mut command = Command::new(WRITER);
+        command.arg("--output").arg(file).arg("-").stdin(Stdio::piped()).stderr(Stdio::null());
+        Self(
+            command
+                .spawn()
+                .unwrap_or_else(|error| panic!("{WRITER}: {error} (apt-get install systemd-journal-remote)")),
+        )
+    }
+
+    fn write(&mut self, export: &str) {
+        let input = self.0.stdin.as_mut().unwrap();
+        input.write_all(export.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // It ends its file when nothing more can come.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
 }
 
 impl Journal {
     fn new() -> Self {
         let mut scene = Scene::new();
-        let (script, entries) = (scene.path("journalctl"), scene.path("entries"));
-        fs::create_dir(&entries).unwrap();
-        fs::write(&script, SCRIPT.replace("$JOURNAL", entries.to_str().unwrap())).unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        let LogSource::Journal(settings) = LogSource::journal(None) else { unreachable!("it is the journal") };
-        scene.settings.source = LogSource::Journal(JournalSettings { program: script, ..settings });
+        let directory = scene.path("journal");
+        std::fs::create_dir(&directory).unwrap();
+        scene.settings.source = LogSource::journal(Some(&directory));
         scene.settings.save_every_octets = 500;
-        Self { scene, entries: 0 }
+        let writer = Writer::start(&directory.join("1.journal"));
+        Self { scene, directory, writer, files: 1, entries: 0, removed: 0 }
     }
 
-    /// Writes lines of a log file as entries.
+    /// Goes on in another file, as journald does when one is full.
+    fn rotate(&mut self) {
+        self.files += 1;
+        self.writer = Writer::start(&self.directory.join(format!("{}.journal", self.files)));
+    }
+
+    /// Removes all files but the newest, as journald does when the disk is full.
+    fn vacuum(&mut self) {
+        for file in (1..self.files).map(|number| self.directory.join(format!("{number}.journal"))) {
+            if file.exists() {
+                std::fs::remove_file(file).unwrap();
+            }
+        }
+        self.removed = self.entries - self.readable();
+    }
+
+    /// Writes lines of a log file as entries of the mail facility, and waits until they can be read.
     fn append(&mut self, text: &str) {
         for line in text.lines() {
             let (head, message) = line.split_once("]: ").unwrap();
@@ -45,68 +89,147 @@ impl Journal {
             let (identifier, pid) = tag.split_once('[').unwrap();
             let time = head.split(' ').nth(2).unwrap();
             let at: mailapi_model::Timestamp = format!("2026-11-21T{time}Z").parse().unwrap();
-            self.entry(identifier, pid, at.as_millis() * 1000, message);
+            self.entry(2, identifier, pid, at.as_millis() * 1000, message);
+        }
+        self.wait();
+    }
+
+    fn entry(&mut self, facility: u32, identifier: &str, pid: &str, micros: i64, message: &str) {
+        self.entries += 1;
+        // Equal times are told apart, as a clock does.
+        let micros = micros + i64::try_from(self.entries).unwrap();
+        self.writer.write(&format!(
+            "__REALTIME_TIMESTAMP={micros}\n__MONOTONIC_TIMESTAMP={micros}\n\
+             _BOOT_ID=0123456789abcdef0123456789abcdef\nSYSLOG_FACILITY={facility}\nSYSLOG_IDENTIFIER={identifier}\n\
+             SYSLOG_PID={pid}\nMESSAGE={message}\n\n"
+        ));
+    }
+
+    /// Waits until everything that was written can be read.
+    fn wait(&self) {
+        let end = Instant::now() + PATIENCE;
+        let wanted = self.entries - self.removed;
+        while self.readable() < wanted {
+            assert!(Instant::now() < end, "{} of {wanted} entries", self.readable());
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 
-    fn entry(&mut self, identifier: &str, pid: &str, micros: i64, message: &str) {
-        self.entries += 1;
-        let export = format!(
-            "__CURSOR=i={}\n__REALTIME_TIMESTAMP={micros}\nSYSLOG_IDENTIFIER={identifier}\nSYSLOG_PID={pid}\n\
-             MESSAGE={message}\n\n",
-            self.entries
-        );
-        fs::write(self.scene.path("entries").join(self.entries.to_string()), export).unwrap();
+    fn readable(&self) -> usize {
+        let mut command = Command::new("journalctl");
+        command.arg("--directory").arg(&self.directory).args(["--quiet", "--no-pager", "--output=cat"]);
+        let output = command.output().expect("journalctl is run");
+        output.stdout.split(|octet| *octet == b'\n').filter(|line| !line.is_empty()).count()
     }
 }
 
 #[test]
-fn the_journal_tells_the_same_as_a_file_across_restarts() {
+fn everything_is_told_once_across_restarts_and_rotations() {
     let mut journal = Journal::new();
     let mut reader = Reader::new(&journal.scene);
-    for number in 1..6 {
+    assert_eq!(reader.read_all().told(), [""; 0], "an empty journal is no failure");
+    for number in 1..9 {
         journal.append(&message(number));
-        while reader.step(2).more {}
-        reader.restart(&journal.scene);
+        match number % 4 {
+            0 => drop(reader.step(2)),
+            1 => journal.rotate(),
+            2 => reader.restart(&journal.scene),
+            // Read after the next message.
+            _ => continue,
+        }
+        reader.read_all();
     }
-    reader.read_all();
-    assert_eq!(reader.told(), events_of(&(1..6).map(message).collect::<String>()));
+    assert_eq!(reader.told(), events_of(&(1..9).map(message).collect::<String>()));
     assert_eq!(reader.gaps(), []);
 }
 
 #[test]
-fn entries_that_were_discarded_unread_are_a_gap() {
+fn what_other_programs_log_is_not_looked_at_and_lines_may_hold_anything() {
+    let mut journal = Journal::new();
+    let reply = "450 4.2.0 caf\u{e9} \u{1f4ec} = later";
+    let text = message(1).replace("450 4.2.0 later", reply);
+    for piece in text.split_inclusive('\n') {
+        journal.entry(3, "cron", "9", 1_795_600_800_000_000, "to=<a1@example.net>, status=sent (no)");
+        journal.append(piece);
+    }
+    let mut reader = Reader::new(&journal.scene);
+    assert_eq!(reader.read_all().told(), events_of(&text));
+    assert!(reader.told().iter().any(|event| event.ends_with(reply)), "{:?}", reader.told());
+}
+
+#[test]
+fn what_was_discarded_unread_is_a_gap_and_what_was_read_is_none() {
     let mut journal = Journal::new();
     journal.append(&message(1));
     let mut reader = Reader::new(&journal.scene);
     reader.read_all();
-    let read = journal.entries;
+    journal.rotate();
     journal.append(&message(2));
-    for entry in 1..read + 2 {
-        fs::remove_file(journal.scene.path("entries").join(entry.to_string())).unwrap();
-    }
+    reader.read_all();
+    journal.vacuum();
+    journal.append(&message(3));
+    reader.restart(&journal.scene);
+    reader.read_all();
+    assert_eq!(reader.gaps(), [], "what was discarded had been read");
+    assert_eq!(reader.told(), events_of(&(1..4).map(message).collect::<String>()));
+
+    journal.append(&message(4));
+    journal.rotate();
+    journal.append(&message(5));
+    journal.vacuum();
     reader.restart(&journal.scene);
     reader.read_all();
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::JournalVacuumed]);
-    assert!(reader.told().iter().any(|event| event.contains("b2@") || event.contains("c2@")));
+    let kept = [1, 2, 3, 5].map(message).concat();
+    assert_eq!(reader.told(), events_of(&kept), "what is left is told once");
 }
 
 #[test]
 fn what_journald_dropped_is_a_gap() {
     let mut journal = Journal::new();
     journal.append(&message(1));
-    journal.entry("systemd-journald", "1", 0, "Suppressed 1234 messages from ssh.service");
+    let micros = 1_795_651_200_000_000;
+    journal.entry(3, "systemd-journald", "1", micros, "Suppressed 17 messages from ssh.service");
+    journal.wait();
     let mut reader = Reader::new(&journal.scene);
     assert_eq!(reader.read_all().gaps(), []);
-    journal.entry("systemd-journald", "1", 0, "Suppressed 1234 messages from postfix@-.service");
+    journal.entry(3, "systemd-journald", "1", micros, "Suppressed 17 messages from postfix@-.service");
+    journal.wait();
     let kinds: Vec<_> = reader.read_all().gaps().iter().map(|gap| gap.kind).collect();
     assert_eq!(kinds, [GapKind::RateLimited]);
 }
 
 #[test]
-fn a_journal_that_cannot_be_read_is_an_error() {
-    let journal = Journal::new();
-    fs::write(journal.scene.path("journalctl"), "#!/bin/sh\nexit 1\n").unwrap();
+fn a_journal_that_is_not_there_or_a_program_that_fails_is_an_error() {
+    let mut journal = Journal::new();
+    std::fs::rename(&journal.directory, journal.scene.path("elsewhere")).unwrap();
     let mut reader = Reader::new(&journal.scene);
     assert!(reader.follow.read(&reader.cursor, 5).is_err());
+    for program in ["false", "/nowhere/journalctl"] {
+        let LogSource::Journal(settings) = &mut journal.scene.settings.source else {
+            unreachable!("it is the journal")
+        };
+        settings.program = PathBuf::from(program);
+        reader.restart(&journal.scene);
+        assert!(reader.follow.read(&reader.cursor, 5).is_err(), "{program}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_entry_wakes_the_follower() {
+    let mut journal = Journal::new();
+    journal.append(&message(1));
+    let never = Duration::from_hours(1);
+    let waker = Waker::new(&journal.scene.settings.source, never);
+    // `journalctl --follow` tells nobody when it has begun, so lines come until one is noticed.
+    let end = Instant::now() + PATIENCE;
+    let mut second = 10;
+    loop {
+        journal.append(&line(second, "smtp", "connect to mx.example.net[192.0.2.1]:25: Connection refused"));
+        if tokio::time::timeout(10 * LOOK_AGAIN, waker.changed()).await.is_ok() {
+            return;
+        }
+        assert!(Instant::now() < end, "nobody was woken");
+        second += 1;
+    }
 }
