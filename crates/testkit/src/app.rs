@@ -1,14 +1,14 @@
-//! A whole server in a temporary directory: the real store, the real maildrop, the real operations, and HTTP on a
-//! loopback port. Its loops do not run: a test takes their steps.
+//! A whole server in a temporary directory: the real store, a real mail server, the real operations, and HTTP on a
+//! loopback port. Its loops do not run: a test takes their steps. Which mail server and which engine they are, the
+//! environment says.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use mailapi_backend_embedded::accept::{Incoming, Relaying, Taken};
-use mailapi_backend_embedded::{Embedded, MaildropSettings};
+use mailapi_backend_embedded::MaildropSettings;
 use mailapi_http::{HttpSettings, HttpState};
-use mailapi_model::{Clock, EmailAddress, Entropy, Secret, TokenKind};
+use mailapi_model::{Clock, EmailAddress, Secret, TokenKind};
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::CreateUser;
 use mailapi_service::{Caller, Parts, Service, Settings};
@@ -19,7 +19,9 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::{FakeClock, FakeDns, SeededEntropy, TestDatabase};
+use crate::{
+    FakeClock, FakeDns, SeededEntropy, TestBackend, TestDatabase, TestInbound, TestMailServer, TestMailServerParts,
+};
 
 /// The password of every mailbox that a test makes.
 pub const PASSWORD: &str = "correct horse battery";
@@ -35,11 +37,12 @@ pub struct TestApp {
     /// Its accounts and sent mail.
     pub store: Store,
     /// Its mail server.
-    pub embedded: Embedded,
+    pub mail_server: TestMailServer,
     admin: String,
     address: SocketAddr,
     client: reqwest::Client,
     _stop: oneshot::Sender<()>,
+    _inbound: Arc<Service>,
     directory: TempDir,
     database: TestDatabase,
 }
@@ -72,14 +75,47 @@ impl TestApp {
         settings.http.limits.per_hour = 0;
         change(&mut settings);
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let (clock, dns) = (Arc::new(FakeClock::default()), Arc::new(FakeDns::default()));
+        let backend = TestBackend::of_environment();
+        let (clock, dns) = (Arc::new(backend.clock()), Arc::new(FakeDns::default()));
         let database = TestDatabase::open(directory.path(), clock.now()).await;
-        let (embedded, service) = parts(&database, &settings, clock.clone(), dns.clone()).await;
+        let (entropy, inbound) = (Arc::new(SeededEntropy::default()), Arc::new(TestInbound::default()));
+        let parts = TestMailServerParts {
+            database: &database,
+            directory: directory.path(),
+            maildrop: settings.maildrop,
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            inbound: inbound.clone(),
+        };
+        let mail_server = TestMailServer::start(backend, parts).await;
         let store = database.store();
+        let service = Service::new(Parts {
+            store: store.clone(),
+            backend: mail_server.backend(),
+            dns: dns.clone(),
+            clock: clock.clone(),
+            entropy,
+            settings: settings.service,
+        });
+        let for_inbound = Arc::new(service.clone());
+        inbound.tell(&for_inbound);
         let admin = admin_token(&service).await;
         let (address, stop) = serve(service.clone(), settings.http).await;
         let client = reqwest::Client::new();
-        Self { clock, dns, service, store, embedded, admin, address, client, _stop: stop, directory, database }
+        Self {
+            clock,
+            dns,
+            service,
+            store,
+            mail_server,
+            admin,
+            address,
+            client,
+            _stop: stop,
+            _inbound: for_inbound,
+            directory,
+            database,
+        }
     }
 
     /// An admin's API token.
@@ -151,19 +187,17 @@ impl TestApp {
     ///
     /// # Panics
     /// When nobody takes it.
-    pub async fn deliver(&self, from: &str, to: &str, message: &str) -> Taken {
-        let sender = (!from.is_empty()).then(|| from.parse().expect("an address"));
+    pub async fn deliver(&self, from: &str, to: &str, message: &str) {
         let message = message.replace("\r\n", "\n").replace('\n', "\r\n");
-        let recipient: EmailAddress = to.parse().expect("an address");
-        let incoming = Incoming::new(sender, [recipient], message.into(), self.clock.now(), Relaying::Denied);
-        self.embedded.maildrop().accept(incoming).await.expect("a message that is taken")
+        self.mail_server.deliver(from, to, &[message.as_bytes()]).await;
     }
 
-    /// Reads the mail server's reports to their end.
+    /// Waits until the mail server has tried what was sent, and reads its reports to their end.
     ///
     /// # Panics
     /// When that fails.
     pub async fn settle(&self) {
+        self.mail_server.settle().await;
         while self.service.follow_once().await.expect("the delivery feed").1 {}
     }
 
@@ -263,26 +297,6 @@ impl Answer {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
-}
-
-async fn parts(
-    database: &TestDatabase,
-    settings: &TestSettings,
-    clock: Arc<FakeClock>,
-    dns: Arc<FakeDns>,
-) -> (Embedded, Service) {
-    let entropy: Arc<dyn Entropy> = Arc::new(SeededEntropy::default());
-    let embedded = Embedded::open(database.file(), settings.maildrop.clone(), clock.clone(), entropy.clone());
-    let embedded = embedded.await.expect("a maildrop");
-    let service = Service::new(Parts {
-        store: database.store(),
-        backend: embedded.backend(),
-        dns,
-        clock,
-        entropy,
-        settings: settings.service.clone(),
-    });
-    (embedded, service)
 }
 
 async fn admin_token(service: &Service) -> String {

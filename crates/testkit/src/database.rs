@@ -1,5 +1,7 @@
 //! The database of one test, on the engine that the tests run on.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use mailapi_model::Timestamp;
@@ -7,6 +9,32 @@ use mailapi_store::Store;
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 
 use crate::{PostgresDatabase, PostgresServer};
+
+/// Where accounts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestEngine {
+    /// In a file.
+    Sqlite,
+    /// On a private PostgreSQL server.
+    Postgres,
+}
+
+impl TestEngine {
+    /// The engine that `MAILAPI_TEST_ENGINE` names in the environment; SQLite unless it says `postgres`.
+    ///
+    /// # Panics
+    /// When it names another.
+    #[must_use]
+    pub fn of_environment() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "on which engine tests run is no configuration of the product")]
+        let engine = std::env::var("MAILAPI_TEST_ENGINE").unwrap_or_default();
+        match engine.as_str() {
+            "" | "sqlite" => Self::Sqlite,
+            "postgres" => Self::Postgres,
+            other => panic!("MAILAPI_TEST_ENGINE is sqlite or postgres, not {other}"),
+        }
+    }
+}
 
 /// A migrated database, which goes with this. It is in SQLite, or with `MAILAPI_TEST_ENGINE=postgres` in the
 /// environment on a private PostgreSQL server: every test that stands on this runs on either.
@@ -18,21 +46,26 @@ pub struct TestDatabase {
 }
 
 impl TestDatabase {
-    /// A fresh one, whose files are in `directory`.
+    /// A fresh one on the engine of the environment, whose files are in `directory`.
     ///
     /// # Panics
     /// When it cannot be made.
     pub async fn open(directory: &Path, now: Timestamp) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "on which engine tests run is no configuration of the product")]
-        let engine = std::env::var("MAILAPI_TEST_ENGINE").unwrap_or_default();
+        Self::open_on(TestEngine::of_environment(), directory, now).await
+    }
+
+    /// A fresh one on this engine.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub async fn open_on(engine: TestEngine, directory: &Path, now: Timestamp) -> Self {
         let file = open_file(directory);
-        let (store, server) = match engine.as_str() {
-            "" | "sqlite" => (Store::on_sqlite(file.clone()), None),
-            "postgres" => {
+        let (store, server) = match engine {
+            TestEngine::Sqlite => (Store::on_sqlite(file.clone()), None),
+            TestEngine::Postgres => {
                 let database = PostgresServer::shared().database().await;
                 (Store::on_postgres(database.open().await), Some(database))
             }
-            other => panic!("MAILAPI_TEST_ENGINE is sqlite or postgres, not {other}"),
         };
         store.migrate(now).await.expect("tables");
         Self { store, file, directory: directory.to_owned(), server }
@@ -60,8 +93,29 @@ impl TestDatabase {
             None => Store::on_sqlite(open_file(&self.directory)),
         }
     }
+
+    /// Where a mail server finds the accounts.
+    #[cfg(feature = "mail-server")]
+    #[must_use]
+    pub fn lookup(&self) -> mailapi_backend_external::printed::LookupDatabase {
+        use mailapi_backend_external::printed::LookupDatabase;
+
+        match &self.server {
+            Some(database) => LookupDatabase::Postgres(database.place()),
+            None => LookupDatabase::Sqlite(self.directory.join(FILE)),
+        }
+    }
 }
 
+const FILE: &str = "mailapi.db";
+
+/// Mail servers look into the file under users of their own, and keep SQLite's shared memory beside it.
 fn open_file(directory: &Path) -> Sqlite {
-    Sqlite::open(&directory.join("mailapi.db"), SqliteSettings::default()).expect("a database")
+    let path = directory.join(FILE);
+    fs::set_permissions(directory, Permissions::from_mode(0o777)).expect("a directory of ours");
+    if !path.exists() {
+        fs::write(&path, "").expect("an empty file");
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).expect("a file of ours");
+    }
+    Sqlite::open(&path, SqliteSettings::default()).expect("a database")
 }

@@ -247,6 +247,52 @@ impl Dovecot {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Whether a mailbox has this folder.
+    ///
+    /// # Panics
+    /// When there is no such mailbox.
+    #[must_use]
+    pub fn has_folder(&self, address: &str, folder: &str) -> bool {
+        self.doveadm(&["mailbox", "list", "-u", address]).lines().any(|line| line == folder)
+    }
+
+    /// Makes a folder, as a mail client does.
+    ///
+    /// # Panics
+    /// When it is there already.
+    pub fn create_folder(&self, address: &str, folder: &str) {
+        self.doveadm(&["mailbox", "create", "-u", address, folder]);
+    }
+
+    /// Replaces a message's flags, as a mail client does.
+    ///
+    /// # Panics
+    /// When the folder is missing.
+    pub fn set_flags(&self, address: &str, folder: &str, uid: u32, flags: &[&str]) {
+        let of = ["-u", address, &flags.join(" "), "mailbox", folder, "uid", &uid.to_string()];
+        self.doveadm(&[&["flags", "replace"][..], &of].concat());
+    }
+
+    /// Moves a message into another folder, as a mail client does.
+    ///
+    /// # Panics
+    /// When a folder is missing.
+    pub fn move_message(&self, address: &str, folder: &str, uid: u32, target: &str) {
+        self.doveadm(&["move", "-u", address, target, "mailbox", folder, "uid", &uid.to_string()]);
+    }
+
+    /// A message's flags, as a mail client sees them, but for the one that only tells whether the client is the first.
+    ///
+    /// # Panics
+    /// When the folder is missing.
+    #[must_use]
+    pub fn flags(&self, address: &str, folder: &str, uid: u32) -> Vec<String> {
+        let of = ["-u", address, "flags", "mailbox", folder, "uid", &uid.to_string()];
+        let told = self.doveadm(&[&["-f", "tab", "fetch"][..], &of].concat());
+        let flags = told.lines().nth(1).unwrap_or_default().split(' ').map(ToOwned::to_owned);
+        flags.filter(|flag| !flag.is_empty() && flag != "\\Recent").collect()
+    }
+
     /// Puts a message into a folder, as a mail client does with a draft. Nothing is added to it.
     ///
     /// # Panics

@@ -5,6 +5,8 @@
 
 #[cfg(feature = "app")]
 mod app;
+#[cfg(feature = "app")]
+mod backend;
 mod clock;
 mod database;
 pub mod dialog;
@@ -12,6 +14,7 @@ pub mod dialog;
 mod dns;
 mod dovecot;
 mod entropy;
+mod foreign_users;
 mod guard;
 mod hand_in;
 mod logger;
@@ -23,12 +26,15 @@ mod sink;
 
 #[cfg(feature = "app")]
 pub use app::{Answer, PASSWORD, TestApp, TestSettings};
+#[cfg(feature = "app")]
+pub use backend::{TestBackend, TestInbound, TestMailServer, TestMailServerParts};
 pub use clock::{FakeClock, RealClock};
 pub use database::{TestDatabase, TestEngine};
 #[cfg(feature = "app")]
 pub use dns::FakeDns;
 pub use dovecot::Dovecot;
 pub use entropy::SeededEntropy;
+pub use foreign_users::{ForeignSchema, ForeignUsers};
 #[cfg(feature = "mail-server")]
 pub use mail_server::{MailServerPorts, RealMailServer};
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};

@@ -182,6 +182,19 @@ impl PostgresDatabase {
         format!("postgres://mailapi:{password}@{host}:{port}/{name}{query}")
     }
 
+    /// Where a mail server finds it.
+    #[cfg(feature = "mail-server")]
+    #[must_use]
+    pub fn place(&self) -> mailapi_backend_external::printed::PostgresPlace {
+        mailapi_backend_external::printed::PostgresPlace {
+            host: Ipv4Addr::LOCALHOST.to_string(),
+            port: self.server.port,
+            user: "mailapi".to_owned(),
+            password: Some(mailapi_model::Secret::new(PASSWORD.to_owned())),
+            name: self.name.clone(),
+        }
+    }
+
     /// The password, as it would stand in a file.
     #[must_use]
     pub const fn password(&self) -> &'static str {

@@ -105,27 +105,19 @@ impl Fixture for DovecotFixture {
     }
 
     async fn create_folder(&self, mailbox: &EmailAddress, folder: &FolderName) {
-        self.dovecot.doveadm(&["mailbox", "create", "-u", mailbox.as_str(), folder.as_str()]);
+        self.dovecot.create_folder(mailbox.as_str(), folder.as_str());
     }
 
     async fn set_flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, flags: &[&str]) {
-        let (uid, flags) = (uid.to_string(), flags.join(" "));
-        let of = ["-u", mailbox.as_str(), &flags, "mailbox", folder.as_str(), "uid", &uid];
-        self.dovecot.doveadm(&[&["flags", "replace"][..], &of].concat());
+        self.dovecot.set_flags(mailbox.as_str(), folder.as_str(), uid, flags);
     }
 
     async fn move_message(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, target: &FolderName) {
-        let uid = uid.to_string();
-        let of = ["-u", mailbox.as_str(), target.as_str(), "mailbox", folder.as_str(), "uid", &uid];
-        self.dovecot.doveadm(&[&["move"][..], &of].concat());
+        self.dovecot.move_message(mailbox.as_str(), folder.as_str(), uid, target.as_str());
     }
 
     async fn flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Vec<String> {
-        let uid = uid.to_string();
-        let of = ["-u", mailbox.as_str(), "flags", "mailbox", folder.as_str(), "uid", &uid];
-        let told = self.dovecot.doveadm(&[&["-f", "tab", "fetch"][..], &of].concat());
-        let flags = told.lines().nth(1).unwrap_or_default().split(' ').map(ToOwned::to_owned);
-        flags.filter(|flag| !flag.is_empty() && flag != "\\Recent").collect()
+        self.dovecot.flags(mailbox.as_str(), folder.as_str(), uid)
     }
 
     async fn settle(&self) {}

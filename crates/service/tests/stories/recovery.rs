@@ -47,7 +47,7 @@ async fn a_message_that_was_handed_over_is_found_and_one_that_was_not_has_failed
     app.user("ann@example.org").await;
     app.user("bob@example.org").await;
     let taken = begin(&app, 7, &["bob@example.org", "nobody@example.org"]).await;
-    hand_over(&app.embedded.backend(), &taken).await.unwrap();
+    hand_over(&app.mail_server.backend(), &taken).await.unwrap();
     let lost = begin(&app, 8, &["bob@example.org"]).await;
 
     let recovered = app.service.recover_once(Duration::ZERO).await.unwrap();
@@ -65,7 +65,7 @@ async fn handing_over_twice_delivers_once() {
     let app = TestApp::start().await;
     app.user("bob@example.org").await;
     let envelope = begin(&app, 7, &["bob@example.org"]).await;
-    let backend = app.embedded.backend();
+    let backend = app.mail_server.backend();
     hand_over(&backend, &envelope).await.unwrap();
     hand_over(&backend, &envelope).await.unwrap();
     let bob = "bob@example.org".parse().unwrap();
@@ -110,7 +110,7 @@ async fn the_mail_server_is_told_of_a_quota_that_a_crash_kept_from_it() {
         app.user(&format!("{name}@example.org")).await;
     }
     let bob = "bob@example.org".parse().unwrap();
-    let limit = async || app.embedded.backend().mailboxes.quota(&bob).await.unwrap().limit_bytes;
+    let limit = async || app.mail_server.backend().mailboxes.quota(&bob).await.unwrap().limit_bytes;
     for quota_bytes in [Some(1_048_576), Some(2_097_152), None] {
         // What an operation does before it tells the mail server.
         let change = AccountChange { quota_bytes: Some(quota_bytes), ..AccountChange::default() };

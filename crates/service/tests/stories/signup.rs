@@ -43,7 +43,7 @@ async fn nobodys_mail_is_caught_by_signing_up_its_domain() {
     let record = app.service.status(&ann, sent.message_id).await.unwrap();
     assert_eq!(record.recipients[0].status.as_str(), "submitted", "it waits for the real server of the domain");
     let victim = "victim@big.example".parse().unwrap();
-    assert_eq!(app.embedded.backend().mailboxes.quota(&victim).await.unwrap().messages, 0);
+    assert_eq!(app.mail_server.backend().mailboxes.quota(&victim).await.unwrap().messages, 0);
     assert_eq!(app.service.reconcile().await.unwrap(), 0, "a restart changes nothing about it");
 }
 
@@ -62,5 +62,5 @@ async fn an_approved_domain_sends_and_receives() {
     app.service.send(&eve, letter("eve@new.example", &["eve@new.example"])).await.unwrap();
     app.deliver("ann@far.example", "eve@new.example", "Subject: Hi\n\nHello\n").await;
     let eve = "eve@new.example".parse().unwrap();
-    assert_eq!(app.embedded.backend().mailboxes.quota(&eve).await.unwrap().messages, 2);
+    assert_eq!(app.mail_server.backend().mailboxes.quota(&eve).await.unwrap().messages, 2);
 }

@@ -1,0 +1,178 @@
+//! A domain of its own on a Postfix and a Dovecot that all stories of one engine share, and the product in front of
+//! them: accounts are made in the store, mail comes by SMTP, and what mail clients do is done by Dovecot's own
+//! administration.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use mailapi_backend::contract::Fixture;
+use mailapi_backend::{Accepted, Attempt, Backend, InboundLog, Submission, SubmitError};
+use mailapi_backend_external::External;
+use mailapi_model::{
+    AccountChange, Clock, DomainName, EmailAddress, Envelope, FolderName, InboundEvent, MessageId, NewAccount,
+    NewDomain, Secret,
+};
+use mailapi_store::Store;
+use mailapi_testkit::{RealClock, RealMailServer, SeededEntropy, TestDatabase, TestEngine};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+/// No story sends to other servers: nobody listens there.
+const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+
+/// What the stories of one engine share. It ends with the process.
+struct Office {
+    servers: RealMailServer,
+    database: TestDatabase,
+    domains: AtomicU64,
+    _directory: TempDir,
+}
+
+impl Office {
+    async fn shared(engine: TestEngine) -> &'static Self {
+        static ON_SQLITE: OnceCell<Office> = OnceCell::const_new();
+        static ON_POSTGRESQL: OnceCell<Office> = OnceCell::const_new();
+        let place = match engine {
+            TestEngine::Sqlite => &ON_SQLITE,
+            TestEngine::Postgres => &ON_POSTGRESQL,
+        };
+        place.get_or_init(|| Self::open(engine)).await
+    }
+
+    async fn open(engine: TestEngine) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let database = TestDatabase::open_on(engine, directory.path(), RealClock.now()).await;
+        let servers = RealMailServer::start(&database.lookup(), NOBODY).await;
+        Self { servers, database, domains: AtomicU64::new(0), _directory: directory }
+    }
+}
+
+/// One story's domain, and the product's view of the servers.
+pub(crate) struct OfficeFixture {
+    office: &'static Office,
+    store: Store,
+    backend: Backend,
+    submitted: Arc<Submitted>,
+    domain: DomainName,
+    entropy: SeededEntropy,
+    _state: TempDir,
+}
+
+impl OfficeFixture {
+    pub(crate) async fn open(engine: TestEngine) -> Self {
+        let office = Office::shared(engine).await;
+        let number = office.domains.fetch_add(1, Ordering::Relaxed);
+        let domain: DomainName = format!("story-{number}.example").parse().expect("a domain");
+        let store = office.database.another_node().await;
+        let new = NewDomain {
+            name: domain.clone(),
+            active: true,
+            description: None,
+            creator_email: None,
+            created_at: RealClock.now(),
+        };
+        store.domains().insert(&new, None).await.expect("a new domain");
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let settings = office.servers.settings(state.path());
+        let external = External::open(settings, Arc::new(Nobody), Arc::new(RealClock)).expect("its parts fit");
+        let mut backend = external.backend();
+        let submitted = Arc::new(Submitted { inner: backend.submission.clone(), taken: Mutex::default() });
+        backend.submission = submitted.clone();
+        let entropy = SeededEntropy::new(number);
+        Self { office, store, backend, submitted, domain, entropy, _state: state }
+    }
+}
+
+#[async_trait]
+impl Fixture for OfficeFixture {
+    fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    fn domain(&self) -> &DomainName {
+        &self.domain
+    }
+
+    fn new_message_id(&self) -> MessageId {
+        MessageId::random(&self.entropy)
+    }
+
+    async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) {
+        let (accounts, now) = (self.store.accounts(), RealClock.now());
+        let change = AccountChange { quota_bytes: Some(quota_bytes), ..AccountChange::default() };
+        if !accounts.update(mailbox, &change, now).await.expect("the store") {
+            let new = NewAccount {
+                email: mailbox.clone(),
+                name: String::new(),
+                password_hash: Secret::new("{CRYPT}*".to_owned()),
+                quota_bytes,
+                created_at: now,
+            };
+            accounts.insert(&new).await.expect("a new account");
+        }
+        self.backend.provisioning.put_mailbox(mailbox, quota_bytes).await.expect("the mailbox is put");
+    }
+
+    async fn remove_mailbox(&self, mailbox: &EmailAddress) {
+        self.backend.provisioning.remove_mailbox(mailbox).await.expect("the mailbox is removed");
+        self.store.accounts().delete(mailbox).await.expect("the store");
+    }
+
+    async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]) {
+        self.office.servers.postfix.deliver("ann@elsewhere.example", mailbox.as_str(), &[message]).await;
+    }
+
+    async fn create_folder(&self, mailbox: &EmailAddress, folder: &FolderName) {
+        self.office.servers.dovecot.create_folder(mailbox.as_str(), folder.as_str());
+    }
+
+    async fn set_flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, flags: &[&str]) {
+        self.office.servers.dovecot.set_flags(mailbox.as_str(), folder.as_str(), uid, flags);
+    }
+
+    async fn move_message(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, target: &FolderName) {
+        self.office.servers.dovecot.move_message(mailbox.as_str(), folder.as_str(), uid, target.as_str());
+    }
+
+    async fn flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Vec<String> {
+        self.office.servers.dovecot.flags(mailbox.as_str(), folder.as_str(), uid)
+    }
+
+    async fn settle(&self) {
+        let taken = self.submitted.taken.lock().expect("what was taken").clone();
+        self.office.servers.postfix.done_with(&taken).await;
+    }
+}
+
+/// Remembers what was handed over.
+struct Submitted {
+    inner: Arc<dyn Submission>,
+    taken: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Submission for Submitted {
+    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError> {
+        let accepted = self.inner.submit(envelope, message).await?;
+        self.taken.lock().expect("what was taken").push(accepted.queue_id.0.clone());
+        Ok(accepted)
+    }
+
+    async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
+        self.inner.find(attempt).await
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.inner.check().await
+    }
+}
+
+/// Counts nothing.
+struct Nobody;
+
+impl InboundLog for Nobody {
+    fn note(&self, _: InboundEvent) {}
+}

@@ -1,0 +1,27 @@
+//! The contract suite on a real Postfix and Dovecot that look accounts up in our database, on both engines.
+
+mod fixture;
+
+mod on_sqlite {
+    use mailapi_testkit::TestEngine;
+
+    use crate::fixture::OfficeFixture;
+
+    async fn fixture() -> OfficeFixture {
+        OfficeFixture::open(TestEngine::Sqlite).await
+    }
+
+    mailapi_backend::backend_contract!(fixture);
+}
+
+mod on_postgresql {
+    use mailapi_testkit::TestEngine;
+
+    use crate::fixture::OfficeFixture;
+
+    async fn fixture() -> OfficeFixture {
+        OfficeFixture::open(TestEngine::Postgres).await
+    }
+
+    mailapi_backend::backend_contract!(fixture);
+}

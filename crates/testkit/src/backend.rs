@@ -1,0 +1,243 @@
+//! The mail server behind a service under test: the one built in, or a private Postfix and Dovecot.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use mailapi_backend::{Accepted, Attempt, Backend, InboundLog, Submission, SubmitError};
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
+use mailapi_backend_embedded::maildrop::MaildropError;
+use mailapi_backend_embedded::{Embedded, MaildropSettings};
+use mailapi_backend_external::External;
+use mailapi_imap::Flags;
+use mailapi_model::{Clock, EmailAddress, Entropy, Envelope, FolderName, InboundEvent};
+use mailapi_service::Service;
+
+use crate::{FakeClock, FakeDns, RealMailServer, SmtpSink, TestDatabase};
+
+/// Nothing is tried twice while a test runs.
+const LONG_BACKOFF_SECONDS: u32 = 3600;
+const HOSTNAME: &str = "mx.example.org";
+
+/// Which mail server stands behind the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestBackend {
+    /// The one built in.
+    Embedded,
+    /// A private Postfix and Dovecot.
+    External,
+}
+
+impl TestBackend {
+    /// The backend that `MAILAPI_TEST_BACKEND` names in the environment; the embedded one unless it says `external`.
+    ///
+    /// # Panics
+    /// When it names another.
+    #[must_use]
+    pub fn of_environment() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "on which backend tests run is no configuration of the product")]
+        let backend = std::env::var("MAILAPI_TEST_BACKEND").unwrap_or_default();
+        match backend.as_str() {
+            "" | "embedded" => Self::Embedded,
+            "external" => Self::External,
+            other => panic!("MAILAPI_TEST_BACKEND is embedded or external, not {other}"),
+        }
+    }
+
+    /// A clock for tests on it. Servers write the real time into their logs, so that theirs starts there.
+    #[must_use]
+    pub fn clock(self) -> FakeClock {
+        match self {
+            Self::Embedded => FakeClock::default(),
+            Self::External => FakeClock::at_real_time(),
+        }
+    }
+}
+
+/// A mail server, with the rest of the world behind it: one server that takes the mail for all other domains.
+pub struct TestMailServer {
+    /// The rest of the world.
+    pub world: SmtpSink,
+    clock: Arc<FakeClock>,
+    kind: Kind,
+}
+
+/// What a mail server of a test is made of.
+pub struct TestMailServerParts<'a> {
+    /// Whose accounts have mailboxes.
+    pub database: &'a TestDatabase,
+    /// Where it keeps what it has to keep.
+    pub directory: &'a Path,
+    /// How the embedded one keeps mail.
+    pub maildrop: MaildropSettings,
+    /// The test's clock.
+    pub clock: Arc<FakeClock>,
+    /// The test's randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// Who is told of mail from outside, where the mail server tells it by itself.
+    pub inbound: Arc<dyn InboundLog>,
+}
+
+/// Passes on what is told of mail from outside, to a service that is only made after its mail server.
+#[derive(Default)]
+pub struct TestInbound(OnceLock<Weak<Service>>);
+
+impl TestInbound {
+    /// Tells this service from now on, for as long as it is held.
+    pub fn tell(&self, service: &Arc<Service>) {
+        let _ = self.0.set(Arc::downgrade(service));
+    }
+}
+
+impl InboundLog for TestInbound {
+    fn note(&self, event: InboundEvent) {
+        if let Some(service) = self.0.get().and_then(Weak::upgrade) {
+            service.note(event);
+        }
+    }
+}
+
+enum Kind {
+    Embedded { embedded: Embedded, courier: Courier },
+    External(Box<Office>),
+}
+
+struct Office {
+    servers: RealMailServer,
+    external: External,
+    submitted: Arc<Submitted>,
+}
+
+impl TestMailServer {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When it cannot start.
+    pub async fn start(backend: TestBackend, parts: TestMailServerParts<'_>) -> Self {
+        let TestMailServerParts { database, directory, maildrop, clock, entropy, inbound } = parts;
+        let world = SmtpSink::start().await;
+        let kind = match backend {
+            TestBackend::Embedded => {
+                let embedded = Embedded::open(database.file(), maildrop, clock.clone(), entropy);
+                let embedded = embedded.await.expect("a maildrop");
+                let address = world.address();
+                let relay = Some(Relay::new(address.ip().to_string(), address.port()));
+                let settings = CourierSettings { relay, ..CourierSettings::default() };
+                let dns = Arc::new(FakeDns::default());
+                let courier = Courier::new(embedded.maildrop().clone(), HOSTNAME, dns, settings);
+                Kind::Embedded { embedded, courier: courier.expect("a courier") }
+            }
+            TestBackend::External => {
+                let lookup = database.lookup();
+                let servers = RealMailServer::start_with(&lookup, world.address(), |settings| {
+                    settings.backoff_seconds = LONG_BACKOFF_SECONDS;
+                });
+                let servers = servers.await;
+                let external = External::open(servers.settings(&directory.join("follower")), inbound, clock.clone());
+                let external = external.expect("its parts fit");
+                let inner = external.backend().submission;
+                let submitted = Arc::new(Submitted { inner, queue_ids: Mutex::default() });
+                Kind::External(Box::new(Office { servers, external, submitted }))
+            }
+        };
+        Self { world, clock, kind }
+    }
+
+    /// The port to it.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        match &self.kind {
+            Kind::Embedded { embedded, .. } => embedded.backend(),
+            Kind::External(office) => Backend { submission: office.submitted.clone(), ..office.external.backend() },
+        }
+    }
+
+    /// Lets messages come in from outside, one after the other, and waits until they lie in the mailbox. An empty sender
+    /// is that of a notice.
+    ///
+    /// # Panics
+    /// When nobody takes them.
+    pub async fn deliver(&self, from: &str, to: &str, messages: &[&[u8]]) {
+        let maildrop = match &self.kind {
+            Kind::Embedded { embedded, .. } => embedded.maildrop(),
+            Kind::External(office) => {
+                office.servers.postfix.deliver(from, to, messages).await;
+                return;
+            }
+        };
+        let sender: Option<EmailAddress> = (!from.is_empty()).then(|| from.parse().expect("an address"));
+        let recipient: EmailAddress = to.parse().expect("an address");
+        for message in messages {
+            let message = Bytes::copy_from_slice(message);
+            let now = self.clock.now();
+            let incoming = Incoming::new(sender.clone(), [recipient.clone()], message, now, Relaying::Denied);
+            maildrop.accept(incoming).await.expect("a message that is taken");
+        }
+    }
+
+    /// Puts a message into a folder, as a mail client does with a draft; the folder is made when it is missing.
+    ///
+    /// # Panics
+    /// When there is no such mailbox.
+    pub async fn append(&self, mailbox: &str, folder: &str, message: &[u8]) {
+        let maildrop = match &self.kind {
+            Kind::Embedded { embedded, .. } => embedded.maildrop(),
+            Kind::External(office) => {
+                let dovecot = &office.servers.dovecot;
+                if !dovecot.has_folder(mailbox, folder) {
+                    dovecot.create_folder(mailbox, folder);
+                }
+                return dovecot.append(mailbox, folder, message);
+            }
+        };
+        let (mailbox, folder): (EmailAddress, FolderName) =
+            (mailbox.parse().expect("an address"), folder.parse().expect("a folder's name"));
+        match maildrop.create_folder(&mailbox, &folder).await {
+            Ok(_) | Err(MaildropError::FolderExists) => {}
+            Err(error) => panic!("the folder is not made: {error}"),
+        }
+        let message = Bytes::copy_from_slice(message);
+        maildrop.append(&mailbox, &folder, &Flags::default(), None, message).await.expect("room for a message");
+    }
+
+    /// Waits until every recipient of what was handed over was tried. A clock that lags behind the log goes forward.
+    ///
+    /// # Panics
+    /// When that does not come.
+    pub async fn settle(&self) {
+        match &self.kind {
+            Kind::Embedded { courier, .. } => drop(courier.deliver_due_once().await.expect("the queue")),
+            Kind::External(office) => {
+                let submitted = office.submitted.queue_ids.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                office.servers.postfix.done_with(&submitted).await;
+                self.clock.catch_up();
+            }
+        }
+    }
+}
+
+/// Remembers what was handed over.
+struct Submitted {
+    inner: Arc<dyn Submission>,
+    queue_ids: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Submission for Submitted {
+    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError> {
+        let accepted = self.inner.submit(envelope, message).await?;
+        let mut queue_ids = self.queue_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        queue_ids.push(accepted.queue_id.0.clone());
+        Ok(accepted)
+    }
+
+    async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
+        self.inner.find(attempt).await
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.inner.check().await
+    }
+}
