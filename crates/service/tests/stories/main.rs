@@ -1,5 +1,6 @@
 //! Stories of the operations over the real store and the real maildrop.
 
+mod directory;
 mod log_in;
 mod recovery;
 mod returned_mail;

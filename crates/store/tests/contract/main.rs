@@ -2,6 +2,7 @@
 
 mod accounts;
 mod delivery_log;
+mod directory;
 mod domains;
 mod engines;
 mod lookup_views;

@@ -1,0 +1,255 @@
+//! Mailboxes of a user database that is not ours: who may log in, what they may do, and what nobody may change here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailapi_model::{Clock, EmailAddress, Page, Permission, Secret, SecretText, TokenKind, TokenValue, Violations};
+use mailapi_service::auth::{AuthenticateError, CredentialsError, SignUp, SignUpError};
+use mailapi_service::domains::DomainError;
+use mailapi_service::mail::SendError;
+use mailapi_service::tokens::CreateToken;
+use mailapi_service::users::{CreateUser, DirectorySynced, UpdateUser, UserError, UserQuery};
+use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_store::DirectorySettings;
+use mailapi_testkit::{ForeignSchema, ForeignUsers, SeededEntropy, TestApp};
+
+use crate::letter;
+
+/// `secret`, as Dovecot writes it.
+const SALTED: &str =
+    "{SSHA512}dV6bPDuBT0mYiS803ANg5pTOPP0R6YVBkhihysuLaWrPiBLNMqrCWsMxh4zh51H5IHYMfy93l3wn1ph9/K/SvvK2QAk=";
+const BLOWFISH: &str = "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
+
+const ADMIN: &str = "root@example.org";
+
+struct Installation {
+    app: TestApp,
+    users: ForeignUsers,
+    service: Service,
+}
+
+impl Installation {
+    /// An existing installation with ann, bob (switched off), eve and an admin.
+    async fn open(users: ForeignUsers) -> Self {
+        let insert = |address: &str, password: &str, active: bool| {
+            format!(
+                "INSERT INTO mailbox (username, password, name, active) VALUES ('{address}', '{password}', 'N', {active});"
+            )
+        };
+        let rows = [
+            insert("ann@example.org", ForeignSchema::HELLO_WORLD, true),
+            insert("bob@example.org", SALTED, false),
+            insert("eve@example.net", BLOWFISH, true),
+            insert(ADMIN, SALTED, true),
+        ];
+        users.sql(&rows.concat()).await;
+        let app = TestApp::start().await;
+        let schema = ForeignSchema::POSTFIXADMIN;
+        let settings = DirectorySettings { page: 2, ..DirectorySettings::default() };
+        let directory = users.directory(schema.password, schema.mailboxes, settings);
+        let service = Service::new(Parts {
+            store: app.store.clone().with_directory(directory),
+            backend: app.embedded.backend(),
+            dns: app.dns.clone(),
+            clock: app.clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(3)),
+            settings: Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() },
+        });
+        Self { app, users, service }
+    }
+
+    async fn on_each_engine() -> [Self; 2] {
+        let [sqlite, postgres] = ForeignUsers::on_each_engine(&ForeignSchema::POSTFIXADMIN).await;
+        [Self::open(sqlite).await, Self::open(postgres).await]
+    }
+
+    async fn log_in(&self, user: &str, password: &str) -> Result<TokenValue, CredentialsError> {
+        Ok(self.service.login(user, &secret(password)).await?.value)
+    }
+
+    async fn caller(&self, user: &str, password: &str) -> Caller {
+        self.service.authenticate(&self.log_in(user, password).await.unwrap()).await.unwrap()
+    }
+}
+
+fn address(text: &str) -> EmailAddress {
+    text.parse().unwrap()
+}
+
+fn secret(text: &str) -> SecretText {
+    Secret::new(text.to_owned())
+}
+
+fn is_about_elsewhere(violations: &Violations) -> bool {
+    violations.to_string().contains("user database")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_right_password_of_an_active_mailbox_logs_in() {
+    for place in Installation::on_each_engine().await {
+        for (user, password) in [
+            ("ann@example.org", "wrong"),
+            ("ann@example.org", ""),
+            ("bob@example.org", "secret"),
+            ("nobody@example.org", "secret"),
+            ("eve@example.net", "{CRYPT}!"),
+        ] {
+            let refused = place.log_in(user, password).await;
+            assert!(matches!(refused, Err(CredentialsError::Refused)), "{user}");
+        }
+        for (user, password) in [("Ann@example.org", "Hello world!"), ("eve@example.net", "secret"), (ADMIN, "secret")]
+        {
+            place.log_in(user, password).await.unwrap();
+        }
+        // It is not ours to hash anew.
+        place.users.sql("UPDATE mailbox SET password = '{PLAIN}secret' WHERE username = 'eve@example.net'").await;
+        assert!(matches!(place.log_in("eve@example.net", "secret").await, Err(CredentialsError::Refused)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_logged_in_reads_sends_and_holds_tokens_and_permissions() {
+    for place in Installation::on_each_engine().await {
+        let ann = place.caller("ann@example.org", "Hello world!").await;
+        let mine = place.service.get_user(&Caller::operator(), &address("ann@example.org")).await.unwrap();
+        assert_eq!((mine.account.name.as_str(), mine.account.last_login_at), ("N", Some(place.app.clock.now())));
+        place.service.send(&ann, letter("ann@example.org", &["someone@elsewhere.example"])).await.unwrap();
+        let other = place.service.send(&ann, letter("eve@example.net", &["someone@elsewhere.example"])).await;
+        assert!(matches!(other, Err(SendError::SenderNotAuthorized)));
+
+        place.service.sync_directory_once().await.unwrap();
+        let (eve, net) = (address("eve@example.net"), "example.net".parse().unwrap());
+        let admin = place.caller(ADMIN, "secret").await;
+        place.service.grant_permission(&admin, &address("ann@example.org"), Permission::SendMail, &net).await.unwrap();
+        let ann = place.caller("ann@example.org", "Hello world!").await;
+        place.service.send(&ann, letter("eve@example.net", &["someone@elsewhere.example"])).await.unwrap();
+        let new = CreateToken {
+            name: "script".to_owned(),
+            kind: TokenKind::User,
+            email: Some(eve.clone()),
+            expires_at: None,
+        };
+        let (_, token) = place.service.create_token(&admin, new).await.unwrap();
+        assert_eq!(place.service.authenticate(&token).await.unwrap().grants.mailbox(), Some(&eve));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_them_is_changed_here() {
+    let [place, _] = Installation::on_each_engine().await;
+    place.service.sync_directory_once().await.unwrap();
+    let (operator, ann) = (Caller::operator(), address("ann@example.org"));
+    let refused = |outcome: Result<(), UserError>| match outcome {
+        Err(UserError::Invalid(violations)) => assert!(is_about_elsewhere(&violations)),
+        other => panic!("{other:?}"),
+    };
+    let new = CreateUser {
+        email: address("new@example.org"),
+        password: secret("correct horse"),
+        name: String::new(),
+        quota_bytes: None,
+    };
+    refused(place.service.create_user(&operator, new).await.map(drop));
+    refused(place.service.update_user(&operator, &ann, UpdateUser::default()).await.map(drop));
+    refused(place.service.reset_password(&operator, &ann, None).await.map(drop));
+    refused(place.service.disable_user(&operator, &ann).await.map(drop));
+    refused(place.service.enable_user(&operator, &ann).await.map(drop));
+    refused(place.service.delete_user(&operator, &ann).await.map(drop));
+    let domain = "example.org".parse().unwrap();
+    let deleted = place.service.delete_domain(&operator, &domain, true).await;
+    assert!(matches!(deleted, Err(DomainError::NotEmpty)));
+    let stranger = SignUp {
+        domain: "new.example".parse().unwrap(),
+        email: address("me@new.example"),
+        password: secret("correct horse"),
+        name: String::new(),
+    };
+    let signed_up = place.service.sign_up(stranger).await;
+    assert!(matches!(signed_up, Err(SignUpError::Invalid(violations)) if is_about_elsewhere(&violations)));
+    let stays = place.service.get_user(&operator, &ann).await.unwrap();
+    assert!(stays.account.active);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_follows_the_user_database() {
+    for place in Installation::on_each_engine().await {
+        let synced = place.service.sync_directory_once().await.unwrap();
+        assert_eq!(synced, DirectorySynced { mailboxes: 4, changed: 4, ..DirectorySynced::default() });
+        let list = place.service.list_users(&Caller::operator(), UserQuery::default(), Page::new(50, 0)).await.unwrap();
+        let mut shown: Vec<_> =
+            list.items.iter().map(|user| (user.account.email.as_str(), user.account.active)).collect();
+        shown.sort_unstable();
+        let expected =
+            [("ann@example.org", true), ("bob@example.org", false), ("eve@example.net", true), (ADMIN, true)];
+        assert_eq!(shown, expected);
+        assert_eq!(place.service.sync_directory_once().await.unwrap().changed, 0);
+
+        // Whoever is switched off there is out here, at the next look.
+        let session = place.log_in("ann@example.org", "Hello world!").await.unwrap();
+        place.users.sql("UPDATE mailbox SET active = FALSE WHERE username = 'ann@example.org'").await;
+        assert_eq!(place.service.sync_directory_once().await.unwrap().changed, 1);
+        assert!(matches!(place.service.authenticate(&session).await, Err(AuthenticateError::Expired)));
+        place.users.sql("UPDATE mailbox SET active = TRUE WHERE username = 'ann@example.org'").await;
+        place.service.sync_directory_once().await.unwrap();
+        assert!(matches!(place.service.authenticate(&session).await, Err(AuthenticateError::Expired)), "for good");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mailbox_that_is_gone_is_switched_off_and_forgotten_later() {
+    for place in Installation::on_each_engine().await {
+        place.service.sync_directory_once().await.unwrap();
+        let eve = address("eve@example.net");
+        let new = CreateToken {
+            name: "script".to_owned(),
+            kind: TokenKind::User,
+            email: Some(eve.clone()),
+            expires_at: None,
+        };
+        let (_, token) = place.service.create_token(&Caller::operator(), new).await.unwrap();
+        let restored = format!("INSERT INTO mailbox (username, password) VALUES ('eve@example.net', '{BLOWFISH}')");
+
+        place.users.sql("DELETE FROM mailbox WHERE username = 'eve@example.net'").await;
+        assert_eq!(place.service.sync_directory_once().await.unwrap().gone, 1);
+        assert!(matches!(place.service.authenticate(&token).await, Err(AuthenticateError::Expired)));
+        // A table that is made anew costs nobody a token.
+        place.users.sql(&restored).await;
+        place.service.sync_directory_once().await.unwrap();
+        place.service.authenticate(&token).await.unwrap();
+
+        place.users.sql("DELETE FROM mailbox WHERE username = 'eve@example.net'").await;
+        place.service.sync_directory_once().await.unwrap();
+        place.app.clock.advance(Duration::from_secs(24 * 60 * 60));
+        assert_eq!(place.service.sync_directory_once().await.unwrap().forgotten, 1);
+        let gone = place.service.get_user(&Caller::operator(), &eve).await;
+        assert!(matches!(gone, Err(UserError::NotFound)));
+        // Somebody else may have the address now.
+        place.users.sql(&restored).await;
+        place.service.sync_directory_once().await.unwrap();
+        assert!(matches!(place.service.authenticate(&token).await, Err(AuthenticateError::Expired)));
+
+        place.users.sql("DELETE FROM mailbox").await;
+        let nothing = place.service.sync_directory_once().await.unwrap();
+        assert_eq!(nothing, DirectorySynced::default(), "an empty table is being filled");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_that_were_made_here_stay_ours_and_an_outage_stops_only_log_ins() {
+    let [place, _] = Installation::on_each_engine().await;
+    place.app.mailbox("own@example.org", None).await;
+    place.users.sql("INSERT INTO mailbox (username, password) VALUES ('own@example.org', '{PLAIN}x')").await;
+    place.service.sync_directory_once().await.unwrap();
+    place.log_in("own@example.org", mailapi_testkit::PASSWORD).await.unwrap();
+    let ann = place.log_in("ann@example.org", "Hello world!").await.unwrap();
+    assert_eq!(place.service.health().await.users, Some(Ok(())));
+    let probe = place.service.probe_directory().await.unwrap().unwrap();
+    assert_eq!((probe.first, probe.unknown_scheme), (Some(address("ann@example.org")), None));
+
+    place.users.sql("DROP TABLE mailbox").await;
+    assert!(matches!(place.log_in("ann@example.org", "Hello world!").await, Err(CredentialsError::Unavailable(_))));
+    place.service.authenticate(&ann).await.unwrap();
+    place.service.sync_directory_once().await.unwrap_err();
+    place.service.probe_directory().await.unwrap_err();
+    assert_eq!(place.app.service.health().await.users, None);
+}
