@@ -24,6 +24,8 @@ pub(super) enum Command {
     Postfix {
         #[command(flatten)]
         output: Output,
+        #[command(flatten)]
+        proof: Proof,
     },
     /// Print what Dovecot needs: a whole dovecot.conf, lookups in mailapi's database, and the master user
     Dovecot {
@@ -32,13 +34,27 @@ pub(super) enum Command {
         /// Dovecot's version; `dovecot --version` tells it
         #[arg(long, value_enum, default_value = "2.3")]
         version: Version,
-        /// The certificate for mail programs, with its chain; without one, only this machine is listened to
-        #[arg(long, value_name = "FILE", requires = "tls_key")]
-        tls_cert: Option<PathBuf>,
-        /// The certificate's private key
-        #[arg(long, value_name = "FILE", requires = "tls_cert")]
-        tls_key: Option<PathBuf>,
+        #[command(flatten)]
+        proof: Proof,
     },
+}
+
+/// What the server proves itself with.
+#[derive(Debug, Args)]
+pub(super) struct Proof {
+    /// The certificate for mail programs, with its chain; without one, Dovecot listens to this machine alone, and
+    /// Postfix keeps the one it has
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+impl Proof {
+    fn certificate(&self) -> Certificate<'_> {
+        self.tls_cert.as_deref().zip(self.tls_key.as_deref())
+    }
 }
 
 /// The versions of Dovecot, as they are named on the command line.
@@ -76,6 +92,13 @@ pub(super) struct Output {
 
 impl Output {
     fn database(&self, config: &Config) -> Outcome<LookupDatabase> {
+        if config.mail.external.users.is_set() {
+            // What is printed would have them look mailboxes up in mailapi's database.
+            return Err(Failure::new(
+                "mail.external.users is set: Postfix and Dovecot keep the configuration that they have; the operating \
+                 guide says what is added to it",
+            ));
+        }
         let mut database = config.database.lookup(&config.data_dir)?;
         if let (LookupDatabase::Postgres(place), Some(user), Some(file)) =
             (&mut database, &self.lookup_user, &self.lookup_password_file)
@@ -103,23 +126,28 @@ pub(super) fn run(command: &Command, config: &Config) -> Outcome {
             print("the configuration is fine\n")
         }
         Command::Print => print(&config.to_toml()),
-        Command::Postfix { output } => {
+        Command::Postfix { output, proof } => {
             let directory = output.directory(PostfixConfiguration::DIRECTORY);
-            files::put(&postfix(config, &output.database(config)?, &directory), output.write.as_deref())
+            let files = postfix(config, &output.database(config)?, &directory, proof.certificate());
+            files::put(&files, output.write.as_deref())
         }
-        Command::Dovecot { output, version, tls_cert, tls_key } => {
+        Command::Dovecot { output, version, proof } => {
             let directory = output.directory(DovecotConfiguration::DIRECTORY);
-            let certificate = tls_cert.as_deref().zip(tls_key.as_deref());
-            let files = dovecot(config, &output.database(config)?, &directory, *version, certificate)?;
+            let files = dovecot(config, &output.database(config)?, &directory, *version, proof.certificate())?;
             files::put(&files, output.write.as_deref())
         }
     }
 }
 
-fn postfix(config: &Config, database: &LookupDatabase, directory: &str) -> Vec<PrintedFile> {
+fn postfix(
+    config: &Config,
+    database: &LookupDatabase,
+    directory: &str,
+    certificate: Certificate<'_>,
+) -> Vec<PrintedFile> {
     let external = &config.mail.external;
-    PostfixConfiguration { database, smtp_port: external.smtp.port, syslog_name: external.syslog_name() }
-        .files(directory)
+    let (smtp_port, syslog_name) = (external.smtp.port, external.syslog_name());
+    PostfixConfiguration { database, smtp_port, syslog_name, certificate }.files(directory)
 }
 
 fn dovecot(
