@@ -1,5 +1,7 @@
 //! The mail that is measured with, made from a fixed seed.
 
+mod stored;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 
 mod big_attachment;
 mod build;
+mod external;
 mod flood;
 mod http;
 mod reading;
@@ -24,6 +25,7 @@ use crate::process::Process;
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::{Product, Server};
+use external::External;
 use reading::Reading;
 
 /// A case.
@@ -57,6 +59,22 @@ pub(crate) enum Case {
     Start,
     /// Other requests during a flood of wrong passwords
     Flood,
+    /// In front of Dovecot: pages of 50 messages that were not shown before
+    ExternalList,
+    /// In front of Dovecot: the page of 50 messages that was just shown
+    ExternalListAgain,
+    /// In front of Dovecot: GET /mailbox/{email}/messages/{uid}
+    ExternalRead,
+    /// In front of Dovecot: GET of an attachment of 100 KiB
+    ExternalAttachment,
+    /// In front of Dovecot: GET /mailbox/{email}/search
+    ExternalSearch,
+    /// In front of Postfix: POST /mail/send
+    ExternalSend,
+    /// In front of Postfix: from a line in its log to the status in the API
+    ExternalStatus,
+    /// In front of Postfix: a long log in one go
+    LogIngest,
     /// Size of the binary and time of a clean build
     Build,
 }
@@ -66,11 +84,12 @@ pub(crate) struct Bench {
     pub(crate) product: Product,
     pub(crate) scale: Scale,
     reading: Option<Reading>,
+    external: Option<External>,
 }
 
 impl Bench {
     pub(crate) const fn new(product: Product, scale: Scale) -> Self {
-        Self { product, scale, reading: None }
+        Self { product, scale, reading: None, external: None }
     }
 
     /// Measures a case.
@@ -96,6 +115,14 @@ impl Bench {
                 Ok(rows)
             }
             Case::Flood => flood::measure(self.reading().await?, &scale).await,
+            Case::ExternalList => self.external().await?.list(&scale).await,
+            Case::ExternalListAgain => self.external().await?.list_again(&scale).await,
+            Case::ExternalRead => self.external().await?.read(&scale).await,
+            Case::ExternalAttachment => self.external().await?.attachment(&scale).await,
+            Case::ExternalSearch => self.external().await?.search(&scale).await,
+            Case::ExternalSend => self.external().await?.send(&scale).await,
+            Case::ExternalStatus => self.external().await?.status(&scale).await,
+            Case::LogIngest => self.external().await?.ingest(&scale).await,
             Case::Build => build::measure(&self.product),
         };
         rows.map_err(|failure| Failure::new(format!("{case:?}: {failure:?}")))
@@ -103,6 +130,9 @@ impl Bench {
 
     /// Ends the servers that are left, and fails when they complained.
     pub(crate) async fn end(self) -> Outcome {
+        if let Some(external) = self.external {
+            external.close().await?;
+        }
         match self.reading {
             Some(reading) => reading.world.stop().await.map(drop),
             None => Ok(()),
@@ -114,6 +144,15 @@ impl Bench {
         Ok(self.reading.insert(reading))
     }
 
+    /// The product with a Postfix and a Dovecot behind it.
+    async fn external(&mut self) -> Outcome<&External> {
+        let external = match self.external.take() {
+            Some(external) => external,
+            None => External::open(&self.product, &self.scale).await?,
+        };
+        Ok(self.external.insert(external))
+    }
+
     async fn take_reading(&mut self) -> Outcome<Reading> {
         match self.reading.take() {
             Some(reading) => Ok(reading),
@@ -123,7 +162,7 @@ impl Bench {
 }
 
 /// Sends the same requests in turn and expects the same status each time.
-struct HttpClient {
+pub(crate) struct HttpClient {
     connection: Connection,
     requests: Arc<[Request]>,
     status: u16,
@@ -142,7 +181,7 @@ impl Client for HttpClient {
 }
 
 /// Kept connections to a server.
-async fn http_clients(
+pub(crate) async fn http_clients(
     count: usize,
     address: SocketAddr,
     server: Process,

@@ -166,7 +166,7 @@ fn at_16(rate: f64, ratio: f64) -> [(usize, Goal); 2] {
 }
 
 /// The newest of a list, page by page, as the admin.
-async fn items(world: &World, path: &str, count: usize) -> Outcome<Vec<Value>> {
+pub(super) async fn items(world: &World, path: &str, count: usize) -> Outcome<Vec<Value>> {
     let mut items: Vec<Value> = Vec::new();
     while items.len() < count {
         let page = world.get(&format!("{path}?limit={PAGE}&offset={}", items.len())).await?;
@@ -179,6 +179,6 @@ async fn items(world: &World, path: &str, count: usize) -> Outcome<Vec<Value>> {
 }
 
 /// A text as its words: on its way the ends of lines may change.
-fn unwrapped(text: &Value) -> String {
+pub(super) fn unwrapped(text: &Value) -> String {
     text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod disk;
 pub(crate) mod http;
+pub(crate) mod imap;
 pub(crate) mod process;
 pub(crate) mod wire;

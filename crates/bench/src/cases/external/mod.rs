@@ -1,0 +1,102 @@
+//! The product in front of Postfix and Dovecot, beside raw clients of the same servers.
+
+mod ingesting;
+mod reading;
+mod sending;
+
+use std::sync::Arc;
+
+use super::reading::items;
+use super::{HttpClient, http_clients};
+use crate::client::http::Request;
+use crate::load::Clients;
+use crate::mail::{self, READER};
+use crate::outcome::{Failure, Outcome, same};
+use crate::random::Random;
+use crate::report::Row;
+use crate::scale::Scale;
+use crate::server::{Product, Server};
+use crate::world::{Office, World, api};
+
+const SEED: u64 = 9;
+
+/// The mail servers, the product in front of them, and what is known about the mail.
+pub(super) struct External {
+    product: Product,
+    office: Office,
+    world: World,
+    /// A user token of the INBOX's owner.
+    reader: String,
+    /// The UIDs with the numbers by which the messages were made, in no order.
+    messages: Vec<(u64, usize)>,
+}
+
+impl External {
+    pub(super) async fn open(product: &Product, scale: &Scale) -> Outcome<Self> {
+        let office = Office::open(scale).await?;
+        let world = World::with_people(&office.in_front(product)).await?;
+        let reader = world.user_token(READER).await?;
+        let mut messages = Vec::new();
+        let first = mail::subject(0);
+        let stem = first.trim_end_matches('0');
+        // What Dovecot remembers of messages for such requests it now does.
+        for page in items(&world, &format!("/mailbox/{READER}/messages"), scale.messages).await? {
+            let number = page["subject"].as_str().and_then(|subject| subject.strip_prefix(stem)?.parse().ok());
+            messages.push(page["uid"].as_u64().zip(number).ok_or_else(|| Failure::new("a summary without a UID"))?);
+        }
+        same("messages that were listed", messages.len(), scale.messages)?;
+        Random::new(SEED).shuffle(&mut messages);
+        Ok(Self { product: product.clone(), office, world, reader, messages })
+    }
+
+    /// Ends the product, and fails when it complained of anything.
+    pub(super) async fn close(self) -> Outcome {
+        self.world.stop().await.map(drop)
+    }
+
+    pub(super) async fn list(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        reading::list(self, scale).await
+    }
+
+    pub(super) async fn list_again(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        reading::list_again(self, scale).await
+    }
+
+    pub(super) async fn read(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        reading::read(self, scale).await
+    }
+
+    pub(super) async fn attachment(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        reading::attachment(self, scale).await
+    }
+
+    pub(super) async fn search(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        reading::search(self, scale).await
+    }
+
+    pub(super) async fn send(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        sending::measure(self, scale).await
+    }
+
+    pub(super) async fn status(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        sending::status(self, scale).await
+    }
+
+    pub(super) async fn ingest(&self, scale: &Scale) -> Outcome<Vec<Row>> {
+        ingesting::measure(self, scale).await
+    }
+
+    fn request(&self, path: &str) -> Request {
+        Request::get(&api(&format!("/mailbox/{READER}{path}")), &self.reader)
+    }
+}
+
+/// Kept connections to the API of one server.
+async fn clients(
+    count: usize,
+    server: &Server,
+    requests: &Arc<[Request]>,
+    status: u16,
+) -> Outcome<Clients<HttpClient>> {
+    http_clients(count, server.http, server.process(), requests, status).await
+}

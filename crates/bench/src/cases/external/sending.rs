@@ -1,0 +1,186 @@
+//! `POST /mail/send` into Postfix, beside raw SMTP into the same Postfix; and how soon the API knows what Postfix has
+//! logged.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{External, clients};
+use crate::client::http::Request;
+use crate::client::smtp::{Connection, Mail};
+use crate::load::{Client, Clients, Load};
+use crate::mail::{Author, RECEIVER, WRITER};
+use crate::measure::{compare, figures};
+use crate::outcome::{Failure, Outcome, same};
+use crate::report::{Goal, Row, Unit};
+use crate::scale::Scale;
+use crate::world::{World, api};
+
+/// Different messages, sent in turn.
+const MESSAGES: usize = 256;
+/// How long Postfix may take to finish what it has taken, and the product to tell of it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the log is looked at: the error of what is measured against it.
+const LOOK: Duration = Duration::from_micros(500);
+/// Others' messages under way while the delay of the status is measured.
+const MEANWHILE: usize = 4;
+/// A status is shown so soon after its line in the log.
+const MOST_DELAY: Duration = Duration::from_millis(250);
+
+struct SmtpClient {
+    connection: Connection,
+    mails: Arc<[Mail]>,
+}
+
+impl Client for SmtpClient {
+    async fn operate(&mut self, number: usize) -> Outcome {
+        self.connection.send(&self.mails[number % self.mails.len()]).await
+    }
+}
+
+pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for &concurrency in scale.concurrency {
+        rows.push(at(concurrency, external, scale).await?);
+    }
+    Ok(rows)
+}
+
+async fn at(concurrency: usize, external: &External, scale: &Scale) -> Outcome<Row> {
+    let world = &external.world;
+    let (sent_before, removed_before) = (sent(world, "").await?, settled(external).await?);
+    let requests = requests(&world.user_token(WRITER).await?);
+    let mut ours = clients(concurrency, &world.server, &requests, 202).await?;
+    let mut floor = smtp_clients(concurrency, external).await?;
+    let comparison = compare(&scale.plan, &mut ours, &mut floor).await?;
+
+    let (begun, raw) = (ours.begun(), floor.begun());
+    let removed = settled(external).await?;
+    same("messages that left Postfix' queue", removed - removed_before, begun + raw)?;
+    world.server.settle().await?;
+    same("messages in the list of sent mail", sent(world, "").await? - sent_before, begun as u64)?;
+    same("messages that are known to be delivered", sent(world, "&status=sent").await?, sent(world, "").await?)?;
+
+    let goal = if concurrency == 16 { Goal { ratio: Some(0.9), ..Goal::default() } } else { Goal::default() };
+    Ok(Row::Compared { case: "Postfix: send".to_owned(), concurrency, comparison, goal })
+}
+
+/// The time from a line in Postfix' log to the status that the API shows, while other mail is sent.
+pub(super) async fn status(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
+    let world = &external.world;
+    let requests = requests(&world.user_token(WRITER).await?);
+    let mut others = clients(MEANWHILE, &world.server, &requests, 202).await?;
+    let window = scale.plan.window * u32::try_from(scale.plan.rounds)?;
+    let (meanwhile, mut delays) = tokio::try_join!(others.run(window), probe(external, &requests[0], window))?;
+    settled(external).await?;
+    world.server.settle().await?;
+    same("messages that are known to be delivered", sent(world, "&status=sent").await?, sent(world, "").await?)?;
+    delays.sort_unstable();
+    let at = |part: usize| delays.get(delays.len() * part / 100).copied().unwrap_or_default().as_secs_f64();
+    let case = format!(
+        "Postfix: from the line in the log to the status in the API, p99 of {} messages (p50 {:.1} ms) while {:.0}/s are \
+         sent",
+        delays.len(),
+        at(50) * 1e3,
+        figures(&[meanwhile]).rate
+    );
+    Ok(vec![Row::at_most(&case, Unit::Seconds, at(99), MOST_DELAY.as_secs_f64())])
+}
+
+/// Sends message after message, watches the log until it tells of each, and then asks the API until it does.
+async fn probe(external: &External, message: &Request, window: Duration) -> Outcome<Vec<Duration>> {
+    let (mut connection, admin) = (external.world.connect().await?, &external.world.server.admin);
+    let mut log = Tail::open(&external.office.postfix.log())?;
+    let (end, mut delays) = (Instant::now() + window, Vec::new());
+    while Instant::now() < end {
+        let answer = connection.json(message, 202).await?;
+        let (id, queue_id) = (text(&answer, "message_id")?, text(&answer, "queue_id")?);
+        let line = format!(" {queue_id}: to=<");
+        while !log.has(&line)? {
+            tokio::time::sleep(LOOK).await;
+        }
+        let logged = Instant::now();
+        let request = Request::get(&api(&format!("/mail/{id}/status")), admin);
+        while connection.json(&request, 200).await?["status"] != "sent" {
+            if logged.elapsed() > PATIENCE {
+                return Err(Failure::new("a delivery in the log never came to be known"));
+            }
+        }
+        delays.push(logged.elapsed());
+    }
+    Ok(delays)
+}
+
+/// The end of a file that grows.
+struct Tail {
+    file: File,
+    text: String,
+}
+
+impl Tail {
+    fn open(path: &std::path::Path) -> Outcome<Self> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self { file, text: String::new() })
+    }
+
+    /// Whether a whole line with this text was written since the last one that was found.
+    fn has(&mut self, text: &str) -> Outcome<bool> {
+        self.file.read_to_string(&mut self.text)?;
+        let Some(end) = self.text.rfind('\n') else { return Ok(false) };
+        let is_there = self.text[..end].contains(text);
+        if is_there {
+            self.text.drain(..=end);
+        }
+        Ok(is_there)
+    }
+}
+
+fn text<'a>(answer: &'a Value, name: &str) -> Outcome<&'a str> {
+    answer[name].as_str().ok_or_else(|| Failure::new(format!("an answer without {name}: {answer}")))
+}
+
+/// What is sent through the API.
+pub(super) fn requests(token: &str) -> Arc<[Request]> {
+    let author = Author::new();
+    let message = |number| Request::post(&api("/mail/send"), token, &author.ordinary_message(number));
+    (0..MESSAGES).map(message).collect()
+}
+
+async fn smtp_clients(count: usize, external: &External) -> Outcome<Clients<SmtpClient>> {
+    let author = Author::new();
+    let mail = |number| Mail::new(WRITER, RECEIVER, &author.outside_message(number, RECEIVER));
+    let mails: Arc<[Mail]> = (0..MESSAGES).map(mail).collect();
+    let mut clients = Vec::with_capacity(count);
+    for _ in 0..count {
+        let connection = Connection::open(external.office.postfix.api()).await?;
+        clients.push(SmtpClient { connection, mails: Arc::clone(&mails) });
+    }
+    Ok(Clients::new(clients, external.office.postfix_process()?))
+}
+
+/// How many messages the API lists as sent.
+pub(super) async fn sent(world: &World, filter: &str) -> Outcome<u64> {
+    Ok(world.get(&format!("/mail/sent?limit=1{filter}")).await?["total"].as_u64().unwrap_or_default())
+}
+
+/// How many messages have left Postfix' queue, when it has come to rest.
+pub(super) async fn settled(external: &External) -> Outcome<usize> {
+    const QUIET: Duration = Duration::from_millis(300);
+    let give_up = Instant::now() + PATIENCE;
+    let mut before = external.office.taken_and_removed()?;
+    loop {
+        tokio::time::sleep(QUIET).await;
+        let now = external.office.taken_and_removed()?;
+        if now == before && now.0 == now.1 {
+            return Ok(now.1);
+        }
+        if Instant::now() > give_up {
+            return Err(Failure::new(format!("Postfix took {} messages and delivered {}", now.0, now.1)));
+        }
+        before = now;
+    }
+}
