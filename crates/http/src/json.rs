@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mailapi_model::{OneLine, Timestamp, Violations};
+use mailapi_service::mail::{IdempotencyKey, IdempotencyKeyError};
 use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -16,28 +17,30 @@ use crate::error::{ApiError, ErrorCode};
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
 
-/// A JSON object and the octets that it was read from.
+/// A JSON object.
 pub(crate) struct JsonBody {
     /// Its members.
     pub(crate) members: Members,
-    /// The octets.
-    pub(crate) octets: Bytes,
 }
 
 impl FromRequest<HttpState> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
-        let (value, octets) = value_of(request, state, small(state)).await?;
-        Ok(Self { members: Members::of(value)?, octets })
+        Ok(Self { members: Members::of(value_of(request, state, small(state)).await?)? })
     }
 }
 
-/// A message to be sent: the one kind of body that may be large. It holds its room for as long as it lives.
+/// A message to be sent: the one kind of body that may be large. The octets that it was read from are gone.
 pub(crate) struct LargeJsonBody {
-    /// The body.
-    pub(crate) json: JsonBody,
-    _room: Option<OwnedSemaphorePermit>,
+    /// Its members.
+    pub(crate) members: Members,
+    /// How many octets it had.
+    pub(crate) length: usize,
+    /// What names the request, if it has a name.
+    pub(crate) idempotency: Option<Result<IdempotencyKey, IdempotencyKeyError>>,
+    /// The room that it takes; to be kept until the message is gone as well.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 
 impl FromRequest<HttpState> for LargeJsonBody {
@@ -47,8 +50,14 @@ impl FromRequest<HttpState> for LargeJsonBody {
         let limit = state.settings().max_request_bytes;
         let announced = request.body().size_hint().exact().and_then(|octets| usize::try_from(octets).ok());
         let room = state.room_for(announced.unwrap_or(limit).min(limit)).await;
-        let (value, octets) = value_of(request, state, limit).await?;
-        Ok(Self { json: JsonBody { members: Members::of(value)?, octets }, _room: room })
+        check_media_type(request.headers())?;
+        let name = request.headers().get("idempotency-key").cloned();
+        let octets = read(request, state, limit).await?;
+        let length = octets.len();
+        // Octets beyond ASCII break the key's rule, which is the one to say so.
+        let key_of = move |octets: &[u8]| name.map(|it| IdempotencyKey::new(it.to_str().unwrap_or_default(), octets));
+        let (value, idempotency) = parse(octets, state, key_of).await?;
+        Ok(Self { members: Members::of(value)?, length, idempotency, room })
     }
 }
 
@@ -66,7 +75,7 @@ impl FromRequest<HttpState> for OptionalJsonBody {
         if request.body().is_end_stream() {
             return Ok(Self(Members::root(Map::new())));
         }
-        let (value, _) = value_of(request, state, small(state)).await?;
+        let value = value_of(request, state, small(state)).await?;
         if value.is_null() {
             return Ok(Self(Members::root(Map::new())));
         }
@@ -74,14 +83,23 @@ impl FromRequest<HttpState> for OptionalJsonBody {
     }
 }
 
-/// The JSON of a request's body, and the octets that it was read from.
-async fn value_of(request: Request, state: &HttpState, limit: usize) -> Result<(Value, Bytes), ApiError> {
+/// The JSON of a request's body.
+async fn value_of(request: Request, state: &HttpState, limit: usize) -> Result<Value, ApiError> {
     check_media_type(request.headers())?;
     let octets = read(request, state, limit).await?;
-    let text = octets.clone();
-    let parsed = offload(octets.len(), state, move || serde_json::from_slice(&text)).await?;
+    Ok(parse(octets, state, |_| ()).await?.0)
+}
+
+/// The JSON in these octets, which are gone then, and what `look` makes of them before.
+async fn parse<T: Send + 'static>(
+    octets: Bytes,
+    state: &HttpState,
+    look: impl FnOnce(&[u8]) -> T + Send + 'static,
+) -> Result<(Value, T), ApiError> {
+    let (length, work) = (octets.len(), move || (serde_json::from_slice(&octets), look(&octets)));
+    let (parsed, seen) = offload(length, state, work).await?;
     let value = parsed.map_err(|error| ApiError::new(ErrorCode::InvalidJson, invalid_json(&error)))?;
-    Ok((value, octets))
+    Ok((value, seen))
 }
 
 /// Runs `work` here when `octets` are few, and on a thread for long work otherwise.

@@ -207,6 +207,8 @@ impl Service {
         }
         let work = move || -> Result<Vec<u8>, Unavailable> {
             let message = compose(&draft, id, now).map_err(|e| Unavailable::Unforeseen(e.to_string()))?;
+            // The message holds all of it once more.
+            drop(draft);
             domain.sign(message)
         };
         let message = if octets > LONG_WORK_OCTETS {

@@ -1,12 +1,12 @@
 //! `POST /mail/send`.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageStatus, Violations};
-use mailapi_service::mail::{IdempotencyKey, SendError, SendRequest, Submitted};
+use mailapi_service::mail::{SendError, SendRequest, Submitted};
 use serde::Serialize;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -15,7 +15,7 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
-use crate::json::{JsonBody, LargeJsonBody, Members, offload};
+use crate::json::{LargeJsonBody, Members, offload};
 use crate::shape::{Base64, ContentId, HeaderText, MediaType, NamedAddressText};
 use crate::state::HttpState;
 
@@ -155,21 +155,18 @@ documented_errors!(
 pub(crate) async fn send(
     State(state): State<HttpState>,
     Caller(caller): Caller,
-    headers: HeaderMap,
-    body: LargeJsonBody,
+    mut body: LargeJsonBody,
 ) -> Result<(StatusCode, Json<Sent>), ApiError> {
     let limits = state.service().settings().draft;
-    let request = offload(body.json.octets.len(), &state, move || read(&headers, body.json, &limits)).await??;
+    let _room = body.room.take();
+    let request = offload(body.length, &state, move || read(body, &limits)).await??;
     let submitted = state.service().send(&caller, request).await?;
     Ok((StatusCode::ACCEPTED, Json(submitted.into())))
 }
 
-fn read(headers: &HeaderMap, body: JsonBody, limits: &DraftLimits) -> Result<SendRequest, Violations> {
+fn read(body: LargeJsonBody, limits: &DraftLimits) -> Result<SendRequest, Violations> {
     let mut violations = Violations::none();
-    let idempotency = headers.get("idempotency-key").and_then(|key| {
-        // Octets beyond ASCII break the key's rule, which is the one to say so.
-        violations.check("Idempotency-Key", IdempotencyKey::new(key.to_str().unwrap_or_default(), &body.octets))
-    });
+    let idempotency = body.idempotency.and_then(|key| violations.check("Idempotency-Key", key));
     let fields = draft_fields(body.members, &mut violations);
     violations.or(Some(()))?;
     Ok(SendRequest { draft: Draft::parse(fields, limits)?, idempotency })
