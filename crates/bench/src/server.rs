@@ -47,7 +47,8 @@ impl Product {
     /// Its servers run with the settings in `tried`.
     pub(crate) fn find(named: Option<PathBuf>, tried: Vec<String>) -> Outcome<Self> {
         let binary = match named {
-            Some(binary) => binary,
+            // A server runs in a directory of its own.
+            Some(binary) => std::path::absolute(binary)?,
             None => {
                 build()?;
                 std::env::current_exe()?.with_file_name("mailapi")

@@ -157,6 +157,16 @@ impl Block {
     }
 }
 
+/// Two words of a message in one, whose parts stand in many texts, and it in none.
+async fn two_words(world: &World, owner: &str) -> Outcome<String> {
+    let message = world.get(&format!("/mailbox/{owner}/messages/1")).await?;
+    let text = message["body"]["text"].as_str().unwrap_or_default();
+    let text: String = text.split_whitespace().take(2).collect();
+    let hits = world.get(&format!("/mailbox/{owner}/search?q={text}")).await?;
+    same("hits of two words in one", hits["total"].as_u64(), Some(0))?;
+    Ok(text)
+}
+
 async fn ask(world: &World, size: &Size, messages: usize, beside: &str, grown: &mut Grown) -> Outcome {
     let (owner, plan, server) = (owner(messages), &size.plan, &world.server);
     let token = world.user_token(&owner).await?;
@@ -165,6 +175,7 @@ async fn ask(world: &World, size: &Size, messages: usize, beside: &str, grown: &
     same("hits", hits["total"].as_u64(), Some(PLANTS as u64))?;
     let mut random = Random::new(SEED);
     let reads = (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect();
+    let frequent = two_words(world, &owner).await?;
     let named = |name: &str, grows| (format!("{name}{beside}"), grows);
     let middle = get(&format!("/messages?offset={}", messages / 2));
     let passing = Some("the entries before the page are passed over, one by one");
@@ -177,6 +188,7 @@ async fn ask(world: &World, size: &Size, messages: usize, beside: &str, grown: &
         (named("page in the middle", passing), vec![middle]),
         (named("search, 20 hits", postings), vec![get(&format!("/search?q={PLANTED}"))]),
         (named("search, none", postings), vec![get("/search?q=quidditch")]),
+        (named("search, none, of frequent parts", postings), vec![get(&format!("/search?q={frequent}"))]),
         (named("search, every message", all), vec![get("/search?q=minutes%20of%20meeting")]),
     ] {
         grown.http(plan, (&name, grows), messages, server, requests).await?;

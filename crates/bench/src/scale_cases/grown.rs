@@ -127,7 +127,11 @@ impl Grown {
         for _ in 0..plan.rounds {
             samples.push(clients.run(plan.window).await?);
         }
-        let seen = figures(&samples);
+        self.add((name, grows), size, figures(&samples))
+    }
+
+    /// Takes over what was measured in another way.
+    pub(super) fn add(&mut self, (name, grows): (&str, Option<&'static str>), size: usize, seen: Figures) -> Outcome {
         let (p50, p99, cpu) = (millis(seen.p50), millis(seen.p99), millis(seen.cpu));
         self.show(&format!("{name} at {size}: p50 {p50:.3} ms, p99 {p99:.3} ms, {cpu:.3} ms of processor"))?;
         let point = Point { size: size as f64, seen };

@@ -6,6 +6,7 @@ mod clients;
 mod external;
 mod folders;
 mod grown;
+mod log;
 mod memory;
 mod recipients;
 
@@ -34,7 +35,9 @@ pub(crate) enum Group {
     Clients,
     /// Memory at rest, and for each idle connection and open mailbox
     Memory,
-    /// Folders of 1,000 and 1,000,000 messages in front of Dovecot
+    /// Up to 1,000,000 lines of Postfix' log in one go
+    Log,
+    /// Folders of 1,000 to 1,000,000 messages in front of Dovecot
     ExternalFolders,
 }
 
@@ -51,6 +54,8 @@ pub(crate) struct Size {
     clients: &'static [usize],
     /// HTTP connections that wait; a quarter as many of IMAP.
     idle_connections: usize,
+    /// Lines of a log.
+    log: &'static [usize],
     /// Messages in a folder of Dovecot's.
     external_folders: &'static [usize],
     plan: Plan,
@@ -65,6 +70,7 @@ const FULL: Size = Size {
     accounts: &[1_000, 10_000, 100_000],
     clients: &[1, 10, 100, 1_000],
     idle_connections: 1_000,
+    log: &[10_000, 100_000, 1_000_000],
     external_folders: &[1_000, 100_000, 1_000_000],
     plan: Plan { rounds: 5, window: Duration::from_millis(400), warm_up: Duration::from_millis(200) },
     is_shown: true,
@@ -77,6 +83,7 @@ const SMALL: Size = Size {
     accounts: &[100, 200],
     clients: &[1, 20],
     idle_connections: 40,
+    log: &[600, 1_200],
     external_folders: &[100, 300],
     plan: Plan { rounds: 1, window: Duration::from_millis(50), warm_up: Duration::from_millis(20) },
     is_shown: false,
@@ -133,6 +140,7 @@ impl Group {
             Self::Accounts => accounts::measure(product, size).await,
             Self::Clients => clients::measure(product, size).await,
             Self::Memory => memory::measure(product, size).await,
+            Self::Log => log::measure(product, size).await,
             Self::ExternalFolders => external::measure(product, size).await,
         };
         grown.map_err(|failure| Failure::new(format!("{self:?}: {failure:?}")))

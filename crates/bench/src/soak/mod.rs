@@ -14,9 +14,10 @@ use tokio::time::Instant;
 
 use crate::curve::{Axis, Chart, Series};
 use crate::machine;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, same};
+use crate::scale::{FULL, Scale};
 use crate::server::Product;
-use crate::world::World;
+use crate::world::{Office, World};
 pub(crate) use imap::{Appending, Selecting};
 use samples::{Growth, Look, WINDOWS, Watch};
 use traffic::{Count, Traffic};
@@ -33,6 +34,9 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// room for 10,000 callers, which an hour of this traffic does not fill.
 const SMALL_CACHES: &[(&str, &str)] = &[("MAILAPI_LIMITS__CACHED_CALLERS", "100")];
 
+/// What lies in the INBOX in front of which the product stands; sent mail is discarded there.
+const FEW: Scale = Scale { messages: 1_000, ..FULL };
+
 /// How long, how fast, and where the figures go.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Soak {
@@ -42,7 +46,10 @@ pub(crate) struct Soak {
     /// How many times faster than usual, where usual is about forty requests and messages a second
     #[arg(long, default_value_t = 1.0, value_name = "TIMES")]
     haste: f64,
-    /// A directory for soak.svg and soak.md
+    /// In front of a private Postfix and Dovecot instead of with the mail server that is built in
+    #[arg(long)]
+    external: bool,
+    /// A directory for the picture and the figures
     #[arg(long, value_name = "DIRECTORY")]
     write: Option<PathBuf>,
 }
@@ -52,10 +59,13 @@ pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
     // Which version it was that ran, even when another one lies there at the end.
     let machine = machine::in_short()?;
     let sink = SmtpSink::start().await;
-    let relay = sink.address().to_string();
-    let mut product = product.with("MAILAPI_MAIL__EMBEDDED__RELAY", &relay);
+    let mut product = product.with("MAILAPI_MAIL__EMBEDDED__RELAY", &sink.address().to_string());
     for (name, value) in SMALL_CACHES {
         product = product.with(name, value);
+    }
+    let office = if soak.external { Some(Office::open(&FEW).await?) } else { None };
+    if let Some(office) = &office {
+        product = office.in_front(&product);
     }
     let world = World::with_people(&product).await?;
     let end = Instant::now() + Duration::from_secs(soak.minutes * 60);
@@ -64,18 +74,22 @@ pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
     let (counts, ()) = tokio::try_join!(traffic.ended(), looks(&mut watch, end))?;
     world.server.settle().await?;
     let at_rest = watch.look()?;
-    let sent = counts.iter().find(|count| count.what == traffic::TO_ANOTHER_SERVER).map_or(0, |count| count.times);
-    crate::outcome::same("messages at the other server", sink.received().len(), sent)?;
+    if office.is_none() {
+        let of = |count: &&Count| count.what == traffic::TO_ANOTHER_SERVER;
+        let sent = counts.iter().find(of).map_or(0, |count| count.times);
+        same("messages at the other server", sink.received().len(), sent)?;
+    }
     world.stop().await?;
 
     watch.looks.pop();
-    let report = Report { machine: &machine, looks: &watch.looks, at_rest, counts: &counts };
+    let name = if soak.external { "soak-external" } else { "soak" };
+    let report = Report { machine: &machine, name, looks: &watch.looks, at_rest, counts: &counts };
     let text = report.text()?;
     writeln!(std::io::stdout(), "{text}")?;
     if let Some(directory) = &soak.write {
         std::fs::create_dir_all(directory)?;
-        std::fs::write(directory.join("soak.svg"), report.chart().svg()?)?;
-        std::fs::write(directory.join("soak.md"), text)?;
+        std::fs::write(directory.join(format!("{name}.svg")), report.chart().svg()?)?;
+        std::fs::write(directory.join(format!("{name}.md")), text)?;
     }
     if report.verdicts().iter().all(|verdict| verdict.holds) {
         return Ok(());
@@ -110,6 +124,8 @@ struct Verdict {
 
 struct Report<'a> {
     machine: &'a str,
+    /// Of its files.
+    name: &'a str,
     looks: &'a [Look],
     /// After the traffic had ended.
     at_rest: Look,
@@ -134,15 +150,17 @@ impl Report<'_> {
         let first = self.looks.first().copied().unwrap_or_default();
         let minutes = last.at.as_secs_f64() / 60.0;
         let mut text = format!(
-            "# Soak: {minutes:.0} minutes of mixed traffic\n\nWritten by `mailapi-bench soak`. {}\n\n",
+            "# Soak: {minutes:.0} minutes of mixed traffic{}\n\nWritten by `mailapi-bench soak`. {}\n\n",
+            if self.name == "soak" { "" } else { " in front of Postfix and Dovecot" },
             self.machine
         );
         let share = (last.cpu.saturating_sub(first.cpu)).as_secs_f64() / (last.at - first.at).as_secs_f64().max(1.0);
         let times: usize = self.counts.iter().map(|count| count.times).sum();
         writeln!(
             text,
-            "![Resident memory over time](soak.svg)\n\nThe server used {:.0} % of one processor. The first sixth is for \
+            "![Resident memory over time]({}.svg)\n\nThe server used {:.0} % of one processor. The first sixth is for \
              caches to fill; growth is the median of the slopes between the medians of the other {} parts.\n",
+            self.name,
             share * 100.0,
             WINDOWS - 1
         )?;

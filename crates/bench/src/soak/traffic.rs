@@ -57,8 +57,8 @@ impl Traffic {
         traffic.go("statistics", 500, Statistician { api: http(&server.admin).await? });
         traffic.go("log-ins and log-outs", 2_000, Visitor { api: http("").await? });
         traffic.go("tokens made and revoked", 2_000, TokenMaker { api: http(&server.admin).await? });
-        traffic.go("mailboxes emptied", 120_000, Purger { api: http(&server.admin).await? });
         if let Some(address) = server.smtp {
+            traffic.go("mailboxes emptied", 120_000, Purger { api: http(&server.admin).await? });
             let door = Door { address, login: None, from: OUTSIDER };
             traffic.go("messages from outside", 300, MailIn { door, connection: None, author: Author::new() });
         }

@@ -1,0 +1,116 @@
+//! Hours of Postfix' log in one go.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use super::Size;
+use super::grown::{Grown, whole};
+use crate::measure::Figures;
+use crate::outcome::{Failure, Outcome};
+use crate::server::Product;
+use crate::world::World;
+
+/// Lines that Postfix writes of a message.
+const LINES: usize = 6;
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often it is asked whether all is known.
+const LOOK: Duration = Duration::from_millis(50);
+/// Nothing listens there: nothing is sent and nothing read.
+const NOWHERE: &str = "9";
+/// The first queue id; ten hexadecimal digits, as of a Postfix with short ones.
+const FIRST: usize = 0xA0_0000_0000;
+const MIB: f64 = 1024.0 * 1024.0;
+
+pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
+    let mut grown = Grown::new("Postfix' log in one go", "lines", size);
+    let directory = tempfile::tempdir()?;
+    let log = directory.path().join("mail.log");
+    let mut file = File::create(&log)?;
+    let product = product
+        .with("MAILAPI_MAIL__BACKEND", "external")
+        .with("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", NOWHERE)
+        .with("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", NOWHERE)
+        .with("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "none")
+        .with("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &log.display().to_string());
+    let world = World::empty(&product).await?;
+    let mut messages = 0;
+    for &lines in size.log {
+        let text = lines_of(messages..messages + lines / LINES)?;
+        messages += lines / LINES;
+        world.server.settle().await?;
+        let process = world.server.process();
+        process.forget_peak()?;
+        let (cpu, began) = (process.cpu()?, Instant::now());
+        file.write_all(text.as_bytes())?;
+        until(&world, messages).await?;
+        let elapsed = began.elapsed();
+        let count = (lines / LINES * LINES) as f64;
+        let figures = Figures {
+            rate: count / elapsed.as_secs_f64(),
+            p50: elapsed.div_f64(count),
+            p99: elapsed.div_f64(count),
+            cpu: (process.cpu()? - cpu).div_f64(count),
+            client_busy: 0.0,
+        };
+        grown.add(("line", None), lines, figures)?;
+        grown.note(format!(
+            "{} lines were known after {:.1} s; the most memory meanwhile was {:.1} MiB.",
+            whole(count),
+            elapsed.as_secs_f64(),
+            process.peak()? as f64 / MIB
+        ))?;
+    }
+    world.stop().await?;
+    Ok(grown)
+}
+
+/// What Postfix logs of messages that others have handed in and that are delivered.
+fn lines_of(messages: std::ops::Range<usize>) -> Outcome<String> {
+    let mut text = String::new();
+    for number in messages {
+        let id = format!("{:010X}", FIRST + number);
+        let time = format!("Nov 21 {:02}:{:02}:{:02}", number / 36_000 % 24, number / 600 % 60, number / 10 % 60);
+        let mut line = |daemon: &str, words: &str| writeln!(text, "{time} mx postfix/{daemon}[77]: {words}");
+        line("smtpd", "connect from client.example[192.0.2.1]")?;
+        line("smtpd", &format!("{id}: client=client.example[192.0.2.1]"))?;
+        line("cleanup", &format!("{id}: message-id=<{number}@elsewhere.example>"))?;
+        line("qmgr", &format!("{id}: from=<ann{}@bench.test>, size=3021, nrcpt=1 (queue active)", number % 500))?;
+        line(
+            "smtp",
+            &format!(
+                "{id}: to=<bob{}@far.example>, relay=mx.far.example[192.0.2.9]:25, delay=0.54, delays=0.1/0/0.2/0.24, \
+                 dsn=2.0.0, status=sent (250 2.0.0 Ok: queued as 4XyZ)",
+                number % 3_000
+            ),
+        )?;
+        line("qmgr", &format!("{id}: removed"))?;
+    }
+    Ok(text)
+}
+
+/// Returns when the deliveries of so many messages are known.
+async fn until(world: &World, messages: usize) -> Outcome {
+    let began = Instant::now();
+    while world.get("/mail/delivery-log?limit=1").await?["total"].as_u64() < Some(messages as u64) {
+        if began.elapsed() > PATIENCE {
+            return Err(Failure::new("the end of the log never came to be known"));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_has_its_lines_and_a_queue_id_of_its_own() {
+        let text = lines_of(0..3).unwrap();
+        assert_eq!(text.lines().count(), 3 * LINES);
+        assert_eq!(text.matches("A000000002: ").count(), LINES - 1);
+        assert_eq!(text.matches("status=sent").count(), 3);
+    }
+}
