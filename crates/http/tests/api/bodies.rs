@@ -7,9 +7,9 @@ use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::support::{InMemoryApp, api};
+use crate::support::{App, api};
 
-async fn typed(app: &InMemoryApp, headers: &[(&str, &str)]) -> (u16, String) {
+async fn typed(app: &App, headers: &[(&str, &str)]) -> (u16, String) {
     let request = api(Method::POST, "/domains").header("X-MAILAPI-TOKEN", &app.admin);
     let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     let answer = app.send(request.body(Body::from("{}")).unwrap()).await;
@@ -18,7 +18,7 @@ async fn typed(app: &InMemoryApp, headers: &[(&str, &str)]) -> (u16, String) {
 
 #[tokio::test]
 async fn a_body_has_to_say_that_it_is_json() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let refused = (415, "UNSUPPORTED_MEDIA_TYPE".to_owned());
     for headers in [
         &[][..],
@@ -38,7 +38,7 @@ async fn a_body_has_to_say_that_it_is_json() {
 
 #[tokio::test]
 async fn what_is_no_json_is_told_where_it_goes_wrong() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for text in [
         &b""[..],
         b" ",
@@ -60,7 +60,7 @@ async fn what_is_no_json_is_told_where_it_goes_wrong() {
 
 #[tokio::test]
 async fn json_that_is_no_object_breaks_a_rule() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for text in ["null", "[]", "\"x\"", "17", "true"] {
         assert_eq!(app.post_text(&app.admin, "/domains", text).await.assert_invalid(), [""]);
     }
@@ -68,14 +68,14 @@ async fn json_that_is_no_object_breaks_a_rule() {
 
 #[tokio::test]
 async fn members_that_nobody_knows_are_ignored() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let body = json!({ "domain": "example.org", "unknown": { "deep": [1, null] } });
     app.post(&app.admin, "/domains", body).await.assert(StatusCode::CREATED);
 }
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused_whether_it_says_so_before_or_not() {
-    let app = InMemoryApp::with(|_, http| http.max_request_bytes = 100).await;
+    let app = App::with(|_, http| http.max_request_bytes = 100).await;
     let at_limit = format!("{{\"x\":\"{}\"}}", "a".repeat(92));
     app.post_text(&app.admin, "/domains", at_limit.clone()).await.assert_invalid();
     let message = app.post_text(&app.admin, "/domains", format!("{at_limit} ")).await;
@@ -87,13 +87,13 @@ async fn a_body_over_the_limit_is_refused_whether_it_says_so_before_or_not() {
 
 #[tokio::test]
 async fn a_body_that_stops_coming_is_given_up() {
-    let app = InMemoryApp::with(|_, http| http.body_pause = Duration::from_millis(10)).await;
+    let app = App::with(|_, http| http.body_pause = Duration::from_millis(10)).await;
     let stuck = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     app.post_text(&app.admin, "/domains", stuck).await.assert_error(408, "REQUEST_TIMEOUT");
 }
 
 #[tokio::test]
 async fn a_caller_without_the_right_learns_nothing_of_its_body() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.post_text(&ann, "/domains", "not JSON").await.assert_error(403, "ACCESS_DENIED");
 }

@@ -5,9 +5,9 @@ use std::io::Read;
 use axum::body::Body;
 use axum::http::Request;
 
-use crate::support::{Answer, InMemoryApp};
+use crate::support::{Answer, App};
 
-async fn ask(app: &InMemoryApp, path: &str) -> Answer {
+async fn ask(app: &App, path: &str) -> Answer {
     app.send(Request::get(path).body(Body::empty()).unwrap()).await
 }
 
@@ -28,7 +28,7 @@ fn loaded(page: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn each_page_and_all_that_it_loads_is_here() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for page in ["/docs", "/redoc"] {
         let answer = ask(&app, page).await;
         assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, "text/html; charset=utf-8"));
@@ -48,7 +48,7 @@ async fn each_page_and_all_that_it_loads_is_here() {
 
 #[tokio::test]
 async fn swagger_ui_shows_our_document_and_asks_nobody_about_it() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let script = text(&ask(&app, "/docs/swagger-initializer.js").await);
     assert!(script.contains("\"url\": \"openapi.json\"") && script.contains("\"validatorUrl\": \"none\""), "{script}");
     assert!(!script.contains("petstore"));
@@ -59,7 +59,7 @@ async fn swagger_ui_shows_our_document_and_asks_nobody_about_it() {
 
 #[tokio::test]
 async fn redoc_loads_no_picture_of_its_vendor() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let bundle = text(&ask(&app, "/redoc/redoc.standalone.js").await);
     assert!(bundle.len() > 1_000_000, "the bundle is whole");
     for gone in ["cdn.redoc.ly", "sourceMappingURL=redoc"] {
@@ -69,8 +69,8 @@ async fn redoc_loads_no_picture_of_its_vendor() {
 
 #[tokio::test]
 async fn the_served_document_names_the_place_where_the_service_is() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     assert_eq!(ask(&app, "/openapi.json").await.json()["servers"][0]["url"], "/");
-    let app = InMemoryApp::with(|_, http| http.public_url = Some("https://mail.example.org/".to_owned())).await;
+    let app = App::with(|_, http| http.public_url = Some("https://mail.example.org/".to_owned())).await;
     assert_eq!(ask(&app, "/openapi.json").await.json()["servers"][0]["url"], "https://mail.example.org");
 }

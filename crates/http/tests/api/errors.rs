@@ -3,11 +3,11 @@
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 
-use crate::support::{InMemoryApp, PANICS, api};
+use crate::support::{App, PANICS, api};
 
 #[tokio::test]
 async fn an_unknown_path_is_an_envelope() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for path in
         ["/", "/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v1/mail/sent/", "/mail/sent", "/docs/x", "/api/v2/users"]
     {
@@ -19,7 +19,7 @@ async fn an_unknown_path_is_an_envelope() {
 
 #[tokio::test]
 async fn an_unknown_method_is_told_which_ones_there_are() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for (method, path, allow) in [
         (Method::PATCH, "/users", "GET,HEAD,POST"),
         (Method::DELETE, "/mail/send", "POST"),
@@ -35,7 +35,7 @@ async fn an_unknown_method_is_told_which_ones_there_are() {
 
 #[tokio::test]
 async fn a_token_is_asked_for_before_anything_else_is_looked_at() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let send = |value: Option<&'static str>| {
         let request = api(Method::POST, "/mail/send").header("content-type", "text/plain");
         let request = value.into_iter().fold(request, |request, value| request.header("X-MAILAPI-TOKEN", value));
@@ -53,7 +53,7 @@ async fn a_token_is_asked_for_before_anything_else_is_looked_at() {
 
 #[tokio::test]
 async fn a_panic_is_an_internal_error_that_shows_nothing() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let answer = app.get(&ann, &format!("/mailbox/ann@example.org/messages?folder={PANICS}")).await;
     let message = answer.assert_error(500, "INTERNAL_ERROR");
     assert!(!message.contains("bug"), "{message}");
@@ -63,7 +63,7 @@ async fn a_panic_is_an_internal_error_that_shows_nothing() {
 
 #[tokio::test]
 async fn a_database_that_is_gone_is_unavailable_and_its_error_is_not_shown() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     app.store.close().await;
     let message = app.get(&app.admin, "/users").await.assert_error(503, "SERVICE_UNAVAILABLE");
     assert!(!message.to_lowercase().contains("sqlite"), "{message}");

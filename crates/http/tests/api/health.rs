@@ -6,16 +6,16 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use serde_json::json;
 
-use crate::support::{Answer, InMemoryApp};
+use crate::support::{Answer, App};
 
-async fn ask(app: &InMemoryApp, path: &str) -> Answer {
+async fn ask(app: &App, path: &str) -> Answer {
     app.send(Request::get(path).body(Body::empty()).unwrap()).await
 }
 
 #[tokio::test]
 async fn a_part_that_fails_degrades_the_whole_and_its_error_is_not_shown() {
-    let app = InMemoryApp::start().await;
-    app.mail_server.go_down();
+    let app = App::start().await;
+    app.trouble.go_down();
     let answer = ask(&app, "/health").await;
     let body = answer.assert(StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(body["checks"], json!({ "database": "ok", "smtp": "unavailable", "imap": "unavailable" }));
@@ -26,7 +26,7 @@ async fn a_part_that_fails_degrades_the_whole_and_its_error_is_not_shown() {
 
 #[tokio::test]
 async fn all_is_well() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     app.clock.advance(Duration::from_secs(90));
     let body = ask(&app, "/health").await.assert(StatusCode::OK);
     let expected = json!({
@@ -39,9 +39,9 @@ async fn all_is_well() {
 
 #[tokio::test]
 async fn a_result_is_given_again_for_a_while() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     ask(&app, "/health").await.assert(StatusCode::OK);
-    app.mail_server.go_down();
+    app.trouble.go_down();
     ask(&app, "/health").await.assert(StatusCode::OK);
     app.clock.advance(Duration::from_secs(10));
     ask(&app, "/health").await.assert(StatusCode::SERVICE_UNAVAILABLE);

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use mailapi_http::RequestLimits;
 
-use crate::support::{Answer, InMemoryApp};
+use crate::support::{Answer, App};
 
 fn state(answer: &Answer) -> [&str; 3] {
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"].map(|name| answer.header(name))
@@ -15,7 +15,7 @@ fn state(answer: &Answer) -> [&str; 3] {
 
 #[tokio::test]
 async fn a_token_has_its_hundred_requests_a_minute_and_no_more() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     for left in (0..100).rev() {
         let answer = app.get(&ann, "/tokens/me").await;
         answer.assert(StatusCode::OK);
@@ -33,7 +33,7 @@ async fn a_token_has_its_hundred_requests_a_minute_and_no_more() {
 
 #[tokio::test]
 async fn an_hour_has_a_limit_of_its_own() {
-    let app = InMemoryApp::with(|_, http| http.limits = RequestLimits { per_minute: 5, per_hour: 7 }).await;
+    let app = App::with(|_, http| http.limits = RequestLimits { per_minute: 5, per_hour: 7 }).await;
     for request in 1..=7 {
         if request == 6 {
             app.clock.advance(Duration::from_secs(60));
@@ -47,7 +47,7 @@ async fn an_hour_has_a_limit_of_its_own() {
 
 #[tokio::test]
 async fn errors_count_and_tell_the_state_too() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     for (path, left) in [("/domains/example.org", "99"), ("/mail/x/status", "98"), ("/mail/sent?limit=0", "97")] {
         assert_eq!(state(&app.get(&ann, path).await), ["100", left, "60"], "{path}");
     }
@@ -57,13 +57,13 @@ async fn errors_count_and_tell_the_state_too() {
 
 #[tokio::test]
 async fn zero_means_any_number() {
-    let app = InMemoryApp::with(|_, http| http.limits = RequestLimits { per_minute: 0, per_hour: 0 }).await;
+    let app = App::with(|_, http| http.limits = RequestLimits { per_minute: 0, per_hour: 0 }).await;
     for _ in 0..150 {
         app.get(&app.admin, "/tokens/me").await.assert(StatusCode::OK);
     }
 }
 
-async fn document(app: &InMemoryApp, forwarded_for: &str) -> u16 {
+async fn document(app: &App, forwarded_for: &str) -> u16 {
     let request = Request::get("/openapi.json").header("X-Forwarded-For", forwarded_for);
     app.send(request.body(Body::empty()).unwrap()).await.status.as_u16()
 }
@@ -71,13 +71,13 @@ async fn document(app: &InMemoryApp, forwarded_for: &str) -> u16 {
 #[tokio::test]
 async fn without_a_token_the_address_counts_and_only_a_trusted_proxy_may_name_it() {
     let limits = RequestLimits { per_minute: 2, per_hour: 0 };
-    let app = InMemoryApp::with(|_, http| http.limits = limits).await;
+    let app = App::with(|_, http| http.limits = limits).await;
     let answers =
         [document(&app, "192.0.2.1").await, document(&app, "192.0.2.2").await, document(&app, "192.0.2.3").await];
     assert_eq!(answers, [200, 200, 429], "what a stranger claims makes no difference");
 
     let peer = IpAddr::V4(Ipv4Addr::UNSPECIFIED).to_string().parse().unwrap();
-    let app = InMemoryApp::with(|_, http| (http.limits, http.trusted_proxies) = (limits, vec![peer])).await;
+    let app = App::with(|_, http| (http.limits, http.trusted_proxies) = (limits, vec![peer])).await;
     let answers =
         [document(&app, "192.0.2.1").await, document(&app, "192.0.2.1").await, document(&app, "192.0.2.1").await];
     assert_eq!(answers, [200, 200, 429]);
@@ -86,7 +86,7 @@ async fn without_a_token_the_address_counts_and_only_a_trusted_proxy_may_name_it
 
 #[tokio::test]
 async fn guessing_tokens_ends_with_the_limit_of_the_address() {
-    let app = InMemoryApp::with(|_, http| http.limits = RequestLimits { per_minute: 3, per_hour: 0 }).await;
+    let app = App::with(|_, http| http.limits = RequestLimits { per_minute: 3, per_hour: 0 }).await;
     for guess in ["mapi_one", "mapi_two", "maps_three"] {
         app.get(guess, "/users").await.assert_error(401, "INVALID_TOKEN");
     }
@@ -100,7 +100,7 @@ async fn guessing_tokens_ends_with_the_limit_of_the_address() {
 
 #[tokio::test]
 async fn what_strangers_guess_takes_nothing_from_tokens_of_the_same_address() {
-    let app = InMemoryApp::with(|_, http| http.limits = RequestLimits { per_minute: 3, per_hour: 0 }).await;
+    let app = App::with(|_, http| http.limits = RequestLimits { per_minute: 3, per_hour: 0 }).await;
     for _ in 0..5 {
         app.get("mapi_guess", "/users").await;
     }
@@ -114,7 +114,7 @@ async fn what_strangers_guess_takes_nothing_from_tokens_of_the_same_address() {
 #[tokio::test]
 async fn a_token_that_works_no_longer_uses_up_its_own_requests_and_not_those_of_the_address() {
     let limits = RequestLimits { per_minute: 3, per_hour: 0 };
-    let app = InMemoryApp::with(|_, http| http.limits = limits).await;
+    let app = App::with(|_, http| http.limits = limits).await;
     app.domain("example.org").await;
     app.user("ann@example.org").await;
     let session = app.log_in("ann@example.org").await;
@@ -128,7 +128,7 @@ async fn a_token_that_works_no_longer_uses_up_its_own_requests_and_not_those_of_
 
 #[tokio::test]
 async fn health_is_not_counted() {
-    let app = InMemoryApp::with(|_, http| http.limits = RequestLimits { per_minute: 1, per_hour: 1 }).await;
+    let app = App::with(|_, http| http.limits = RequestLimits { per_minute: 1, per_hour: 1 }).await;
     for _ in 0..5 {
         for path in ["/health", "/health/live"] {
             app.send(Request::get(path).body(Body::empty()).unwrap()).await.assert(StatusCode::OK);

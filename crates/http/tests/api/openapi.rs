@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use serde_json::Value;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 const LOGIN: &str = "/api/v1/auth/login";
 
@@ -136,7 +136,7 @@ fn every_body_has_an_example() {
 
 #[tokio::test]
 async fn the_routes_are_those_of_the_document() {
-    let app = InMemoryApp::with(|_, http| http.limits.per_minute = 0).await;
+    let app = App::with(|_, http| http.limits.per_minute = 0).await;
     let document = document();
     let paths = document["paths"].as_object().unwrap();
     for (path, item) in paths {

@@ -10,7 +10,7 @@ use mailapi_http::openapi_json;
 use mailapi_model::Permission::{self, ManageDomains, ManageUsers, SendMail, ViewMailbox, ViewStats};
 use serde_json::Value;
 
-use crate::support::{Answer, InMemoryApp, PASSWORD};
+use crate::support::{Answer, App, PASSWORD};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -209,7 +209,7 @@ fn the_table_is_whole() {
 
 /// Everybody, and what they ask for.
 struct World {
-    app: InMemoryApp,
+    app: App,
     callers: Vec<(Who, String)>,
     ann: String,
     message_id: String,
@@ -222,7 +222,7 @@ const WITH_ATTACHMENT: &str = "From: bob@example.org\nSubject: The minutes\nMIME
 
 impl World {
     async fn new() -> Self {
-        let app = InMemoryApp::with(|settings, http| {
+        let app = App::with(|settings, http| {
             (http.limits.per_minute, http.limits.per_hour) = (0, 0);
             settings.signups_per_hour = 1;
         })
@@ -247,7 +247,7 @@ impl World {
             }
         }
         callers.push((Who::Admin, app.admin.clone()));
-        app.mail_server.deliver("ann@example.org", "INBOX", WITH_ATTACHMENT);
+        app.deliver("ann@example.org", WITH_ATTACHMENT).await;
         let message =
             serde_json::json!({ "from": "ann@example.org", "to": ["eve@elsewhere.example"], "body": { "text": "x" } });
         let sent = app.post(&ann, "/mail/send", message).await.json();

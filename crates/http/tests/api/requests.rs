@@ -3,11 +3,11 @@
 use axum::body::Body;
 use axum::http::{Method, Request};
 
-use crate::support::{InMemoryApp, api};
+use crate::support::{App, api};
 
 #[tokio::test]
 async fn every_answer_has_a_name_and_a_sane_one_of_the_callers_is_kept() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let name = async |path: &str, own: Option<&str>| {
         let request = own.into_iter().fold(Request::get(path), |request, own| request.header("X-Request-Id", own));
         app.send(request.body(Body::empty()).unwrap()).await.header("x-request-id").to_owned()
@@ -26,7 +26,7 @@ async fn every_answer_has_a_name_and_a_sane_one_of_the_callers_is_kept() {
 
 #[tokio::test]
 async fn answers_stay_out_of_caches() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let answer = app.get(&app.admin, "/tokens/me").await;
     assert_eq!(answer.header("cache-control"), "no-store");
     assert_eq!(answer.header("x-content-type-options"), "nosniff");
@@ -35,7 +35,7 @@ async fn answers_stay_out_of_caches() {
 
 #[tokio::test]
 async fn a_head_request_gets_the_head_of_the_answer() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let request = api(Method::HEAD, "/users").header("X-MAILAPI-TOKEN", &app.admin).body(Body::empty());
     let answer = app.send(request.unwrap()).await;
     assert_eq!((answer.status.as_u16(), answer.octets.len()), (200, 0));

@@ -9,17 +9,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 struct Running {
-    app: InMemoryApp,
+    app: App,
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     server: JoinHandle<()>,
 }
 
 async fn run(change: impl FnOnce(&mut HttpSettings)) -> Running {
-    let app = InMemoryApp::with(|_, http| change(http)).await;
+    let app = App::with(|_, http| change(http)).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -6,11 +6,11 @@ use axum::http::{HeaderMap, StatusCode};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::{Answer, InMemoryApp, PASSWORD};
+use crate::support::{Answer, App, PASSWORD};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn attempt(app: &InMemoryApp, email: &str, password: &str) -> Answer {
+async fn attempt(app: &App, email: &str, password: &str) -> Answer {
     app.post("", "/auth/login", json!({ "email": email, "password": password })).await
 }
 
@@ -24,7 +24,7 @@ fn without_name(headers: &HeaderMap) -> HeaderMap {
 
 #[tokio::test]
 async fn unknown_wrong_and_disabled_are_one_answer() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     app.post_empty(&app.admin, "/users/bob@example.org/disable").await.assert(StatusCode::OK);
     let mut answers = Vec::new();
     let long = "x".repeat(60_000);
@@ -46,7 +46,7 @@ async fn unknown_wrong_and_disabled_are_one_answer() {
 
 #[tokio::test]
 async fn every_member_has_to_be_there() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let fields = |answer: Answer| answer.assert_invalid();
     assert_eq!(fields(app.post("", "/auth/login", json!({})).await), ["email", "password"]);
     assert_eq!(fields(app.post("", "/auth/login", json!({ "email": 1, "password": [] })).await), ["email", "password"]);
@@ -55,7 +55,7 @@ async fn every_member_has_to_be_there() {
 
 #[tokio::test]
 async fn five_failures_lock_an_address_for_a_quarter_of_an_hour_whether_it_exists_or_not() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     let mut locked = Vec::new();
     for email in ["ann@example.org", "nobody@example.org"] {
         for spelling in [email, &email.to_uppercase(), email, &format!("\"{}", email.replacen('@', "\"@", 1)), email] {
@@ -77,7 +77,7 @@ async fn five_failures_lock_an_address_for_a_quarter_of_an_hour_whether_it_exist
 
 #[tokio::test]
 async fn a_success_forgives_the_failures_before_it() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     for _ in 0..3 {
         for _ in 0..4 {
             attempt(&app, "ann@example.org", "wrong horse").await.assert_error(401, "INVALID_CREDENTIALS");
@@ -88,7 +88,7 @@ async fn a_success_forgives_the_failures_before_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guesses_at_once_are_five_guesses_too() {
-    let app = InMemoryApp::with(|_, http| http.limits.per_minute = 0).await;
+    let app = App::with(|_, http| http.limits.per_minute = 0).await;
     app.domain("example.org").await;
     app.user("ann@example.org").await;
     let app = &app;
@@ -104,7 +104,7 @@ async fn guesses_at_once_are_five_guesses_too() {
 
 #[tokio::test]
 async fn a_session_is_told_once_and_works() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     app.put(&app.admin, "/users/ann@example.org", json!({ "name": "Ann Lee" })).await.assert(StatusCode::OK);
     app.clock.advance(MINUTE);
     let mut session = attempt(&app, "ANN@example.org", PASSWORD).await.assert(StatusCode::OK);
@@ -122,7 +122,7 @@ async fn a_session_is_told_once_and_works() {
 
 #[tokio::test]
 async fn an_admins_session_is_an_admins() {
-    let app = InMemoryApp::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
+    let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     app.user("root@example.org").await;
     let session = attempt(&app, "root@example.org", PASSWORD).await.assert(StatusCode::OK);
@@ -132,7 +132,7 @@ async fn an_admins_session_is_an_admins() {
 
 #[tokio::test]
 async fn a_session_ends_by_idleness_and_by_age() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     let (idle, busy) = (app.log_in("ann@example.org").await, app.log_in("ann@example.org").await);
     for _ in 0..47 {
         app.clock.advance(10 * MINUTE);
@@ -145,7 +145,7 @@ async fn a_session_ends_by_idleness_and_by_age() {
 
 #[tokio::test]
 async fn a_client_has_its_hundred_attempts_a_minute() {
-    let app = InMemoryApp::with(|settings, http| {
+    let app = App::with(|settings, http| {
         settings.login_attempts = 1;
         http.limits.per_minute = 2;
     })

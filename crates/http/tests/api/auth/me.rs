@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn a_session_is_told_whose_it_is_and_what_was_delegated() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     app.get("", "/auth/me").await.assert_error(401, "NO_API_TOKEN");
     let session = app.log_in("ann@example.org").await;
     app.grant("ann@example.org", Permission::ViewStats, "example.org").await;
@@ -24,7 +24,7 @@ async fn a_session_is_told_whose_it_is_and_what_was_delegated() {
 
 #[tokio::test]
 async fn an_api_token_is_told_that_it_is_one() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let me = app.get(&ann, "/auth/me").await.assert(StatusCode::OK);
     assert_eq!(
         (&me["is_session"], &me["email"], &me["name"]),

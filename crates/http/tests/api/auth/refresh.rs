@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn an_api_token_is_no_session() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     assert_eq!(app.post_empty(&ann, "/auth/refresh").await.assert_invalid(), ["X-MAILAPI-TOKEN"]);
     app.get(&ann, "/auth/me").await.assert(StatusCode::OK);
     app.post_empty("maps_unknown", "/auth/refresh").await.assert_error(401, "INVALID_TOKEN");
@@ -16,7 +16,7 @@ async fn an_api_token_is_no_session() {
 
 #[tokio::test]
 async fn a_new_session_has_its_whole_life_and_the_old_one_is_dead() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     let old = app.log_in("ann@example.org").await;
     app.clock.advance(Duration::from_secs(300));
     let session = app.post_empty(&old, "/auth/refresh").await.assert(StatusCode::OK);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, InMemoryApp, PASSWORD};
+use crate::support::{Answer, App, PASSWORD};
 
 fn request() -> Value {
     json!({ "domain": "new.example", "email": "ann@new.example", "password": PASSWORD, "name": "Ann Lee" })
@@ -17,13 +17,13 @@ fn with(member: &str, value: &str) -> Value {
     request
 }
 
-async fn sign_up(app: &InMemoryApp, request: Value) -> Answer {
+async fn sign_up(app: &App, request: Value) -> Answer {
     app.post("", "/auth/signup", request).await
 }
 
 #[tokio::test]
 async fn every_broken_rule_is_named_and_nothing_is_made() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     assert_eq!(sign_up(&app, json!({})).await.assert_invalid(), ["domain", "email", "password"]);
     let wrong = json!({ "domain": "-", "email": "ann", "password": "1234567", "name": "a\u{0}" });
     assert_eq!(sign_up(&app, wrong).await.assert_invalid(), ["domain", "email", "password", "name"]);
@@ -36,10 +36,10 @@ async fn every_broken_rule_is_named_and_nothing_is_made() {
 
 #[tokio::test]
 async fn a_domain_that_exists_or_is_an_admins_is_taken() {
-    let app = InMemoryApp::with(|settings, _| settings.admins = ["root@new.example".parse().unwrap()].into()).await;
+    let app = App::with(|settings, _| settings.admins = ["root@new.example".parse().unwrap()].into()).await;
     sign_up(&app, request()).await.assert_error(409, "DOMAIN_EXISTS");
     sign_up(&app, with("email", "root@new.example")).await.assert_error(409, "DOMAIN_EXISTS");
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     app.domain("new.example").await;
     sign_up(&app, with("domain", "NEW.example")).await.assert_error(409, "DOMAIN_EXISTS");
     assert_eq!(app.get(&app.admin, "/users").await.json()["total"], 0);
@@ -47,7 +47,7 @@ async fn a_domain_that_exists_or_is_an_admins_is_taken() {
 
 #[tokio::test]
 async fn a_domain_has_three_tries_an_hour() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     app.domain("new.example").await;
     for _ in 0..3 {
         sign_up(&app, request()).await.assert_error(409, "DOMAIN_EXISTS");
@@ -62,7 +62,7 @@ async fn a_domain_has_three_tries_an_hour() {
 
 #[tokio::test]
 async fn the_mailbox_works_at_once_and_the_domain_waits() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let mut answer = sign_up(&app, request()).await.assert(StatusCode::CREATED);
     let ann = answer["token"].take().as_str().unwrap().to_owned();
     assert!(ann.starts_with("maps_"));
@@ -93,7 +93,7 @@ async fn the_mailbox_works_at_once_and_the_domain_waits() {
 
 #[tokio::test]
 async fn no_answer_repeats_the_password() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for request in [request(), with("email", "x"), with("email", "ann@other.example")] {
         let shown = String::from_utf8(sign_up(&app, request).await.octets.to_vec()).unwrap();
         assert!(!shown.contains(PASSWORD), "{shown}");

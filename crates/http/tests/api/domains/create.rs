@@ -3,18 +3,18 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn others_than_admins_are_refused_and_nothing_is_made() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.post(&ann, "/domains", json!({ "domain": "evil.example" })).await.assert_error(403, "ACCESS_DENIED");
     app.get(&app.admin, "/domains/evil.example").await.assert_error(404, "DOMAIN_NOT_FOUND");
 }
 
 #[tokio::test]
 async fn what_is_no_domain_is_refused() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for domain in [json!("exa mple.org"), json!(""), json!("192.0.2.1"), json!(17), json!(null), json!("-x.org")] {
         assert_eq!(app.post(&app.admin, "/domains", json!({ "domain": domain })).await.assert_invalid(), ["domain"]);
     }
@@ -24,7 +24,7 @@ async fn what_is_no_domain_is_refused() {
 
 #[tokio::test]
 async fn a_domain_is_active_at_once_and_has_a_key() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let body = json!({ "domain": "Example.ORG", "description": " Our own " });
     let created = app.post(&app.admin, "/domains", body).await.assert(StatusCode::CREATED);
     let expected = json!({ "success": true, "domain": {
@@ -38,7 +38,7 @@ async fn a_domain_is_active_at_once_and_has_a_key() {
 
 #[tokio::test]
 async fn the_same_domain_in_any_spelling_is_there_once() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let international = json!({ "domain": "Bücher.example" });
     let created = app.post(&app.admin, "/domains", international).await.assert(StatusCode::CREATED);
     assert_eq!(created["domain"]["domain"], "bücher.example");

@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn only_admins_delete_domains() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageDomains, "example.org").await;
     for path in ["/domains/example.org", "/domains/example.org?force=true", "/domains/nowhere.example"] {
         app.delete(&ann, path).await.assert_error(403, "ACCESS_DENIED");
@@ -20,7 +20,7 @@ async fn only_admins_delete_domains() {
 
 #[tokio::test]
 async fn a_domain_with_users_stays() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     for query in ["", "?force=false"] {
         let path = format!("/domains/example.org{query}");
         app.delete(&app.admin, &path).await.assert_error(409, "DOMAIN_NOT_EMPTY");
@@ -31,7 +31,7 @@ async fn a_domain_with_users_stays() {
 
 #[tokio::test]
 async fn force_takes_the_users_and_their_tokens_along() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     let eve = app.user("eve@other.example").await;
     app.grant("eve@other.example", Permission::ManageDomains, "example.org").await;
@@ -46,7 +46,7 @@ async fn force_takes_the_users_and_their_tokens_along() {
 
 #[tokio::test]
 async fn an_empty_domain_goes_without_force() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     app.domain("example.org").await;
     app.delete(&app.admin, "/domains/example.org").await.assert(StatusCode::OK);
     assert_eq!(app.get(&app.admin, "/domains").await.json()["total"], 0);

@@ -5,13 +5,13 @@ use axum::http::{Method, StatusCode};
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::{InMemoryApp, PASSWORD, api};
+use crate::support::{App, PASSWORD, api};
 
 const PATH: &str = "/domains/example.org/dkim";
 
 #[tokio::test]
 async fn who_manages_a_domain_sees_its_key_and_only_admins_make_one() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageDomains, "example.org").await;
     app.get(&bob, PATH).await.assert_error(403, "ACCESS_DENIED");
     app.get(&ann, PATH).await.assert(StatusCode::OK);
@@ -25,7 +25,7 @@ async fn who_manages_a_domain_sees_its_key_and_only_admins_make_one() {
 
 #[tokio::test]
 async fn a_domain_that_waits_gets_its_key_by_approval_alone() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let request = json!({ "domain": "new.example", "email": "ann@new.example", "password": PASSWORD, "name": "Ann" });
     let ann = app.post("", "/auth/signup", request).await.assert(StatusCode::CREATED)["token"].clone();
     app.post_empty(&app.admin, "/domains/new.example/dkim").await.assert_error(404, "NOT_FOUND");
@@ -36,7 +36,7 @@ async fn a_domain_that_waits_gets_its_key_by_approval_alone() {
 
 #[tokio::test]
 async fn what_is_no_algorithm_is_refused() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     for algorithm in [json!("rsa"), json!("RSA-SHA256"), json!(1), json!(["rsa-sha256"])] {
         let body = json!({ "algorithm": algorithm });
         assert_eq!(app.post(&app.admin, PATH, body).await.assert_invalid(), ["algorithm"]);
@@ -48,7 +48,7 @@ async fn what_is_no_algorithm_is_refused() {
 
 #[tokio::test]
 async fn a_new_key_has_a_new_selector_and_shows_its_public_side_alone() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     let old = app.get(&app.admin, PATH).await.assert(StatusCode::OK);
     assert_eq!((&old["algorithm"], &old["selector"]), (&json!("rsa-sha256"), &json!("m2026112001")));
     let new = app.post(&app.admin, PATH, json!({ "algorithm": "ed25519-sha256" })).await.assert(StatusCode::CREATED);
@@ -68,7 +68,7 @@ async fn a_new_key_has_a_new_selector_and_shows_its_public_side_alone() {
 
 #[tokio::test]
 async fn an_empty_body_means_the_usual_algorithm() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     for answer in [app.post_empty(&app.admin, PATH).await, app.post(&app.admin, PATH, json!({})).await] {
         assert_eq!(answer.assert(StatusCode::CREATED)["algorithm"], "rsa-sha256");
     }
@@ -76,7 +76,7 @@ async fn an_empty_body_means_the_usual_algorithm() {
 
 #[tokio::test]
 async fn a_days_selectors_come_to_an_end() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     let body = json!({ "algorithm": "ed25519-sha256" });
     for _ in 2..=95 {
         app.post(&app.admin, PATH, body.clone()).await.assert(StatusCode::CREATED);

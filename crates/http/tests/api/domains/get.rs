@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 use mailapi_model::Permission;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn only_who_manages_a_domain_sees_it() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     for path in ["/domains/example.org", "/domains/nowhere.example", "/domains/no%20domain"] {
         app.get(&ann, path).await.assert_error(403, "ACCESS_DENIED");
     }
@@ -20,7 +20,7 @@ async fn only_who_manages_a_domain_sees_it() {
 
 #[tokio::test]
 async fn to_an_admin_what_does_not_exist_does_not_exist() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for path in ["/domains/nowhere.example", "/domains/no%20domain", "/domains/a%2Fb"] {
         app.get(&app.admin, path).await.assert_error(404, "DOMAIN_NOT_FOUND");
     }

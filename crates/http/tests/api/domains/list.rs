@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::Value;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 fn names(body: &Value) -> Vec<&str> {
     body["domains"].as_array().unwrap().iter().map(|domain| domain["domain"].as_str().unwrap()).collect()
@@ -14,7 +14,7 @@ fn names(body: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn pages_never_overlap() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for name in ["a.example", "b.example", "c.example"] {
         app.domain(name).await;
         app.clock.advance(Duration::from_secs(1));
@@ -30,7 +30,7 @@ async fn pages_never_overlap() {
 
 #[tokio::test]
 async fn others_see_what_they_manage() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     assert!(names(&app.get(&ann, "/domains").await.assert(StatusCode::OK)).is_empty());
     app.grant("bob@example.org", Permission::ManageDomains, "other.example").await;

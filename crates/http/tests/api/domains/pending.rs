@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::{InMemoryApp, PASSWORD};
+use crate::support::{App, PASSWORD};
 
 #[tokio::test]
 async fn admins_see_what_waits_for_them_and_nothing_else() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.get(&ann, "/domains/pending").await.assert_error(403, "ACCESS_DENIED");
     assert_eq!(app.get(&app.admin, "/domains/pending?limit=x").await.assert_invalid(), ["limit"]);
     app.put(&app.admin, "/domains/example.org", json!({ "active": false })).await.assert(StatusCode::OK);

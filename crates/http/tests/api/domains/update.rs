@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn only_who_manages_a_domain_changes_it_and_nobody_else_learns_of_the_body() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     app.grant("bob@example.org", Permission::ManageDomains, "other.example").await;
     app.grant("bob@example.org", Permission::ManageUsers, "example.org").await;
@@ -25,7 +25,7 @@ async fn only_who_manages_a_domain_changes_it_and_nobody_else_learns_of_the_body
 
 #[tokio::test]
 async fn members_of_a_wrong_type_are_named() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     for body in [json!({ "active": "no", "description": 7 }), json!({ "active": 0, "description": "a\nb" })] {
         let fields = app.put(&app.admin, "/domains/example.org", body).await.assert_invalid();
         assert_eq!(fields, ["active", "description"]);
@@ -34,7 +34,7 @@ async fn members_of_a_wrong_type_are_named() {
 
 #[tokio::test]
 async fn what_is_absent_stays_and_null_clears_the_description() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageDomains, "example.org").await;
     let put = async |body| app.put(&ann, "/domains/example.org", body).await.assert(StatusCode::OK)["domain"].clone();
     assert_eq!(put(json!({ "description": " Ours " })).await["description"], "Ours");

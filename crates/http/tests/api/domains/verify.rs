@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::{Value, json};
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 fn record<'a>(report: &'a Value, kind: &str) -> &'a Value {
     report["records"].as_array().unwrap().iter().find(|record| record["type"] == kind).unwrap()
@@ -12,7 +12,7 @@ fn record<'a>(report: &'a Value, kind: &str) -> &'a Value {
 
 #[tokio::test]
 async fn only_who_manages_a_domain_verifies_it() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     for name in ["example.org", "nowhere.example"] {
         app.get(&ann, &format!("/domains/{name}/verify")).await.assert_error(403, "ACCESS_DENIED");
     }
@@ -21,7 +21,7 @@ async fn only_who_manages_a_domain_verifies_it() {
 
 #[tokio::test]
 async fn every_record_is_told_with_what_is_expected_and_found() {
-    let app = InMemoryApp::with(|settings, _| settings.mail_host = "mx.example.net".to_owned()).await;
+    let app = App::with(|settings, _| settings.mail_host = "mx.example.net".to_owned()).await;
     app.domain("example.org").await;
     let ann = app.user("ann@example.org").await;
     app.grant("ann@example.org", Permission::ManageDomains, "example.org").await;

@@ -2,11 +2,11 @@
 
 use axum::http::StatusCode;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn nobody_opens_another_inbox_by_naming_it() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.get(&ann, "/mail/inbox?mailbox=bob@example.org").await.assert_error(403, "ACCESS_DENIED");
     app.get(&ann, "/mail/inbox?folder=Nowhere").await.assert_error(400, "INVALID_FOLDER");
     let fields = app.get(&ann, "/mail/inbox?mailbox=x&limit=0").await.assert_invalid();
@@ -15,7 +15,7 @@ async fn nobody_opens_another_inbox_by_naming_it() {
 
 #[tokio::test]
 async fn an_admin_token_has_to_name_a_mailbox() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     assert_eq!(app.get(&app.admin, "/mail/inbox").await.assert_invalid(), ["mailbox"]);
     let unknown = app.get(&app.admin, "/mail/inbox?mailbox=nobody@example.org").await;
     unknown.assert_error(404, "MAILBOX_NOT_FOUND");
@@ -24,9 +24,9 @@ async fn an_admin_token_has_to_name_a_mailbox() {
 
 #[tokio::test]
 async fn it_answers_what_the_mailbox_path_answers() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     for subject in ["one", "two", "three"] {
-        app.mail_server.deliver("ann@example.org", "INBOX", &format!("Subject: {subject}\n\nHello\n"));
+        app.deliver("ann@example.org", &format!("Subject: {subject}\n\nHello\n")).await;
     }
     for query in ["", "?limit=2", "?limit=1&offset=2"] {
         let inbox = app.get(&ann, &format!("/mail/inbox{query}")).await.assert(StatusCode::OK);

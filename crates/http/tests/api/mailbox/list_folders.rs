@@ -16,6 +16,8 @@ async fn the_folders_and_what_they_hold() {
     let (app, ann, bob) = bobs_mailbox().await;
     let mut listed = app.get(&bob, "/mailbox/bob@example.org/folders").await.assert(StatusCode::OK);
     assert!(listed["folders"][0]["size"].take().as_u64() > Some(500));
+    // A new mailbox has folders already.
+    listed["folders"].as_array_mut().unwrap().retain(|folder| folder["messages"] != 0);
     let expected = json!({ "success": true, "mailbox": "bob@example.org", "folders": [
         { "name": "INBOX", "messages": 1, "unread": 1, "size": null },
         { "name": "Projects/2026", "messages": 1, "unread": 1, "size": 29 },

@@ -6,7 +6,7 @@ mod list_messages;
 mod read_message;
 mod search;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 /// A message with a text, a picture inside its HTML, and two files of one name.
 const RICH: &str = "\
@@ -48,10 +48,10 @@ c2Vjb25k
 ";
 
 /// Bob's mailbox with one rich message in INBOX and a plain one in `Projects/2026`.
-async fn bobs_mailbox() -> (InMemoryApp, String, String) {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
-    app.mail_server.deliver("bob@example.org", "INBOX", RICH);
-    app.mail_server.deliver("bob@example.org", "Projects/2026", "Subject: Plans\n\nBuild it.\n");
+async fn bobs_mailbox() -> (App, String, String) {
+    let (app, ann, bob) = App::with_ann_and_bob().await;
+    app.deliver("bob@example.org", RICH).await;
+    app.append("bob@example.org", "Projects/2026", "Subject: Plans\n\nBuild it.\n").await;
     (app, ann, bob)
 }
 
@@ -76,7 +76,7 @@ async fn refuses_strangers(path: &str) {
     app.grant("ann@example.org", Permission::SendMail, "example.org").await;
     app.grant("ann@example.org", Permission::ViewMailbox, "other.example").await;
     app.get(&ann, &at("bob@example.org")).await.assert_error(403, "ACCESS_DENIED");
-    app.mail_server.go_down();
+    app.trouble.go_down();
     let message = app.get(&bob, &at("bob@example.org")).await.assert_error(500, "IMAP_ERROR");
     assert!(!message.contains("192.0.2.1"), "{message}");
 }

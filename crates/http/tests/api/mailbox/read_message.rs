@@ -25,7 +25,8 @@ async fn a_message_has_its_shape() {
     let mut read = app.get(&bob, "/mailbox/bob@example.org/messages/1").await.assert(StatusCode::OK);
     let by_path = app.get(&bob, "/mailbox/bob@example.org/folders/INBOX/messages/1").await.assert(StatusCode::OK);
     assert_eq!(read, by_path);
-    assert_eq!(read["headers"]["Received"], "by one\nby two");
+    let received = read["headers"]["Received"].as_str().unwrap();
+    assert!(received.ends_with("by one\nby two"), "{received}");
     assert_eq!(read["headers"]["Subject"], "Die Grüße");
     read["headers"].take();
     let expected = json!({
@@ -40,7 +41,7 @@ async fn a_message_has_its_shape() {
             { "index": 1, "filename": "Ü.txt", "content_type": "text/plain", "size": 5, "content_id": null },
             { "index": 2, "filename": "Ü.txt", "content_type": "application/pdf", "size": 6, "content_id": null },
         ],
-        "flags": ["\\Recent"],
+        "flags": [],
     });
     assert_eq!(read, expected);
 }
@@ -48,7 +49,7 @@ async fn a_message_has_its_shape() {
 #[tokio::test]
 async fn a_message_without_anything_is_a_message() {
     let (app, _, bob) = bobs_mailbox().await;
-    app.mail_server.deliver("bob@example.org", "Empty", "");
+    app.append("bob@example.org", "Empty", "").await;
     let read = app.get(&bob, "/mailbox/bob@example.org/messages/1?folder=Empty").await.assert(StatusCode::OK);
     let nobody = json!({ "name": "", "email": "" });
     assert_eq!((&read["from"], &read["to"], &read["message_id"]), (&nobody, &json!([]), &json!("")));

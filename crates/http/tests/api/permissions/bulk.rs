@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 fn grants(permissions: Value) -> Value {
     json!({ "email": "ann@example.org", "permissions": permissions, "domain": "example.org" })
@@ -11,7 +11,7 @@ fn grants(permissions: Value) -> Value {
 
 #[tokio::test]
 async fn one_that_is_unknown_lets_none_be_granted() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let post = async |body| app.post(&app.admin, "/permissions/bulk", body).await;
     let mixed = post(grants(json!(["view_stats", "fly", 3]))).await;
     assert_eq!(mixed.assert_invalid(), ["permissions[1]", "permissions[2]"]);
@@ -31,7 +31,7 @@ async fn one_that_is_unknown_lets_none_be_granted() {
 
 #[tokio::test]
 async fn what_is_new_is_granted_and_the_rest_skipped() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let post = async |body| app.post(&app.admin, "/permissions/bulk", body).await.assert(StatusCode::CREATED);
     let first = post(grants(json!(["view_stats", "send_mail", "view_stats"]))).await;
     let message = first["message"].as_str().unwrap();

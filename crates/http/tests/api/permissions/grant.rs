@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 fn grant(email: &str, permission: &str, domain: &str) -> Value {
     json!({ "email": email, "permission": permission, "domain": domain })
@@ -11,7 +11,7 @@ fn grant(email: &str, permission: &str, domain: &str) -> Value {
 
 #[tokio::test]
 async fn only_admins_grant_and_nobody_else_learns_of_the_body() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", mailapi_model::Permission::ManageUsers, "example.org").await;
     let own = grant("ann@example.org", "view_mailbox", "example.org");
     app.post(&ann, "/permissions", own).await.assert_error(403, "ACCESS_DENIED");
@@ -21,7 +21,7 @@ async fn only_admins_grant_and_nobody_else_learns_of_the_body() {
 
 #[tokio::test]
 async fn what_is_unknown_is_refused() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     let post = async |body| app.post(&app.admin, "/permissions", body).await;
     assert_eq!(post(json!({})).await.assert_invalid(), ["email", "permission", "domain"]);
     assert_eq!(post(grant("ann", "rule_the_world", "a b")).await.assert_invalid(), ["email", "permission", "domain"]);
@@ -32,7 +32,7 @@ async fn what_is_unknown_is_refused() {
 
 #[tokio::test]
 async fn admins_are_granted_nothing() {
-    let app = InMemoryApp::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
+    let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     app.user("root@example.org").await;
     let body = grant("Root@example.org", "view_stats", "example.org");
@@ -41,7 +41,7 @@ async fn admins_are_granted_nothing() {
 
 #[tokio::test]
 async fn a_permission_holds_at_once_and_is_granted_once() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.get(&ann, "/mailbox/bob@example.org/messages").await.assert_error(403, "ACCESS_DENIED");
     let body = grant("Ann@Example.org", "view_mailbox", "EXAMPLE.org");
     let mut granted = app.post(&app.admin, "/permissions", body.clone()).await.assert(StatusCode::CREATED);

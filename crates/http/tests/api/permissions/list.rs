@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 use mailapi_model::Permission;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn only_admins_list_and_filters_are_checked() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.get(&ann, "/permissions").await.assert_error(403, "ACCESS_DENIED");
     let fields = app.get(&app.admin, "/permissions?email=x&domain=a_b&limit=0").await.assert_invalid();
     assert_eq!(fields, ["email", "domain", "limit"]);
@@ -15,7 +15,7 @@ async fn only_admins_list_and_filters_are_checked() {
 
 #[tokio::test]
 async fn filters_narrow_the_list_and_pages_never_overlap() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     for (email, permission, domain) in [
         ("ann@example.org", Permission::SendMail, "example.org"),

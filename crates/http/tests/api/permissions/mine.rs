@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 use mailapi_model::Permission;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn everybody_sees_what_was_delegated_to_them() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::SendMail, "example.org").await;
     app.grant("ann@example.org", Permission::ViewStats, "example.org").await;
     let mine = app.get(&ann, "/permissions/mine?limit=1").await.assert(StatusCode::OK);

@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn only_admins_revoke_and_only_what_is_there() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ViewMailbox, "example.org").await;
     let id = app.get(&ann, "/permissions/mine").await.json()["permissions"][0]["id"].to_string();
     for id in [id.as_str(), "999", "x"] {
@@ -22,7 +22,7 @@ async fn only_admins_revoke_and_only_what_is_there() {
 
 #[tokio::test]
 async fn what_was_revoked_no_longer_holds() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ViewMailbox, "example.org").await;
     app.get(&ann, "/mailbox/bob@example.org/messages").await.assert(StatusCode::OK);
     let id = app.get(&ann, "/permissions/mine").await.json()["permissions"][0]["id"].clone();

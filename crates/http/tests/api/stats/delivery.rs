@@ -1,15 +1,19 @@
 //! `GET /stats/delivery`.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
-use mailapi_model::Permission;
+use mailapi_model::{Permission, Timestamp};
 use serde_json::json;
 
-use super::app_with_mail;
-use crate::support::InMemoryApp;
+use super::{DAY, app_with_mail, last_week};
+use crate::support::{App, day, elsewhere};
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[tokio::test]
 async fn what_breaks_a_rule_is_named() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let query = "start_date=soon&end_date=2026-13-01&sender=a%20b&group_by=week";
     let fields = app.get(&ann, &format!("/stats/delivery?{query}")).await.assert_invalid();
     assert_eq!(fields, ["start_date", "end_date", "sender", "group_by"]);
@@ -39,14 +43,13 @@ async fn a_sender_that_is_not_ones_own_is_out_of_sight() {
 async fn the_last_seven_days_are_told_day_by_day() {
     let (app, ann, _) = app_with_mail().await;
     let stats = app.get(&ann, "/stats/delivery").await.assert(StatusCode::OK);
-    let period = json!({ "start": "2026-11-13T10:15:30.000Z", "end": "2026-11-20T10:15:30.000Z" });
     let summary = json!({
         "total_sent": 2, "delivered": 1, "bounced": 0, "deferred": 1, "rejected": 1, "delivery_rate": 50.0,
     });
-    assert_eq!((&stats["success"], &stats["period"], &stats["summary"]), (&json!(true), &period, &summary));
+    assert_eq!((&stats["success"], &stats["period"], &stats["summary"]), (&json!(true), &last_week(&app), &summary));
     let days = stats["breakdown"].as_array().unwrap();
-    assert_eq!((days.len(), &days[0]["date"]), (8, &json!("2026-11-13")));
-    let today = json!({ "date": "2026-11-20", "sent": 2, "delivered": 1, "bounced": 0, "deferred": 1 });
+    assert_eq!((days.len(), &days[0]["date"]), (8, &json!(day(app.ago(DAY * 7)))));
+    let today = json!({ "date": day(app.now()), "sent": 2, "delivered": 1, "bounced": 0, "deferred": 1 });
     assert_eq!(days[7], today);
     assert_eq!(app.get(&app.admin, "/stats/delivery?sender=ann@example.org").await.assert(StatusCode::OK), stats);
 }
@@ -55,9 +58,11 @@ async fn the_last_seven_days_are_told_day_by_day() {
 async fn hours_and_recipients_domains_are_told_too() {
     let (app, ann, _) = app_with_mail().await;
     let by = async |query: &str| app.get(&ann, &format!("/stats/delivery?{query}")).await.assert(StatusCode::OK);
-    let hours = by("group_by=hour&start_date=2026-11-20T09:30:00%2B01:00&end_date=2026-11-20T11:00:00Z").await;
+    let (now, hour) = (app.now(), |time: Timestamp| format!("{}:00:00Z", &time.to_string()[..13]));
+    let (start, end) = (app.ago(2 * HOUR), elsewhere(now));
+    let hours = by(&format!("group_by=hour&start_date={start}&end_date={end}")).await;
     let dates: Vec<_> = hours["breakdown"].as_array().unwrap().iter().map(|hour| hour["date"].clone()).collect();
-    assert_eq!(dates, ["2026-11-20T08:00:00Z", "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z"]);
+    assert_eq!(dates, [hour(start), hour(app.ago(HOUR)), hour(now)]);
     assert_eq!(hours["breakdown"][2]["sent"], 2);
     let domains = by("group_by=domain").await["breakdown"].clone();
     let mut domains = domains.as_array().unwrap().clone();

@@ -5,23 +5,32 @@ mod domain;
 mod domains;
 mod users;
 
-use axum::http::StatusCode;
-use serde_json::json;
+use std::time::Duration;
 
-use crate::support::InMemoryApp;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::{App, EVE};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Ann has sent to Bob, to nobody, and to a host that does not answer; the counts are up to date.
-async fn app_with_mail() -> (InMemoryApp, String, String) {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
-    let to = ["bob@example.org", "nobody@example.org", "eve@elsewhere.example"];
+async fn app_with_mail() -> (App, String, String) {
+    let (app, ann, bob) = App::with_ann_and_bob().await;
+    let to = ["bob@example.org", "nobody@example.org", EVE];
     let message = json!({ "from": "ann@example.org", "to": to, "body": { "text": "x" } });
     app.post(&ann, "/mail/send", message).await.assert(StatusCode::ACCEPTED);
-    app.get(&app.admin, "/mail/delivery-log/sync").await.assert(StatusCode::OK);
+    app.sync().await;
     count(&app).await;
     (app, ann, bob)
 }
 
+/// The last seven days.
+fn last_week(app: &App) -> Value {
+    json!({ "start": app.ago(DAY * 7).to_string(), "end": app.now().to_string() })
+}
+
 /// Counts what is not counted yet.
-async fn count(app: &InMemoryApp) {
+async fn count(app: &App) {
     while app.service.roll_up_once().await.unwrap().more {}
 }

@@ -1,13 +1,15 @@
-//! A whole service in a temporary directory, with a mail server in memory that fails on demand, and a client for it
-//! that needs no socket. The whole server, with the real mail server, is `mailapi_testkit::TestApp`; `stories` uses it.
+//! A whole service in a temporary directory, with the mail server that the environment names behind it
+//! (`mailapi_testkit::TestBackend`), and a client for it that needs no socket. With sockets it is
+//! `mailapi_testkit::TestApp`; `stories` uses that.
 //!
 //! Every answer is held against the OpenAPI document: an operation that answers a status or an error code which the
 //! document does not name fails the test, whatever the test looks at.
 
 mod document;
-mod mail_server;
+mod trouble;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -15,35 +17,43 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use mailapi_http::{HttpSettings, HttpState, router};
-use mailapi_model::{Permission, TokenKind, TokenValue};
+use mailapi_model::{Clock, Permission, Timestamp, TokenKind, TokenValue};
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::Store;
-use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, TestDatabase};
+use mailapi_testkit::{
+    FakeClock, FakeDns, SeededEntropy, TestBackend, TestDatabase, TestInbound, TestMailServer, TestMailServerParts,
+};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-pub(crate) use mail_server::{MemoryMailServer, PANICS};
+pub(crate) use trouble::{PANICS, Trouble};
 
 /// The password of every user here.
 pub(crate) const PASSWORD: &str = "correct horse";
+/// Her server says again and again that it is not ready.
+pub(crate) const EVE: &str = "eve@elsewhere.example";
+/// Whom the server of the same domain does not know any longer.
+pub(crate) const GONE: &str = "gone@elsewhere.example";
 
 /// The service under test.
-pub(crate) struct InMemoryApp {
+pub(crate) struct App {
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) dns: Arc<FakeDns>,
-    pub(crate) mail_server: MemoryMailServer,
+    pub(crate) mail_server: TestMailServer,
+    pub(crate) trouble: Trouble,
     pub(crate) service: Service,
     pub(crate) store: Store,
     pub(crate) settings: HttpSettings,
     pub(crate) router: Router,
     /// An admin's API token.
     pub(crate) admin: String,
+    _inbound: Arc<Service>,
     _database: TestDatabase,
     _directory: tempfile::TempDir,
 }
 
-impl InMemoryApp {
+impl App {
     /// A service without any domain or user.
     pub(crate) async fn start() -> Self {
         Self::with(|_, _| ()).await
@@ -51,36 +61,83 @@ impl InMemoryApp {
 
     /// The same with other settings.
     pub(crate) async fn with(change: impl FnOnce(&mut Settings, &mut HttpSettings)) -> Self {
-        let (clock, dns) = (Arc::new(FakeClock::default()), Arc::new(FakeDns::default()));
+        let backend = TestBackend::of_environment();
+        let (clock, dns) = (Arc::new(backend.clock()), Arc::new(FakeDns::default()));
         let directory = tempfile::tempdir().unwrap();
-        let database = TestDatabase::open(directory.path(), mailapi_model::Clock::now(clock.as_ref())).await;
+        let database = TestDatabase::open(directory.path(), clock.now()).await;
         let store = database.store();
-        let mail_server = MemoryMailServer::new(clock.clone());
+        let (entropy, inbound) = (Arc::new(SeededEntropy::default()), Arc::new(TestInbound::default()));
+        let mail_server = TestMailServer::start(
+            backend,
+            TestMailServerParts {
+                database: &database,
+                directory: directory.path(),
+                maildrop: Default::default(),
+                clock: clock.clone(),
+                entropy: entropy.clone(),
+                inbound: inbound.clone(),
+            },
+        )
+        .await;
+        mail_server.world.refuse(EVE, &["450 4.2.0 Come again later"; 9]);
+        mail_server.world.refuse(GONE, &["550 5.1.1 No such user"; 9]);
+        let trouble = Trouble::before(mail_server.backend());
         let mut settings = Settings { password_rounds: 1000, ..Settings::default() };
         let mut http = HttpSettings::default();
         change(&mut settings, &mut http);
         let service = Service::new(Parts {
             store: store.clone(),
-            backend: mail_server.backend(),
+            backend: trouble.backend(),
             dns: dns.clone(),
             clock: clock.clone(),
-            entropy: Arc::new(SeededEntropy::default()),
+            entropy,
             settings,
         });
         let router = router(HttpState::new(service.clone(), http.clone()));
         let admin = token(&service, TokenKind::Admin, None).await;
+        let for_inbound = Arc::new(service.clone());
+        inbound.tell(&for_inbound);
         Self {
             clock,
             dns,
             mail_server,
+            trouble,
             service,
             store,
             settings: http,
             router,
             admin,
+            _inbound: for_inbound,
             _database: database,
             _directory: directory,
         }
+    }
+
+    /// What the clock shows.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// What it showed so long ago.
+    pub(crate) fn ago(&self, time: Duration) -> Timestamp {
+        Timestamp::from_millis(self.now().as_millis() - i64::try_from(time.as_millis()).unwrap())
+    }
+
+    /// Lets a message come in from outside; lines end with LF here.
+    pub(crate) async fn deliver(&self, mailbox: &str, message: &str) {
+        let message = message.replace('\n', "\r\n");
+        self.mail_server.deliver("ann@elsewhere.example", mailbox, &[message.as_bytes()]).await;
+    }
+
+    /// Puts a message into a folder as a mail client does; the folder is made when it is missing.
+    pub(crate) async fn append(&self, mailbox: &str, folder: &str, message: &str) {
+        self.mail_server.append(mailbox, folder, message.replace('\n', "\r\n").as_bytes()).await;
+    }
+
+    /// Waits until the mail server has tried what was sent, and reads its reports by the operation for that.
+    pub(crate) async fn sync(&self) -> Value {
+        self.mail_server.settle().await;
+        self.get(&self.admin, "/mail/delivery-log/sync").await.assert(StatusCode::OK)
     }
 
     /// A service with the domain `example.org` and the users Ann and Bob in it, and their tokens.
@@ -168,6 +225,24 @@ pub(crate) async fn token(service: &Service, kind: TokenKind, email: Option<&str
     let new = CreateToken { name: "test".to_owned(), kind, email, expires_at: None };
     let (_, value): (_, TokenValue) = service.create_token(&Caller::operator(), new).await.unwrap();
     value.expose().to_owned()
+}
+
+/// Whether a time is that of the test: what the clock shows, or with a server that writes real times a moment nearby.
+pub(crate) fn is_about(shown: &Value, time: Timestamp) -> bool {
+    const NEARBY_MILLIS: i64 = 60_000;
+    let shown = shown.as_str().and_then(|text| Timestamp::parse_date_or_time(text).ok());
+    shown.is_some_and(|shown| (shown.as_millis() - time.as_millis()).abs() <= NEARBY_MILLIS)
+}
+
+/// A time as it is written in another zone, ready for a query.
+pub(crate) fn elsewhere(time: Timestamp) -> String {
+    const HOUR_MILLIS: i64 = 3_600_000;
+    Timestamp::from_millis(time.as_millis() + 2 * HOUR_MILLIS).to_string().replace('Z', "%2B02:00")
+}
+
+/// The day of a time.
+pub(crate) fn day(time: Timestamp) -> String {
+    time.to_string()[..10].to_owned()
 }
 
 /// What came back.

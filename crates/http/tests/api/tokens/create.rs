@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn a_user_makes_tokens_of_its_own_mailbox_only() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     for body in [
         json!({ "name": "x", "token_type": "admin" }),
         json!({ "name": "x", "email": "bob@example.org" }),
@@ -22,7 +22,7 @@ async fn a_user_makes_tokens_of_its_own_mailbox_only() {
 
 #[tokio::test]
 async fn every_broken_rule_is_named_at_once() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let body = json!({ "name": 1, "token_type": "root", "email": "x", "expires_at": "soon" });
     let fields = app.post(&app.admin, "/tokens", body).await.assert_invalid();
     assert_eq!(fields, ["name", "token_type", "email", "expires_at"]);
@@ -35,7 +35,7 @@ async fn every_broken_rule_is_named_at_once() {
 
 #[tokio::test]
 async fn the_value_is_shown_once_and_works() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let body = json!({ "name": "Newsletter", "expires_at": "2026-11-20T12:15:30+01:00" });
     let mut created = app.post(&ann, "/tokens", body).await.assert(StatusCode::CREATED);
     let value = created["token"].take().as_str().unwrap().to_owned();
@@ -57,7 +57,7 @@ async fn the_value_is_shown_once_and_works() {
 
 #[tokio::test]
 async fn an_admin_makes_admin_tokens() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let body = json!({ "name": "second", "token_type": "admin", "email": null });
     let created = app.post(&app.admin, "/tokens", body).await.assert(StatusCode::CREATED);
     assert_eq!((&created["token_type"], &created["email"]), (&json!("admin"), &json!(null)));

@@ -2,11 +2,11 @@
 
 use axum::http::StatusCode;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn a_token_that_is_not_ones_own_is_denied_whether_it_exists_or_not() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     let bobs = app.get(&bob, "/tokens/me").await.json()["id"].to_string();
     let admins = app.get(&app.admin, "/tokens/me").await.json()["id"].to_string();
     for id in [bobs.as_str(), &admins, "999", "x", "-1"] {
@@ -19,7 +19,7 @@ async fn a_token_that_is_not_ones_own_is_denied_whether_it_exists_or_not() {
 
 #[tokio::test]
 async fn the_owner_and_admins_see_a_token() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let id = app.get(&ann, "/tokens/me").await.json()["id"].to_string();
     for caller in [&ann, &app.admin] {
         let seen = app.get(caller, &format!("/tokens/{id}")).await.assert(StatusCode::OK);

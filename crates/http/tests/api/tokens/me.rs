@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn the_token_itself_is_told_without_success() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let mut me = app.get(&ann, "/tokens/me").await.assert(StatusCode::OK);
     let id = me["id"].take();
     assert!(id.is_i64());

@@ -3,15 +3,15 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
-async fn id(app: &InMemoryApp, token: &str) -> String {
+async fn id(app: &App, token: &str) -> String {
     app.get(token, "/tokens/me").await.assert(StatusCode::OK)["id"].to_string()
 }
 
 #[tokio::test]
 async fn a_token_that_is_not_ones_own_stays() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     for other in [id(&app, &bob).await, id(&app, &app.admin).await, "999".to_owned(), "x".to_owned()] {
         app.delete(&ann, &format!("/tokens/{other}")).await.assert_error(403, "ACCESS_DENIED");
     }
@@ -21,7 +21,7 @@ async fn a_token_that_is_not_ones_own_stays() {
 
 #[tokio::test]
 async fn a_revoked_token_is_dead_at_once() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let anns = id(&app, &ann).await;
     let answer = app.delete(&ann, &format!("/tokens/{anns}")).await.assert(StatusCode::OK);
     assert_eq!((&answer["success"], answer["id"].to_string()), (&json!(true), anns.clone()));
@@ -32,7 +32,7 @@ async fn a_revoked_token_is_dead_at_once() {
 
 #[tokio::test]
 async fn the_last_way_in_for_an_admin_stays() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let last = format!("/tokens/{}", id(&app, &app.admin).await);
     assert_eq!(app.delete(&app.admin, &last).await.assert_invalid(), ["id"]);
     let second = app.post(&app.admin, "/tokens", json!({ "name": "second", "token_type": "admin" })).await;

@@ -5,15 +5,15 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
-async fn path(app: &InMemoryApp, token: &str) -> String {
+async fn path(app: &App, token: &str) -> String {
     format!("/tokens/{}", app.get(token, "/tokens/me").await.assert(StatusCode::OK)["id"])
 }
 
 #[tokio::test]
 async fn only_admins_change_tokens() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     for path in [path(&app, &ann).await, path(&app, &app.admin).await, "/tokens/999".to_owned()] {
         app.put(&ann, &path, json!({ "name": 7 })).await.assert_error(403, "ACCESS_DENIED");
     }
@@ -24,7 +24,7 @@ async fn only_admins_change_tokens() {
 
 #[tokio::test]
 async fn every_broken_rule_is_named_and_a_session_is_not_changed() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let anns = path(&app, &ann).await;
     let types = json!({ "name": 1, "is_active": "yes", "expires_at": "soon" });
     assert_eq!(app.put(&app.admin, &anns, types).await.assert_invalid(), ["name", "is_active", "expires_at"]);
@@ -36,7 +36,7 @@ async fn every_broken_rule_is_named_and_a_session_is_not_changed() {
 
 #[tokio::test]
 async fn what_is_absent_stays_and_null_lifts_the_end() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     let anns = path(&app, &ann).await;
     let put = async |body| app.put(&app.admin, &anns, body).await.assert(StatusCode::OK);
     let ends = put(json!({ "expires_at": "2026-11-20T12:15:30+01:00" })).await;
@@ -55,7 +55,7 @@ async fn what_is_absent_stays_and_null_lifts_the_end() {
 
 #[tokio::test]
 async fn the_last_way_in_for_an_admin_stays() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let last = path(&app, &app.admin).await;
     assert_eq!(app.put(&app.admin, &last, json!({ "is_active": false })).await.assert_invalid(), ["id"]);
     app.put(&app.admin, &last, json!({ "name": "main" })).await.assert(StatusCode::OK);

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::{Value, json};
 
-use crate::support::{InMemoryApp, PASSWORD};
+use crate::support::{App, PASSWORD};
 
 fn user(email: &str) -> Value {
     json!({ "email": email, "password": PASSWORD })
@@ -12,14 +12,14 @@ fn user(email: &str) -> Value {
 
 #[tokio::test]
 async fn callers_without_the_right_are_refused_and_nothing_is_made() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.post(&ann, "/users", user("eve@example.org")).await.assert_error(403, "ACCESS_DENIED");
     app.get(&app.admin, "/users/eve@example.org").await.assert_error(404, "USER_NOT_FOUND");
 }
 
 #[tokio::test]
 async fn every_broken_rule_is_named_at_once() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let body = json!({ "email": "nobody", "password": "short", "name": "a\u{0}b", "quota_bytes": -1 });
     let fields = app.post(&app.admin, "/users", body).await.assert_invalid();
     assert_eq!(fields, ["email", "password", "name", "quota_bytes"]);
@@ -30,7 +30,7 @@ async fn every_broken_rule_is_named_at_once() {
 
 #[tokio::test]
 async fn no_answer_repeats_a_password() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     for (email, password) in
         [("nobody", "hunter2-hunter2"), ("ann@nowhere.example", "hunter2-hunter2"), ("ann@x.example", "hunt2")]
     {
@@ -41,14 +41,14 @@ async fn no_answer_repeats_a_password() {
 
 #[tokio::test]
 async fn a_user_is_made_with_an_empty_mailbox() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     app.domain("example.org").await;
     let body = json!({ "email": "Ann@Example.org", "password": PASSWORD, "name": "Ann Lee", "quota_bytes": 1_000_000 });
     let created = app.post(&app.admin, "/users", body).await.assert(StatusCode::CREATED);
     let expected = json!({ "success": true, "user": {
         "email": "ann@example.org", "name": "Ann Lee", "domain": "example.org", "active": true, "is_admin": false,
         "quota_bytes": 1_000_000, "quota_used_bytes": 0, "message_count": 0,
-        "created_at": "2026-11-20T10:15:30.000Z", "updated_at": "2026-11-20T10:15:30.000Z", "last_login_at": null,
+        "created_at": app.now().to_string(), "updated_at": app.now().to_string(), "last_login_at": null,
     } });
     assert_eq!(created, expected);
     assert_eq!(app.get(&app.admin, "/users/ann@example.org").await.assert(StatusCode::OK), expected);
@@ -59,7 +59,7 @@ async fn a_user_is_made_with_an_empty_mailbox() {
 
 #[tokio::test]
 async fn a_delegate_makes_users_in_its_domain_and_nowhere_else() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
     app.post(&ann, "/users", user("eve@example.org")).await.assert(StatusCode::CREATED);

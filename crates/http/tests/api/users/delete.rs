@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::{InMemoryApp, PASSWORD};
+use crate::support::{App, PASSWORD};
 
 #[tokio::test]
 async fn who_may_not_delete_deletes_nobody() {
-    let app = InMemoryApp::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
+    let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     let (root, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);
     for email in ["ann@example.org", "nobody@example.org", "nobody"] {
@@ -22,11 +22,11 @@ async fn who_may_not_delete_deletes_nobody() {
 
 #[tokio::test]
 async fn a_deleted_user_leaves_nothing_behind() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
     app.grant("bob@example.org", Permission::ViewStats, "example.org").await;
     let session = app.log_in("bob@example.org").await;
-    app.mail_server.deliver("bob@example.org", "INBOX", "Subject: x\n\nx\n");
+    app.deliver("bob@example.org", "Subject: x\n\nx\n").await;
     let deleted = app.delete(&ann, "/users/Bob@example.org").await.assert(StatusCode::OK);
     assert_eq!((&deleted["success"], &deleted["email"]), (&json!(true), &json!("bob@example.org")));
     for token in [&bob, &session] {

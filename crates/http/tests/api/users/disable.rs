@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::{InMemoryApp, PASSWORD};
+use crate::support::{App, PASSWORD};
 
 #[tokio::test]
 async fn who_may_not_disable_disables_nobody() {
-    let app = InMemoryApp::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
+    let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     let (root, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);
     for email in ["ann@example.org", "nobody@example.org", "nobody"] {
@@ -22,7 +22,7 @@ async fn who_may_not_disable_disables_nobody() {
 
 #[tokio::test]
 async fn a_disabled_user_is_out_and_its_mail_still_arrives() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     let session = app.log_in("bob@example.org").await;
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
     let disabled = app.post_empty(&ann, "/users/bob@example.org/disable").await.assert(StatusCode::OK);

@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn who_may_not_enable_enables_nobody() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.post_empty(&app.admin, "/users/bob@example.org/disable").await.assert(StatusCode::OK);
     app.post_empty(&ann, "/users/bob@example.org/enable").await.assert_error(403, "ACCESS_DENIED");
     assert_eq!(app.get(&app.admin, "/users/bob@example.org").await.json()["user"]["active"], false);
@@ -17,7 +17,7 @@ async fn who_may_not_enable_enables_nobody() {
 
 #[tokio::test]
 async fn tokens_work_again_and_ended_sessions_do_not() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
     let session = app.log_in("bob@example.org").await;
     app.post_empty(&ann, "/users/bob@example.org/disable").await.assert(StatusCode::OK);

@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 use mailapi_model::Permission;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 #[tokio::test]
 async fn only_who_manages_a_domains_users_sees_them() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     for path in ["/users/bob@example.org", "/users/nobody@example.org", "/users/nobody"] {
         app.get(&ann, path).await.assert_error(403, "ACCESS_DENIED");
     }
@@ -19,7 +19,7 @@ async fn only_who_manages_a_domains_users_sees_them() {
 
 #[tokio::test]
 async fn an_admins_account_is_hidden_from_delegates() {
-    let app = InMemoryApp::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
+    let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     let (_, ann) = (app.user("root@example.org").await, app.user("ann@example.org").await);
     let root = app.log_in("root@example.org").await;
@@ -32,7 +32,7 @@ async fn an_admins_account_is_hidden_from_delegates() {
 
 #[tokio::test]
 async fn to_an_admin_what_does_not_exist_does_not_exist() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     for path in ["/users/nobody@example.org", "/users/nobody", "/users/a%00b@example.org"] {
         app.get(&app.admin, path).await.assert_error(404, "USER_NOT_FOUND");
     }

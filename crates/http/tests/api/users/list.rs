@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::Value;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 fn emails(body: &Value) -> Vec<&str> {
     body["users"].as_array().unwrap().iter().map(|user| user["email"].as_str().unwrap()).collect()
@@ -12,21 +12,21 @@ fn emails(body: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_caller_that_manages_nobody_is_refused() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.get(&ann, "/users").await.assert_error(403, "ACCESS_DENIED");
     app.get(&ann, "/users?domain=example.org").await.assert_error(403, "ACCESS_DENIED");
 }
 
 #[tokio::test]
 async fn every_parameter_that_breaks_a_rule_is_named() {
-    let app = InMemoryApp::start().await;
+    let app = App::start().await;
     let fields = app.get(&app.admin, "/users?domain=a_b&active=maybe&limit=0&offset=x").await.assert_invalid();
     assert_eq!(fields, ["domain", "active", "limit", "offset"]);
 }
 
 #[tokio::test]
 async fn filters_narrow_the_list() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     app.user("eve@other.example").await;
     let list = async |query: &str| app.get(&app.admin, &format!("/users{query}")).await.assert(StatusCode::OK);
@@ -39,7 +39,7 @@ async fn filters_narrow_the_list() {
 
 #[tokio::test]
 async fn a_delegate_sees_its_domains_alone() {
-    let (app, ann, _) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, _) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     app.user("eve@other.example").await;
     app.grant("ann@example.org", Permission::ManageUsers, "other.example").await;

@@ -4,14 +4,14 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::InMemoryApp;
+use crate::support::App;
 
 const PATH: &str = "/users/bob@example.org/purge";
 
 #[tokio::test]
 async fn who_may_not_purge_removes_nothing() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
-    app.mail_server.deliver("bob@example.org", "INBOX", "Subject: x\n\nx\n");
+    let (app, ann, bob) = App::with_ann_and_bob().await;
+    app.deliver("bob@example.org", "Subject: x\n\nx\n").await;
     app.grant("ann@example.org", Permission::ViewMailbox, "example.org").await;
     for token in [&ann, &bob] {
         app.delete(token, PATH).await.assert_error(403, "ACCESS_DENIED");
@@ -22,19 +22,23 @@ async fn who_may_not_purge_removes_nothing() {
 
 #[tokio::test]
 async fn every_folder_is_emptied_and_the_account_stays() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
-    for folder in ["INBOX", "INBOX", "Archive"] {
-        app.mail_server.deliver("bob@example.org", folder, "Subject: x\n\nx\n");
+    for folder in ["INBOX", "INBOX", "Kept"] {
+        app.append("bob@example.org", folder, "Subject: x\n\nx\n").await;
     }
+    let folders = async || {
+        let listed = app.get(&bob, "/mailbox/bob@example.org/folders").await.assert(StatusCode::OK);
+        listed["folders"].as_array().unwrap().len()
+    };
+    let before = folders().await;
     let purged = app.delete(&ann, PATH).await.assert(StatusCode::OK);
     let message = purged["message"].as_str().unwrap();
     let expected = json!({
-        "success": true, "message": message, "folders": 2, "messages_removed": 3, "quota_used_bytes": 0,
+        "success": true, "message": message, "folders": before, "messages_removed": 3, "quota_used_bytes": 0,
     });
     assert_eq!(purged, expected);
     let user = app.get(&bob, "/users/me").await.assert(StatusCode::OK)["user"].clone();
     assert_eq!((&user["message_count"], &user["quota_used_bytes"]), (&json!(0), &json!(0)));
-    let folders = app.get(&bob, "/mailbox/bob@example.org/folders").await.assert(StatusCode::OK);
-    assert_eq!(folders["folders"].as_array().unwrap().len(), 2);
+    assert_eq!(folders().await, before);
 }

@@ -4,13 +4,13 @@ use axum::http::StatusCode;
 use mailapi_model::Permission;
 use serde_json::json;
 
-use crate::support::{InMemoryApp, PASSWORD};
+use crate::support::{App, PASSWORD};
 
 const PATH: &str = "/users/bob@example.org/reset-password";
 
 #[tokio::test]
 async fn who_may_not_reset_resets_nothing_and_learns_nothing_of_the_body() {
-    let app = InMemoryApp::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
+    let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     let ann = app.user("ann@example.org").await;
     app.user("root@example.org").await;
@@ -23,7 +23,7 @@ async fn who_may_not_reset_resets_nothing_and_learns_nothing_of_the_body() {
 
 #[tokio::test]
 async fn a_weak_password_is_refused_and_the_old_one_stays() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     for password in [json!("1234567"), json!(""), json!(12_345_678), json!("x".repeat(257))] {
         assert_eq!(app.post(&app.admin, PATH, json!({ "password": password })).await.assert_invalid(), ["password"]);
     }
@@ -33,7 +33,7 @@ async fn a_weak_password_is_refused_and_the_old_one_stays() {
 
 #[tokio::test]
 async fn a_password_that_was_brought_is_not_repeated() {
-    let (app, ann, bob) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ann, bob) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;
     let session = app.log_in("bob@example.org").await;
     let body = json!({ "password": "another horse" });
@@ -47,7 +47,7 @@ async fn a_password_that_was_brought_is_not_repeated() {
 
 #[tokio::test]
 async fn without_a_password_a_strong_one_is_made_and_told_once() {
-    let (app, ..) = InMemoryApp::with_ann_and_bob().await;
+    let (app, ..) = App::with_ann_and_bob().await;
     let mut made = Vec::new();
     for answer in
         [app.post_empty(&app.admin, PATH).await, app.post(&app.admin, PATH, json!({ "password": null })).await]

@@ -1,0 +1,189 @@
+//! Stands between the service and its mail server, whichever that is, and makes the trouble that a test asks for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use mailapi_backend::{
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, MailboxError, Mailboxes,
+    MessageSummary, OpenedAttachment, OpenedMessage, Purged, SearchHit, SearchQuery, Submission, SubmitError,
+};
+use mailapi_model::{DeliveryEvent, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, Quota};
+
+/// Reading this folder panics, as a bug would.
+pub(crate) const PANICS: &str = "Panics";
+
+/// What is in the way; clones are the same.
+#[derive(Clone)]
+pub(crate) struct Trouble {
+    behind: Backend,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    refusal: Option<SubmitError>,
+    is_down: bool,
+    submitted: u64,
+    reported: Vec<DeliveryEvent>,
+}
+
+impl Trouble {
+    /// None yet.
+    pub(crate) fn before(behind: Backend) -> Self {
+        Self { behind, state: Arc::default() }
+    }
+
+    /// The mail server as the service sees it.
+    pub(crate) fn backend(&self) -> Backend {
+        let this = Arc::new(self.clone());
+        Backend { submission: this.clone(), mailboxes: this.clone(), delivery_feed: this, ..self.behind.clone() }
+    }
+
+    /// The next submission ends so.
+    pub(crate) fn refuse_next(&self, error: SubmitError) {
+        self.state().refusal = Some(error);
+    }
+
+    /// Nothing can be reached from now on.
+    pub(crate) fn go_down(&self) {
+        self.state().is_down = true;
+    }
+
+    /// How many messages the mail server was asked to take.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.state().submitted
+    }
+
+    /// Reports an event that the mail server does not know of.
+    pub(crate) fn report(&self, event: DeliveryEvent) {
+        self.state().reported.push(event);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mailboxes(&self) -> Result<&dyn Mailboxes, MailboxError> {
+        if self.state().is_down {
+            return Err(MailboxError::Unavailable("connection refused by 192.0.2.1:143".to_owned()));
+        }
+        Ok(self.behind.mailboxes.as_ref())
+    }
+}
+
+#[async_trait]
+impl Submission for Trouble {
+    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError> {
+        let refusal = self.state().refusal.take();
+        if let Some(error) = refusal {
+            return Err(error);
+        }
+        self.state().submitted += 1;
+        self.behind.submission.submit(envelope, message).await
+    }
+
+    async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
+        self.behind.submission.find(attempt).await
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        if self.state().is_down {
+            return Err("connection refused by 192.0.2.1:25".to_owned());
+        }
+        self.behind.submission.check().await
+    }
+}
+
+#[async_trait]
+impl Mailboxes for Trouble {
+    async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError> {
+        self.mailboxes()?.folders(mailbox).await
+    }
+
+    async fn list(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+    ) -> Result<Listed<MessageSummary>, MailboxError> {
+        assert_ne!(folder.as_str(), PANICS, "a bug");
+        self.mailboxes()?.list(mailbox, folder, page).await
+    }
+
+    async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {
+        self.mailboxes()?.read(mailbox, folder, uid).await
+    }
+
+    async fn open_attachment(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+        index: u32,
+    ) -> Result<OpenedAttachment, MailboxError> {
+        self.mailboxes()?.open_attachment(mailbox, folder, uid, index).await
+    }
+
+    async fn open_raw(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+    ) -> Result<OpenedMessage, MailboxError> {
+        self.mailboxes()?.open_raw(mailbox, folder, uid).await
+    }
+
+    async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
+        self.mailboxes()?.search(mailbox, query).await
+    }
+
+    async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
+        self.mailboxes()?.purge(mailbox).await
+    }
+
+    async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        self.mailboxes()?.quota(mailbox).await
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.mailboxes().map_err(|error| error.to_string())?.check().await
+    }
+}
+
+/// The mail server's own events come first. A place is how many reported ones were read, and the mail server's place.
+#[async_trait]
+impl DeliveryFeed for Trouble {
+    fn name(&self) -> &str {
+        self.behind.delivery_feed.name()
+    }
+
+    async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
+        let (read, place) = parts(cursor);
+        let batch = self.behind.delivery_feed.read_after(&place, max).await?;
+        if !batch.events.is_empty() || batch.cursor != place {
+            let cursor = joined(read, &batch.cursor);
+            return Ok(FeedBatch { cursor, more: true, ..batch });
+        }
+        let events: Vec<_> = self.state().reported.iter().skip(read).take(max).cloned().collect();
+        let cursor = if events.is_empty() { cursor.clone() } else { joined(read + events.len(), &place) };
+        Ok(FeedBatch { lines_read: batch.lines_read + events.len() as u64, more: !events.is_empty(), events, cursor })
+    }
+
+    async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {
+        self.behind.delivery_feed.forget_until(&parts(cursor).1).await
+    }
+
+    async fn changed(&self) {
+        self.behind.delivery_feed.changed().await;
+    }
+}
+
+fn parts(cursor: &FeedCursor) -> (usize, FeedCursor) {
+    let (read, place) = cursor.0.split_once(' ').unwrap_or_default();
+    (read.parse().unwrap_or(0), FeedCursor(place.to_owned()))
+}
+
+fn joined(read: usize, place: &FeedCursor) -> FeedCursor {
+    FeedCursor(format!("{read} {}", place.0))
+}
