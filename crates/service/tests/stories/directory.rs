@@ -49,7 +49,7 @@ impl Installation {
         let directory = users.directory(schema.password, schema.mailboxes, settings);
         let service = Service::new(Parts {
             store: app.store.clone().with_directory(directory),
-            backend: app.embedded.backend(),
+            backend: app.mail_server.backend(),
             dns: app.dns.clone(),
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(3)),
@@ -188,10 +188,13 @@ async fn the_list_follows_the_user_database() {
         let session = place.log_in("ann@example.org", "Hello world!").await.unwrap();
         place.users.sql("UPDATE mailbox SET active = FALSE WHERE username = 'ann@example.org'").await;
         assert_eq!(place.service.sync_directory_once().await.unwrap().changed, 1);
-        assert!(matches!(place.service.authenticate(&session).await, Err(AuthenticateError::Expired)));
+        assert!(matches!(place.service.authenticate(&session).await, Err(AuthenticateError::Expired { .. })));
         place.users.sql("UPDATE mailbox SET active = TRUE WHERE username = 'ann@example.org'").await;
         place.service.sync_directory_once().await.unwrap();
-        assert!(matches!(place.service.authenticate(&session).await, Err(AuthenticateError::Expired)), "for good");
+        assert!(
+            matches!(place.service.authenticate(&session).await, Err(AuthenticateError::Expired { .. })),
+            "for good"
+        );
     }
 }
 
@@ -211,7 +214,7 @@ async fn a_mailbox_that_is_gone_is_switched_off_and_forgotten_later() {
 
         place.users.sql("DELETE FROM mailbox WHERE username = 'eve@example.net'").await;
         assert_eq!(place.service.sync_directory_once().await.unwrap().gone, 1);
-        assert!(matches!(place.service.authenticate(&token).await, Err(AuthenticateError::Expired)));
+        assert!(matches!(place.service.authenticate(&token).await, Err(AuthenticateError::Expired { .. })));
         // A table that is made anew costs nobody a token.
         place.users.sql(&restored).await;
         place.service.sync_directory_once().await.unwrap();
@@ -226,7 +229,7 @@ async fn a_mailbox_that_is_gone_is_switched_off_and_forgotten_later() {
         // Somebody else may have the address now.
         place.users.sql(&restored).await;
         place.service.sync_directory_once().await.unwrap();
-        assert!(matches!(place.service.authenticate(&token).await, Err(AuthenticateError::Expired)));
+        assert!(matches!(place.service.authenticate(&token).await, Err(AuthenticateError::Expired { .. })));
 
         place.users.sql("DELETE FROM mailbox").await;
         let nothing = place.service.sync_directory_once().await.unwrap();

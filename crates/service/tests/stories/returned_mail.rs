@@ -63,7 +63,7 @@ impl Story {
         let mailbox = Arc::new(Mailbox::default());
         let service = Service::new(Parts {
             store: app.store.clone(),
-            backend: Backend { bounce_feed: Some(mailbox.clone()), ..app.embedded.backend() },
+            backend: Backend { bounce_feed: Some(mailbox.clone()), ..app.mail_server.backend() },
             dns: app.dns.clone(),
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
