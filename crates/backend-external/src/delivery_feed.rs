@@ -60,6 +60,10 @@ impl DeliveryFeed for HostLog {
     async fn check(&self) -> Option<Result<(), String>> {
         Some(self.log.status().error.map_or(Ok(()), Err))
     }
+
+    async fn losses(&self) -> Option<String> {
+        self.log.losses()
+    }
 }
 
 /// No log: another process follows it, on the host of the mail server.

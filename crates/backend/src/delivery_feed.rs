@@ -30,6 +30,11 @@ pub trait DeliveryFeed: Send + Sync {
     async fn check(&self) -> Option<Result<(), String>> {
         None
     }
+
+    /// What of its reports was lost for good a short while ago, in words for the operator, though it goes on.
+    async fn losses(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A piece of the feed.

@@ -20,6 +20,8 @@ pub struct Health {
     pub imap: Check,
     /// Reading the mail server's log, where it has one.
     pub log: Option<Check>,
+    /// Whether nothing of that log was lost lately. What is lost does not come back, and everything goes on without it.
+    pub log_is_whole: bool,
     /// Reading the mailbox that bounces go to, where there is one.
     pub bounces: Option<Check>,
     /// The user database that is not ours, where there is one.
@@ -57,15 +59,17 @@ impl Service {
         }
         let limit = self.0.settings.health_timeout;
         let backend = &self.0.backend;
-        let (database, smtp, imap, log, bounces, users) = tokio::join!(
+        let (database, smtp, imap, log, losses, bounces, users) = tokio::join!(
             answered("database", limit, async { self.0.store.ping().await.map_err(|error| error.to_string()) }),
             answered("smtp", limit, backend.submission.check()),
             answered("imap", limit, backend.mailboxes.check()),
             self.feed_check("log", Some(&backend.delivery_feed)),
+            backend.delivery_feed.losses(),
             self.feed_check("bounces", backend.bounce_feed.as_ref()),
             self.directory_check(),
         );
-        let health = Arc::new(Health { database, smtp, imap, log, bounces, users });
+        let log_is_whole = losses.is_none();
+        let health = Arc::new(Health { database, smtp, imap, log, log_is_whole, bounces, users });
         *last = Some((now, health.clone()));
         health
     }

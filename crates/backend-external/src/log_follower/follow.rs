@@ -21,7 +21,7 @@ use super::ledger::Ledger;
 use super::line::Line;
 use super::machine::machine_started_at;
 use super::place::{Cursor, Place};
-use super::report::{Crash, Findings, Gap, GapKind, Unnamed};
+use super::report::{Crash, Findings, Gap, GapKind, Notes, Unnamed};
 use super::saved_state::{self, Saved};
 use super::settings::{LogSettings, LogSource};
 use super::source::{Record, Source, SourceError};
@@ -42,17 +42,13 @@ pub(super) struct Follow {
     live: Option<Live>,
     /// The newest batch and where it begins: whoever could not store it asks for it again.
     last: Option<(FeedCursor, LogBatch)>,
-    gaps: Vec<Gap>,
-    /// The gaps that the saved state knows.
-    saved_gaps: Vec<Gap>,
-    /// Messages in the queue of which nothing told whose they are, oldest first.
-    unnamed: Vec<Unnamed>,
+    notes: Notes,
+    /// What the saved state knows of them.
+    saved_notes: Notes,
     read_since_save: u64,
     saved_at: Timestamp,
     saved_octets: u64,
     started_at: Timestamp,
-    /// How many messages were forgotten because there were too many.
-    forgotten: u64,
 }
 
 /// Where a follower stands.
@@ -84,8 +80,7 @@ impl Follow {
             settings.max_index_files,
             settings.index_lifetime,
         );
-        let saved = saved_state::load(&settings.state_dir)?;
-        let (gaps, unnamed) = saved.map_or_else(Default::default, |saved| (saved.gaps, saved.unnamed));
+        let notes = saved_state::load(&settings.state_dir)?.map_or_else(Notes::default, |saved| saved.notes);
         let now = clock.now();
         Ok(Self {
             times: TimeReader::new(settings.time_zone.clone()),
@@ -95,14 +90,12 @@ impl Follow {
             index,
             live: None,
             last: None,
-            saved_gaps: gaps.clone(),
-            gaps,
-            unnamed,
+            saved_notes: notes.clone(),
+            notes,
             read_since_save: 0,
             saved_at: now,
             saved_octets: 0,
             started_at: now,
-            forgotten: 0,
         })
     }
 
@@ -139,18 +132,18 @@ impl Follow {
         let is_here = live.pending.is_empty() && live.cursor.encode() == *cursor;
         let due = self.settings.save_every_octets.max(self.saved_octets);
         let is_due = self.read_since_save >= due
-            || self.gaps != self.saved_gaps
+            || self.notes != self.saved_notes
             || (self.read_since_save > 0 && self.clock.now().since(self.saved_at) >= self.settings.save_interval);
         if !is_here || !is_due {
             return Ok(());
         }
-        self.forgotten += live.ledger.forget_stale(&self.settings.ledger) as u64;
+        self.notes.forgotten += live.ledger.forget_stale(&self.settings.ledger) as u64;
         // Lines in front of the saved place are never read again, so their records have to be durable first.
         self.index.sync()?;
         let (place, ledger) = (&live.cursor.place, &live.ledger);
-        self.saved_octets = saved_state::save(&self.settings.state_dir, place, ledger, &self.gaps, &self.unnamed)?;
+        self.saved_octets = saved_state::save(&self.settings.state_dir, place, ledger, &self.notes)?;
         self.saved_at = self.clock.now();
-        self.saved_gaps.clone_from(&self.gaps);
+        self.saved_notes.clone_from(&self.notes);
         self.read_since_save = 0;
         Ok(())
     }
@@ -166,10 +159,10 @@ impl Follow {
     /// What is known of the follower itself.
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot {
-            gaps: self.gaps.clone(),
+            gaps: self.notes.gaps.clone(),
             last_line_at: self.live.as_ref().and_then(|live| live.ledger.last_at),
             open_messages: self.live.as_ref().map_or(0, |live| live.ledger.len()),
-            forgotten_messages: self.forgotten,
+            forgotten_messages: self.notes.forgotten,
             unread_octets: self.live.as_ref().map(|live| live.source.unread()),
             missing: match &self.settings.source {
                 LogSource::File(file) if !file.path.exists() => {
@@ -233,7 +226,7 @@ impl Follow {
                 let findings = match Line::of_file(text, name, &mut self.times, now, before) {
                     Some(line) => ledger.apply(&line, &self.settings.ledger, &self.handed),
                     None => {
-                        note_dropped(&mut self.gaps, &self.settings, now, before, text);
+                        note_dropped(&mut self.notes.gaps, &self.settings, now, before, text);
                         Findings::default()
                     }
                 };
@@ -245,7 +238,7 @@ impl Follow {
                 Ok(Some((findings.unwrap_or_default(), message.len() as u64)))
             }
             Record::Dropped(message) => {
-                note_dropped(&mut self.gaps, &self.settings, self.clock.now(), before, message);
+                note_dropped(&mut self.notes.gaps, &self.settings, self.clock.now(), before, message);
                 Ok(Some((Findings::default(), message.len() as u64)))
             }
         }
@@ -253,14 +246,14 @@ impl Follow {
 
     fn note_gaps(&mut self, source: &mut dyn Source, before: Option<Timestamp>) {
         for (kind, detail) in source.take_gaps() {
-            note_gap(&mut self.gaps, &self.settings, gap_until(self.clock.now(), before, kind, detail));
+            note_gap(&mut self.notes.gaps, &self.settings, gap_until(self.clock.now(), before, kind, detail));
         }
     }
 
     fn note_crash(&mut self, crash: Option<Crash>) {
         if let Some(crash) = crash {
             let gap = self.gap_of(crash);
-            note_gap(&mut self.gaps, &self.settings, gap);
+            note_gap(&mut self.notes.gaps, &self.settings, gap);
         }
     }
 
@@ -276,10 +269,10 @@ impl Follow {
     fn note_unnamed(&mut self, unnamed: Option<Unnamed>) {
         let Some(unnamed) = unnamed else { return };
         let horizon = unnamed.at.minus(self.settings.index_lifetime);
-        self.unnamed.retain(|earlier| earlier.at >= horizon && *earlier != unnamed);
-        self.unnamed.push(unnamed);
-        let excess = self.unnamed.len().saturating_sub(self.settings.ledger.max_unnamed_messages);
-        self.unnamed.drain(..excess);
+        self.notes.unnamed.retain(|earlier| earlier.at >= horizon && *earlier != unnamed);
+        self.notes.unnamed.push(unnamed);
+        let excess = self.notes.unnamed.len().saturating_sub(self.settings.ledger.max_unnamed_messages);
+        self.notes.unnamed.drain(..excess);
     }
 
     fn open(&self, place: &Place) -> Result<Box<dyn Source>, SourceError> {
@@ -366,6 +359,8 @@ impl Follow {
             }
             let Some((findings, length)) = self.step(source.as_mut(), &mut ledger)? else { return Ok(None) };
             findings.taken.iter().for_each(|taken| self.index.add(taken));
+            self.note_crash(findings.crash);
+            self.note_unnamed(findings.unnamed);
             octets += length;
         }
     }

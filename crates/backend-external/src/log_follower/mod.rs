@@ -50,9 +50,13 @@ use mailapi_backend::{Accepted, Attempt, DeliveryFeed, FeedBatch, FeedError, Inb
 use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
 use crate::bounces::ReturnAddress;
+use tokio::time::Instant;
+
 use follow::{Follow, Look};
 use handed::Handed;
+use postqueue::Postqueue;
 pub use report::{Gap, GapKind};
+use saved_state::Saved;
 pub use settings::{FileSettings, JournalSettings, LedgerLimits, LogSettings, LogSource};
 use source::SourceError;
 use waker::Waker;
@@ -73,7 +77,8 @@ pub struct LogFollower {
     witness: QueueWitness,
     /// When the connections of messages ended whose replies were lost.
     lost: Mutex<HashMap<MessageId, Timestamp>>,
-    lost_lifetime: Duration,
+    /// How long losses are remembered.
+    memory: Duration,
 }
 
 /// A piece of the log.
@@ -124,6 +129,44 @@ pub struct FollowerStatus {
     pub gaps: Vec<Gap>,
 }
 
+/// How many messages are in the mail server's queue; `None` without a command that lists it.
+pub async fn queue_length(settings: &LogSettings) -> Option<Result<usize, String>> {
+    let listing = Postqueue::new(settings)?.begun_after(Instant::now()).await;
+    Some(listing.map(|listing| listing.messages.len()))
+}
+
+impl FollowerStatus {
+    /// What the follower of these settings noted when it last saved its state, for whoever looks from another process
+    /// and must leave that state alone. `None` when there is none yet.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub fn saved(settings: &LogSettings) -> std::io::Result<Option<Self>> {
+        let saved = saved_state::load(&settings.state_dir)?;
+        Ok(saved.map(|Saved { ledger, notes, .. }| Self {
+            last_line_at: ledger.last_at,
+            open_messages: ledger.len(),
+            forgotten_messages: notes.forgotten,
+            gaps: notes.gaps,
+            ..Self::default()
+        }))
+    }
+
+    /// What was lost for good, in words, when there is such a thing that was noticed within `lately`.
+    #[must_use]
+    pub fn losses(&self, now: Timestamp, lately: Duration) -> Option<String> {
+        let recent = self.gaps.iter().filter(|gap| now.since(gap.at) < lately);
+        let mut losses: Vec<String> = recent.map(ToString::to_string).collect();
+        if self.forgotten_messages > 0 {
+            losses.push(format!(
+                "{} messages in the queue were forgotten, since there were too many",
+                self.forgotten_messages
+            ));
+        }
+        (!losses.is_empty()).then(|| losses.join("; "))
+    }
+}
+
 /// Why the log cannot be followed at the moment. Nothing is lost by it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
@@ -156,13 +199,13 @@ impl LogFollower {
             LogSource::File(file) => format!("postfix-log:{}", file.path.display()),
             LogSource::Journal(_) => "postfix-journal".to_owned(),
         };
-        let (witness, lost_lifetime) = (QueueWitness::new(&settings), settings.index_lifetime);
+        let (witness, memory) = (QueueWitness::new(&settings), settings.index_lifetime);
         let follow = Follow::new(settings, clock.clone())?;
         let handed = follow.handed();
         let status = FollowerStatus { gaps: follow.snapshot().gaps, ..FollowerStatus::default() };
         let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(Mutex::new(status)));
         let (inbound_log, lost) = (None, Mutex::default());
-        Ok(Self { follow, status, waker, clock, name, inbound_log, handed, witness, lost, lost_lifetime })
+        Ok(Self { follow, status, waker, clock, name, inbound_log, handed, witness, lost, memory })
     }
 
     /// Tells of mail from outside, too, as soon as the reader has stored the events of the same lines. A crash between
@@ -244,7 +287,7 @@ impl LogFollower {
     pub fn note_lost(&self, message_id: MessageId) {
         let now = self.clock.now();
         let mut lost = self.lost();
-        lost.retain(|_, ended| now.since(*ended) < self.lost_lifetime);
+        lost.retain(|_, ended| now.since(*ended) < self.memory);
         lost.insert(message_id, now);
     }
 
@@ -267,6 +310,12 @@ impl LogFollower {
     #[must_use]
     pub fn status(&self) -> FollowerStatus {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was lost for good, as long as the follower remembers it.
+    #[must_use]
+    pub fn losses(&self) -> Option<String> {
+        self.status().losses(self.clock.now(), self.memory)
     }
 
     /// Reading files blocks, so it happens on a thread for that.

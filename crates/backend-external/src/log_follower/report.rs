@@ -1,5 +1,7 @@
 //! What the follower tells besides deliveries.
 
+use std::fmt;
+
 use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, ReversePath, Timestamp};
 
 /// That the mail server has one of our messages, for the index that [`super::LogFollower::find`] asks.
@@ -49,6 +51,17 @@ pub(super) struct Unnamed {
     pub(super) sender: ReversePath,
 }
 
+/// What was noticed besides messages, and has to outlive a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Notes {
+    /// Oldest first.
+    pub(super) gaps: Vec<Gap>,
+    /// Messages in the queue of which nothing told whose they are, oldest first.
+    pub(super) unnamed: Vec<Unnamed>,
+    /// How many messages were forgotten because there were too many.
+    pub(super) forgotten: u64,
+}
+
 /// Something that the log should have told and did not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
@@ -62,6 +75,13 @@ pub struct Gap {
     pub kind: GapKind,
     /// Details for the operator: file names and places, no mail.
     pub detail: String,
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, kind, detail, .. } = self;
+        write!(f, "from {from} to {to}: {} ({detail})", kind.as_str())
+    }
 }
 
 /// How a piece of the log got lost.

@@ -13,7 +13,7 @@ use mailapi_model::{FeedCursor, Reply, ReversePath, Timestamp};
 use super::ledger::{InstanceState, Ledger};
 use super::message::{Message, Origin, RefusedRecipient, Waiting};
 use super::place::{Cursor, Place};
-use super::report::{Gap, GapKind, Unnamed};
+use super::report::{Gap, GapKind, Notes, Unnamed};
 use super::text_record::{fields, push_line};
 
 /// The first line; another one is of another version.
@@ -24,12 +24,11 @@ const FILE: &str = "state";
 pub(super) struct Saved {
     pub(super) place: Place,
     pub(super) ledger: Ledger,
-    pub(super) gaps: Vec<Gap>,
-    pub(super) unnamed: Vec<Unnamed>,
+    pub(super) notes: Notes,
 }
 
 /// Saves a state durably. Returns its size.
-pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, gaps: &[Gap], unnamed: &[Unnamed]) -> io::Result<u64> {
+pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, notes: &Notes) -> io::Result<u64> {
     let new = dir.join("state.new");
     let mut file = BufWriter::new(File::create(&new)?);
     let mut lines = 0_u64;
@@ -44,11 +43,12 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, gaps: &[Gap], unn
     let mut text = String::new();
     push_line(&mut text, &[HEADER]);
     push_line(&mut text, &["at", &cursor.0, &last]);
-    for gap in gaps {
+    push_line(&mut text, &["forgotten", &notes.forgotten.to_string()]);
+    for gap in &notes.gaps {
         let [at, from, to] = [gap.at, gap.from, gap.to].map(millis);
         push_line(&mut text, &["gap", &at, gap.kind.as_str(), &gap.detail, &from, &to]);
     }
-    for one in unnamed {
+    for one in &notes.unnamed {
         push_line(&mut text, &["unnamed", &millis(one.at), &one.queue_id, sender_text(Some(&one.sender))]);
     }
     for (instance, state) in &ledger.instance_states {
@@ -158,8 +158,8 @@ fn parse(text: &str) -> Option<Saved> {
         if let ["end", expected] = fields[..] {
             loader.finish_message();
             let is_whole = expected.parse() == Ok(count);
-            let Loader { ledger, gaps, unnamed, .. } = loader;
-            return is_whole.then_some(Saved { place, ledger, gaps, unnamed });
+            let Loader { ledger, notes, .. } = loader;
+            return is_whole.then_some(Saved { place, ledger, notes });
         }
         loader.line(&fields)?;
     }
@@ -186,8 +186,7 @@ fn optional<T: std::str::FromStr>(text: &str) -> Option<Option<T>> {
 #[derive(Default)]
 struct Loader {
     ledger: Ledger,
-    gaps: Vec<Gap>,
-    unnamed: Vec<Unnamed>,
+    notes: Notes,
     session: Option<(String, u32)>,
     message: Option<(String, String, Message)>,
 }
@@ -204,11 +203,12 @@ impl Loader {
             ["gap", at, kind, detail, from, to] => {
                 let kind = GapKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
                 let detail = detail.to_owned();
-                self.gaps.push(Gap { at: time(at)?, from: time(from)?, to: time(to)?, kind, detail });
+                self.notes.gaps.push(Gap { at: time(at)?, from: time(from)?, to: time(to)?, kind, detail });
             }
+            ["forgotten", count] => self.notes.forgotten = count.parse().ok()?,
             ["unnamed", at, queue_id, from] => {
                 let (queue_id, sender) = (queue_id.to_owned(), sender(from)??);
-                self.unnamed.push(Unnamed { at: time(at)?, queue_id, sender });
+                self.notes.unnamed.push(Unnamed { at: time(at)?, queue_id, sender });
             }
             ["instance", name, state, started_at] => {
                 let started_at = optional::<i64>(started_at)?.map(Timestamp::from_millis);

@@ -2,16 +2,18 @@
 
 mod bounces;
 mod finding;
+mod follower;
 mod local;
 mod users;
 
-use mailapi_model::{EmailAddress, Page};
+use mailapi_model::{Clock as _, EmailAddress, Page};
 use mailapi_service::{Caller, Service};
 
 use super::print;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::failure::{Failure, Outcome};
+use crate::system::SystemClock;
 use crate::wiring::{Assembly, MailServer};
 use finding::Finding;
 
@@ -101,6 +103,8 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     });
     findings.push(bounces::bounces(config, &backend).await);
     findings.push(local::log(config));
+    findings.extend(follower::losses(config, SystemClock.now()));
+    findings.extend(follower::queue(config).await);
     findings.extend(local::postfix(example.domain.as_deref(), example.mailbox.as_ref().map(EmailAddress::as_str)));
 }
 

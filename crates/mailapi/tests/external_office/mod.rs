@@ -3,8 +3,8 @@
 use std::fs::{self, File, FileTimes, Permissions};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use mailapi_testkit::{
@@ -26,7 +26,10 @@ pub(crate) struct Office {
     pub(crate) postfix: Postfix,
     pub(crate) dovecot: Dovecot,
     pub(crate) sink: SmtpSink,
+    /// The log that mailapi follows; empty for none.
     pub(crate) log: PathBuf,
+    /// Where mailapi hands mail over.
+    pub(crate) submission: SocketAddr,
     server: Option<Server>,
     token: String,
     setting: Setting,
@@ -118,7 +121,7 @@ impl Office {
         settings.delivery = PostfixDelivery::Lmtp(dovecot.lmtp_socket());
         change(&mut settings);
         let postfix = Postfix::start(&settings).await;
-        let log = postfix.log();
+        let (log, submission) = (postfix.log(), postfix.api());
         let client = reqwest::Client::new();
         let mut office = Self {
             place,
@@ -126,6 +129,7 @@ impl Office {
             dovecot,
             sink,
             log,
+            submission,
             server: None,
             token: String::new(),
             setting,
@@ -147,13 +151,7 @@ impl Office {
         if let Some(server) = self.server.take() {
             server.stop("TERM");
         }
-        let mut command = self.command(&["serve", "--log-format", "json"]);
-        command
-            .env("MAILAPI_HTTP__HEALTH_CACHE", "0s")
-            .env("MAILAPI_MAIL__PENDING_GRACE", "1s")
-            .env("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1s")
-            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SETTLE_TIME", "1s")
-            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__RECEPTION_TIME", "5s");
+        let command = self.command(&["serve", "--log-format", "json"]);
         let mut server = Server::start(command);
         server.drain();
         if server.first_start.is_some() {
@@ -173,14 +171,30 @@ impl Office {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = configured(&self.place, &self.setting, arguments);
         command
-            .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.postfix.api().port().to_string())
+            .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.submission.port().to_string())
             .env(
                 "MAILAPI_MAIL__EXTERNAL__LOG__POSTQUEUE",
                 format!("postqueue,-c,{},-j", self.postfix.config_dir().display()),
             )
             .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
+            .env("MAILAPI_HTTP__HEALTH_CACHE", "0s")
+            .env("MAILAPI_MAIL__PENDING_GRACE", "1s")
+            .env("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1s")
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SETTLE_TIME", "1s")
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__RECEPTION_TIME", "5s")
             .envs(self.more.iter().copied());
         command
+    }
+
+    /// Follows this log on a host of this name, with a data directory of its own.
+    pub(crate) fn follow(&self, host: &str, log: &Path) -> Child {
+        let mut command = self.command(&["follow", "--log-format", "json"]);
+        command
+            .env("MAILAPI_DATA_DIR", self.place.path().join(host))
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", log)
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__HOST", host)
+            .stdout(Stdio::null());
+        command.spawn().unwrap()
     }
 
     /// Kills mailapi as a power cut would, and starts it again.
@@ -247,6 +261,16 @@ impl Office {
         let api = self.server.as_ref().unwrap().api("");
         let url = api.replace("/api/v1", "/health");
         self.client.get(url).send().await.unwrap().json().await.unwrap()
+    }
+
+    /// The number of mailapi's process.
+    pub(crate) fn mailapi(&self) -> u32 {
+        self.server.as_ref().unwrap().id()
+    }
+
+    /// An answer whose body is still to be read.
+    pub(crate) async fn response(&self, path: &str) -> reqwest::Response {
+        self.client.get(self.url(path)).header("X-MAILAPI-TOKEN", &self.token).send().await.unwrap()
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

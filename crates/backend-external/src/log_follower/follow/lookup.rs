@@ -127,7 +127,7 @@ impl Follow {
         }
         let until = if entered.is_empty() { ended } else { now };
         let gaps: Vec<&Gap> =
-            self.gaps.iter().chain(&unread.gaps).filter(|gap| self.matters(gap, attempt, until)).collect();
+            self.notes.gaps.iter().chain(&unread.gaps).filter(|gap| self.matters(gap, attempt, until)).collect();
         if gaps.iter().any(|gap| gap.kind != GapKind::MailServerCrashed) {
             return undecided(LOG_IS_INCOMPLETE);
         }
@@ -162,7 +162,7 @@ impl Follow {
 
     fn is_perhaps_unnamed(&self, attempt: &Attempt, unread: &Unread) -> bool {
         let begun = attempt.since.minus(self.settings.settle_time);
-        let mut unnamed = self.unnamed.iter().chain(&unread.unnamed);
+        let mut unnamed = self.notes.unnamed.iter().chain(&unread.unnamed);
         unnamed.any(|one| one.at >= begun && one.sender.as_ref() == Some(&attempt.sender))
     }
 }

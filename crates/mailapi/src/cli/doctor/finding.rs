@@ -13,6 +13,7 @@ pub(super) struct Finding {
 enum State {
     Fine(String),
     Unknown(String),
+    Noted { what_happened: String, advice: String },
     Wrong { why: String, mend: String },
 }
 
@@ -25,6 +26,12 @@ impl Finding {
     /// It cannot be told from here.
     pub(super) fn unknown(what: &'static str, why: impl Display) -> Self {
         Self { what, state: State::Unknown(why.to_string()) }
+    }
+
+    /// It works, and once it did not: what happened cannot be mended, but kept from happening again.
+    pub(super) fn noted(what: &'static str, what_happened: impl Display, advice: impl Display) -> Self {
+        let (what_happened, advice) = (what_happened.to_string(), advice.to_string());
+        Self { what, state: State::Noted { what_happened, advice } }
     }
 
     /// It does not work; how to mend it.
@@ -42,6 +49,9 @@ impl Finding {
         match &self.state {
             State::Fine(how) => format!("ok     {what}: {how}\n"),
             State::Unknown(why) => format!("-      {what}: {why}\n"),
+            State::Noted { what_happened, advice } => {
+                format!("note   {what}: {what_happened}\n       against it: {advice}\n")
+            }
             State::Wrong { why, mend } => format!("WRONG  {what}: {why}\n       to mend it: {mend}\n"),
         }
     }
@@ -56,6 +66,8 @@ mod tests {
         let wrong = Finding::wrong("IMAP", "connection refused", "start Dovecot");
         assert!(wrong.is_wrong() && wrong.shown().ends_with("to mend it: start Dovecot\n"));
         assert!(!Finding::unknown("doveadm", "not used").is_wrong());
+        let noted = Finding::noted("log", "a file vanished", "keep it");
+        assert!(!noted.is_wrong() && noted.shown().ends_with("against it: keep it\n"));
         assert_eq!(Finding::fine("IMAP", "it works").shown(), "ok     IMAP: it works\n");
     }
 }

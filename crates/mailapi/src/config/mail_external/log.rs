@@ -84,11 +84,6 @@ impl LogKeys {
         &self.syslog_name
     }
 
-    /// The command that lists the mail server's queue; empty for none.
-    pub(super) fn postqueue(&self) -> &[String] {
-        &self.postqueue
-    }
-
     pub(super) fn host(&self) -> Option<String> {
         self.host.0.clone()
     }

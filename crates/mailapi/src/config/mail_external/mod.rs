@@ -11,6 +11,7 @@ use std::time::Duration;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_backend_external::doveadm::DoveadmSettings;
 use mailapi_backend_external::imap_pool::ImapSettings;
+use mailapi_backend_external::log_follower::LogSettings;
 use mailapi_backend_external::mailboxes::MailboxSettings;
 use mailapi_backend_external::smtp_pool::SmtpSettings;
 use mailapi_backend_external::{ExternalSettings, TlsMode, TlsTrust};
@@ -195,6 +196,11 @@ impl External {
     /// Where the log is, if it is followed here.
     pub(crate) fn log_place(&self) -> Option<LogPlace> {
         self.log.place()
+    }
+
+    /// How the log is followed here, if it is.
+    pub(crate) fn log_settings(&self, data_dir: &Path) -> Option<LogSettings> {
+        self.log.settings(data_dir)
     }
 
     /// The same mail server without its log, for those who only ask and must leave the follower's state alone.
