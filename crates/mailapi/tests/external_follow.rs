@@ -1,0 +1,156 @@
+//! The log where the API is not: `mailapi follow` beside each mail server, one database for all; and what is told of a
+//! log that lost something.
+
+#[expect(dead_code, reason = "other stories use the rest of it")]
+mod external_office;
+mod support;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use external_office::{Engine, Office};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Longer than any of these stories needs, shorter than a person would wait.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A follower; killed when it is dropped.
+struct Follower(Child);
+
+impl Follower {
+    /// Asks it to end; its exit code.
+    fn stop(mut self) -> Option<i32> {
+        let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap();
+        assert!(asked.success());
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An office whose API host has no log.
+async fn without_a_log() -> Office {
+    let mut office = Office::open(Engine::Postgres).await;
+    office.log = "".into();
+    office.restart_mailapi();
+    office
+}
+
+async fn entries(office: &Office, filter: &str) -> Vec<Value> {
+    let log = office.get(&format!("/mail/delivery-log?limit=200&{filter}")).await.expect(200);
+    log["entries"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn followers_on_the_hosts_of_two_mail_servers_tell_each_of_its_own() {
+    let office = without_a_log().await;
+    assert_eq!(office.health().await["checks"], json!({ "database": "ok", "smtp": "ok", "imap": "ok" }));
+    let id = office.send(&["good@elsewhere.example"]).await;
+    let seen = office.get(&format!("/mail/{id}/status")).await.expect(200);
+    assert_eq!(seen["status"], "submitted");
+    let queue_id = seen["queue_id"].as_str().unwrap().to_owned();
+
+    // The other server's log speaks of another message under the same queue id.
+    let other = office.place.path().join("other.log");
+    let line = |daemon: &str, text: &str| format!("2026-11-21T08:00:00Z mx2 postfix/{daemon}[7]: {queue_id}: {text}\n");
+    let lines = line("cleanup", "message-id=<someone@elsewhere.example>")
+        + &line("qmgr", "from=<eve@elsewhere.example>, size=1, nrcpt=1 (queue active)")
+        + &line(
+            "smtp",
+            "to=<good@elsewhere.example>, relay=none, delay=1, delays=0/0/0/1, dsn=5.1.1, status=bounced (no such user)",
+        )
+        + &line("qmgr", "removed");
+    fs::write(&other, lines).unwrap();
+    let second = Follower(office.follow("mx2", &other));
+    office.until(SOON, async || entries(&office, "status=bounced").await.len() == 1).await;
+    assert_eq!(entries(&office, "status=bounced").await[0]["message_id"], json!(null));
+
+    let first = Follower(office.follow("mx1", &office.postfix.log()));
+    office.watch(&id, "sent", SOON).await;
+    // What the first one stored does not move the second one's place, nor the other way round.
+    let next = office.send(&["next@elsewhere.example"]).await;
+    office.watch(&next, "sent", SOON).await;
+    assert_eq!(entries(&office, "sender=eve@elsewhere.example").await.len(), 1);
+    assert_eq!((first.stop(), second.stop()), (Some(0), Some(0)));
+
+    // While it was away the log grew; the next one goes on from there.
+    let last = office.send(&["last@elsewhere.example"]).await;
+    let first = Follower(office.follow("mx1", &office.postfix.log()));
+    office.watch(&last, "sent", SOON).await;
+    for id in [&id, &next, &last] {
+        assert_eq!(entries(&office, &format!("message_id={id}")).await.len(), 1);
+    }
+    assert_eq!(first.stop(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_decides_what_became_of_a_message_whose_reply_was_lost() {
+    let mut office = without_a_log().await;
+    office.submission = swallow_replies(office.postfix.api()).await;
+    office.restart_mailapi();
+    let answer = office.try_send(&["good@elsewhere.example"]).await;
+    assert_ne!(answer.status, 202, "{}", answer.text());
+    let sent = office.get("/mail/sent?status=pending").await.expect(200);
+    let id = sent["messages"][0]["message_id"].as_str().unwrap().to_owned();
+    let first = Follower(office.follow("mx1", &office.postfix.log()));
+    office.watch(&id, "sent", SOON).await;
+    assert_eq!(office.sink.received().len(), 1);
+    assert_eq!(first.stop(), Some(0));
+}
+
+/// A way to a server on which the reply to a message gets lost, together with the connection.
+async fn swallow_replies(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(pass_on(client, server));
+        }
+    });
+    address
+}
+
+async fn pass_on(client: TcpStream, server: SocketAddr) {
+    let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
+    let (mut from_client, mut to_client) = client.into_split();
+    let sending = tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
+    let mut octets = [0; 4096];
+    while let Ok(count @ 1..) = from_server.read(&mut octets).await {
+        let is_reply_to_message = octets[..count].windows(9).any(|some| some == b"queued as");
+        if is_reply_to_message || to_client.write_all(&octets[..count]).await.is_err() {
+            break;
+        }
+    }
+    sending.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_lost_something_is_told_to_monitors_and_to_the_doctor() {
+    let mut office = Office::open(Engine::Sqlite).await;
+    let id = office.send(&["good@elsewhere.example"]).await;
+    office.watch(&id, "sent", SOON).await;
+    assert_eq!(office.health().await["checks"]["log"], "ok");
+    let (code, report) = office.doctor();
+    assert_eq!(code, Some(0), "{report}");
+    assert!(report.contains("ok     queue listing: 0 messages"), "{report}");
+
+    office.postfix.kill();
+    office.postfix.restart().await;
+    office.until(SOON, async || office.health().await["checks"]["log"] == "incomplete").await;
+    // Everything works: what is lost does not come back.
+    assert_eq!(office.health().await["status"], "ok");
+    let (code, report) = office.doctor();
+    assert_eq!(code, Some(0), "{report}");
+    let found = report.lines().find(|line| line.starts_with("note   log losses: from 20")).expect(&report);
+    assert!(found.contains(" to 20") && found.contains("mail_server_crashed"), "{found}");
+    assert!(report.contains("against it: "), "{report}");
+}
