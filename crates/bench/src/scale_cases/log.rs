@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Size;
 use super::grown::{Grown, whole};
 use crate::measure::Figures;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, same};
 use crate::server::Product;
 use crate::world::World;
 
@@ -16,7 +16,7 @@ use crate::world::World;
 const LINES: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How often it is asked whether all is known.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(5);
 /// Nothing listens there: nothing is sent and nothing read.
 const NOWHERE: &str = "9";
 /// The first queue id; ten hexadecimal digits, as of a Postfix with short ones.
@@ -70,7 +70,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
 fn lines_of(messages: std::ops::Range<usize>) -> Outcome<String> {
     let mut text = String::new();
     for number in messages {
-        let id = format!("{:010X}", FIRST + number);
+        let id = queue_id(number);
         let time = format!("Nov 21 {:02}:{:02}:{:02}", number / 36_000 % 24, number / 600 % 60, number / 10 % 60);
         let mut line = |daemon: &str, words: &str| writeln!(text, "{time} mx postfix/{daemon}[77]: {words}");
         line("smtpd", "connect from client.example[192.0.2.1]")?;
@@ -90,16 +90,22 @@ fn lines_of(messages: std::ops::Range<usize>) -> Outcome<String> {
     Ok(text)
 }
 
-/// Returns when the deliveries of so many messages are known.
+/// Returns when the last delivery of so many messages is known, and all the others with it.
 async fn until(world: &World, messages: usize) -> Outcome {
     let began = Instant::now();
-    while world.get("/mail/delivery-log?limit=1").await?["total"].as_u64() < Some(messages as u64) {
+    let last = format!("/mail/delivery-log?limit=1&queue_id={}", queue_id(messages - 1));
+    while world.get(&last).await?["total"] == 0 {
         if began.elapsed() > PATIENCE {
             return Err(Failure::new("the end of the log never came to be known"));
         }
         tokio::time::sleep(LOOK).await;
     }
-    Ok(())
+    let known = world.get("/mail/delivery-log?limit=1").await?["total"].as_u64();
+    same("deliveries that are known", known, Some(messages as u64))
+}
+
+fn queue_id(number: usize) -> String {
+    format!("{:010X}", FIRST + number)
 }
 
 #[cfg(test)]
