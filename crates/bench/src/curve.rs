@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use crate::outcome::Outcome;
 
 /// The whole picture and where the axes lie in it, in SVG units.
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 80.0;
-const RIGHT: f64 = 200.0;
+const RIGHT: f64 = 260.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 56.0;
 /// Room for one line of the legend.

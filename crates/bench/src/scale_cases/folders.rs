@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::Size;
 use super::bulk::{Bulk, Copies};
-use super::grown::{Grown, whole};
+use super::grown::{BESIDE, Grown, whole};
 use crate::client::http::Request;
 use crate::client::smtp::{Connection, Mail};
 use crate::load::Clients;
@@ -39,7 +39,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     }
     // The smallest folder again, now that the others lie beside it.
     if let Some(&smallest) = size.folders.first() {
-        ask(&world, size, smallest, ", beside all the others", &mut grown).await?;
+        ask(&world, size, smallest, BESIDE, &mut grown).await?;
     }
     world.stop().await?;
     Ok(grown)

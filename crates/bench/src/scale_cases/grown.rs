@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Size;
 use crate::cases::http_clients;
@@ -18,6 +18,13 @@ use crate::server::Server;
 /// How much larger the cost at the largest size may be than at the smallest before it counts as growth: single windows
 /// on a machine that others use differ by as much.
 const NOISE: f64 = 1.5;
+
+/// What follows the name of an operation that was measured once more, beside much else.
+pub(super) const BESIDE: &str = ", beside all the others";
+/// So many operations are done before anything counts, since most cases ask for no more different things in turn.
+const EACH_ONCE: usize = 1_000;
+/// They take at most so many times the usual warm-up.
+const LONGEST_WARM_UP: u32 = 15;
 
 /// One operation at one size.
 #[derive(Debug, Clone, Copy)]
@@ -122,12 +129,19 @@ impl Grown {
         size: usize,
         mut clients: Clients<impl Client>,
     ) -> Outcome {
-        clients.run(plan.warm_up).await?;
+        let limit = Instant::now() + plan.warm_up * LONGEST_WARM_UP;
+        while clients.begun() < EACH_ONCE && Instant::now() < limit {
+            clients.run(plan.warm_up).await?;
+        }
         let mut samples = Vec::new();
         for _ in 0..plan.rounds {
             samples.push(clients.run(plan.window).await?);
         }
-        self.add((name, grows), size, figures(&samples))
+        // Of all windows together: in one there may be less than a tick of the processor's clock.
+        let cpu: Duration = samples.iter().map(|sample| sample.cpu).sum();
+        let operations: usize = samples.iter().map(|sample| sample.latencies.len()).sum();
+        let cpu = cpu.div_f64(operations.max(1) as f64);
+        self.add((name, grows), size, Figures { cpu, ..figures(&samples) })
     }
 
     /// Takes over what was measured in another way.
@@ -158,7 +172,11 @@ impl Grown {
         for operation in &self.operations {
             for Point { size, seen } in &operation.points {
                 let (p50, p99, cpu) = (millis(seen.p50), millis(seen.p99), millis(seen.cpu));
-                let verdict = if *size == operation.last() { operation.verdict(self.judge) } else { String::new() };
+                let verdict = match self.alone(operation) {
+                    Some(times) => format!("{times:.1} × alone"),
+                    None if *size == operation.last() => operation.verdict(self.judge),
+                    None => String::new(),
+                };
                 let (name, size, rate) = (&operation.name, whole(*size), whole(seen.rate));
                 writeln!(text, "| {name} | {size} | {rate} | {p50:.3} | {p99:.3} | {cpu:.3} | {verdict} |")?;
             }
@@ -172,6 +190,15 @@ impl Grown {
         Ok(text)
     }
 
+    /// How many times what it costs alone an operation costs [`BESIDE`] others; none for other operations.
+    fn alone(&self, operation: &Operation) -> Option<f64> {
+        let name = operation.name.strip_suffix(BESIDE)?;
+        let point = operation.points.first()?;
+        let alone = self.operations.iter().find(|other| other.name == name)?;
+        let same_size = alone.points.iter().find(|other| other.size == point.size)?;
+        Some(self.judge.cost(point) / self.judge.cost(same_size))
+    }
+
     /// Whether there is a picture; some groups have only notes.
     pub(super) const fn is_drawn(&self) -> bool {
         !self.operations.is_empty()
@@ -179,7 +206,8 @@ impl Grown {
 
     /// Draws the costs.
     pub(super) fn draw(&self, file: &Path) -> Outcome {
-        let series = self.operations.iter().map(|operation| Series {
+        let curves = self.operations.iter().filter(|operation| !operation.name.ends_with(BESIDE));
+        let series = curves.map(|operation| Series {
             name: operation.name.clone(),
             points: operation.points.iter().map(|point| (point.size, self.judge.cost(point))).collect(),
         });
