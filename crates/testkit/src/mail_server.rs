@@ -95,7 +95,7 @@ impl RealMailServer {
             doveadm: Some((ports.doveadm.port(), Secret::new(Self::API_KEY.to_owned()))),
             certificate: None,
         };
-        let postfix = PostfixConfiguration { database, smtp_port: 0, syslog_name: "postfix" };
+        let postfix = PostfixConfiguration { database, smtp_port: 0, syslog_name: "postfix", certificate: None };
         write_all(directory.path(), "dovecot", |place| dovecot.files(place));
         write_all(directory.path(), "postfix", |place| postfix.files(place));
         let kind = postfix.table_kind();

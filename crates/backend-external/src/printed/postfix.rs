@@ -1,5 +1,6 @@
 //! Lookup tables for Postfix, and a script that sets it up.
 
+use super::dovecot::Certificate;
 use super::file::PrintedFile;
 use super::lookup::LookupDatabase;
 
@@ -12,6 +13,8 @@ pub struct PostfixConfiguration<'a> {
     pub smtp_port: u16,
     /// The first part of the tags of its log lines.
     pub syslog_name: &'a str,
+    /// What its submission listener proves itself with; none leaves main.cf's own.
+    pub certificate: Certificate<'a>,
 }
 
 impl PostfixConfiguration<'_> {
@@ -37,7 +40,7 @@ impl PostfixConfiguration<'_> {
             // A mailbox that is switched off goes on to get mail.
             map("mailboxes.cf", "SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s'"),
             map("senders.cf", "SELECT login FROM mailapi_sender_logins WHERE sender = '%s'"),
-            PrintedFile::script("apply.sh", script(self.smtp_port, self.syslog_name, self.table_kind(), directory)),
+            PrintedFile::script("apply.sh", self.script(directory)),
         ]
     }
 }
@@ -58,11 +61,17 @@ fn map(database: &LookupDatabase, query: &str) -> String {
     }
 }
 
-/// The listener for mailapi takes mail for everybody and so listens on loopback alone; where mailapi runs on another
-/// machine, the submission listener is the one to use.
-fn script(port: u16, name: &str, kind: &str, directory: &str) -> String {
-    format!(
-        r#"#!/bin/sh
+impl PostfixConfiguration<'_> {
+    /// The listener for mailapi takes mail for everybody and so listens on loopback alone; where mailapi runs on another
+    /// machine, the submission listener is the one to use.
+    fn script(&self, directory: &str) -> String {
+        let (port, name, kind) = (self.smtp_port, self.syslog_name, self.table_kind());
+        let certificate = self.certificate.map(|(certificate, key)| {
+            let (certificate, key) = (certificate.display(), key.display());
+            format!("postconf -e 'smtpd_tls_chain_files = {key}, {certificate}' 'smtpd_tls_security_level = may'\n")
+        });
+        format!(
+            r#"#!/bin/sh
 # Sets Postfix up for mailapi. It may be run again; `postfix reload` makes it take effect.
 set -eu
 
@@ -83,7 +92,7 @@ postconf -e 'smtputf8_enable = yes'
 # Users hand in mail with their own passwords, which Dovecot verifies.
 postconf -e 'smtpd_sasl_type = dovecot'
 postconf -e 'smtpd_sasl_path = private/auth'
-postconf -M 'submission/inet=submission inet n - y - - smtpd'
+{certificate}postconf -M 'submission/inet=submission inet n - y - - smtpd'
 postconf -P 'submission/inet/syslog_name={name}/submission'
 postconf -P 'submission/inet/smtpd_tls_security_level=encrypt'
 postconf -P 'submission/inet/smtpd_sasl_auth_enable=yes'
@@ -99,6 +108,8 @@ postconf -P '127.0.0.1:{port}/inet/smtpd_relay_restrictions=permit_mynetworks,re
 postconf -P '127.0.0.1:{port}/inet/smtpd_recipient_restrictions='
 postconf -P '127.0.0.1:{port}/inet/smtpd_client_restrictions=permit_mynetworks,reject'
 postconf -P '127.0.0.1:{port}/inet/smtpd_client_event_limit_exceptions=127.0.0.0/8'
-"#
-    )
+"#,
+            certificate = certificate.unwrap_or_default(),
+        )
+    }
 }

@@ -1,0 +1,311 @@
+//! What `mailapi config` prints, applied to a private Postfix and Dovecot as an operator does, certificate included, and
+//! used by a mail program that is not ours. Only ports and directories are changed.
+
+mod support;
+
+use std::fs::{self, File, FileTimes, Permissions};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use mailapi_testkit::{Dovecot, Postfix, PostfixSettings, SmtpSink};
+use serde_json::{Value, json};
+use support::{Place, Server};
+
+const PASSWORD: &str = "correct horse battery";
+const SOON: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Postfix waits for a file to grow older than this before it reads it.
+const OLD_ENOUGH: Duration = Duration::from_secs(60);
+
+/// A machine that was set up by the guide.
+struct Installation {
+    place: Place,
+    ports: Ports,
+    postfix: Postfix,
+    dovecot: Dovecot,
+    sink: SmtpSink,
+    server: Option<Server>,
+    token: String,
+    client: reqwest::Client,
+}
+
+/// Where everything listens.
+struct Ports {
+    submission: SocketAddr,
+    api: SocketAddr,
+    imap: SocketAddr,
+    imaps: SocketAddr,
+    doveadm: SocketAddr,
+}
+
+impl Installation {
+    async fn new() -> Self {
+        let place = Place::new();
+        fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+        certify(&place);
+        let sink = SmtpSink::start().await;
+        let mut settings = PostfixSettings::new(&[], sink.address());
+        settings.long_queue_ids = false;
+        let postfix = Postfix::start(&settings).await;
+        let [submission, api, imap, imaps, doveadm] = free_ports();
+        let ports = Ports { submission, api, imap, imaps, doveadm };
+        prepare_database(&place);
+        run(command(&place, &ports, &["migrate"]));
+        fs::set_permissions(place.path().join("db/mailapi.db"), Permissions::from_mode(0o666)).unwrap();
+        let dovecot = set_dovecot_up(&place, &ports, &postfix).await;
+        set_postfix_up(&place, &ports, &postfix).await;
+        let (token, client) = (String::new(), reqwest::Client::new());
+        let mut installation = Self { place, ports, postfix, dovecot, sink, server: None, token, client };
+        installation.start().await;
+        installation
+    }
+
+    /// Starts mailapi, and makes two mailboxes.
+    async fn start(&mut self) {
+        let mut command = command(&self.place, &self.ports, &["serve", "--log-format", "json"]);
+        command.env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", self.postfix.log());
+        let mut server = Server::start(command);
+        server.drain();
+        self.token = server.token();
+        self.server = Some(server);
+        self.post("/domains", json!({ "domain": "example.org" })).await;
+        for name in ["ann", "bob"] {
+            self.post("/users", json!({ "email": format!("{name}@example.org"), "password": PASSWORD })).await;
+        }
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        let url = self.server.as_ref().unwrap().api(path);
+        let answer = self.client.post(url).header("X-MAILAPI-TOKEN", &self.token).json(&body).send().await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {}", answer.text().await.unwrap());
+        answer.json().await.unwrap()
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let url = self.server.as_ref().unwrap().api(path);
+        let answer = self.client.get(url).header("X-MAILAPI-TOKEN", &self.token).send().await.unwrap();
+        answer.json().await.unwrap()
+    }
+
+    /// Waits until a mailbox holds so many messages.
+    async fn holds(&self, mailbox: &str, count: usize) -> Value {
+        let end = Instant::now() + SOON;
+        loop {
+            let inbox = self.get(&format!("/mailbox/{mailbox}/messages")).await;
+            if inbox["total"] == count {
+                return inbox;
+            }
+            assert!(Instant::now() < end, "{inbox}\n{}\n{}", self.log(), self.dovecot.log());
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.postfix.log()).unwrap()
+    }
+
+    /// What the submission listener answers to whoever hands a message in.
+    fn submit(&self, encryption: &str, user: &str, password: &str, sender: &str, recipient: &str) -> String {
+        let port = self.ports.submission.port().to_string();
+        self.mail_program(&["submit", &port, &self.certificate(), encryption, user, password, sender, recipient])
+    }
+
+    /// How many messages a mail program sees over TLS, or why none.
+    fn look(&self, user: &str, password: &str) -> String {
+        let port = self.ports.imaps.port().to_string();
+        self.mail_program(&["look", &port, &self.certificate(), user, password])
+    }
+
+    fn mail_program(&self, arguments: &[&str]) -> String {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/printed_config/mail_program.py");
+        let output =
+            Command::new("python3").arg("-B").arg(script).args(arguments).output().expect("python3 is installed");
+        let said = |octets: &[u8]| String::from_utf8_lossy(octets).trim().to_owned();
+        assert!(output.status.success(), "{}\n{}", said(&output.stderr), self.log());
+        said(&output.stdout)
+    }
+
+    fn certificate(&self) -> String {
+        self.place.path().join("cert.pem").display().to_string()
+    }
+}
+
+/// A certificate for `localhost`.
+fn certify(place: &Place) {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(place.path().join("cert.pem"), certified.cert.pem()).unwrap();
+    fs::write(place.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
+}
+
+/// An empty place for a database that other users read.
+fn prepare_database(place: &Place) {
+    let directory = place.path().join("db");
+    fs::create_dir(&directory).unwrap();
+    fs::set_permissions(directory, Permissions::from_mode(0o777)).unwrap();
+}
+
+/// The binary with the settings of the guide.
+fn command(place: &Place, ports: &Ports, arguments: &[&str]) -> Command {
+    let mut command = place.command(arguments);
+    command
+        .env("MAILAPI_DATABASE__URL", format!("sqlite:{}", place.path().join("db/mailapi.db").display()))
+        .env("MAILAPI_MAIL__BACKEND", "external")
+        .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", ports.api.port().to_string())
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", ports.imap.port().to_string())
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "master secret")
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", ports.doveadm))
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", "api-key");
+    command
+}
+
+/// Prints a configuration with the certificate into a directory of this name.
+fn print(place: &Place, ports: &Ports, kind: &str) -> PathBuf {
+    let directory = place.path().join(kind);
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| place.path().join(name).display().to_string());
+    let write = directory.to_str().unwrap();
+    run(command(place, ports, &["config", kind, "--write", write, "--tls-cert", &certificate, "--tls-key", &key]));
+    directory
+}
+
+/// Dovecot with its sockets where Postfix looks for them.
+async fn set_dovecot_up(place: &Place, ports: &Ports, postfix: &Postfix) -> Dovecot {
+    let directory = print(place, ports, "dovecot");
+    let sockets = postfix.config_dir().parent().unwrap().join("queue/private");
+    change(
+        &directory.join("dovecot.conf"),
+        &[
+            ("/var/spool/postfix/private", sockets.to_str().unwrap()),
+            ("listen = *, ::", "listen = 127.0.0.1"),
+            ("port = 993", &format!("port = {}", ports.imaps.port())),
+        ],
+    );
+    for_their_users(&directory);
+    Dovecot::start_printed(&directory, ports.imap).await
+}
+
+/// Runs the printed script, twice, for a listener on another port.
+async fn set_postfix_up(place: &Place, ports: &Ports, postfix: &Postfix) {
+    let directory = print(place, ports, "postfix");
+    let script = directory.join("apply.sh");
+    let listener = ports.submission.to_string();
+    change(
+        &script,
+        &[
+            ("'submission/inet=submission inet", &format!("'{listener}/inet={listener} inet")),
+            ("'submission/inet/", &format!("'{listener}/inet/")),
+        ],
+    );
+    for_their_users(&directory);
+    let apply = || {
+        let mut command = Command::new("sh");
+        // postconf(1) looks there.
+        command.arg(&script).env("MAIL_CONFIG", postfix.config_dir());
+        run(command);
+        ["main.cf", "master.cf"].map(|name| fs::read_to_string(postfix.config_dir().join(name)).unwrap())
+    };
+    let once = apply();
+    assert_eq!(apply(), once, "the script may be run again");
+    // As `postfix reload` does.
+    postfix.reopen_log();
+    let end = Instant::now() + SOON;
+    while [ports.submission, ports.api].iter().any(|port| TcpStream::connect(port).is_err()) {
+        assert!(Instant::now() < end, "{}", fs::read_to_string(postfix.log()).unwrap());
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Replaces pieces of a file, each of which must be there.
+fn change(file: &Path, pieces: &[(&str, &str)]) {
+    let mut text = fs::read_to_string(file).unwrap();
+    for (old, new) in pieces {
+        assert!(text.contains(old), "{} has no `{old}`:\n{text}", file.display());
+        text = text.replace(old, new);
+    }
+    fs::write(file, text).unwrap();
+}
+
+/// Lets the mail servers' own users read their files, as `chgrp` does on a real machine, and makes the files old enough
+/// to be trusted at once.
+fn for_their_users(directory: &Path) {
+    fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "the age of a file is measured by the machine's clock")]
+        let old = SystemTime::now() - 2 * OLD_ENOUGH;
+        File::options().write(true).open(&path).unwrap().set_times(FileTimes::new().set_modified(old)).unwrap();
+    }
+}
+
+fn run(mut command: Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Ports that nobody listens on at the moment.
+fn free_ports<const COUNT: usize>() -> [SocketAddr; COUNT] {
+    // Held at the same time, so that they differ.
+    let listeners = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    listeners.each_ref().map(|listener| listener.local_addr().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mail_program_hands_in_over_tls_with_its_own_password_and_sender_or_not_at_all() {
+    let machine = Installation::new().await;
+    let (ann, bob) = ("ann@example.org", "bob@example.org");
+    let submit = |encryption, user, password, sender, recipient| {
+        let answer = machine.submit(encryption, user, password, sender, recipient);
+        if answer.is_empty() { "nothing".to_owned() } else { answer }
+    };
+    let unencrypted = submit("plain", "-", "", ann, bob);
+    assert!(unencrypted.starts_with("530 ") && unencrypted.contains("STARTTLS"), "{unencrypted}");
+    let no_log_in = submit("plain", ann, PASSWORD, ann, bob);
+    assert!(no_log_in.contains("AUTH extension not supported"), "{no_log_in}");
+    assert!(submit("tls", ann, "wrong", ann, bob).starts_with("535 "));
+    assert!(submit("tls", "nobody@example.org", PASSWORD, ann, bob).starts_with("535 "));
+    let stranger = submit("tls", "-", "", ann, bob);
+    assert!(stranger.starts_with("554 ") || stranger.starts_with("553 "), "{stranger}");
+    for sender in [bob, "eve@elsewhere.example"] {
+        let other = submit("tls", ann, PASSWORD, sender, bob);
+        assert!(other.starts_with("553 ") && other.contains("not owned by user ann@example.org"), "{other}");
+    }
+    assert_eq!(machine.get("/mailbox/bob@example.org/messages").await["total"], 0);
+    assert_eq!(machine.look(bob, PASSWORD), "0");
+
+    assert_eq!(submit("tls", ann, PASSWORD, ann, bob), "taken");
+    assert_eq!(submit("tls", ann, PASSWORD, "ann+news@example.org", "far@elsewhere.example"), "taken");
+    let inbox = machine.holds(bob, 1).await;
+    assert_eq!(inbox["messages"][0]["subject"], "From a mail program");
+    assert_eq!(machine.look(bob, PASSWORD), "1");
+    assert!(machine.look(bob, "wrong").contains("AUTHENTICATIONFAILED"));
+    let line =
+        machine.postfix.logged(&["postfix/submission/smtpd", ": client=", "sasl_username=ann@example.org"]).await;
+    let queue_id = line.split("]: ").nth(1).and_then(|rest| rest.split(':').next()).unwrap();
+    assert!(queue_id.len() > 12, "{queue_id} is a short one");
+    machine.postfix.logged(&["to=<far@elsewhere.example>", "status=sent"]).await;
+    assert!(machine.sink.received().iter().any(|mail| mail.recipients.iter().any(|to| to.contains("far@"))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mailapi_itself_reads_and_hands_in_on_the_loopback_although_others_need_tls() {
+    let machine = Installation::new().await;
+    let body = json!({ "from": "ann@example.org", "to": ["bob@example.org"], "body": { "text": "It works." } });
+    let sent = machine.post("/mail/send", body).await;
+    machine.holds("bob@example.org", 1).await;
+    let path = format!("/mail/{}/status", sent["message_id"].as_str().unwrap());
+    let end = Instant::now() + SOON;
+    while machine.get(&path).await["status"] != "sent" {
+        assert!(Instant::now() < end, "{}\n{}", machine.get(&path).await, machine.log());
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    // A mailbox that is switched off goes on to get mail, and nobody logs in to it.
+    machine.post("/users/bob@example.org/disable", json!({})).await;
+    assert!(machine.look("bob@example.org", PASSWORD).contains("AUTHENTICATIONFAILED"));
+    let refused = machine.submit("tls", "bob@example.org", PASSWORD, "bob@example.org", "ann@example.org");
+    assert!(refused.starts_with("535 "), "{refused}");
+    assert_eq!(machine.submit("tls", "ann@example.org", PASSWORD, "ann@example.org", "bob@example.org"), "taken");
+    machine.holds("bob@example.org", 2).await;
+}

@@ -1,0 +1,48 @@
+"""What a mail program does: hands a message in, or looks into a mailbox. Prints the server's last answer.
+
+mail_program.py submit PORT CERTIFICATE tls|plain USER|- PASSWORD SENDER RECIPIENT
+mail_program.py look   PORT CERTIFICATE USER PASSWORD
+"""
+
+import imaplib
+import smtplib
+import ssl
+import sys
+
+
+def trusting(certificate):
+    return ssl.create_default_context(cafile=certificate)
+
+
+def submit(port, certificate, encryption, user, password, sender, recipient):
+    with smtplib.SMTP("localhost", int(port), timeout=20) as server:
+        server.ehlo()
+        if encryption == "tls":
+            server.starttls(context=trusting(certificate))
+            server.ehlo()
+        try:
+            if user != "-":
+                server.login(user, password)
+            text = f"From: {sender}\r\nTo: {recipient}\r\nSubject: From a mail program\r\n\r\nHello\r\n"
+            server.sendmail(sender, [recipient], text)
+            print("taken")
+        except smtplib.SMTPRecipientsRefused as refusal:
+            print(*refusal.recipients[recipient])
+        except smtplib.SMTPResponseException as refusal:
+            print(refusal.smtp_code, refusal.smtp_error)
+        except smtplib.SMTPNotSupportedError as refusal:
+            print(refusal)
+
+
+def look(port, certificate, user, password):
+    with imaplib.IMAP4_SSL("localhost", int(port), ssl_context=trusting(certificate), timeout=20) as server:
+        try:
+            server.login(user, password)
+        except imaplib.IMAP4.error as refusal:
+            print(refusal)
+            return
+        _, (count,) = server.select("INBOX", readonly=True)
+        print(count.decode())
+
+
+{"submit": submit, "look": look}[sys.argv[1]](*sys.argv[2:])
