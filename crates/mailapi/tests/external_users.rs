@@ -90,7 +90,7 @@ async fn an_evening_with(users: ForeignUsers) {
     installation.dovecot.deliver("ann@example.org", b"Subject: Old mail\r\n\r\nIt was there before.\r\n").await;
     assert_eq!(ann.get("/mailbox/ann@example.org/messages").await["messages"][0]["subject"], "Old mail");
     let message = json!({ "from": "ann@example.org", "to": ["eve@elsewhere.example"], "body": { "text": "Hello" } });
-    ann.ask("POST", "/mail/send", message).await.expect(202);
+    assert_eq!(ann.ask("POST", "/mail/send", message).await.status, 202);
     assert_eq!(installation.sink.received().len(), 1);
 
     // What belongs to a mailbox there is seen here, and changed there.
@@ -110,9 +110,9 @@ async fn an_evening_with(users: ForeignUsers) {
         assert!(refused.text().contains("user database"), "{}", refused.text());
     }
     let grant = json!({ "email": "bob@example.org", "permission": "view_stats", "domain": "example.org" });
-    admin.ask("POST", "/permissions", grant).await.expect(201);
+    assert_eq!(admin.ask("POST", "/permissions", grant).await.status, 201);
     let new_token = json!({ "name": "script", "email": "bob@example.org" });
-    admin.ask("POST", "/tokens", new_token).await.expect(201);
+    assert_eq!(admin.ask("POST", "/tokens", new_token).await.status, 201);
 
     installation.users.sql("DROP TABLE virtual_users").await;
     let report = installation.doctor();

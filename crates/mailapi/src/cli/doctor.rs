@@ -105,7 +105,9 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.push(local::log(config));
     findings.extend(follower::losses(config, SystemClock.now()));
     findings.extend(follower::queue(config).await);
-    findings.extend(local::postfix(example.domain.as_deref(), example.mailbox.as_ref().map(EmailAddress::as_str)));
+    // In front of an existing installation Postfix has ways of its own to know its mailboxes.
+    let maps = (!config.mail.external.users.is_set()).then_some(example);
+    findings.extend(local::postfix(maps.as_ref()));
 }
 
 async fn example(service: &Service) -> Example {

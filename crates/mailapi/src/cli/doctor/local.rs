@@ -4,6 +4,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
 
+use mailapi_model::EmailAddress;
+
+use super::Example;
 use super::finding::Finding;
 use crate::config::{Config, LogPlace};
 
@@ -47,8 +50,8 @@ fn journal(directory: Option<&Path>) -> Finding {
     }
 }
 
-/// Postfix's settings and tables, when it is on this machine.
-pub(super) fn postfix(domain: Option<&str>, mailbox: Option<&str>) -> Vec<Finding> {
+/// Postfix's settings, when it is on this machine, and its tables when they are ours: whether they know the example.
+pub(super) fn postfix(maps: Option<&Example>) -> Vec<Finding> {
     let Some(Ok(long_ids)) = output_of("postconf", &["-h", "enable_long_queue_ids"]) else {
         return vec![Finding::unknown("Postfix", "it is not on this machine; run the doctor there, too")];
     };
@@ -60,9 +63,11 @@ pub(super) fn postfix(domain: Option<&str>, mailbox: Option<&str>) -> Vec<Findin
             "postconf -e 'enable_long_queue_ids = yes' && postfix reload",
         ),
     };
+    let Some(Example { domain, mailbox }) = maps else { return vec![ids] };
+    let mailbox = mailbox.as_ref().map(EmailAddress::as_str);
     vec![
         ids,
-        table("domain lookups", "virtual_mailbox_domains", domain),
+        table("domain lookups", "virtual_mailbox_domains", domain.as_deref()),
         table("mailbox lookups", "virtual_mailbox_maps", mailbox),
     ]
 }
