@@ -24,6 +24,34 @@ pub(crate) struct OpenFolder {
     pub(crate) uid_validity: u32,
     /// How many messages it holds, as far as the server told.
     pub(crate) exists: u32,
+    /// Which opening of it this is, and how much was told of it since.
+    look: Look,
+}
+
+/// How a folder looks on one connection. Equal looks show the same: the server has told of nothing in between.
+#[derive(Debug, Clone)]
+pub(crate) struct Look {
+    opening: Arc<()>,
+    told: u64,
+}
+
+impl Look {
+    /// How many responses about messages there were from an earlier look of the same opening to this one.
+    pub(crate) fn told_since(&self, earlier: &Self) -> u64 {
+        self.told.saturating_sub(earlier.told)
+    }
+}
+
+impl PartialEq for Look {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.opening, &other.opening) && self.told == other.told
+    }
+}
+
+impl OpenFolder {
+    pub(crate) const fn look(&self) -> &Look {
+        &self.look
+    }
 }
 
 /// A connection. A command that was not awaited to its end leaves it not [`ImapConnection::is_ready`].
@@ -65,6 +93,11 @@ impl ImapConnection {
     /// What the server can do, as far as it told.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.protocol.capabilities().cloned().unwrap_or_default()
+    }
+
+    /// Whether it can do this.
+    pub(crate) fn can(&self, capability: &str) -> bool {
+        self.protocol.capabilities().is_some_and(|capabilities| capabilities.has(capability))
     }
 
     pub(super) fn knows_capabilities(&self) -> bool {
@@ -146,6 +179,11 @@ impl ImapConnection {
         }
     }
 
+    /// From now on it is of no use.
+    pub(crate) fn give_up(&mut self) {
+        self.is_broken = true;
+    }
+
     fn broken(&mut self, reason: &str) -> ImapError {
         self.is_broken = true;
         ImapError::Broken(reason.to_owned())
@@ -153,6 +191,11 @@ impl ImapConnection {
 
     fn take_note(&mut self, event: &Event) {
         let Event::Untagged(untagged) = event else { return };
+        if let Untagged::Exists(_) | Untagged::Expunge(_) | Untagged::Fetch(_) = untagged
+            && let Some(folder) = &mut self.folder
+        {
+            folder.look.told += 1;
+        }
         match (untagged, &mut self.folder) {
             (Untagged::Exists(count), Some(folder)) => folder.exists = *count,
             (Untagged::Expunge(_), Some(folder)) => folder.exists = folder.exists.saturating_sub(1),
@@ -174,6 +217,15 @@ impl ImapConnection {
         self.folder.clone().ok_or_else(|| ImapError::Broken("no folder is open".to_owned()))
     }
 
+    /// Opens a folder for reading. When it is open already, nothing is asked: a command that names messages by UID hears
+    /// the news in its answer.
+    pub(crate) async fn open_as_it_is(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
+        match &self.folder {
+            Some(folder) if folder.name == *name => Ok(folder.clone()),
+            _ => self.open(name).await,
+        }
+    }
+
     /// Hears the news of the folder that is open. Until then a server answers as if nothing had happened in it, to
     /// STATUS too.
     pub(crate) async fn refresh(&mut self) -> Result<(), ImapError> {
@@ -183,10 +235,19 @@ impl ImapConnection {
         Ok(())
     }
 
-    /// Asks for counts of a folder, which need not be open.
+    /// Closes the folder that is open. Until then a server tells of it under the name that it was opened by, whatever
+    /// has that name now.
+    pub(crate) async fn leave_folder(&mut self) -> Result<(), ImapError> {
+        if self.folder.take().is_some() {
+            self.run(Command::close(), |_| {}).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for counts of a folder that is not open.
     pub(crate) async fn status(&mut self, name: &FolderName, items: &[StatusItem]) -> Result<FolderStatus, ImapError> {
         if self.folder.as_ref().is_some_and(|folder| folder.name == *name) {
-            self.refresh().await?;
+            self.leave_folder().await?;
         }
         let (wire_name, mut told) = (self.wire_name(name).await?, None);
         let asked = self.run(Command::status(&wire_name, items), |untagged| {
@@ -222,7 +283,8 @@ impl ImapConnection {
         });
         match opened.await {
             Ok(_) => {
-                self.folder = Some(OpenFolder { name: name.clone(), uid_validity, exists });
+                let look = Look { opening: Arc::default(), told: 0 };
+                self.folder = Some(OpenFolder { name: name.clone(), uid_validity, exists, look });
                 Ok(())
             }
             Err(ImapError::Refused(status)) => Err(refused_folder(status)),

@@ -49,10 +49,44 @@ pub(super) enum Found {
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) mailbox: &'a EmailAddress,
-    /// The folder that should be open.
-    pub(super) folder: Option<&'a FolderName>,
+    /// The folder that should be open, or not.
+    pub(super) open: Open<'a>,
     /// Kept connections of this mailbox are dead.
     pub(super) is_new: bool,
+}
+
+/// Which folder a connection should have open.
+#[derive(Clone, Copy)]
+pub(super) enum Open<'a> {
+    /// Whichever.
+    Any,
+    /// This one.
+    This(&'a FolderName),
+    /// Any other one, or none.
+    Other(&'a FolderName),
+    /// None.
+    Nothing,
+}
+
+impl<'a> Open<'a> {
+    /// For work in a folder; without one, for work that needs none open.
+    pub(super) fn like(folder: Option<&'a FolderName>) -> Self {
+        folder.map_or(Self::Any, Self::This)
+    }
+
+    /// For work that asks about a folder, or about all of them, without having one open.
+    pub(super) fn beside(folder: Option<&'a FolderName>) -> Self {
+        folder.map_or(Self::Nothing, Self::Other)
+    }
+
+    fn fits(self, open: Option<&FolderName>) -> bool {
+        match (self, open) {
+            (Self::Any, _) | (Self::Other(_) | Self::Nothing, None) => true,
+            (Self::This(wanted), Some(open)) => wanted == open,
+            (Self::Other(unwanted), Some(open)) => unwanted != open,
+            (Self::This(_), None) | (Self::Nothing, Some(_)) => false,
+        }
+    }
 }
 
 /// All connections.
@@ -131,11 +165,7 @@ impl Places {
 
     fn take_with_folder(&mut self, wanted: Wanted<'_>) -> Option<Kept> {
         let kept = self.kept.get(wanted.mailbox)?;
-        let fits = |kept: &Kept| match (wanted.folder, kept.connection.folder()) {
-            (Some(folder), Some(open)) => open.name == *folder,
-            (None, _) => true,
-            (Some(_), None) => false,
-        };
+        let fits = |kept: &Kept| wanted.open.fits(kept.connection.folder().map(|open| &open.name));
         let at = kept.iter().rposition(fits)?;
         self.take_at(wanted.mailbox, at)
     }

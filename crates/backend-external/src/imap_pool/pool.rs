@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mailapi_backend::MailboxError;
+use mailapi_imap::client::Code;
 use mailapi_model::{EmailAddress, FolderName};
 use moka::sync::Cache;
 use rustls::ClientConfig;
@@ -14,7 +15,7 @@ use super::dial::Dialer;
 use super::error::ImapError;
 use super::job::Job;
 use super::lease::Lease;
-use super::places::{Found, Place, Places, Wanted};
+use super::places::{Found, Open, Place, Places, Wanted};
 use super::settings::ImapSettings;
 
 /// Connections to one IMAP server; clones share them.
@@ -80,17 +81,22 @@ impl ImapPool {
         folder: Option<&FolderName>,
         job: &J,
     ) -> Result<(J::Output, Lease), MailboxError> {
-        let wanted = Wanted { mailbox, folder, is_new: false };
+        self.run_wanted(Wanted { mailbox, open: Open::like(folder), is_new: false }, job).await
+    }
+
+    async fn run_wanted<J: Job>(&self, wanted: Wanted<'_>, job: &J) -> Result<(J::Output, Lease), MailboxError> {
         let mut lease = self.lease(wanted).await?;
-        match job.run(lease.connection()).await {
-            Err(ImapError::Broken(reason)) if lease.was_kept() => {
+        let outcome = job.run(lease.connection()).await;
+        match outcome.as_ref().err().and_then(stale_reason) {
+            Some(reason) if lease.was_kept() => {
                 tracing::debug!(%reason, "a kept IMAP connection was dead");
+                lease.connection().give_up();
                 drop(lease);
                 let mut lease = self.lease(Wanted { is_new: true, ..wanted }).await?;
                 let output = job.run(lease.connection()).await?;
                 Ok((output, lease))
             }
-            outcome => Ok((outcome?, lease)),
+            _ => Ok((outcome?, lease)),
         }
     }
 
@@ -102,6 +108,18 @@ impl ImapPool {
         job: &J,
     ) -> Result<J::Output, MailboxError> {
         self.run_keeping(mailbox, folder, job).await.map(|(output, _)| output)
+    }
+
+    /// Does work on a connection of the mailbox, preferably one that does not have the folder open, and leaves to
+    /// others one that has.
+    pub(crate) async fn run_beside<J: Job>(
+        &self,
+        mailbox: &EmailAddress,
+        folder: Option<&FolderName>,
+        job: &J,
+    ) -> Result<J::Output, MailboxError> {
+        let wanted = Wanted { mailbox, open: Open::beside(folder), is_new: false };
+        self.run_wanted(wanted, job).await.map(|(output, _)| output)
     }
 
     async fn lease(&self, wanted: Wanted<'_>) -> Result<Lease, MailboxError> {
@@ -121,6 +139,16 @@ impl ImapPool {
             }
             Err(_) => Err(MailboxError::Unavailable("all IMAP connections are in use".to_owned())),
         }
+    }
+}
+
+/// Why work on a kept connection failed that may succeed on a new one: it is dead, or the folder that it has open was
+/// renamed or replaced meanwhile, which Dovecot calls an internal error.
+fn stale_reason(error: &ImapError) -> Option<String> {
+    match error {
+        ImapError::Broken(reason) => Some(reason.clone()),
+        ImapError::Refused(status) if status.code == Some(Code::ServerBug) => Some(status.text.clone()),
+        ImapError::Refused(_) | ImapError::Told(_) => None,
     }
 }
 

@@ -30,6 +30,8 @@ S: {tag} OK
 C: UID FETCH 5,8 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: one\\r\\n\\r\\nneedle\\r\\n)
 S: * 2 FETCH (UID 8 INTERNALDATE \"18-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: two\\r\\n\\r\\nNeedle\\r\\n)
+S: {tag} OK
+C: CLOSE
 S: {tag} OK";
 
 struct Setup {
@@ -65,8 +67,6 @@ impl Setup {
 }
 
 const UNCHANGED: &str = "\
-C: NOOP
-S: {tag} OK
 C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
 S: * STATUS \"INBOX\" (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 7)
 S: {tag} OK";
@@ -83,14 +83,12 @@ async fn a_folder_without_changes_costs_one_status() {
 #[tokio::test]
 async fn one_for_one_is_noticed() {
     let exchanged = "\
-C: NOOP
-S: * 1 EXPUNGE
-S: * 2 EXISTS
-S: {tag} OK
 C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
 S: * STATUS \"INBOX\" (MESSAGES 2 UIDNEXT 10 UIDVALIDITY 7)
 S: {tag} OK
-C: NOOP
+C: EXAMINE \"INBOX\"
+S: * 2 EXISTS
+S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 9:*
 S: * ESEARCH (TAG \"x\") UID ALL 9
@@ -100,6 +98,8 @@ S: * ESEARCH (TAG \"x\") UID ALL 8:9
 S: {tag} OK
 C: UID FETCH 9 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 2 FETCH (UID 9 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: new\\r\\n\\r\\nneedle\\r\\n)
+S: {tag} OK
+C: CLOSE
 S: {tag} OK";
     let setup = Setup::start(&[LOGIN, SEPARATOR, FILLED, exchanged, "hang"]).await;
     assert_eq!(setup.found("needle").await, [8, 5]);
@@ -110,19 +110,20 @@ S: {tag} OK";
 #[tokio::test]
 async fn a_removed_message_alone_is_noticed() {
     let removed = "\
-C: NOOP
-S: * 1 EXPUNGE
-S: {tag} OK
 C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
 S: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 9 UIDVALIDITY 7)
 S: {tag} OK
-C: NOOP
+C: EXAMINE \"INBOX\"
+S: * 1 EXISTS
+S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 9:*
 S: * ESEARCH (TAG \"x\") UID ALL 8
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 1:*
 S: * ESEARCH (TAG \"x\") UID ALL 8
+S: {tag} OK
+C: CLOSE
 S: {tag} OK";
     let setup = Setup::start(&[LOGIN, SEPARATOR, FILLED, removed, "hang"]).await;
     assert_eq!(setup.found("needle").await, [8, 5]);
@@ -133,15 +134,6 @@ S: {tag} OK";
 #[tokio::test]
 async fn another_uid_validity_begins_anew() {
     let made_anew = "\
-C: NOOP
-S: {tag} OK
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 3 UIDNEXT 1000 UIDVALIDITY 7)
-S: {tag} OK
-C: NOOP
-S: * BYE please log in again
-close";
-    let again = "\
 C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
 S: * STATUS \"INBOX\" (MESSAGES 3 UIDNEXT 1000 UIDVALIDITY 7)
 S: {tag} OK
@@ -155,12 +147,14 @@ S: {tag} OK
 C: UID FETCH 1 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 1 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: new\\r\\n\\r\\nneedle\\r\\n)
 S: {tag} OK
-C: NOOP
+C: CLOSE
 S: {tag} OK
 C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
 S: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 3 UIDVALIDITY 8)
 S: {tag} OK
-C: NOOP
+C: EXAMINE \"INBOX\"
+S: * 1 EXISTS
+S: * OK [UIDVALIDITY 8] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 2:*
 S: * ESEARCH (TAG \"x\") UID ALL 2
@@ -171,9 +165,10 @@ S: {tag} OK
 C: UID FETCH 2 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 2 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: two\\r\\n\\r\\nneedle\\r\\n)
 S: {tag} OK
+C: CLOSE
+S: {tag} OK
 hang";
-    let (first, second) = ([LOGIN, SEPARATOR, FILLED, made_anew], [LOGIN, SEPARATOR, again]);
-    let setup = Setup::start_twice(&[&first, &second]).await;
+    let setup = Setup::start(&[LOGIN, SEPARATOR, FILLED, made_anew]).await;
     assert_eq!(setup.found("needle").await, [8, 5]);
     assert_eq!(setup.found("needle").await, [1]);
     // One for one, below what the old STATUS told.
@@ -196,15 +191,19 @@ S: {tag} OK
 C: UID FETCH 5 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: one\\r\\n\\r\\nneedle\\r\\n)
 S: {tag} OK
-C: NOOP
+C: CLOSE
 S: {tag} OK
 C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
 S: * STATUS \"INBOX\" (MESSAGES 1)
 S: {tag} OK
-C: NOOP
+C: EXAMINE \"INBOX\"
+S: * 1 EXISTS
+S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 6:*
 S: * ESEARCH (TAG \"x\") UID ALL 5
+S: {tag} OK
+C: CLOSE
 S: {tag} OK
 hang";
     let setup = Setup::start(&[LOGIN, SEPARATOR, little]).await;
@@ -216,7 +215,9 @@ hang";
 #[tokio::test]
 async fn what_cannot_be_is_not_indexed() {
     let by_server = "\
-C: NOOP
+C: EXAMINE \"INBOX\"
+S: * 1 EXISTS
+S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) OR SUBJECT
 S: * ESEARCH (TAG \"x\") UID
@@ -232,8 +233,10 @@ hang";
     };
     let huge = "C: UID SEARCH RETURN (ALL) UID 1:*\nS: * ESEARCH (TAG \"x\") UID ALL 1:4294967295\nS: {tag} OK";
     let told = opened("S: * OK [UIDVALIDITY 7] valid\n");
-    for script in [vec![&*opened(""), by_server], vec![&*told, huge, by_server]] {
-        let setup = Setup::start(&[&[LOGIN, SEPARATOR], &script[..]].concat()).await;
+    let closed = "C: CLOSE\nS: {tag} OK\nhang";
+    let second = [LOGIN, SEPARATOR, by_server];
+    for first in [&[LOGIN, SEPARATOR, &opened(""), closed][..], &[LOGIN, SEPARATOR, &told, huge, closed]] {
+        let setup = Setup::start_twice(&[first, &second]).await;
         assert_eq!(setup.found("needle").await, [0; 0]);
     }
 }

@@ -91,28 +91,37 @@ impl Indexed {
         self.search(mailbox, &query).await.total == 0
     }
 
-    /// What reading every message finds in a folder, newest first.
-    pub(crate) async fn read_all(&self, mailbox: &EmailAddress, folder: &FolderName, text: &str) -> Vec<SearchHit> {
-        let reader = &self.server.mailboxes;
-        let (wanted, mut hits, mut offset) = (text.parse().expect("a search text"), Vec::new(), 0);
-        loop {
-            let page = reader.list(mailbox, folder, Page::new(200, offset)).await.expect("a page");
-            if page.items.is_empty() {
-                return hits;
+    /// Reads over new connections: one that has a folder open does not hear that it was renamed.
+    pub(crate) fn reader(&self) -> ImapMailboxes {
+        mailboxes(&pool(imap_settings(self.server.dovecot.imap().port())), MailboxSettings::default())
+    }
+}
+
+/// What reading every message finds in a folder, newest first.
+pub(crate) async fn read_all(
+    reader: &ImapMailboxes,
+    mailbox: &EmailAddress,
+    folder: &FolderName,
+    text: &str,
+) -> Vec<SearchHit> {
+    let (wanted, mut hits, mut offset) = (text.parse().expect("a search text"), Vec::new(), 0);
+    loop {
+        let page = reader.list(mailbox, folder, Page::new(200, offset)).await.expect("a page");
+        if page.items.is_empty() {
+            return hits;
+        }
+        offset += page.items.len() as u64;
+        for summary in page.items {
+            let mut opened = reader.open_raw(mailbox, folder, summary.uid).await.expect("a message");
+            let mut raw = Vec::new();
+            while let Some(piece) = opened.content.next().await {
+                raw.extend_from_slice(&piece.expect("octets"));
             }
-            offset += page.items.len() as u64;
-            for summary in page.items {
-                let mut opened = reader.open_raw(mailbox, folder, summary.uid).await.expect("a message");
-                let mut raw = Vec::new();
-                while let Some(piece) = opened.content.next().await {
-                    raw.extend_from_slice(&piece.expect("octets"));
-                }
-                let joined = SearchableText::of(&raw, &Digest::of(&raw)).joined();
-                if matches(&joined, &wanted) {
-                    let (from, subject, date) = (summary.from, summary.subject, summary.date);
-                    let snippet = snippet(&joined, &wanted);
-                    hits.push(SearchHit { uid: summary.uid, folder: folder.clone(), from, subject, date, snippet });
-                }
+            let joined = SearchableText::of(&raw, &Digest::of(&raw)).joined();
+            if matches(&joined, &wanted) {
+                let (from, subject, date) = (summary.from, summary.subject, summary.date);
+                let snippet = snippet(&joined, &wanted);
+                hits.push(SearchHit { uid: summary.uid, folder: folder.clone(), from, subject, date, snippet });
             }
         }
     }

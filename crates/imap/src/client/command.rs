@@ -151,6 +151,11 @@ impl Command {
         Self::new("EXAMINE ").string(&utf7::encode(name))
     }
 
+    /// CLOSE. Of a mailbox that was opened by EXAMINE nothing is removed (RFC 3501 section 6.4.2).
+    pub fn close() -> Self {
+        Self::new("CLOSE")
+    }
+
     /// SELECT, for changing.
     pub fn select(name: &str) -> Self {
         Self::new("SELECT ").string(&utf7::encode(name))

@@ -38,7 +38,7 @@ impl ImapMailboxes {
     ) -> Result<Option<Listed<SearchHit>>, MailboxError> {
         let effort = Effort::WhileWaiting(index.settings().catch_up_messages);
         let job = Prepare { index, mailbox, scope: &query.scope, settings: &self.settings, effort };
-        let prepared = self.pool.run(mailbox, folder_of(&query.scope), &job).await;
+        let prepared = self.pool.run_beside(mailbox, folder_of(&query.scope), &job).await;
         if prepared.as_ref().err() == Some(&MailboxError::NoSuchMailbox) {
             index.erase(mailbox).await;
         }

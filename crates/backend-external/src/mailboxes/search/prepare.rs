@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mailapi_backend::{FolderScope, MailboxError};
-use mailapi_imap::client::{FolderStatus, StatusItem};
+use mailapi_imap::client::{Code, FolderStatus, StatusItem};
 use mailapi_model::{EmailAddress, FolderName};
 
 use super::catch_up::{CatchUp, Effort, Progress, Trouble};
@@ -65,7 +65,10 @@ impl Prepare<'_> {
         let Some(index) = self.index.open(self.mailbox).await else { return Ok(Standing::NotIndexed) };
         let has_leavings = self.drop_others(&index, &told).await?;
         let told: Vec<Told> = told.into_iter().filter(|(_, told)| !told.is_empty()).collect();
-        match self.catch_up(connection, &index, &told).await? {
+        let progress = self.catch_up(connection, &index, &told).await?;
+        // The next search asks over this connection again.
+        connection.leave_folder().await?;
+        match progress {
             Progress::More => return Ok(Standing::Behind),
             Progress::Unfit => return Ok(Standing::NotIndexed),
             Progress::Done(_) => {}
@@ -91,7 +94,10 @@ impl Prepare<'_> {
         };
         let all = match self.scope {
             FolderScope::One(folder) => vec![(folder.clone(), connection.status(folder, ITEMS).await?)],
-            FolderScope::All => folders::statuses(connection, ITEMS).await?,
+            FolderScope::All => {
+                connection.leave_folder().await?;
+                folders::statuses(connection, ITEMS).await?
+            }
         };
         Ok(all.into_iter().map(|(name, status)| (name, told(status))).collect())
     }
@@ -156,7 +162,8 @@ impl Prepare<'_> {
                 writer.drop_folders(vec![name.clone()]).await?;
                 Ok(Progress::Done(0))
             }
-            Err(Trouble::Imap(ImapError::Refused(status))) => {
+            // A server's fault may end with this connection, so that one goes to whoever has others.
+            Err(Trouble::Imap(ImapError::Refused(status))) if status.code != Some(Code::ServerBug) => {
                 tracing::warn!(mailbox = %self.mailbox, reason = status.text, "a folder cannot be read for the index");
                 Ok(Progress::Unfit)
             }
