@@ -1,14 +1,14 @@
 //! One domain with two mailboxes, on a Postfix and a Dovecot that look them up in mailapi's database.
 
-use std::fs::{self, File, FileTimes, Permissions};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::fs::{self, Permissions};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mailapi_testkit::{
-    Answer, Dovecot, Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings, PostgresDatabase, PostgresServer,
+    Answer, Dovecot, MailServerPorts, Postfix, PostfixSettings, PostgresDatabase, PostgresServer, RealMailServer,
     SmtpSink,
 };
 use serde_json::{Value, json};
@@ -17,8 +17,6 @@ use tokio::time::{Instant, sleep};
 use crate::support::{Place, Server};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// Postfix waits for a file to grow older than this before it reads it.
-const OLD_ENOUGH: Duration = Duration::from_secs(60);
 
 /// Everything that runs.
 pub(crate) struct Office {
@@ -67,8 +65,7 @@ pub(crate) enum Engine {
 /// What all commands are told.
 #[derive(Clone)]
 struct Setting {
-    imap: SocketAddr,
-    doveadm: SocketAddr,
+    ports: MailServerPorts,
     database_url: String,
 }
 
@@ -92,7 +89,7 @@ impl Office {
         let place = Place::new();
         fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
         let (database, database_url) = database(engine, &place);
-        let setting = Setting { imap: free_port(), doveadm: free_port(), database_url };
+        let setting = Setting { ports: MailServerPorts::free(), database_url };
         run(configured(&place, &setting, &["migrate"]));
         let kind = match engine {
             Engine::Sqlite => {
@@ -103,24 +100,14 @@ impl Office {
             Engine::Postgres => "pgsql",
         };
 
-        let (for_dovecot, for_postfix) = (place.path().join("dovecot"), place.path().join("postfix"));
-        run(configured(&place, &setting, &["config", "dovecot", "--write", for_dovecot.to_str().unwrap()]));
-        run(configured(&place, &setting, &["config", "postfix", "--write", for_postfix.to_str().unwrap()]));
-        for directory in [&for_dovecot, &for_postfix] {
-            for_their_users(directory);
+        // As the binary prints it, with what only the operator tells.
+        for server in ["dovecot", "postfix"] {
+            let directory = place.path().join(server);
+            run(configured(&place, &setting, &["config", server, "--write", directory.to_str().unwrap()]));
         }
-        let dovecot = Dovecot::start_printed(&for_dovecot, setting.imap).await;
         let sink = SmtpSink::start().await;
-        let mut settings = PostfixSettings::new(&[], sink.address());
-        let table = |name: &str| format!("proxy:{kind}:{}", for_postfix.join(name).display());
-        settings.recipients = PostfixRecipients::Tables {
-            domains: table("domains.cf"),
-            mailboxes: table("mailboxes.cf"),
-            aliases: String::new(),
-        };
-        settings.delivery = PostfixDelivery::Lmtp(dovecot.lmtp_socket());
-        change(&mut settings);
-        let postfix = Postfix::start(&settings).await;
+        let servers = RealMailServer::start_printed(place.path(), setting.ports, kind, sink.address(), change).await;
+        let RealMailServer { postfix, dovecot, .. } = servers;
         let (log, submission) = (postfix.log(), postfix.api());
         let client = reqwest::Client::new();
         let mut office = Self {
@@ -315,32 +302,14 @@ fn configured(place: &Place, setting: &Setting, arguments: &[&str]) -> Command {
     command
         .env("MAILAPI_DATABASE__URL", &setting.database_url)
         .env("MAILAPI_MAIL__BACKEND", "external")
-        .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", setting.imap.port().to_string())
-        .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "master secret")
-        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", setting.doveadm))
-        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", "api-key");
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", setting.ports.imap.port().to_string())
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", RealMailServer::MASTER_PASSWORD)
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", setting.ports.doveadm))
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", RealMailServer::API_KEY);
     command
 }
 
 fn run(mut command: Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Lets the mail servers' own users read their files, as `chgrp` does on a real machine, and makes the files old enough
-/// to be trusted at once.
-fn for_their_users(directory: &PathBuf) {
-    fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        #[expect(clippy::disallowed_methods, reason = "the age of a file is measured by the machine's clock")]
-        let old = SystemTime::now() - 2 * OLD_ENOUGH;
-        File::options().write(true).open(&path).unwrap().set_times(FileTimes::new().set_modified(old)).unwrap();
-    }
-}
-
-fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
 }

@@ -1,10 +1,11 @@
 //! What doors tell of mail from outside.
 
+use std::collections::HashSet;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use mailapi_backend::InboundLog;
-use mailapi_model::InboundEvent;
+use mailapi_model::{DomainName, InboundEvent};
 
 use crate::{Service, Unavailable};
 
@@ -31,17 +32,30 @@ impl Service {
         Ok(self.0.store.stats().record_inbound(events).await?)
     }
 
-    /// Writes down what the doors have told since the step before. Returns how many events that were.
+    /// Writes down what the doors have told since the step before, as far as it is about domains of ours: whoever
+    /// tries to relay through us names others. Returns how many events were written.
     ///
     /// # Errors
     /// [`Unavailable`] when the store is; the events are kept for the next step.
     pub async fn write_inbound_once(&self) -> Result<usize, Unavailable> {
         let events = mem::take(&mut *self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Err(error) = self.record_inbound(&events).await {
-            let mut unwritten = self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner);
-            unwritten.splice(0..0, events);
-            return Err(error);
+        match self.record_ours(&events).await {
+            Ok(count) => Ok(count),
+            Err(error) => {
+                let mut unwritten = self.0.inbound.0.lock().unwrap_or_else(PoisonError::into_inner);
+                unwritten.splice(0..0, events);
+                Err(error)
+            }
         }
+    }
+
+    async fn record_ours(&self, events: &[InboundEvent]) -> Result<usize, Unavailable> {
+        if events.is_empty() {
+            return Ok(0);
+        }
+        let ours: HashSet<DomainName> = self.0.store.domains().approved_names().await?.into_iter().collect();
+        let events: Vec<InboundEvent> = events.iter().filter(|event| ours.contains(&event.domain)).cloned().collect();
+        self.record_inbound(&events).await?;
         Ok(events.len())
     }
 }

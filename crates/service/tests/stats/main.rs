@@ -1,6 +1,7 @@
 //! Stories of the statistics over the real store and the real maildrop.
 
 mod counts;
+mod inbound;
 mod rights;
 
 use mailapi_model::{Draft, DraftFields, DraftLimits, EmailAddress, Grants, Permission, Timestamp};

@@ -1,5 +1,5 @@
-//! The log where the API is not: `mailapi follow` beside each mail server, one database for all; and what is told of a
-//! log that lost something.
+//! What the log tells: read where the API is not, by `mailapi follow` beside each mail server, with one database for all;
+//! when it lost something; and of mail from outside.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
 mod external_office;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use external_office::{Engine, Office};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Longer than any of these stories needs, shorter than a person would wait.
@@ -54,10 +54,9 @@ async fn entries(office: &Office, filter: &str) -> Vec<Value> {
 async fn followers_on_the_hosts_of_two_mail_servers_tell_each_of_its_own() {
     let office = without_a_log().await;
     assert_eq!(office.health().await["checks"], json!({ "database": "ok", "smtp": "ok", "imap": "ok" }));
-    let id = office.send(&["good@elsewhere.example"]).await;
-    let seen = office.get(&format!("/mail/{id}/status")).await.expect(200);
-    assert_eq!(seen["status"], "submitted");
-    let queue_id = seen["queue_id"].as_str().unwrap().to_owned();
+    let sent = office.try_send(&["good@elsewhere.example"]).await.expect(202);
+    let (id, queue_id) = (sent["message_id"].as_str().unwrap(), sent["queue_id"].as_str().unwrap());
+    assert_eq!(office.get(&format!("/mail/{id}/status")).await.expect(200)["status"], "submitted");
 
     // The other server's log speaks of another message under the same queue id.
     let other = office.place.path().join("other.log");
@@ -75,7 +74,7 @@ async fn followers_on_the_hosts_of_two_mail_servers_tell_each_of_its_own() {
     assert_eq!(entries(&office, "status=bounced").await[0]["message_id"], json!(null));
 
     let first = Follower(office.follow("mx1", &office.postfix.log()));
-    office.watch(&id, "sent", SOON).await;
+    office.watch(id, "sent", SOON).await;
     // What the first one stored does not move the second one's place, nor the other way round.
     let next = office.send(&["next@elsewhere.example"]).await;
     office.watch(&next, "sent", SOON).await;
@@ -86,7 +85,7 @@ async fn followers_on_the_hosts_of_two_mail_servers_tell_each_of_its_own() {
     let last = office.send(&["last@elsewhere.example"]).await;
     let first = Follower(office.follow("mx1", &office.postfix.log()));
     office.watch(&last, "sent", SOON).await;
-    for id in [&id, &next, &last] {
+    for id in [id, &next, &last] {
         assert_eq!(entries(&office, &format!("message_id={id}")).await.len(), 1);
     }
     assert_eq!(first.stop(), Some(0));
@@ -153,4 +152,99 @@ async fn a_log_that_lost_something_is_told_to_monitors_and_to_the_doctor() {
     let found = report.lines().find(|line| line.starts_with("note   log losses: from 20")).expect(&report);
     assert!(found.contains(" to 20") && found.contains("mail_server_crashed"), "{found}");
     assert!(report.contains("against it: "), "{report}");
+}
+
+/// What a mail that is refused by the milter says.
+const UNWANTED: &str = "X-Unwanted: yes";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mail_from_outside_is_counted_for_domains_of_ours_alone() {
+    let milter = refuse_unwanted().await;
+    let office = Office::open_on(Engine::Sqlite, &[], |postfix| {
+        let marks = "regexp:{{/^X-Spam-Flag: yes/ WARN}}".to_owned();
+        let milters = format!("inet:{}:{}", milter.ip(), milter.port());
+        postfix.parameters.extend([("header_checks".to_owned(), marks), ("smtpd_milters".to_owned(), milters)]);
+    })
+    .await;
+    for (to, header, reply) in [
+        // Somebody wants to relay through us.
+        ("eve@elsewhere.example", "Subject: relay", "554"),
+        ("nobody@example.org", "Subject: unknown", "550"),
+        ("bob@example.org", UNWANTED, "550"),
+        ("bob@example.org", "X-Spam-Flag: YES", "250"),
+        ("bob@example.org", "Subject: good", "250"),
+    ] {
+        let said = hand_in(office.postfix.smtp(), to, header).await;
+        assert!(said.starts_with(reply), "{to}, {header}: {said}");
+    }
+    let inbound = async || office.get("/stats/domains/example.org").await.expect(200)["inbound"].clone();
+    office.until(SOON, async || inbound().await["total"] == 4).await;
+    let counts = inbound().await;
+    assert_eq!((&counts["accepted"], &counts["rejected"], &counts["spam"]), (&json!(2), &json!(2), &json!(1)));
+    // A domain that is ours only now begins with nothing.
+    assert_eq!(office.post("/domains", json!({ "domain": "elsewhere.example" })).await.status, 201);
+    let other = office.get("/stats/domains/elsewhere.example").await.expect(200);
+    assert_eq!(other["inbound"]["total"], 0);
+}
+
+/// Hands a mail in from outside; the first reply that is no success, or the last one.
+async fn hand_in(server: SocketAddr, to: &str, header: &str) -> String {
+    let stream = TcpStream::connect(server).await.unwrap();
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let mail = format!("{header}\r\n\r\nhello\r\n.");
+    let rcpt = format!("RCPT TO:<{to}>");
+    let mut reply = String::new();
+    for command in ["", "HELO client.example", "MAIL FROM:<eve@elsewhere.example>", &rcpt, "DATA", &mail] {
+        if !command.is_empty() {
+            writer.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
+        }
+        reply.clear();
+        reader.read_line(&mut reply).await.unwrap();
+        if !reply.starts_with(['2', '3']) {
+            break;
+        }
+    }
+    reply
+}
+
+/// A milter that refuses what says that it is unwanted, and lets everything else pass.
+async fn refuse_unwanted() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(milter(stream));
+        }
+    });
+    address
+}
+
+/// The protocol: a length, a letter that says what it is about, and what is told; answered in the same form.
+async fn milter(mut stream: TcpStream) -> Option<()> {
+    let mut is_unwanted = false;
+    loop {
+        let length = usize::try_from(stream.read_u32().await.ok()?).unwrap();
+        let mut packet = vec![0; length];
+        stream.read_exact(&mut packet).await.ok()?;
+        let answer: &[u8] = match packet[0] {
+            // Version 2, no changes to mails, every step.
+            b'O' => b"O\0\0\0\x02\0\0\0\0\0\0\0\0",
+            // Macros, the end of one mail, and of all.
+            b'D' => continue,
+            b'A' => {
+                is_unwanted = false;
+                continue;
+            }
+            b'Q' => return Some(()),
+            b'L' => {
+                is_unwanted |= packet[1..].starts_with(b"X-Unwanted\0");
+                b"c"
+            }
+            b'E' if is_unwanted => b"r",
+            _ => b"c",
+        };
+        stream.write_u32(u32::try_from(answer.len()).unwrap()).await.ok()?;
+        stream.write_all(answer).await.ok()?;
+    }
 }

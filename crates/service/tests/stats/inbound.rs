@@ -1,0 +1,42 @@
+//! What the doors tell of mail from outside, and what of it is counted.
+
+use mailapi_backend::InboundLog;
+use mailapi_model::DomainName;
+use mailapi_service::Caller;
+use mailapi_service::stats::{InboundCounts, InboundEvent, InboundOutcome, PeriodQuery};
+use mailapi_testkit::TestApp;
+
+use crate::moment;
+
+#[tokio::test]
+async fn only_mail_for_domains_of_ours_is_counted() {
+    let app = TestApp::start().await;
+    app.domain("one.example").await;
+    let tell = |domain: &str, outcome| {
+        app.service.note(InboundEvent {
+            at: moment("2026-11-20T09:00:00Z"),
+            domain: domain.parse().unwrap(),
+            sender_domain: None,
+            outcome,
+        });
+    };
+    // Somebody tries to relay, somebody else's domain is only alike.
+    tell("elsewhere.example", InboundOutcome::Rejected);
+    tell("sub.one.example", InboundOutcome::Rejected);
+    tell("one.example", InboundOutcome::Rejected);
+    tell("one.example", InboundOutcome::Accepted);
+    assert_eq!(app.service.write_inbound_once().await.unwrap(), 2);
+    assert_eq!(app.service.write_inbound_once().await.unwrap(), 0);
+
+    app.service.roll_up_once().await.unwrap();
+    // A domain that comes later begins with nothing.
+    app.domain("elsewhere.example").await;
+    let admin = Caller::operator();
+    for (name, expected) in [
+        ("one.example", InboundCounts { accepted: 1, rejected: 1, spam: 0 }),
+        ("elsewhere.example", InboundCounts::default()),
+    ] {
+        let name: DomainName = name.parse().unwrap();
+        assert_eq!(app.service.domain_stats(&admin, &name, PeriodQuery::default()).await.unwrap().inbound, expected);
+    }
+}
