@@ -1,6 +1,6 @@
 //! A server further on that takes a message and gives it up later: the real binary between a real Postfix and Dovecot.
 
-#[expect(dead_code, reason = "each file of stories uses a part of it")]
+#[expect(dead_code, reason = "other stories use the rest of it")]
 mod external_office;
 mod support;
 
