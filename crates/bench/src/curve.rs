@@ -147,9 +147,11 @@ impl Chart {
 
 fn line(svg: &mut String, series: &Series, number: usize, across: &Scale, up: &Scale) -> Outcome {
     let colour = COLOURS[number % COLOURS.len()];
+    // When there are more lines than colours.
+    let dashes = if number < COLOURS.len() { "" } else { r#" stroke-dasharray="6 4""# };
     let places = series.points.iter().map(|(x, y)| (across.place(*x), up.place(*y)));
     let path: Vec<String> = places.clone().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    writeln!(svg, r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"#, path.join(" "))?;
+    writeln!(svg, r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>"#, path.join(" "))?;
     // Dots only where they can be told apart.
     if series.points.len() <= 20 {
         for (x, y) in places {
@@ -158,7 +160,7 @@ fn line(svg: &mut String, series: &Series, number: usize, across: &Scale, up: &S
     }
     let y = TOP + 10.0 + LEGEND_LINE * number as f64;
     let x = WIDTH - RIGHT + 14.0;
-    writeln!(svg, r#"<path d="M{x} {:.1}h16" stroke="{colour}" stroke-width="3"/>"#, y - 4.0)?;
+    writeln!(svg, r#"<path d="M{x} {:.1}h16" stroke="{colour}" stroke-width="3"{dashes}/>"#, y - 4.0)?;
     text(svg, (x + 22.0, y), "", &series.name)
 }
 

@@ -6,6 +6,7 @@ use mailapi_testkit::Dovecot;
 use serde_json::json;
 
 use super::Size;
+use super::folders::owner;
 use super::grown::{Grown, Judge, whole};
 use crate::client::http::Request;
 use crate::mail::Author;
@@ -37,12 +38,21 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
         .with("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &log.display().to_string());
     let world = World::with_people(&product).await?;
     for &messages in size.external_folders {
-        let owner = format!("owner{messages}@bench.test");
+        let owner = owner(messages);
         dovecot.put_mailbox(&owner, None);
         world.post("/users", &json!({ "email": owner, "password": PASSWORD }), 201).await?;
         fill(dovecot.imap(), &owner, messages).await?;
         same("messages in the folder", world.inbox_total(&owner).await?, messages as u64)?;
         ask(&world, size, &owner, messages, &mut grown).await?;
+    }
+    if let (Some(&smallest), Some(&largest)) = (size.external_folders.first(), size.external_folders.last()) {
+        let mut lists: [Vec<Request>; 2] = Default::default();
+        for (messages, list) in [smallest, largest].into_iter().zip(&mut lists) {
+            let owner = owner(messages);
+            let token = world.user_token(&owner).await?;
+            list.push(Request::get(&api(&format!("/mailbox/{owner}/messages")), &token));
+        }
+        grown.in_turns(&size.plan, "List of 50", &world.server, lists).await?;
     }
     world.stop().await?;
     grown.note(format!(

@@ -41,6 +41,9 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     if let Some(&smallest) = size.folders.first() {
         ask(&world, size, smallest, BESIDE, &mut grown).await?;
     }
+    if let (Some(&smallest), Some(&largest)) = (size.folders.first(), size.folders.last()) {
+        turns(&world, size, [smallest, largest], &mut grown).await?;
+    }
     world.stop().await?;
     Ok(grown)
 }
@@ -167,14 +170,34 @@ async fn two_words(world: &World, owner: &str) -> Outcome<String> {
     Ok(text)
 }
 
+/// The smallest and the largest folder beside each other.
+async fn turns(world: &World, size: &Size, folders: [usize; 2], grown: &mut Grown) -> Outcome {
+    let mut requests: [Vec<Vec<Request>>; 2] = Default::default();
+    for (messages, requests) in folders.into_iter().zip(&mut requests) {
+        let owner = owner(messages);
+        let token = world.user_token(&owner).await?;
+        let get = |path: &str| Request::get(&api(&format!("/mailbox/{owner}{path}")), &token);
+        *requests = vec![vec![get("/messages")], reads(messages, get)];
+    }
+    let [smallest, largest] = requests;
+    for (what, pair) in ["List of 50", "Read one"].into_iter().zip(smallest.into_iter().zip(largest)) {
+        grown.in_turns(&size.plan, what, &world.server, pair.into()).await?;
+    }
+    Ok(())
+}
+
+/// Requests for messages from everywhere in a folder.
+fn reads(messages: usize, get: impl Fn(&str) -> Request) -> Vec<Request> {
+    let mut random = Random::new(SEED);
+    (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect()
+}
+
 async fn ask(world: &World, size: &Size, messages: usize, beside: &str, grown: &mut Grown) -> Outcome {
     let (owner, plan, server) = (owner(messages), &size.plan, &world.server);
     let token = world.user_token(&owner).await?;
     let get = |path: &str| Request::get(&api(&format!("/mailbox/{owner}{path}")), &token);
     let hits = world.get(&format!("/mailbox/{owner}/search?q={PLANTED}")).await?;
     same("hits", hits["total"].as_u64(), Some(PLANTS as u64))?;
-    let mut random = Random::new(SEED);
-    let reads = (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect();
     let frequent = two_words(world, &owner).await?;
     let named = |name: &str, grows| (format!("{name}{beside}"), grows);
     let middle = get(&format!("/messages?offset={}", messages / 2));
@@ -183,7 +206,7 @@ async fn ask(world: &World, size: &Size, messages: usize, beside: &str, grown: &
     let all = Some("the total counts all hits, and they are put in order");
     for ((name, grows), requests) in [
         (named("list of 50", None), vec![get("/messages")]),
-        (named("read one", None), reads),
+        (named("read one", None), reads(messages, get)),
         (named("folders", None), vec![get("/folders")]),
         (named("page in the middle", passing), vec![middle]),
         (named("search, 20 hits", postings), vec![get(&format!("/search?q={PLANTED}"))]),

@@ -11,7 +11,7 @@ use crate::cases::http_clients;
 use crate::client::http::Request;
 use crate::curve::{Axis, Chart, Series};
 use crate::load::{Client, Clients, Load};
-use crate::measure::{Figures, Plan, figures};
+use crate::measure::{Comparison, Figures, Plan, compare, figures};
 use crate::outcome::Outcome;
 use crate::server::Server;
 
@@ -142,6 +142,27 @@ impl Grown {
         let operations: usize = samples.iter().map(|sample| sample.latencies.len()).sum();
         let cpu = cpu.div_f64(operations.max(1) as f64);
         self.add((name, grows), size, Figures { cpu, ..figures(&samples) })
+    }
+
+    /// Measures the same of the smallest and of the largest in turns, so that whatever else the machine does hits both,
+    /// and notes how many times the smallest's the largest's cost is.
+    pub(super) async fn in_turns(
+        &mut self,
+        plan: &Plan,
+        what: &str,
+        server: &Server,
+        [smallest, largest]: [Vec<Request>; 2],
+    ) -> Outcome {
+        let (smallest, largest): (Arc<[Request]>, Arc<[Request]>) = (smallest.into(), largest.into());
+        let mut small = http_clients(1, server.http, server.process(), &smallest, 200).await?;
+        let mut large = http_clients(1, server.http, server.process(), &largest, 200).await?;
+        let plan = Plan { rounds: plan.rounds * 3, ..*plan };
+        let Comparison { ours, floor, ratio } = compare(&plan, &mut large, &mut small).await?;
+        self.note(format!(
+            "{what}, in turns: the largest takes {:.2} times as long as the smallest, and {:.2} times its processor time.",
+            1.0 / ratio,
+            ours.cpu.as_secs_f64() / floor.cpu.as_secs_f64().max(1e-6)
+        ))
     }
 
     /// Takes over what was measured in another way.
