@@ -1,7 +1,9 @@
 //! Folders of a thousand to a million messages, all on one server.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use rusqlite::OpenFlags;
 use serde_json::json;
 
 use super::Size;
@@ -27,6 +29,9 @@ const TEXT: usize = 400;
 const READ: usize = 1_000;
 const SENDER: &str = "somebody@outside.example";
 const SEED: u64 = 11;
+/// How long the index of a folder may take, and how often it is looked at.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+const LOOK: Duration = Duration::from_millis(250);
 /// Pieces that one message may have in the database: `drop_chunks.key` is message * this + piece.
 const PIECES: i64 = 1 << 16;
 
@@ -62,8 +67,8 @@ pub(super) async fn fill(world: World, product: &Product, messages: usize, grown
     let directory = world.stop().await?;
     copy(&database(directory.path()), &owner, messages)?;
     let world = World::on(product, directory).await?;
-    let (cpu, began) = (world.server.process().cpu()?, std::time::Instant::now());
-    world.server.settle().await?;
+    let (cpu, began) = (world.server.process().cpu()?, Instant::now());
+    indexed(&world).await?;
     let (cpu, took) = (world.server.process().cpu()? - cpu, began.elapsed());
     same("messages in the folder", world.inbox_total(&owner).await?, messages as u64)?;
     grown.note(format!(
@@ -74,6 +79,22 @@ pub(super) async fn fill(world: World, product: &Product, messages: usize, grown
         std::fs::metadata(database(world.directory()))?.len() as f64 / 1024.0 / 1024.0
     ))?;
     Ok(world)
+}
+
+/// Returns when no message waits for the index any more, and the server has come to rest.
+async fn indexed(world: &World) -> Outcome {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = rusqlite::Connection::open_with_flags(database(world.directory()), flags)?;
+    let give_up = Instant::now() + PATIENCE;
+    let waits = "SELECT EXISTS (SELECT 1 FROM drop_unindexed WHERE too_long = 0)";
+    while connection.query_row(waits, [], |row| row.get::<_, bool>(0))? {
+        if Instant::now() > give_up {
+            return Err(Failure::new("the messages are not indexed"));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    drop(connection);
+    world.server.settle().await
 }
 
 async fn hand_in(world: &World, owner: &str, count: usize) -> Outcome {
