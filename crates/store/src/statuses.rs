@@ -16,7 +16,7 @@ const OPEN: &str = "status IN ('pending', 'submitted', 'deferred')";
 /// Takes the lock of the message's row, so that two writers compute the overall status one after the other.
 pub(crate) fn lock(message_id: MessageId) -> Stmt {
     let sql = "UPDATE sent_messages SET recipient_count = recipient_count WHERE message_id = $1";
-    Stmt::new(sql).bind(message_id).as_lock()
+    Stmt::new(sql).bind(message_id).locking()
 }
 
 /// Moves one recipient by one event; touches no row when the event changes nothing.

@@ -84,7 +84,7 @@ impl Stmt {
 
     /// This statement changes nothing and keeps other writers away from its rows: there is no need of it where one
     /// connection writes at a time, and it is left out.
-    pub(crate) fn as_lock(mut self) -> Self {
+    pub(crate) fn locking(mut self) -> Self {
         self.is_lock = true;
         self
     }
