@@ -15,9 +15,9 @@ use crate::measure::{Comparison, Figures, Plan, compare, figures};
 use crate::outcome::Outcome;
 use crate::server::Server;
 
-/// How much larger the cost at the largest size may be than at the smallest before it counts as growth: single windows
-/// on a machine that others use differ by as much.
-const NOISE: f64 = 1.5;
+/// How many times the cost at the smallest size that at the largest may be before it counts as growth: over a
+/// thousandfold trees become deeper, and single windows on a machine that others use differ by as much.
+const NOISE: f64 = 2.0;
 
 /// What follows the name of an operation that was measured once more, beside much else.
 pub(super) const BESIDE: &str = ", beside all the others";
