@@ -38,7 +38,9 @@ impl PostRoom {
         let password = Secret::new(Dovecot::MASTER_PASSWORD.to_owned());
         let imap = ImapSettings::new("127.0.0.1", dovecot.imap().port(), Dovecot::MASTER_USER, password);
         // The mailbox and the server come and go within a story.
-        let imap = ImapSettings { unknown_mailbox_pause: Duration::ZERO, pause: Duration::ZERO, ..imap };
+        let nothing = Duration::ZERO;
+        // A session that is open outlives the server's master.
+        let imap = ImapSettings { unknown_mailbox_pause: nothing, pause: nothing, idle_lifetime: nothing, ..imap };
         let pool = ImapPool::new(imap, client_config(&TlsTrust::System).expect("the system trusts somebody"));
         let mut settings = settings(1);
         change(&mut settings.limits);
