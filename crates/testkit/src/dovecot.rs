@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 
 use crate::guard::Guard;
 use crate::hand_in::HandIn;
+use crate::ports::free_port;
 
 /// The program; Debian's packages put it there.
 const PROGRAM: &str = "/usr/sbin/dovecot";
@@ -415,10 +416,4 @@ impl Drop for Dovecot {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// A port that nobody listens on at the moment.
-fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port");
-    listener.local_addr().expect("the address it listens on")
 }

@@ -20,6 +20,7 @@ mod hand_in;
 mod logger;
 #[cfg(feature = "mail-server")]
 mod mail_server;
+mod ports;
 mod postfix;
 mod postgres;
 mod sink;
@@ -35,6 +36,7 @@ pub use dns::FakeDns;
 pub use dovecot::Dovecot;
 pub use entropy::SeededEntropy;
 pub use foreign_users::{ForeignSchema, ForeignUsers};
+pub use guard::TestDirectory;
 #[cfg(feature = "mail-server")]
 pub use mail_server::{MailServerPorts, RealMailServer};
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};

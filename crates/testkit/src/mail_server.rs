@@ -1,7 +1,7 @@
 //! A Postfix and a Dovecot that look accounts up in mailapi's database, set up by what mailapi prints for them.
 
 use std::fs::{self, File, FileTimes, Permissions};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -17,8 +17,9 @@ use mailapi_backend_external::search_index::SearchSettings;
 use mailapi_backend_external::smtp_pool::SmtpSettings;
 use mailapi_backend_external::{ExternalSettings, TlsTrust};
 use mailapi_model::Secret;
-use tempfile::TempDir;
 
+use crate::guard::TestDirectory;
+use crate::ports::free_port;
 use crate::{Dovecot, Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
 
 /// Postfix waits for a file to grow older than this before it reads it.
@@ -31,7 +32,7 @@ pub struct RealMailServer {
     /// Keeps mail.
     pub dovecot: Dovecot,
     ports: MailServerPorts,
-    _directory: Option<TempDir>,
+    _directory: Option<TestDirectory>,
 }
 
 /// Where Dovecot is to listen, which stands in what is printed for it.
@@ -50,11 +51,7 @@ impl MailServerPorts {
     /// When there are none.
     #[must_use]
     pub fn free() -> Self {
-        // Held at the same time, so that they differ.
-        let listeners =
-            [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of the loopback is free"));
-        let [imap, doveadm] = listeners.each_ref().map(|one| one.local_addr().expect("the address it listens on"));
-        Self { imap, doveadm }
+        Self { imap: free_port(), doveadm: free_port() }
     }
 }
 
@@ -84,7 +81,7 @@ impl RealMailServer {
         change: impl FnOnce(&mut PostfixSettings),
     ) -> Self {
         let ports = MailServerPorts::free();
-        let directory = TempDir::new().expect("a temporary directory");
+        let directory = TestDirectory::new();
         let dovecot = DovecotConfiguration {
             database,
             version: DovecotVersion::V2_3,
@@ -150,7 +147,9 @@ impl RealMailServer {
         let smtp = self.postfix.api();
         let host = |address: SocketAddr| address.ip().to_string();
         let doveadm = format!("http://{}", self.ports.doveadm).parse().expect("an address");
+        let config = self.postfix.config_dir().display().to_string();
         let log = LogSettings {
+            postqueue: ["postqueue", "-c", &config, "-j"].map(str::to_owned).to_vec(),
             // What is not in the log right away after an answer was never handed over.
             settle_time: Duration::ZERO,
             ..LogSettings::new(LogSource::file(self.postfix.log()), state_dir.join("log"))

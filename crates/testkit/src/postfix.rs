@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use crate::logger::Logger;
 
 use crate::guard::Guard;
 use crate::hand_in::HandIn;
+use crate::ports::free_port;
 
 /// How long a start or a stop may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -550,9 +551,4 @@ fn set_mode(path: &Path, mode: u32) {
 fn maildir(mailbox: &str) -> PathBuf {
     let (local, domain) = mailbox.rsplit_once('@').expect("an address");
     Path::new(domain).join(local)
-}
-
-fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port");
-    listener.local_addr().expect("the address it listens on")
 }

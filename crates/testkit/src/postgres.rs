@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -18,6 +18,7 @@ use mailapi_store::postgres::{Postgres, PostgresSettings};
 use tokio::sync::OnceCell;
 
 use crate::SeededEntropy;
+use crate::ports::free_port;
 
 const SCRIPT: &str = include_str!("postgres.sh");
 const PASSWORD: &str = "pass/word: 100%";
@@ -66,7 +67,7 @@ impl PostgresServer {
         let programs = programs();
         let started = (0..TRIES).find_map(|_| {
             // Between the look and the start somebody else may take the port.
-            let port = free_port();
+            let port = free_port().port();
             let (keeper, directory) = Keeper::start(&programs, port)?;
             Some((keeper, directory, port))
         });
@@ -296,9 +297,4 @@ fn as_server_user() -> Command {
     } else {
         Command::new("env")
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("a port").port()
 }

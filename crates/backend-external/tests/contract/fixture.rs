@@ -16,7 +16,7 @@ use mailapi_model::{
     NewDomain, Secret,
 };
 use mailapi_store::Store;
-use mailapi_testkit::{RealClock, RealMailServer, SeededEntropy, TestDatabase, TestEngine};
+use mailapi_testkit::{RealClock, RealMailServer, SeededEntropy, TestDatabase, TestDirectory, TestEngine};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -28,7 +28,7 @@ struct Office {
     servers: RealMailServer,
     database: TestDatabase,
     domains: AtomicU64,
-    _directory: TempDir,
+    _directory: TestDirectory,
 }
 
 impl Office {
@@ -43,7 +43,7 @@ impl Office {
     }
 
     async fn open(engine: TestEngine) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
+        let directory = TestDirectory::new();
         let database = TestDatabase::open_on(engine, directory.path(), RealClock.now()).await;
         let servers = RealMailServer::start(&database.lookup(), NOBODY).await;
         Self { servers, database, domains: AtomicU64::new(0), _directory: directory }

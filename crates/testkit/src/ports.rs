@@ -1,0 +1,30 @@
+//! Ports for servers that have to be told where to listen.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Below the ports that the system gives to connections and to whoever does not care: between the look at a port and the
+/// server's start nobody is given it by chance.
+const FIRST: u16 = 10_000;
+const COUNT: u16 = 22_000;
+/// Processes that run at the same time begin at different places.
+const STRIDE: u32 = 997;
+
+/// A port of the loopback that nobody listens on, and that this function does not return again soon.
+///
+/// # Panics
+/// When there is none.
+pub(crate) fn free_port() -> SocketAddr {
+    // Shared by all tests of a process, so that no two of them are told the same.
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
+        let place = std::process::id().wrapping_mul(STRIDE) % u32::from(COUNT);
+        AtomicU16::new(u16::try_from(place).unwrap_or_default())
+    });
+    let candidates = (0..COUNT).map(|_| {
+        let place = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |place| Some((place + 1) % COUNT));
+        SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST + place.unwrap_or_default()))
+    });
+    let mut free = candidates.filter(|address| TcpListener::bind(address).is_ok());
+    free.next().expect("a port of the loopback is free")
+}
