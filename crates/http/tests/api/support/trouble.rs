@@ -177,6 +177,14 @@ impl DeliveryFeed for Trouble {
     async fn changed(&self) {
         self.behind.delivery_feed.changed().await;
     }
+
+    async fn check(&self) -> Option<Result<(), String>> {
+        self.behind.delivery_feed.check().await
+    }
+
+    async fn losses(&self) -> Option<String> {
+        self.behind.delivery_feed.losses().await
+    }
 }
 
 fn parts(cursor: &FeedCursor) -> (usize, FeedCursor) {

@@ -34,6 +34,7 @@ async fn a_disabled_user_is_out_and_its_mail_still_arrives() {
     app.post("", "/auth/login", password).await.assert_error(401, "INVALID_CREDENTIALS");
     let message = json!({ "from": "ann@example.org", "to": ["bob@example.org"], "body": { "text": "x" } });
     app.post(&ann, "/mail/send", message).await.assert(StatusCode::ACCEPTED);
+    app.mail_server.settle().await;
     assert_eq!(app.get(&app.admin, "/mailbox/bob@example.org/messages").await.json()["total"], 1);
     assert_eq!(app.get(&app.admin, "/users?active=false").await.json()["total"], 1);
 }
