@@ -136,12 +136,13 @@ async fn ask(world: &World, mine: &[String], size: &Size, users: usize, grown: &
         Request::post(&api("/auth/login"), "", &body)
     };
     let admin = |path: &str| vec![Request::get(&api(path), &server.admin)];
+    let cold = Some("nobody is remembered here, and a large table's pages are not in the readers' cache");
     let counted = Some("the total is counted in an index");
     let scanned = Some("a part of a name or an address is looked for in all of them");
     let of_domain = format!("/users?domain={}", domain(users / USERS / 2));
     for (named, requests) in [
-        (("token check", None), askers.iter().map(me).collect()),
-        (("inbox", None), askers.iter().map(inbox).collect()),
+        (("token check", cold), askers.iter().map(me).collect()),
+        (("inbox", cold), askers.iter().map(inbox).collect()),
         (("log-in", None), askers.iter().map(log_in).collect()),
         (("users of a domain", None), admin(&of_domain)),
         (("users, a page of 50", counted), admin("/users")),

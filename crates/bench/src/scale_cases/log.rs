@@ -54,7 +54,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
             cpu: (process.cpu()? - cpu).div_f64(count),
             client_busy: 0.0,
         };
-        grown.add(("line", None), lines, figures)?;
+        grown.add(("line", Some("a batch changes more pages of the log's indexes")), lines, figures)?;
         grown.note(format!(
             "{} lines were known after {:.1} s; the most memory meanwhile was {:.1} MiB.",
             whole(count),
