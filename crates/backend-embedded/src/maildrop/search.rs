@@ -154,8 +154,10 @@ fn hit(connection: &Connection, found: &Found, text: &SearchText) -> Result<Sear
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params![found.content, found.folder])?;
     let row = rows.next()?.ok_or(MaildropError::NoSuchMessage)?;
-    let kept: Option<String> = row.get(5)?;
-    let searched = kept.map_or_else(|| index::text_of(connection, found.content), Ok)?;
+    let snippet = match row.get_ref(5)?.as_str_or_null().map_err(|_| damaged("a text"))? {
+        Some(searched) => mime::snippet(searched, text),
+        None => mime::snippet(&index::text_of(connection, found.content)?, text),
+    };
     let folder: String = row.get(4)?;
     Ok(SearchHit {
         uid: found.uid,
@@ -163,6 +165,6 @@ fn hit(connection: &Connection, found: &Found, text: &SearchText) -> Result<Sear
         from: Correspondent { name: row.get(0)?, email: row.get(1)? },
         subject: row.get(2)?,
         date: Timestamp::from_millis(row.get(3)?),
-        snippet: mime::snippet(&searched, text),
+        snippet,
     })
 }

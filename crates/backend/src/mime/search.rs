@@ -93,12 +93,26 @@ fn body_text(text: Option<&str>, html: Option<&str>) -> String {
 /// sigma is a sigma), white space as one space, and without characters that are not seen. A line end stays.
 #[must_use]
 pub fn fold(text: &str) -> String {
+    if differs_in_case_alone(text) { text.to_ascii_lowercase() } else { fold_characters(text) }
+}
+
+fn fold_characters(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let mut after_space = false;
     for c in text.chars() {
         fold_character(c, &mut after_space, |c| folded.push(c));
     }
     folded
+}
+
+/// Whether there is nothing to fold in a text but ASCII letters, as in most texts: no white space but single spaces
+/// and line ends. Every octet is looked at, since that is many at once.
+fn differs_in_case_alone(text: &str) -> bool {
+    let octets = text.as_bytes();
+    let next = octets.get(1..).unwrap_or_default();
+    let other_space = octets.iter().fold(false, |found, octet| found | matches!(octet, b'\t' | 0x0b..=b'\r'));
+    let two_spaces = octets.iter().zip(next).fold(false, |found, pair| found | (pair == (&b' ', &b' ')));
+    text.is_ascii() && !other_space && !two_spaces
 }
 
 #[inline]
@@ -225,6 +239,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn ascii_is_folded_as_every_text_is(text in "[ -~\\x00-\\x1f\\x7f]{0,60}") {
+            prop_assert_eq!(fold(&text), fold_characters(&text));
+        }
+
         #[test]
         fn an_excerpt_of_a_text_holds_the_match(
             before in "\\PC{0,300}", wanted in "[a-zA-ZäÖİς]{2,10}", after in "\\PC{0,300}",
