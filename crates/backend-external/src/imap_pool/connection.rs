@@ -244,11 +244,8 @@ impl ImapConnection {
         Ok(())
     }
 
-    /// Asks for counts of a folder that is not open.
+    /// Asks for counts of a folder; of the one that is open, they are those of its last news.
     pub(crate) async fn status(&mut self, name: &FolderName, items: &[StatusItem]) -> Result<FolderStatus, ImapError> {
-        if self.folder.as_ref().is_some_and(|folder| folder.name == *name) {
-            self.leave_folder().await?;
-        }
         let (wire_name, mut told) = (self.wire_name(name).await?, None);
         let asked = self.run(Command::status(&wire_name, items), |untagged| {
             if let Untagged::FolderStatus(status) = untagged {
@@ -330,6 +327,8 @@ fn refused_folder(status: StatusResponse) -> ImapError {
     match &status.code {
         Some(Code::Unavailable | Code::InUse | Code::ServerBug | Code::Limit) => ImapError::Refused(status),
         _ if status.status == Status::Bad => ImapError::Refused(status),
+        // Dovecot's words: the connection knows a folder that is gone, and another one may have its name.
+        _ if status.text.starts_with("Mailbox was deleted under us") => ImapError::Broken(status.text),
         _ => ImapError::Told(MailboxError::NoSuchFolder),
     }
 }

@@ -64,8 +64,6 @@ pub(super) enum Open<'a> {
     This(&'a FolderName),
     /// Any other one, or none.
     Other(&'a FolderName),
-    /// None.
-    Nothing,
 }
 
 impl<'a> Open<'a> {
@@ -74,17 +72,12 @@ impl<'a> Open<'a> {
         folder.map_or(Self::Any, Self::This)
     }
 
-    /// For work that asks about a folder, or about all of them, without having one open.
-    pub(super) fn beside(folder: Option<&'a FolderName>) -> Self {
-        folder.map_or(Self::Nothing, Self::Other)
-    }
-
     fn fits(self, open: Option<&FolderName>) -> bool {
         match (self, open) {
-            (Self::Any, _) | (Self::Other(_) | Self::Nothing, None) => true,
+            (Self::Any, _) | (Self::Other(_), None) => true,
             (Self::This(wanted), Some(open)) => wanted == open,
             (Self::Other(unwanted), Some(open)) => unwanted != open,
-            (Self::This(_), None) | (Self::Nothing, Some(_)) => false,
+            (Self::This(_), None) => false,
         }
     }
 }

@@ -115,10 +115,10 @@ impl ImapPool {
     pub(crate) async fn run_beside<J: Job>(
         &self,
         mailbox: &EmailAddress,
-        folder: Option<&FolderName>,
+        folder: &FolderName,
         job: &J,
     ) -> Result<J::Output, MailboxError> {
-        let wanted = Wanted { mailbox, open: Open::beside(folder), is_new: false };
+        let wanted = Wanted { mailbox, open: Open::Other(folder), is_new: false };
         self.run_wanted(wanted, job).await.map(|(output, _)| output)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mailapi_backend::Mailboxes;
+use mailapi_backend::{FolderScope, Mailboxes, SearchQuery};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings};
 use mailapi_backend_external::search_index::{IndexUse, SearchIndex, SearchSettings};
 use mailapi_model::EmailAddress;
@@ -10,17 +10,17 @@ use mailapi_testkit::FakeClock;
 use tempfile::TempDir;
 
 use crate::fixture::{imap_settings, mailboxes, pool};
-use crate::indexed::in_inbox;
+use crate::indexed::{in_inbox, query};
 use crate::scripted::{LOGIN, ScriptedServer};
 
 const SEPARATOR: &str = "C: LIST \"\" \"\"\nS: * LIST (\\Noselect) \"/\" \"\"\nS: {tag} OK";
 
 /// Two messages, of which the first answers from the index are made.
 const FILLED: &str = "\
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 7)
+C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"Kept\" (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 7)
 S: {tag} OK
-C: EXAMINE \"INBOX\"
+C: EXAMINE \"Kept\"
 S: * 2 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
@@ -60,15 +60,19 @@ impl Setup {
 
     /// The UIDs that are found.
     async fn found(&self, text: &str) -> Vec<u32> {
-        let found = self.mailboxes.search(&self.bob, &in_inbox(text)).await;
+        self.found_by(query(text, FolderScope::One("Kept".parse().unwrap()))).await
+    }
+
+    async fn found_by(&self, query: SearchQuery) -> Vec<u32> {
+        let found = self.mailboxes.search(&self.bob, &query).await;
         self.server.assert_no_surprise();
         found.unwrap().items.into_iter().map(|hit| hit.uid).collect()
     }
 }
 
 const UNCHANGED: &str = "\
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 7)
+C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"Kept\" (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 7)
 S: {tag} OK";
 
 #[tokio::test]
@@ -79,14 +83,45 @@ async fn a_folder_without_changes_costs_one_status() {
     assert_eq!(setup.found("three").await, [0; 0]);
 }
 
+/// For a STATUS of INBOX that is not open, Dovecot reads the names of all its messages.
+#[tokio::test]
+async fn the_inbox_stays_open() {
+    let filled = "\
+C: EXAMINE \"INBOX\"
+S: * 1 EXISTS
+S: * OK [UIDVALIDITY 7] valid
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 6 UIDVALIDITY 7)
+S: {tag} OK
+C: NOOP
+S: {tag} OK
+C: UID SEARCH RETURN (ALL) UID 1:*
+S: * ESEARCH (TAG \"x\") UID ALL 5
+S: {tag} OK
+C: UID FETCH 5 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
+S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: one\\r\\n\\r\\nneedle\\r\\n)
+S: {tag} OK";
+    let unchanged = "\
+C: NOOP
+S: {tag} OK
+C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 6 UIDVALIDITY 7)
+S: {tag} OK";
+    let setup = Setup::start(&[LOGIN, SEPARATOR, filled, unchanged, unchanged, "hang"]).await;
+    for text in ["needle", "one", "needle"] {
+        assert_eq!(setup.found_by(in_inbox(text)).await, [5]);
+    }
+}
+
 /// One message went and another came: the counts are the same, and the search is not fooled.
 #[tokio::test]
 async fn one_for_one_is_noticed() {
     let exchanged = "\
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 2 UIDNEXT 10 UIDVALIDITY 7)
+C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"Kept\" (MESSAGES 2 UIDNEXT 10 UIDVALIDITY 7)
 S: {tag} OK
-C: EXAMINE \"INBOX\"
+C: EXAMINE \"Kept\"
 S: * 2 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
@@ -110,10 +145,10 @@ S: {tag} OK";
 #[tokio::test]
 async fn a_removed_message_alone_is_noticed() {
     let removed = "\
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 9 UIDVALIDITY 7)
+C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"Kept\" (MESSAGES 1 UIDNEXT 9 UIDVALIDITY 7)
 S: {tag} OK
-C: EXAMINE \"INBOX\"
+C: EXAMINE \"Kept\"
 S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
@@ -134,10 +169,10 @@ S: {tag} OK";
 #[tokio::test]
 async fn another_uid_validity_begins_anew() {
     let made_anew = "\
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 3 UIDNEXT 1000 UIDVALIDITY 7)
+C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"Kept\" (MESSAGES 3 UIDNEXT 1000 UIDVALIDITY 7)
 S: {tag} OK
-C: EXAMINE \"INBOX\"
+C: EXAMINE \"Kept\"
 S: * 1 EXISTS
 S: * OK [UIDVALIDITY 8] valid
 S: {tag} OK
@@ -149,10 +184,10 @@ S: * 1 FETCH (UID 1 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\
 S: {tag} OK
 C: CLOSE
 S: {tag} OK
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 3 UIDVALIDITY 8)
+C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"Kept\" (MESSAGES 1 UIDNEXT 3 UIDVALIDITY 8)
 S: {tag} OK
-C: EXAMINE \"INBOX\"
+C: EXAMINE \"Kept\"
 S: * 1 EXISTS
 S: * OK [UIDVALIDITY 8] valid
 S: {tag} OK
@@ -178,10 +213,10 @@ hang";
 #[tokio::test]
 async fn a_server_that_tells_little_is_asked_for_every_uid() {
     let little = "\
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 1)
+C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"Kept\" (MESSAGES 1)
 S: {tag} OK
-C: EXAMINE \"INBOX\"
+C: EXAMINE \"Kept\"
 S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
@@ -193,10 +228,10 @@ S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\
 S: {tag} OK
 C: CLOSE
 S: {tag} OK
-C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)
-S: * STATUS \"INBOX\" (MESSAGES 1)
+C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)
+S: * STATUS \"Kept\" (MESSAGES 1)
 S: {tag} OK
-C: EXAMINE \"INBOX\"
+C: EXAMINE \"Kept\"
 S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
@@ -215,7 +250,7 @@ hang";
 #[tokio::test]
 async fn what_cannot_be_is_not_indexed() {
     let by_server = "\
-C: EXAMINE \"INBOX\"
+C: EXAMINE \"Kept\"
 S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
@@ -227,8 +262,8 @@ S: {tag} OK
 hang";
     let opened = |validity: &str| {
         format!(
-            "C: STATUS \"INBOX\" (MESSAGES UIDNEXT UIDVALIDITY)\nS: * STATUS \"INBOX\" (MESSAGES 1 UIDNEXT 2)\n\
-             S: {{tag}} OK\nC: EXAMINE \"INBOX\"\nS: * 1 EXISTS\n{validity}S: {{tag}} OK"
+            "C: STATUS \"Kept\" (MESSAGES UIDNEXT UIDVALIDITY)\nS: * STATUS \"Kept\" (MESSAGES 1 UIDNEXT 2)\n\
+             S: {{tag}} OK\nC: EXAMINE \"Kept\"\nS: * 1 EXISTS\n{validity}S: {{tag}} OK"
         )
     };
     let huge = "C: UID SEARCH RETURN (ALL) UID 1:*\nS: * ESEARCH (TAG \"x\") UID ALL 1:4294967295\nS: {tag} OK";

@@ -56,7 +56,7 @@ impl ImapMailboxes {
     async fn step(&self, index: &SearchIndex, request: &Request) -> bool {
         let Request { mailbox, scope } = request;
         let job = Prepare { index, mailbox, scope, settings: &self.settings, effort: Effort::OneStep };
-        match self.pool.run_beside(mailbox, super::folder_of(scope), &job).await {
+        match self.prepare(&job).await {
             Ok(Ok(Standing::Behind)) => true,
             Ok(Ok(Standing::NotIndexed)) => false,
             Ok(Ok(Standing::Whole { index: opened, .. })) => {

@@ -10,7 +10,7 @@ use mailapi_backend::{FolderScope, MailboxError, SearchHit, SearchQuery};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page};
 
 use super::ImapMailboxes;
-use crate::search_index::{Request, SearchIndex};
+use crate::search_index::{IndexError, Request, SearchIndex};
 use by_server::Search;
 use catch_up::Effort;
 use prepare::{Prepare, Standing};
@@ -38,7 +38,7 @@ impl ImapMailboxes {
     ) -> Result<Option<Listed<SearchHit>>, MailboxError> {
         let effort = Effort::WhileWaiting(index.settings().catch_up_messages);
         let job = Prepare { index, mailbox, scope: &query.scope, settings: &self.settings, effort };
-        let prepared = self.pool.run_beside(mailbox, folder_of(&query.scope), &job).await;
+        let prepared = self.prepare(&job).await;
         if prepared.as_ref().err() == Some(&MailboxError::NoSuchMailbox) {
             index.erase(mailbox).await;
         }
@@ -65,6 +65,19 @@ impl ImapMailboxes {
                 self.give_up_index(index, mailbox, &error).await;
                 Ok(None)
             }
+        }
+    }
+}
+
+impl ImapMailboxes {
+    /// Over a connection that has INBOX open, when INBOX is asked about; of other folders a connection tells the truth
+    /// only while it does not have them open.
+    async fn prepare(&self, job: &Prepare<'_>) -> Result<Result<Standing, IndexError>, MailboxError> {
+        match job.scope {
+            FolderScope::One(folder) if *folder != FolderName::inbox() => {
+                self.pool.run_beside(job.mailbox, folder, job).await
+            }
+            FolderScope::One(_) | FolderScope::All => self.pool.run(job.mailbox, Some(&FolderName::inbox()), job).await,
         }
     }
 }

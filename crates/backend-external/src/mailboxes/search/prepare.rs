@@ -66,8 +66,7 @@ impl Prepare<'_> {
         let has_leavings = self.drop_others(&index, &told).await?;
         let told: Vec<Told> = told.into_iter().filter(|(_, told)| !told.is_empty()).collect();
         let progress = self.catch_up(connection, &index, &told).await?;
-        // The next search asks over this connection again.
-        connection.leave_folder().await?;
+        leave_all_but_inbox(connection).await?;
         match progress {
             Progress::More => return Ok(Standing::Behind),
             Progress::Unfit => return Ok(Standing::NotIndexed),
@@ -86,16 +85,26 @@ impl Prepare<'_> {
         }
     }
 
+    /// Dovecot answers STATUS of every folder but INBOX from an index of all folders, and opens INBOX for it, which takes
+    /// as long as INBOX has messages; so INBOX is kept open, and costs as little then.
     async fn ask(&self, connection: &mut ImapConnection) -> Result<Vec<Told>, ImapError> {
         let told = |status: FolderStatus| FolderTold {
             uid_validity: status.uid_validity,
             uid_next: status.uid_next,
             messages: status.messages,
         };
+        let inbox = FolderName::inbox();
         let all = match self.scope {
-            FolderScope::One(folder) => vec![(folder.clone(), connection.status(folder, ITEMS).await?)],
+            FolderScope::One(folder) => {
+                if *folder == inbox {
+                    connection.open(folder).await?;
+                } else {
+                    leave_all_but_inbox(connection).await?;
+                }
+                vec![(folder.clone(), connection.status(folder, ITEMS).await?)]
+            }
             FolderScope::All => {
-                connection.leave_folder().await?;
+                connection.open(&inbox).await?;
                 folders::statuses(connection, ITEMS).await?
             }
         };
@@ -170,4 +179,13 @@ impl Prepare<'_> {
             outcome => outcome,
         }
     }
+}
+
+/// A server tells of an open folder what it held under the name that it was opened by, whatever has that name now. INBOX
+/// is never renamed (RFC 3501 section 6.3.5).
+async fn leave_all_but_inbox(connection: &mut ImapConnection) -> Result<(), ImapError> {
+    if connection.folder().is_some_and(|open| open.name != FolderName::inbox()) {
+        connection.leave_folder().await?;
+    }
+    Ok(())
 }
