@@ -7,9 +7,8 @@ use mailapi_model::{EmailAddress, FolderName};
 
 use super::content::{self, Content};
 use super::download;
-use super::exact_size::{ExactSizes, MessageKey};
+use super::exact_size::{ExactSizes, Measured, MessageKey};
 use super::load::{self, Loading};
-use super::parts::Parts;
 use super::settings::MailboxSettings;
 use crate::imap_pool::{ImapConnection, ImapError, Job, Lease};
 
@@ -40,6 +39,15 @@ impl Job for OpenAttachment<'_> {
     type Output = Begun;
 
     async fn run(&self, connection: &mut ImapConnection) -> Result<Begun, ImapError> {
+        let open = connection.open_as_it_is(self.folder).await?;
+        let key = MessageKey::new(self.mailbox, self.folder, open.uid_validity, self.uid);
+        if let Some(measured) = self.exact_sizes.get(&key) {
+            match self.begin(connection, &measured, key.clone()).await {
+                // What the connection knows of the folder may be old; what follows asks for news.
+                Err(ImapError::Told(MailboxError::NoSuchMessage) | ImapError::Refused(_)) => {}
+                begun => return begun,
+            }
+        }
         let loaded = load::load(connection, self.folder, self.uid, self.settings).await?;
         let index = self.index as usize;
         match loaded.content {
@@ -49,19 +57,23 @@ impl Job for OpenAttachment<'_> {
                 Ok(Begun { info: found.info.clone(), octets })
             }
             Loading::Parts(parts) => {
-                let key = MessageKey::new(self.mailbox, self.folder, loaded.uid_validity, self.uid);
-                self.begin(connection, &parts, key).await
+                let measured = self.exact_sizes.of(connection, &key, &parts, self.settings).await?;
+                self.begin(connection, &measured, key).await
             }
         }
     }
 }
 
 impl OpenAttachment<'_> {
-    async fn begin(&self, connection: &mut ImapConnection, parts: &Parts, key: MessageKey) -> Result<Begun, ImapError> {
-        let index = self.index as usize;
+    async fn begin(
+        &self,
+        connection: &mut ImapConnection,
+        measured: &Measured,
+        key: MessageKey,
+    ) -> Result<Begun, ImapError> {
+        let (index, parts) = (self.index as usize, &measured.parts);
         let found = parts.chosen.attachments.get(index).ok_or_else(missing)?;
-        let sizes = self.exact_sizes.of(connection, &key, parts, self.settings).await?;
-        let size = sizes.get(index).copied().unwrap_or_default();
+        let size = measured.sizes.get(index).copied().unwrap_or_default();
         let info = AttachmentInfo { size, ..found.info.clone() };
         let content = content::begin(connection, self.uid, Section::part(parts.path(found.part))).await?;
         let decoder = TransferDecoder::new(found.encoding);

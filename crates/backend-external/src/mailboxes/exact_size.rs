@@ -13,9 +13,16 @@ use super::settings::MailboxSettings;
 use super::summaries::FolderKey;
 use crate::imap_pool::{ImapConnection, ImapError};
 
-/// The memory of sizes: one for each attachment of a message.
+/// The memory of messages' parts and of sizes: one for each attachment.
 #[derive(Clone)]
-pub(super) struct ExactSizes(Cache<(FolderKey, u32), Arc<Vec<u64>>>);
+pub(super) struct ExactSizes(Cache<(FolderKey, u32), Arc<Measured>>);
+
+/// A message of which the attachments' sizes are known. Neither parts nor sizes ever change.
+#[derive(Debug, Clone)]
+pub(super) struct Measured {
+    pub(super) parts: Arc<Parts>,
+    pub(super) sizes: Vec<u64>,
+}
 
 /// Which message.
 #[derive(Debug, Clone)]
@@ -35,18 +42,18 @@ impl ExactSizes {
         Self(Cache::new(messages))
     }
 
-    fn get(&self, key: &MessageKey) -> Option<Arc<Vec<u64>>> {
+    pub(super) fn get(&self, key: &MessageKey) -> Option<Arc<Measured>> {
         self.0.get(&(key.folder.clone(), key.uid))
     }
 
     /// Corrects what was told of an attachment, now that all of it was decoded.
     pub(super) fn correct(&self, key: &MessageKey, index: usize, size: u64) {
-        let Some(sizes) = self.get(key) else { return };
-        let mut sizes = Vec::clone(&sizes);
-        if let Some(known) = sizes.get_mut(index) {
+        let Some(measured) = self.get(key) else { return };
+        let mut measured = Measured::clone(&measured);
+        if let Some(known) = measured.sizes.get_mut(index) {
             *known = size;
         }
-        self.0.insert((key.folder.clone(), key.uid), Arc::new(sizes));
+        self.0.insert((key.folder.clone(), key.uid), Arc::new(measured));
     }
 
     /// The sizes of all attachments of a message of the open folder.
@@ -54,12 +61,12 @@ impl ExactSizes {
         &self,
         connection: &mut ImapConnection,
         key: &MessageKey,
-        parts: &Parts,
+        parts: &Arc<Parts>,
         settings: &MailboxSettings,
-    ) -> Result<Arc<Vec<u64>>, ImapError> {
+    ) -> Result<Arc<Measured>, ImapError> {
         let attachments = &parts.chosen.attachments;
-        if let Some(sizes) = self.get(key).filter(|sizes| sizes.len() == attachments.len()) {
-            return Ok(sizes);
+        if let Some(measured) = self.get(key).filter(|measured| measured.sizes.len() == attachments.len()) {
+            return Ok(measured);
         }
         let mut sizes = Vec::with_capacity(attachments.len());
         for attachment in attachments {
@@ -69,9 +76,9 @@ impl ExactSizes {
                 None => by_counting(connection, key.uid, path, attachment.encoding).await?,
             });
         }
-        let sizes = Arc::new(sizes);
-        self.0.insert((key.folder.clone(), key.uid), sizes.clone());
-        Ok(sizes)
+        let measured = Arc::new(Measured { parts: parts.clone(), sizes });
+        self.0.insert((key.folder.clone(), key.uid), measured.clone());
+        Ok(measured)
     }
 }
 

@@ -9,7 +9,7 @@ use mailapi_model::{EmailAddress, FolderName, Listed, Page};
 
 use super::settings::MailboxSettings;
 use super::summaries::{self, FolderKey, Summaries};
-use crate::imap_pool::{ImapConnection, ImapError, Job};
+use crate::imap_pool::{ImapConnection, ImapError, Job, Look, OpenFolder};
 
 /// Lists the newest messages after an offset. Newest is highest UID is highest sequence number, so that the page is a
 /// range of sequence numbers from the end, whatever the folder's size.
@@ -22,20 +22,23 @@ pub(super) struct ListPage<'a> {
 }
 
 impl Job for ListPage<'_> {
-    type Output = Listed<MessageSummary>;
+    type Output = Arc<Listed<MessageSummary>>;
 
-    async fn run(&self, connection: &mut ImapConnection) -> Result<Listed<MessageSummary>, ImapError> {
+    async fn run(&self, connection: &mut ImapConnection) -> Result<Arc<Listed<MessageSummary>>, ImapError> {
         let open = connection.open(self.folder).await?;
         let total = u64::from(open.exists);
         let Some((first, last)) = range(open.exists, self.page) else {
-            return Ok(Listed { total, items: Vec::new() });
+            return Ok(Arc::new(Listed { total, items: Vec::new() }));
         };
         let key = Arc::new(FolderKey {
             mailbox: self.mailbox.clone(),
             folder: self.folder.clone(),
             uid_validity: open.uid_validity,
         });
-        let mut items = if self.summaries.knows(&key) {
+        if let Some(listed) = self.summaries.page(&key, self.page, open.look()) {
+            return Ok(listed);
+        }
+        let (mut items, answers) = if self.summaries.knows(&key) {
             self.by_flags(connection, &key, first, last).await?
         } else {
             self.in_full(connection, &key, first, last).await?
@@ -43,9 +46,18 @@ impl Job for ListPage<'_> {
         items.sort_unstable_by_key(|item| std::cmp::Reverse(item.uid));
         // News told within the answer may name a message twice.
         items.dedup_by_key(|item| item.uid);
-        Ok(Listed { total, items })
+        let listed = Arc::new(Listed { total, items });
+        let is_all = listed.items.len() as u64 == u64::from(last - first) + 1;
+        if is_all && connection.can(NUMBERS_CHANGES) {
+            self.keep_page(connection, &key, open.look(), answers, &listed);
+        }
+        Ok(listed)
     }
 }
+
+/// A server need not tell of changed flags on its own (RFC 3501 section 5.2). One that numbers all changes (RFC 7162)
+/// knows of them and does, at the latest in its answer to NOOP; of others, flags are asked for each time.
+const NUMBERS_CHANGES: &str = "CONDSTORE";
 
 /// The sequence numbers of a page.
 fn range(exists: u32, page: Page) -> Option<(u32, u32)> {
@@ -54,23 +66,43 @@ fn range(exists: u32, page: Page) -> Option<(u32, u32)> {
     Some((u32::try_from(first).ok()?, u32::try_from(last).ok()?))
 }
 
+/// Messages, and how many responses told of them.
+type Fetched = (Vec<MessageSummary>, u64);
+
 impl ListPage<'_> {
+    /// Remembers the page as long as the folder looks like this, unless something else was told along with it: that may
+    /// be of later than the page.
+    fn keep_page(
+        &self,
+        connection: &ImapConnection,
+        key: &Arc<FolderKey>,
+        before: &Look,
+        answers: u64,
+        listed: &Arc<Listed<MessageSummary>>,
+    ) {
+        let now = connection.folder().map(OpenFolder::look).filter(|now| now.told_since(before) == answers);
+        if let Some(now) = now {
+            self.summaries.put_page(key, self.page, now.clone(), listed);
+        }
+    }
+
     async fn in_full(
         &self,
         connection: &mut ImapConnection,
         key: &Arc<FolderKey>,
         first: u32,
         last: u32,
-    ) -> Result<Vec<MessageSummary>, ImapError> {
+    ) -> Result<Fetched, ImapError> {
         let mut attributes = summaries::attributes(self.settings);
         attributes.push(FetchAttribute::Flags);
-        let mut items = Vec::new();
+        let mut items = Vec::with_capacity((last - first) as usize + 1);
         let fetched = connection.run(Command::fetch(first, last, &attributes), |untagged| {
             let Untagged::Fetch(message) = untagged else { return };
             items.extend(self.remember(key, &message, flags_of(&message).unwrap_or_default()));
         });
         fetched.await?;
-        Ok(items)
+        let answers = items.len() as u64;
+        Ok((items, answers))
     }
 
     /// Fetches the flags alone, and in full only what is not remembered.
@@ -80,7 +112,7 @@ impl ListPage<'_> {
         key: &Arc<FolderKey>,
         first: u32,
         last: u32,
-    ) -> Result<Vec<MessageSummary>, ImapError> {
+    ) -> Result<Fetched, ImapError> {
         let (mut items, mut missing) = (Vec::new(), HashMap::new());
         let fetched = connection.run(Command::fetch(first, last, &[FetchAttribute::Flags]), |untagged| {
             let Untagged::Fetch(message) = untagged else { return };
@@ -101,7 +133,8 @@ impl ListPage<'_> {
             });
             fetched.await?;
         }
-        Ok(items)
+        let answers = (items.len() + missing.len()) as u64;
+        Ok((items, answers))
     }
 
     fn remember(&self, key: &Arc<FolderKey>, message: &FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {

@@ -1,5 +1,7 @@
 //! One message, as much of it as is needed to say what it consists of.
 
+use std::sync::Arc;
+
 use mailapi_backend::MailboxError;
 use mailapi_backend::mime::Digest;
 use mailapi_imap::client::{BodyStructure, Command, FetchAttribute, FetchedMessage, Section, SectionText, Untagged};
@@ -24,7 +26,7 @@ pub(super) enum Loading {
     /// All of it.
     Whole { raw: Vec<u8>, digest: Box<Digest> },
     /// What the server tells of its parts.
-    Parts(Parts),
+    Parts(Arc<Parts>),
 }
 
 /// What is asked of a message for [`Loaded`].
@@ -45,8 +47,16 @@ pub(super) async fn load(
     uid: u32,
     settings: &MailboxSettings,
 ) -> Result<Loaded, ImapError> {
-    let open = connection.open(folder).await?;
-    let found = fetch_one(connection, uid, &attributes(settings)).await?;
+    let was_open = connection.folder().is_some_and(|open| open.name == *folder);
+    let open = connection.open_as_it_is(folder).await?;
+    let found = match fetch_current(connection, uid, &attributes(settings)).await {
+        // What the connection knows of the folder may be old.
+        Ok(None) | Err(ImapError::Refused(_)) if was_open => {
+            connection.refresh().await?;
+            fetch_one(connection, uid, &attributes(settings)).await?
+        }
+        found => found?.ok_or(ImapError::Told(MailboxError::NoSuchMessage))?,
+    };
     let size = found.size.ok_or_else(|| ImapError::unavailable("the server told no size"))?;
     let start = found.section(&[], &SectionText::All).unwrap_or_default();
     let (flags, arrived) = (shown_flags(found.flags.as_deref().unwrap_or_default()), arrived(&found));
@@ -75,12 +85,37 @@ async fn of_parts(
 ) -> Result<Loading, ImapError> {
     let parts = Parts::of(structure.unwrap_or(&BodyStructure::Opaque));
     if !parts.is_doubtful || size > u64::from(settings.doubtful_message_octets) {
-        return Ok(Loading::Parts(parts));
+        return Ok(Loading::Parts(Arc::new(parts)));
     }
     let all = FetchAttribute::SectionSlice(Section::message(), 0, settings.doubtful_message_octets);
     let mut found = fetch_one(connection, uid, &[all]).await?;
     let raw = found.sections.pop().and_then(|section| section.octets);
     Ok(whole(raw.unwrap_or_default()))
+}
+
+/// Data of one message, as it is now though nobody asked for news: the server tells them behind the data. `None` when
+/// the folder has no such message, or when a message is gone and it may be this one.
+async fn fetch_current(
+    connection: &mut ImapConnection,
+    uid: u32,
+    attributes: &[FetchAttribute],
+) -> Result<Option<FetchedMessage>, ImapError> {
+    if uid == 0 {
+        return Ok(None);
+    }
+    let (wanted, mut is_one_gone, mut found) = (sections(attributes), false, None::<Box<FetchedMessage>>);
+    let fetched = connection.run(Command::uid_fetch(&[uid], attributes), |untagged| match (untagged, &mut found) {
+        (Untagged::Expunge(_), _) => is_one_gone = true,
+        (Untagged::Fetch(message), _) if message.uid == Some(uid) && message.sections.len() >= wanted => {
+            found = Some(message);
+        }
+        (Untagged::Fetch(news), Some(found)) if news.sequence == found.sequence && news.flags.is_some() => {
+            found.flags = news.flags;
+        }
+        _ => {}
+    });
+    fetched.await?;
+    Ok(found.filter(|_| !is_one_gone).map(|message| *message))
 }
 
 /// Data of one message of the open folder.
@@ -93,8 +128,7 @@ pub(super) async fn fetch_one(
     if uid == 0 {
         return Err(missing);
     }
-    let wanted = attributes.iter().filter(|attribute| is_section(attribute)).count();
-    let mut found = None;
+    let (wanted, mut found) = (sections(attributes), None);
     let fetched = connection.run(Command::uid_fetch(&[uid], attributes), |untagged| {
         if let Untagged::Fetch(message) = untagged
             && message.uid == Some(uid)
@@ -107,6 +141,8 @@ pub(super) async fn fetch_one(
     found.map(|message| *message).ok_or(missing)
 }
 
-fn is_section(attribute: &FetchAttribute) -> bool {
-    matches!(attribute, FetchAttribute::Section(_) | FetchAttribute::SectionSlice(..))
+/// How many sections are asked for.
+fn sections(attributes: &[FetchAttribute]) -> usize {
+    let is_section = |it: &&FetchAttribute| matches!(it, FetchAttribute::Section(_) | FetchAttribute::SectionSlice(..));
+    attributes.iter().filter(is_section).count()
 }

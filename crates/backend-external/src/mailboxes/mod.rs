@@ -15,6 +15,7 @@ mod raw;
 mod read;
 mod search;
 mod settings;
+mod sharing;
 mod summaries;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use crate::imap_pool::ImapPool;
 use crate::search_index::SearchIndex;
 use exact_size::ExactSizes;
+use sharing::Shared;
 use summaries::Summaries;
 
 pub use purge::{ImapPurge, Purge};
@@ -39,10 +41,14 @@ pub struct ImapMailboxes {
     pool: ImapPool,
     settings: MailboxSettings,
     summaries: Summaries,
+    lists: Shared<ListKey, Result<Arc<Listed<MessageSummary>>, MailboxError>>,
     exact_sizes: ExactSizes,
     purge: Arc<dyn Purge>,
     index: Option<Arc<SearchIndex>>,
 }
+
+/// A page of a folder: mailbox, folder, how many messages at most, how many left out.
+type ListKey = (EmailAddress, FolderName, u32, u64);
 
 impl ImapMailboxes {
     /// Reads over the pool's connections, and purges as `purge` does: [`ImapPurge`], or the mail server's own
@@ -51,7 +57,7 @@ impl ImapMailboxes {
     pub fn new(pool: ImapPool, settings: MailboxSettings, purge: Arc<dyn Purge>) -> Self {
         let summaries = Summaries::new(settings.summary_cache_bytes);
         let exact_sizes = ExactSizes::new(settings.exact_sizes);
-        Self { pool, settings, summaries, exact_sizes, purge, index: None }
+        Self { pool, settings, summaries, lists: Shared::new(), exact_sizes, purge, index: None }
     }
 
     /// Searches in an index of our own where it can; whoever keeps these mailboxes lets [`ImapMailboxes::keep_index`]
@@ -87,7 +93,9 @@ impl Mailboxes for ImapMailboxes {
         page: Page,
     ) -> Result<Listed<MessageSummary>, MailboxError> {
         let job = list::ListPage { mailbox, folder, page, summaries: &self.summaries, settings: &self.settings };
-        self.pool.run(mailbox, Some(folder), &job).await
+        let key = (mailbox.clone(), folder.clone(), page.limit(), page.offset());
+        let listed = self.lists.ask(key, async || self.pool.run(mailbox, Some(folder), &job).await).await?;
+        Ok(Arc::unwrap_or_clone(listed))
     }
 
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {

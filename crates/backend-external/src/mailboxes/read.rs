@@ -29,9 +29,9 @@ impl Job for ReadMessage<'_> {
             Loading::Whole { raw, digest } => Ok(of_whole(self.uid, &loaded, raw, digest)),
             Loading::Parts(parts) => {
                 let key = MessageKey::new(self.mailbox, self.folder, loaded.uid_validity, self.uid);
-                let sizes = self.exact_sizes.of(connection, &key, parts, self.settings).await?;
+                let measured = self.exact_sizes.of(connection, &key, parts, self.settings).await?;
                 let mut message = of_parts(connection, self.uid, &loaded, parts, self.settings).await?;
-                for (attachment, &size) in message.attachments.iter_mut().zip(sizes.iter()) {
+                for (attachment, &size) in message.attachments.iter_mut().zip(&measured.sizes) {
                     attachment.size = size;
                 }
                 Ok(message)

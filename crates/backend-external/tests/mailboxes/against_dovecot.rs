@@ -119,6 +119,34 @@ async fn a_new_message_is_seen_over_a_kept_connection() {
 }
 
 #[tokio::test]
+async fn what_others_change_is_shown_at_once_though_nothing_is_fetched_again() {
+    let fixture = DovecotFixture::start().await;
+    let bob = fixture.mailbox_with("bob", &[MESSAGE, MESSAGE]).await;
+    let inbox = FolderName::inbox();
+    let shown = async || {
+        let listed = fixture.mailboxes.list(&bob, &inbox, Page::default()).await.unwrap();
+        let items: Vec<_> = listed.items.iter().map(|item| (item.uid, item.flags.clone())).collect();
+        (listed.total, items)
+    };
+    let (seen, none) = (vec!["\\Seen".to_owned()], Vec::new());
+    let as_delivered = (2, vec![(2, none.clone()), (1, none.clone())]);
+    assert_eq!(shown().await, as_delivered);
+    assert_eq!(shown().await, as_delivered);
+
+    fixture.set_flags(&bob, &inbox, 1, &["\\Seen"]).await;
+    assert_eq!(shown().await, (2, vec![(2, none.clone()), (1, seen.clone())]));
+    fixture.set_flags(&bob, &inbox, 2, &["\\Seen"]).await;
+    assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.unwrap().summary.flags, seen);
+    assert_eq!(shown().await, (2, vec![(2, seen.clone()), (1, seen.clone())]));
+
+    fixture.deliver(&bob, MESSAGE).await;
+    assert_eq!(shown().await, (3, vec![(3, none.clone()), (2, seen.clone()), (1, seen)]));
+    fixture.dovecot.doveadm(&["expunge", "-u", bob.as_str(), "mailbox", "INBOX", "uid", "1:2"]);
+    assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.err(), Some(MailboxError::NoSuchMessage));
+    assert_eq!(shown().await, (1, vec![(3, none)]));
+}
+
+#[tokio::test]
 async fn odd_addresses_are_mailboxes_too() {
     let fixture =
         DovecotFixture::start_with("auth_username_chars =\nrecipient_delimiter =", MailboxSettings::default()).await;

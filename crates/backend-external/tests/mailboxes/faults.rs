@@ -321,6 +321,11 @@ S: {tag} OK
 C: STATUS \"INBOX\" (MESSAGES UNSEEN)
 S: * STATUS INBOX (MESSAGES 2 UNSEEN 1)
 S: {tag} OK
+C: STATUS \"Work\"
+S: {tag} NO gone
+C: STATUS \"Work.K&APY-ln\"
+S: * STATUS Work.K&APY-ln (MESSAGES 0 UNSEEN 0)
+S: {tag} OK
 C: LIST \"\" \"\"
 S: * LIST (\\Noselect) \".\" \"\"
 S: {tag} OK
@@ -330,11 +335,6 @@ S: {tag} OK
 C: FETCH 1:2 (UID RFC822.SIZE)
 S: * 1 FETCH (UID 1 RFC822.SIZE 10)
 S: * 2 FETCH (UID 2 RFC822.SIZE 20)
-S: {tag} OK
-C: STATUS \"Work\"
-S: {tag} NO gone
-C: STATUS \"Work.K&APY-ln\"
-S: * STATUS Work.K&APY-ln (MESSAGES 0 UNSEEN 0)
 S: {tag} OK
 C: EXAMINE \"Work.K&APY-ln\"
 S: * 0 EXISTS

@@ -1,0 +1,132 @@
+//! The same question, asked by many at the same time, is answered once.
+//!
+//! Nobody hears an answer that is older than the question: who comes while the question is being answered waits for the
+//! next answer, together with all others who came meanwhile. It is what group commit is to writing.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Questions by what they are about.
+pub(super) struct Shared<K, A> {
+    questions: Mutex<HashMap<K, Arc<Question<A>>>>,
+}
+
+struct Question<A> {
+    /// How often it was asked.
+    asked: AtomicU64,
+    /// The newest answer, and which askers were there before it was begun.
+    answer: tokio::sync::Mutex<Option<(u64, A)>>,
+}
+
+/// Somebody who asks; the last one to leave takes the question away.
+struct Asker<'a, K: Hash + Eq, A> {
+    shared: &'a Shared<K, A>,
+    key: K,
+    question: Arc<Question<A>>,
+}
+
+impl<K: Hash + Eq + Clone, A: Clone> Shared<K, A> {
+    pub(super) fn new() -> Self {
+        Self { questions: Mutex::default() }
+    }
+
+    /// An answer that was begun after this was called: by `find`, or by that of somebody who asks the same. Whoever is
+    /// at it may give up; then the next one begins anew.
+    pub(super) async fn ask(&self, key: K, find: impl AsyncFnOnce() -> A) -> A {
+        let asker = self.enter(key);
+        let question = &asker.question;
+        let number = question.asked.fetch_add(1, Ordering::SeqCst);
+        let mut answer = question.answer.lock().await;
+        if let Some((askers, answer)) = &*answer
+            && number < *askers
+        {
+            return answer.clone();
+        }
+        let askers = question.asked.load(Ordering::SeqCst);
+        let found = find().await;
+        *answer = Some((askers, found.clone()));
+        found
+    }
+
+    fn enter(&self, key: K) -> Asker<'_, K, A> {
+        let question = self.questions().entry(key.clone()).or_default().clone();
+        Asker { shared: self, key, question }
+    }
+}
+
+impl<K, A> Shared<K, A> {
+    fn questions(&self) -> MutexGuard<'_, HashMap<K, Arc<Question<A>>>> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A> Default for Question<A> {
+    fn default() -> Self {
+        Self { asked: AtomicU64::new(0), answer: tokio::sync::Mutex::default() }
+    }
+}
+
+impl<K: Hash + Eq, A> Drop for Asker<'_, K, A> {
+    fn drop(&mut self) {
+        let mut questions = self.shared.questions();
+        // The list's reference and this one.
+        if Arc::strong_count(&self.question) == 2 {
+            questions.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures_util::future::join_all;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_hears_an_answer_that_was_begun_before_the_question() {
+        let (shared, begun, gate) = (Shared::new(), Cell::new(0), Semaphore::new(0));
+        let ask = || {
+            shared.ask("inbox", async || {
+                begun.set(begun.get() + 1);
+                let number = begun.get();
+                gate.acquire().await.unwrap().forget();
+                number
+            })
+        };
+        let first = ask();
+        let others = async {
+            // The first one is at work by now; all of these come too late for its answer.
+            assert_eq!(begun.get(), 1);
+            gate.add_permits(2);
+            join_all([ask(), ask(), ask()]).await
+        };
+        let (first, others) = futures_util::future::join(first, others).await;
+        assert_eq!((first, others), (1, vec![2, 2, 2]));
+        assert!(shared.questions().is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_leaves_the_question_to_the_next() {
+        let (shared, gate) = (Shared::new(), Semaphore::new(0));
+        let ask = |answer| {
+            let gate = &gate;
+            shared.ask((), async move || {
+                gate.acquire().await.unwrap().forget();
+                answer
+            })
+        };
+        let mut given_up = Box::pin(ask(1));
+        assert!(futures_util::FutureExt::now_or_never(&mut given_up).is_none());
+        let mut next = Box::pin(ask(2));
+        assert!(futures_util::FutureExt::now_or_never(&mut next).is_none());
+        drop(given_up);
+        gate.add_permits(1);
+        assert_eq!(next.await, 2);
+        assert!(shared.questions().is_empty());
+    }
+}
