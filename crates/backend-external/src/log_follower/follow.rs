@@ -260,9 +260,13 @@ impl Follow {
     /// When the machine started since the newest line, the file system may have lost more than the last lines that
     /// were on their way. A machine that started again later hides whether it did: that counts as if it had.
     fn gap_of(&self, crash: Crash) -> Gap {
-        let Crash { instance, from, to } = crash;
-        let restarted = machine_started_at(&self.settings.machine_state).is_some_and(|started| started > from);
-        let kind = if restarted { GapKind::HostRestarted } else { GapKind::MailServerCrashed };
+        let Crash { instance, was_announced, from, to } = crash;
+        let restarted = || machine_started_at(&self.settings.machine_state).is_some_and(|started| started > from);
+        let kind = match was_announced {
+            true => GapKind::MailServerStopped,
+            false if restarted() => GapKind::HostRestarted,
+            false => GapKind::MailServerCrashed,
+        };
         Gap { at: self.clock.now(), from, to, kind, detail: format!("{instance} ended without saying so") }
     }
 
@@ -398,7 +402,9 @@ fn note_gap(gaps: &mut Vec<Gap>, settings: &LogSettings, gap: Gap) {
         known.to = known.to.max(gap.to);
         return;
     }
-    tracing::warn!(kind = gap.kind.as_str(), detail = gap.detail, "a part of the mail log is missing");
+    if gap.kind.is_loss() {
+        tracing::warn!(kind = gap.kind.as_str(), detail = gap.detail, "a part of the mail log is missing");
+    }
     gaps.push(gap);
     let excess = gaps.len().saturating_sub(settings.max_gaps);
     gaps.drain(..excess);

@@ -42,10 +42,21 @@ pub(super) struct Ledger {
     pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
 }
 
+/// Whether an instance of Postfix runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Running {
+    /// It has started.
+    Yes,
+    /// `postfix stop` said that it stops it. Its own last words are missing when its logger stops with it.
+    Stopping,
+    /// It said that it ends.
+    No,
+}
+
 /// How an instance of Postfix is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InstanceState {
-    pub(super) runs: bool,
+    pub(super) running: Running,
     /// When it started; `None` when that was before the first line.
     pub(super) started_at: Option<Timestamp>,
 }
@@ -375,7 +386,8 @@ impl Ledger {
     pub(super) fn runs_since(&self, message_id: MessageId) -> Option<Timestamp> {
         let entered = self.by_message.get(&message_id).map_or(&[][..], Vec::as_slice);
         let is_meant = |name: &String| entered.is_empty() || entered.iter().any(|(instance, _)| instance == name);
-        let states = self.instance_states.iter().filter(|(name, state)| state.runs && is_meant(name));
+        let states =
+            self.instance_states.iter().filter(|(name, state)| state.running == Running::Yes && is_meant(name));
         states.map(|(_, state)| state.started_at.unwrap_or(Timestamp::from_millis(0))).max()
     }
 
@@ -386,10 +398,18 @@ impl Ledger {
 
     /// Notices starts and stops, and a start without a stop before it.
     fn note_running(&mut self, line: &Line<'_>, before: Option<Timestamp>) -> Option<Crash> {
+        if line.daemon == "postfix-script" {
+            // It speaks before the start, too.
+            let state = self.instance_states.get_mut(line.instance);
+            if let Some(state) = state.filter(|_| line.text.starts_with("stopping the Postfix mail system")) {
+                state.running = Running::Stopping;
+            }
+            return None;
+        }
         if line.daemon != "master" {
             // Daemons may still speak while their master stops.
             if !self.instance_states.contains_key(line.instance) {
-                let state = InstanceState { runs: true, started_at: None };
+                let state = InstanceState { running: Running::Yes, started_at: None };
                 self.instance_states.insert(line.instance.to_owned(), state);
             }
             return None;
@@ -400,14 +420,16 @@ impl Ledger {
         }
         let state = self.instance_states.get(line.instance).copied();
         let started_at = if starts { Some(line.at) } else { state.and_then(|state| state.started_at) };
-        self.instance_states.insert(line.instance.to_owned(), InstanceState { runs: starts, started_at });
+        let running = if starts { Running::Yes } else { Running::No };
+        self.instance_states.insert(line.instance.to_owned(), InstanceState { running, started_at });
         if !starts {
             return None;
         }
         let messages = self.instances.get_mut(line.instance).into_iter().flat_map(HashMap::values_mut);
         messages.for_each(|message| message.cut_off = true);
-        state.is_some_and(|state| state.runs).then(|| Crash {
+        state.filter(|state| state.running != Running::No).map(|state| Crash {
             instance: line.instance.to_owned(),
+            was_announced: state.running == Running::Stopping,
             from: before.unwrap_or(line.at),
             to: line.at,
         })

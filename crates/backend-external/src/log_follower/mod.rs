@@ -155,7 +155,7 @@ impl FollowerStatus {
     /// What was lost for good, in words, when there is such a thing that was noticed within `lately`.
     #[must_use]
     pub fn losses(&self, now: Timestamp, lately: Duration) -> Option<String> {
-        let recent = self.gaps.iter().filter(|gap| now.since(gap.at) < lately);
+        let recent = self.gaps.iter().filter(|gap| gap.kind.is_loss() && now.since(gap.at) < lately);
         let mut losses: Vec<String> = recent.map(ToString::to_string).collect();
         if self.forgotten_messages > 0 {
             losses.push(format!(

@@ -23,7 +23,7 @@ pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
     pub(super) inbound: Vec<InboundEvent>,
     pub(super) taken: Vec<Taken>,
-    /// That Postfix ended before this line without saying so.
+    /// That Postfix ended before this line without saying so itself.
     pub(super) crash: Option<Crash>,
     /// A message in the queue of which nothing tells whose it is.
     pub(super) unnamed: Option<Unnamed>,
@@ -34,6 +34,8 @@ pub(super) struct Findings {
 pub(super) struct Crash {
     /// Which instance.
     pub(super) instance: String,
+    /// Whether `postfix stop` had said that it would end.
+    pub(super) was_announced: bool,
     /// When the newest line before the start was written.
     pub(super) from: Timestamp,
     /// When it started.
@@ -102,12 +104,15 @@ pub enum GapKind {
     /// Postfix started without having stopped before. What it, and a logger that died with it, did last may not have
     /// been written.
     MailServerCrashed,
-    /// The same, and the machine started since: what the system had not yet written to the disk is lost, too.
+    /// Postfix was stopped as it should be, and its logger with it: it may have swallowed the very last lines. Nothing to
+    /// worry an operator with, but a message that was being handed over just then may not be in the log.
+    MailServerStopped,
+    /// Postfix crashed, and the machine started since: what the system had not yet written to the disk is lost, too.
     HostRestarted,
 }
 
 impl GapKind {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::FileVanished,
         Self::Truncated,
         Self::RotatedFileMissing,
@@ -115,8 +120,15 @@ impl GapKind {
         Self::JournalVacuumed,
         Self::RateLimited,
         Self::MailServerCrashed,
+        Self::MailServerStopped,
         Self::HostRestarted,
     ];
+
+    /// Whether more than a mail server's last words may be lost.
+    #[must_use]
+    pub const fn is_loss(self) -> bool {
+        !matches!(self, Self::MailServerStopped)
+    }
 
     /// The name in a saved state and in health reports.
     #[must_use]
@@ -129,6 +141,7 @@ impl GapKind {
             Self::JournalVacuumed => "journal_vacuumed",
             Self::RateLimited => "rate_limited",
             Self::MailServerCrashed => "mail_server_crashed",
+            Self::MailServerStopped => "mail_server_stopped",
             Self::HostRestarted => "host_restarted",
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mailapi_model::{FeedCursor, Reply, ReversePath, Timestamp};
 
-use super::ledger::{InstanceState, Ledger};
+use super::ledger::{InstanceState, Ledger, Running};
 use super::message::{Message, Origin, RefusedRecipient, Waiting};
 use super::place::{Cursor, Place};
 use super::report::{Gap, GapKind, Notes, Unnamed};
@@ -52,8 +52,10 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, notes: &Notes) ->
         push_line(&mut text, &["unnamed", &millis(one.at), &one.queue_id, sender_text(Some(&one.sender))]);
     }
     for (instance, state) in &ledger.instance_states {
-        let runs = if state.runs { "running" } else { "stopped" };
-        push_line(&mut text, &["instance", instance, runs, &state.started_at.map_or(String::new(), millis)]);
+        push_line(
+            &mut text,
+            &["instance", instance, running_text(state.running), &state.started_at.map_or(String::new(), millis)],
+        );
     }
     for ((instance, pid), refused) in &ledger.refused_early {
         push_line(&mut text, &["session", instance, &pid.to_string()]);
@@ -170,6 +172,18 @@ fn time(text: &str) -> Option<Timestamp> {
     text.parse().ok().map(Timestamp::from_millis)
 }
 
+const fn running_text(running: Running) -> &'static str {
+    match running {
+        Running::Yes => "running",
+        Running::Stopping => "stopping",
+        Running::No => "stopped",
+    }
+}
+
+fn running(text: &str) -> Option<Running> {
+    [Running::Yes, Running::Stopping, Running::No].into_iter().find(|known| running_text(*known) == text)
+}
+
 fn sender(text: &str) -> Option<Option<ReversePath>> {
     match text {
         "?" => Some(None),
@@ -212,7 +226,7 @@ impl Loader {
             }
             ["instance", name, state, started_at] => {
                 let started_at = optional::<i64>(started_at)?.map(Timestamp::from_millis);
-                let state = InstanceState { runs: state == "running", started_at };
+                let state = InstanceState { running: running(state)?, started_at };
                 self.ledger.instance_states.insert(name.to_owned(), state);
             }
             ["session", instance, pid] => self.session = Some((instance.to_owned(), pid.parse().ok()?)),

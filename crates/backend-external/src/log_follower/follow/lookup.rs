@@ -128,7 +128,9 @@ impl Follow {
         let until = if entered.is_empty() { ended } else { now };
         let gaps: Vec<&Gap> =
             self.notes.gaps.iter().chain(&unread.gaps).filter(|gap| self.matters(gap, attempt, until)).collect();
-        if gaps.iter().any(|gap| gap.kind != GapKind::MailServerCrashed) {
+        let is_end_of_mail_server =
+            |gap: &&Gap| matches!(gap.kind, GapKind::MailServerCrashed | GapKind::MailServerStopped);
+        if !gaps.iter().all(is_end_of_mail_server) {
             return undecided(LOG_IS_INCOMPLETE);
         }
         if !gaps.is_empty() && self.is_perhaps_unnamed(attempt, unread) {
