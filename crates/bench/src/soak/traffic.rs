@@ -19,7 +19,7 @@ use crate::world::{PASSWORD, World, api};
 pub(super) const TO_ANOTHER_SERVER: &str = "sent to another server";
 /// Who sends mail from outside, and gets mail that leaves.
 const OUTSIDER: &str = "somebody@outside.example";
-/// A mail server keeps a connection for a while; longer than an hour it would not be kept.
+/// The listeners end a session after an hour; these are shorter.
 const MESSAGES_PER_SMTP_CONNECTION: usize = 50;
 
 /// How many times something was done.
