@@ -39,6 +39,10 @@ impl SharedDatabase {
 
 #[async_trait]
 impl Provisioning for SharedDatabase {
+    fn looks_accounts_up(&self) -> bool {
+        true
+    }
+
     async fn put_domain(&self, _: &DomainName) -> Result<(), ProvisioningError> {
         Ok(())
     }

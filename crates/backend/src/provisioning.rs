@@ -26,6 +26,12 @@ pub trait Provisioning: Send + Sync {
         Ok(())
     }
 
+    /// Whether the mail server looks mailboxes up in the account database: it then has none that is not there, and
+    /// asking it for one costs a failed log-in.
+    fn looks_accounts_up(&self) -> bool {
+        false
+    }
+
     /// All domains that the mail server was told of, in alphabetical order, so that what a crash left out can be
     /// told again; `None` where the mail server reads the account database itself.
     async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {

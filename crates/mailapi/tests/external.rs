@@ -108,6 +108,18 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mailbox_that_nobody_has_costs_no_log_in() {
+    let office = Office::open(Engine::Sqlite).await;
+    let missing = office.get("/mailbox/nobody@example.org/folders").await;
+    assert_eq!(missing.error(), (404, "MAILBOX_NOT_FOUND".to_owned()));
+    assert_eq!(office.get("/mailbox/bob@example.org/folders").await.status, 200);
+    let log = office.dovecot.log();
+    assert!(log.contains("bob@example.org") && !log.contains("nobody@example.org"), "{log}");
+    assert_eq!(office.request("DELETE", "/users/bob@example.org").await.status, 200);
+    assert_eq!(office.get("/mailbox/bob@example.org/folders").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn purging_and_removing_a_mailbox_go_through_doveadm() {
     let office = Office::open(Engine::Sqlite).await;
     for _ in 0..3 {

@@ -37,6 +37,7 @@ use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::health::LastChecks;
 use crate::mail::AccountAges;
+use crate::mailbox::KnownMailboxes;
 use crate::recovery::InFlight;
 use crate::stats::InboundTally;
 
@@ -70,6 +71,7 @@ struct Inner {
     epoch: Epoch,
     callers: CallerCache,
     sending_domains: SendingDomains,
+    known_mailboxes: KnownMailboxes,
     account_ages: AccountAges,
     last_used: LastUsed,
     failed_log_ins: FailedLogIns,
@@ -90,6 +92,7 @@ impl Service {
             epoch: Epoch::new(store.foreign_changes()),
             callers: CallerCache::new(settings.cached_callers),
             sending_domains: SendingDomains::new(settings.cached_domains),
+            known_mailboxes: KnownMailboxes::new(settings.cached_callers),
             account_ages: AccountAges::new(settings.cached_callers),
             last_used: LastUsed::default(),
             failed_log_ins: FailedLogIns::default(),

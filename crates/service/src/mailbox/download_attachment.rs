@@ -20,7 +20,7 @@ impl Service {
         index: u32,
     ) -> Result<OpenedAttachment, ReadError> {
         let reader = caller.grants.may_read(mailbox)?;
-        Ok(self.0.backend.mailboxes.open_attachment(reader.address(), folder, uid, index).await?)
+        Ok(self.0.backend.mailboxes.open_attachment(self.existing(&reader).await?, folder, uid, index).await?)
     }
 
     /// The first attachment of that name, or the one of that name at `index`, as a stream.

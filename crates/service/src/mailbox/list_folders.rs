@@ -13,6 +13,6 @@ impl Service {
     /// See [`ReadError`].
     pub async fn list_folders(&self, caller: &Caller, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, ReadError> {
         let reader = caller.grants.may_read(mailbox)?;
-        Ok(self.0.backend.mailboxes.folders(reader.address()).await?)
+        Ok(self.0.backend.mailboxes.folders(self.existing(&reader).await?).await?)
     }
 }

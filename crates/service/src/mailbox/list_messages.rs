@@ -19,6 +19,6 @@ impl Service {
         page: Page,
     ) -> Result<Listed<MessageSummary>, ReadError> {
         let reader = caller.grants.may_read(mailbox)?;
-        Ok(self.0.backend.mailboxes.list(reader.address(), folder, page).await?)
+        Ok(self.0.backend.mailboxes.list(self.existing(&reader).await?, folder, page).await?)
     }
 }

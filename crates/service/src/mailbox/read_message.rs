@@ -19,6 +19,6 @@ impl Service {
         uid: u32,
     ) -> Result<FullMessage, ReadError> {
         let reader = caller.grants.may_read(mailbox)?;
-        Ok(self.0.backend.mailboxes.read(reader.address(), folder, uid).await?)
+        Ok(self.0.backend.mailboxes.read(self.existing(&reader).await?, folder, uid).await?)
     }
 }

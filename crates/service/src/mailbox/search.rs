@@ -18,6 +18,6 @@ impl Service {
         query: &SearchQuery,
     ) -> Result<Listed<SearchHit>, ReadError> {
         let reader = caller.grants.may_read(mailbox)?;
-        Ok(self.0.backend.mailboxes.search(reader.address(), query).await?)
+        Ok(self.0.backend.mailboxes.search(self.existing(&reader).await?, query).await?)
     }
 }
