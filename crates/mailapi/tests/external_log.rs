@@ -177,13 +177,13 @@ async fn mail_from_outside_is_counted_for_domains_of_ours_alone() {
         let said = hand_in(office.postfix.smtp(), to, header).await;
         assert!(said.starts_with(reply), "{to}, {header}: {said}");
     }
-    let inbound = async || office.get("/stats/domains/example.org").await.expect(200)["inbound"].clone();
+    let inbound = async || office.get("/stats/domain/example.org").await.expect(200)["inbound"].clone();
     office.until(SOON, async || inbound().await["total"] == 4).await;
     let counts = inbound().await;
     assert_eq!((&counts["accepted"], &counts["rejected"], &counts["spam"]), (&json!(2), &json!(2), &json!(1)));
     // A domain that is ours only now begins with nothing.
     assert_eq!(office.post("/domains", json!({ "domain": "elsewhere.example" })).await.status, 201);
-    let other = office.get("/stats/domains/elsewhere.example").await.expect(200);
+    let other = office.get("/stats/domain/elsewhere.example").await.expect(200);
     assert_eq!(other["inbound"]["total"], 0);
 }
 

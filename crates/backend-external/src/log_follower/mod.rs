@@ -52,7 +52,7 @@ use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Q
 use crate::bounces::ReturnAddress;
 use tokio::time::Instant;
 
-use follow::{Follow, Look};
+use follow::{Follow, Look, Signs};
 use handed::Handed;
 use postqueue::Postqueue;
 pub use report::{Gap, GapKind};
@@ -75,8 +75,8 @@ pub struct LogFollower {
     inbound_log: Option<Arc<dyn InboundLog>>,
     handed: Arc<Handed>,
     witness: QueueWitness,
-    /// When the connections of messages ended whose replies were lost.
-    lost: Mutex<HashMap<MessageId, Timestamp>>,
+    /// What is known of messages whose handing-over was interrupted.
+    signs: Mutex<HashMap<MessageId, Signs>>,
     /// How long losses are remembered.
     memory: Duration,
 }
@@ -104,6 +104,9 @@ pub enum Trace {
     Taken(Accepted),
     /// The mail server does not have it.
     NotTaken,
+    /// The log says nothing, and would not if the mail server were dead: see whether it answers, tell that by
+    /// [`LogFollower::note_alive`], and ask again.
+    Silent,
     /// It cannot be told at the moment, or never: why.
     Undecided(&'static str),
 }
@@ -204,8 +207,8 @@ impl LogFollower {
         let handed = follow.handed();
         let status = FollowerStatus { gaps: follow.snapshot().gaps, ..FollowerStatus::default() };
         let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(Mutex::new(status)));
-        let (inbound_log, lost) = (None, Mutex::default());
-        Ok(Self { follow, status, waker, clock, name, inbound_log, handed, witness, lost, memory })
+        let (inbound_log, signs) = (None, Mutex::default());
+        Ok(Self { follow, status, waker, clock, name, inbound_log, handed, witness, signs, memory })
     }
 
     /// Tells of mail from outside, too, as soon as the reader has stored the events of the same lines. A crash between
@@ -248,17 +251,17 @@ impl LogFollower {
             Look::Told(trace) => trace,
             Look::Interrupted(entered) => self.ask_queue(attempt, &entered).await?,
         };
-        if !matches!(trace, Trace::Undecided(_)) {
+        if matches!(trace, Trace::Taken(_) | Trace::NotTaken) {
             self.witness.forget(attempt.message_id);
-            self.lost().remove(&attempt.message_id);
+            self.signs().remove(&attempt.message_id);
         }
         Ok(trace)
     }
 
     async fn look(&self, attempt: &Attempt) -> Result<Look, FollowerError> {
-        let ended = self.lost().get(&attempt.message_id).copied();
+        let signs = self.signs().get(&attempt.message_id).copied().unwrap_or_default();
         let attempt = attempt.clone();
-        self.with_follow(move |follow| follow.find(&attempt, ended)).await
+        self.with_follow(move |follow| follow.find(&attempt, signs)).await
     }
 
     async fn ask_queue(&self, attempt: &Attempt, entered: &[Accepted]) -> Result<Trace, FollowerError> {
@@ -286,13 +289,25 @@ impl LogFollower {
     /// The reply to a message was lost: its connection ended just now.
     pub fn note_lost(&self, message_id: MessageId) {
         let now = self.clock.now();
-        let mut lost = self.lost();
-        lost.retain(|_, ended| now.since(*ended) < self.memory);
-        lost.insert(message_id, now);
+        self.note(message_id, |signs| signs.ended = Some(now));
     }
 
-    fn lost(&self) -> MutexGuard<'_, HashMap<MessageId, Timestamp>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The mail server answers just now; it was asked for the sake of this message.
+    pub fn note_alive(&self, message_id: MessageId) {
+        let now = self.clock.now();
+        self.note(message_id, |signs| signs.alive = Some(now));
+    }
+
+    fn note(&self, message_id: MessageId, change: impl FnOnce(&mut Signs)) {
+        let now = self.clock.now();
+        let mut signs = self.signs();
+        let is_recent = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) < self.memory);
+        signs.retain(|_, signs| is_recent(signs.ended) || is_recent(signs.alive));
+        change(signs.entry(message_id).or_default());
+    }
+
+    fn signs(&self) -> MutexGuard<'_, HashMap<MessageId, Signs>> {
+        self.signs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Messages are handed over with these reverse-paths: a second witness, too, and one that nobody can forge.

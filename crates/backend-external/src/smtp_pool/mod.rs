@@ -77,6 +77,17 @@ impl SmtpPool {
         Ok(())
     }
 
+    /// Whether the server answers just now, on a connection that is opened for that.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn greeting(&self) -> Result<(), String> {
+        let _place = self.place().await?;
+        let fresh = self.fresh().await?;
+        self.keep(fresh);
+        Ok(())
+    }
+
     /// How many connections are open and free.
     #[must_use]
     pub fn idle_connections(&self) -> usize {

@@ -69,14 +69,25 @@ impl Submission for SmtpSubmission {
     async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
         let unavailable = |reason: &str| Err(SubmitError::Unavailable(reason.to_owned()));
         let Some(log) = &self.log else { return unavailable("the mail log is not read on this machine") };
-        match log.find(attempt).await.map_err(|error| SubmitError::Unavailable(error.to_string()))? {
+        let mut trace = look(log, attempt).await?;
+        if trace == Trace::Silent {
+            self.pool.greeting().await.map_err(SubmitError::Unavailable)?;
+            log.note_alive(attempt.message_id);
+            trace = look(log, attempt).await?;
+        }
+        match trace {
             Trace::Taken(accepted) => Ok(Some(accepted)),
-            Trace::Undecided(reason) => unavailable(reason),
             Trace::NotTaken => Ok(None),
+            Trace::Silent => unavailable("the mail server was silent for too long"),
+            Trace::Undecided(reason) => unavailable(reason),
         }
     }
 
     async fn check(&self) -> Result<(), String> {
         self.pool.check().await
     }
+}
+
+async fn look(log: &LogFollower, attempt: &Attempt) -> Result<Trace, SubmitError> {
+    log.find(attempt).await.map_err(|error| SubmitError::Unavailable(error.to_string()))
 }

@@ -1,9 +1,10 @@
 //! Postfix is killed, mailapi stops: nothing is lost, nothing comes twice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use mailapi_backend::{Submission, SubmitError};
+use mailapi_backend::{Accepted, Submission, SubmitError};
 use mailapi_model::MessageId;
 use mailapi_testkit::SeededEntropy;
 
@@ -44,9 +45,8 @@ async fn the_log_is_read_on_from_where_a_stopped_follower_stood() {
     assert!(sent.iter().all(|id| fates(&office.events, *id)["good@example.net"] == ["sent"]));
 }
 
-#[tokio::test]
-async fn whatever_a_kill_interrupts_the_log_tells_who_has_each_message() {
-    let mut office = Office::open(|_| {}).await;
+/// Sends in the middle of which Postfix is killed, and what each of them was answered.
+async fn interrupted(office: &mut Office) -> Vec<(MessageId, Result<Accepted, SubmitError>)> {
     let entropy = SeededEntropy::new(7);
     let ids: Vec<MessageId> = (0..120).map(|_| MessageId::random(&entropy)).collect();
     let (submission, postfix, answered) = (&office.submission, &mut office.postfix, AtomicUsize::new(0));
@@ -63,6 +63,19 @@ async fn whatever_a_kill_interrupts_the_log_tells_who_has_each_message() {
         postfix.restart().await;
     };
     let (answers, ()) = tokio::join!(sends, kill);
+    answers
+}
+
+fn copies(office: &Office, id: MessageId) -> usize {
+    let name = id.to_string();
+    office.sink.received().iter().filter(|message| String::from_utf8_lossy(&message.data).contains(&name)).count()
+}
+
+#[tokio::test]
+async fn whatever_a_kill_interrupts_the_log_tells_who_has_each_message() {
+    let mut office = Office::open(|_| {}).await;
+    let answers = interrupted(&mut office).await;
+    let ids: Vec<MessageId> = answers.iter().map(|(id, _)| *id).collect();
     let (mut taken, mut open) = (Vec::new(), Vec::new());
     for (id, answer) in answers {
         match answer {
@@ -81,11 +94,43 @@ async fn whatever_a_kill_interrupts_the_log_tells_who_has_each_message() {
     assert!(taken.len() >= 40);
     let is_sent = |fate: Option<&Vec<&str>>| fate.is_some_and(|fate| fate.last() == Some(&"sent"));
     office.read_until(|events| taken.iter().all(|id| is_sent(fates(events, *id).get("good@example.net")))).await;
-    let received = office.sink.received();
     for id in ids {
-        let name = id.to_string();
-        let copies = received.iter().filter(|message| String::from_utf8_lossy(&message.data).contains(&name)).count();
+        let copies = copies(&office, id);
         assert!(copies > 0 || !taken.contains(&id), "{id} was lost");
         assert!(copies == 0 || taken.contains(&id) || open.contains(&id), "{id} came although nobody had it");
     }
+}
+
+#[tokio::test]
+async fn with_a_logger_apart_the_queue_decides_every_interrupted_message() {
+    let mut office = Office::open(|settings| settings.separate_logger = true).await;
+    let answers = interrupted(&mut office).await;
+    office.read().await;
+    let (mut taken, mut never) = (Vec::new(), Vec::new());
+    for (id, answer) in answers {
+        match answer {
+            Ok(_) => taken.push(id),
+            Err(SubmitError::OutcomeUnknown) => match decided(&office, id).await {
+                Some(_) => taken.push(id),
+                None => never.push(id),
+            },
+            Err(_) => never.push(id),
+        }
+    }
+    let is_sent = |fate: Option<&Vec<&str>>| fate.is_some_and(|fate| fate.last() == Some(&"sent"));
+    office.read_until(|events| taken.iter().all(|id| is_sent(fates(events, *id).get("good@example.net")))).await;
+    assert!(taken.iter().all(|id| copies(&office, *id) > 0));
+    assert!(never.iter().all(|id| copies(&office, *id) == 0));
+}
+
+/// What the mail server has, as soon as that can be told.
+async fn decided(office: &Office, id: MessageId) -> Option<Accepted> {
+    let looking = async {
+        loop {
+            if let Ok(found) = office.submission.find(&attempt(id)).await {
+                return found;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), looking).await.expect("a decision")
 }

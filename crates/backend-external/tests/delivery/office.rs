@@ -120,6 +120,7 @@ fn follower(postfix: &Postfix, state: &TempDir) -> Arc<LogFollower> {
         // Only the system's notifications wake it.
         poll_interval: Duration::from_secs(3600),
         settle_time: Duration::ZERO,
+        postqueue: ["postqueue", "-c", &postfix.config_dir().display().to_string(), "-j"].map(str::to_owned).to_vec(),
         save_every_octets: 2000,
         ..LogSettings::new(LogSource::file(postfix.log()), state.path())
     };

@@ -7,7 +7,8 @@
 //! over (`qmgr`, `queue active`), which it says again at every try. Hence:
 //!
 //! * with the second line the mail server has the message;
-//! * with neither, in a log that is whole for as long as anybody could have written one, it never came;
+//! * with neither, in a log that is whole for as long as anybody could have written one, of a mail server that has
+//!   shown since that it is alive, it never came;
 //! * with the first one alone it is still coming; or the process that received it is gone, and only the queue tells
 //!   whether the file became complete ([`Look::Interrupted`]).
 //!
@@ -44,6 +45,15 @@ pub(in super::super) enum Look {
     Interrupted(Vec<Accepted>),
 }
 
+/// What is known of a message besides the log.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in super::super) struct Signs {
+    /// When the connection ended over which it was handed over, when this process had it.
+    pub(in super::super) ended: Option<Timestamp>,
+    /// When the mail server was last asked for its sake whether it is there, and answered.
+    pub(in super::super) alive: Option<Timestamp>,
+}
+
 /// What the unread end of the log adds.
 #[derive(Default)]
 struct Unread {
@@ -52,13 +62,8 @@ struct Unread {
 }
 
 impl Follow {
-    /// What the log tells of a message of ours, its unread end included. `ended` is when the connection ended over
-    /// which it was handed over, when this process had it.
-    pub(in super::super) fn find(
-        &mut self,
-        attempt: &Attempt,
-        ended: Option<Timestamp>,
-    ) -> Result<Look, FollowerError> {
+    /// What the log tells of a message of ours, its unread end included.
+    pub(in super::super) fn find(&mut self, attempt: &Attempt, signs: Signs) -> Result<Look, FollowerError> {
         let message_id = attempt.message_id;
         if let Some(taken) = self.index.find(message_id)? {
             return Ok(Look::Told(Trace::Taken(taken.into())));
@@ -92,7 +97,7 @@ impl Follow {
         let (now, before) = (self.clock.now(), ledger.last_at);
         let missing = source.take_gaps().into_iter().map(|(kind, detail)| gap_until(now, before, kind, detail));
         unread.gaps.extend(missing);
-        Ok(self.judge(&ledger, attempt, ended, &unread))
+        Ok(self.judge(&ledger, attempt, signs, &unread))
     }
 
     /// Whether the log named each of these messages, whosever they are.
@@ -109,7 +114,7 @@ impl Follow {
     }
 
     /// What to make of a message that the log does not say to be in the queue.
-    fn judge(&self, ledger: &Ledger, attempt: &Attempt, ended: Option<Timestamp>, unread: &Unread) -> Look {
+    fn judge(&self, ledger: &Ledger, attempt: &Attempt, signs: Signs, unread: &Unread) -> Look {
         let now = self.clock.now();
         let undecided = |why| Look::Told(Trace::Undecided(why));
         let entered: Vec<(&str, &Message)> = ledger.of_message(attempt.message_id).collect();
@@ -121,7 +126,7 @@ impl Follow {
         if entered.iter().any(|(_, message)| is_coming(message)) {
             return undecided("the message is being received");
         }
-        let ended = ended.unwrap_or_else(|| self.latest_end(attempt));
+        let ended = signs.ended.unwrap_or_else(|| self.latest_end(attempt));
         if now < ended.plus(self.settings.settle_time) {
             return undecided("the mail server may not have logged it yet");
         }
@@ -136,17 +141,37 @@ impl Follow {
         if !gaps.is_empty() && self.is_perhaps_unnamed(attempt, unread) {
             return undecided("a message in the queue whose beginning was not logged may be this one");
         }
+        let is_cut_off = entered.iter().any(|(_, message)| message.cut_off);
         if gaps.is_empty() && entered.is_empty() {
-            return Look::Told(Trace::NotTaken);
+            return self.unless_dead(ledger, signs, ended);
         }
-        let patience = if gaps.is_empty() { self.settings.reception_time } else { self.settings.retry_time };
         let Some(running_since) = ledger.runs_since(attempt.message_id) else {
             return undecided("the mail server is not running");
         };
+        if gaps.is_empty() && !is_cut_off {
+            return self.unless_dead(ledger, signs, ended);
+        }
+        let patience = if gaps.is_empty() { self.settings.reception_time } else { self.settings.retry_time };
         if now.since(running_since) >= patience {
-            return Look::Told(Trace::NotTaken);
+            return self.unless_dead(ledger, signs, running_since.plus(patience));
         }
         Look::Interrupted(entered.into_iter().map(|(id, message)| accepted(id, message)).collect())
+    }
+
+    /// It never came, provided that the mail server was alive after this moment: one that was killed says nothing of it
+    /// until it is started again, and may have the message in its queue.
+    fn unless_dead(&self, ledger: &Ledger, signs: Signs, moment: Timestamp) -> Look {
+        let settle_time = self.settings.settle_time;
+        if ledger.last_at.is_some_and(|at| at >= moment.plus(settle_time)) {
+            return Look::Told(Trace::NotTaken);
+        }
+        Look::Told(match signs.alive {
+            Some(at) if at < moment => Trace::Silent,
+            None => Trace::Silent,
+            // Had it been started anew before it answered, it would have logged that by now.
+            Some(at) if self.clock.now() >= at.plus(settle_time) => Trace::NotTaken,
+            Some(_) => Trace::Undecided("the mail server may not have logged it yet"),
+        })
     }
 
     /// When the connection of a message ended at the latest that this process did not hand over: the process that did

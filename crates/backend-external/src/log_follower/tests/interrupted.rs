@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::DeliveryFeed;
-use mailapi_model::FeedCursor;
+use mailapi_model::{Clock as _, FeedCursor};
 use mailapi_testkit::FakeClock;
 
 use super::support::{OURS, Reader, Scene, attempt, line};
-use crate::log_follower::follow::Look;
+use crate::log_follower::follow::{Look, Signs};
 use crate::log_follower::{GapKind, LogFollower, Trace};
 
 const INCOMPLETE: &str = "a part of the log is missing";
@@ -36,8 +36,10 @@ fn queued(second: u32, id: &str, sender: &str) -> String {
     line(second, "qmgr", &format!("{id}: from=<{sender}>, size=1, nrcpt=1 (queue active)"))
 }
 
-fn look(reader: &mut Reader) -> Look {
-    reader.follow.find(&attempt(), None).unwrap()
+/// Of a mail server that answers.
+fn look(scene: &Scene, reader: &mut Reader) -> Look {
+    let signs = Signs { ended: None, alive: Some(scene.clock.now()) };
+    reader.follow.find(&attempt(), signs).unwrap()
 }
 
 fn undecided(why: &'static str) -> Look {
@@ -76,17 +78,41 @@ fn after_a_crash_silence_says_nothing_until_the_mail_server_must_have_spoken() {
     let mut reader = Reader::new(&scene);
     reader.read_all();
     // A stop in peace loses nothing.
-    assert_eq!(look(&mut reader), Look::Told(Trace::NotTaken));
+    assert_eq!(look(&scene, &mut reader), Look::Told(Trace::NotTaken));
     scene.append(&started(9));
     // Before the line was read, and after it, and after a restart of ours.
-    assert!(is_interrupted(&look(&mut reader), &[]));
+    assert!(is_interrupted(&look(&scene, &mut reader), &[]));
     reader.read_all();
-    assert!(is_interrupted(&look(&mut reader), &[]));
+    assert!(is_interrupted(&look(&scene, &mut reader), &[]));
     reader.restart(&scene);
-    assert!(is_interrupted(&look(&mut reader), &[]));
+    assert!(is_interrupted(&look(&scene, &mut reader), &[]));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::MailServerCrashed]);
     scene.clock.advance(scene.settings.retry_time);
-    assert_eq!(look(&mut reader), Look::Told(Trace::NotTaken));
+    assert_eq!(look(&scene, &mut reader), Look::Told(Trace::NotTaken));
+}
+
+#[test]
+fn an_orderly_stop_whose_last_words_died_with_the_logger_is_no_loss_but_silence_still_says_nothing() {
+    let scene = scene();
+    let said = |second, text| line(second, "postfix-script", &format!("{text} the Postfix mail system"));
+    // Its script speaks before the first start.
+    scene.append(&(said(1, "starting") + &started(1)));
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    assert_eq!((look(&scene, &mut reader), reader.gaps()), (Look::Told(Trace::NotTaken), vec![]));
+    scene.append(&said(9, "stopping"));
+    reader.read_all();
+    reader.restart(&scene);
+    scene.append(&(said(12, "starting") + &started(12)));
+    reader.read_all();
+    assert!(is_interrupted(&look(&scene, &mut reader), &[]));
+    assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::MailServerStopped]);
+    scene.append(&started(20));
+    reader.read_all();
+    assert_eq!(reader.gaps().last().map(|gap| gap.kind), Some(GapKind::MailServerCrashed));
+    let (now, day) = (mailapi_model::Clock::now(scene.clock.as_ref()), Duration::from_hours(24));
+    let losses = crate::log_follower::FollowerStatus { gaps: reader.gaps(), ..Default::default() }.losses(now, day);
+    assert!(losses.is_some_and(|losses| losses.contains("crashed") && !losses.contains("stopped")));
 }
 
 #[test]
@@ -101,7 +127,10 @@ fn a_crash_at_another_time_does_not_matter() {
     let mut asked = attempt();
     let mut look = |since, ended| {
         asked.since = since;
-        reader.follow.find(&asked, ended).unwrap()
+        reader
+            .follow
+            .find(&asked, Signs { ended, alive: Some(scene.clock.now().minus(scene.settings.settle_time)) })
+            .unwrap()
     };
     assert!(is_interrupted(&look(since("01:20"), Some(since("01:31"))), &[]));
     assert!(is_interrupted(&look(since("01:55"), Some(since("01:56"))), &[]));
@@ -118,7 +147,7 @@ fn what_a_machine_that_went_down_swallowed_is_not_concluded_from() {
     let mut reader = Reader::new(&scene);
     reader.read_all();
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::HostRestarted]);
-    assert_eq!(look(&mut reader), undecided(INCOMPLETE));
+    assert_eq!(look(&scene, &mut reader), undecided(INCOMPLETE));
 }
 
 #[test]
@@ -128,16 +157,16 @@ fn a_header_that_came_before_a_restart_leaves_it_to_the_queue() {
     let mut reader = Reader::new(&scene);
     reader.read_all();
     scene.clock.advance(Duration::from_secs(3600));
-    assert_eq!(look(&mut reader), undecided("the mail server is not running"));
+    assert_eq!(look(&scene, &mut reader), undecided("the mail server is not running"));
     scene.append(&line(3610, "master", "daemon started -- version 3.7.11, configuration /etc/postfix"));
-    assert!(is_interrupted(&look(&mut reader), &["A00001"]));
+    assert!(is_interrupted(&look(&scene, &mut reader), &["A00001"]));
     reader.read_all();
     reader.restart(&scene);
-    assert!(is_interrupted(&look(&mut reader), &["A00001"]));
+    assert!(is_interrupted(&look(&scene, &mut reader), &["A00001"]));
     scene.clock.advance(scene.settings.reception_time);
-    assert_eq!(look(&mut reader), Look::Told(Trace::NotTaken));
+    assert_eq!(look(&scene, &mut reader), Look::Told(Trace::NotTaken));
     scene.append(&queued(3620, "A00001", "ann@example.org"));
-    assert!(matches!(look(&mut reader), Look::Told(Trace::Taken(_))));
+    assert!(matches!(look(&scene, &mut reader), Look::Told(Trace::Taken(_))));
 }
 
 #[test]
@@ -145,14 +174,14 @@ fn a_message_in_the_queue_that_nothing_names_may_be_it() {
     let scene = scene();
     scene.append(&(started(1) + &started(9) + &queued(9, "A00009", "bob@example.org")));
     let mut reader = Reader::new(&scene);
-    assert!(is_interrupted(&look(&mut reader), &[]));
+    assert!(is_interrupted(&look(&scene, &mut reader), &[]));
     scene.append(&queued(10, "A00010", "ann@example.org"));
     let open = undecided("a message in the queue whose beginning was not logged may be this one");
-    assert_eq!(look(&mut reader), open);
+    assert_eq!(look(&scene, &mut reader), open);
     scene.append(&line(11, "qmgr", "A00010: removed"));
     reader.read_all();
     reader.restart(&scene);
-    assert_eq!(look(&mut reader), open);
+    assert_eq!(look(&scene, &mut reader), open);
 }
 
 #[tokio::test]

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use mailapi_backend::Accepted;
+use mailapi_model::Clock as _;
 
 use super::support::{OURS, Reader, Scene, attempt, line};
 use crate::log_follower::Trace;
-use crate::log_follower::follow::Look;
+use crate::log_follower::follow::{Look, Signs};
 
-fn trace(reader: &mut Reader) -> Trace {
-    match reader.follow.find(&attempt(), None).unwrap() {
+/// Of a mail server that answered a moment ago.
+fn trace(scene: &Scene, reader: &mut Reader) -> Trace {
+    let signs = Signs { ended: None, alive: Some(scene.clock.now().minus(scene.settings.settle_time)) };
+    match reader.follow.find(&attempt(), signs).unwrap() {
         Look::Told(trace) => trace,
         Look::Interrupted(entered) => panic!("interrupted: {entered:?}"),
     }
@@ -34,11 +37,11 @@ fn a_message_that_never_came_is_said_so_only_when_that_is_certain() {
     scene.settings.settle_time = Duration::from_secs(10);
     scene.append("");
     let mut reader = Reader::new(&scene);
-    assert!(matches!(trace(&mut reader), Trace::Undecided(_)));
+    assert!(matches!(trace(&scene, &mut reader), Trace::Undecided(_)));
     scene.clock.advance(Duration::from_secs(10));
-    assert_eq!(trace(&mut reader), Trace::NotTaken);
+    assert_eq!(trace(&scene, &mut reader), Trace::NotTaken);
     scene.remove("mail.log");
-    assert!(reader.follow.find(&attempt(), None).is_err());
+    assert!(reader.follow.find(&attempt(), Signs::default()).is_err());
 }
 
 #[test]
@@ -51,9 +54,9 @@ fn a_gap_leaves_it_open() {
     scene.append(&line(5, "qmgr", "A00002: removed"));
     reader.restart(&scene);
     reader.read_all();
-    assert_eq!(trace(&mut reader), Trace::Undecided("a part of the log is missing"));
+    assert_eq!(trace(&scene, &mut reader), Trace::Undecided("a part of the log is missing"));
     scene.clock.advance(Duration::from_secs(8 * 24 * 3600));
-    assert_eq!(trace(&mut reader), Trace::NotTaken);
+    assert_eq!(trace(&scene, &mut reader), Trace::NotTaken);
 }
 
 #[test]
@@ -62,21 +65,21 @@ fn a_message_that_is_still_coming_or_on_hold_stays_open() {
     scene.clock = std::sync::Arc::new(mailapi_testkit::FakeClock::at("2026-11-21T08:00:30Z"));
     scene.append(&begin("A00001"));
     let mut reader = Reader::new(&scene);
-    assert_eq!(trace(&mut reader), Trace::Undecided("the message is being received"));
+    assert_eq!(trace(&scene, &mut reader), Trace::Undecided("the message is being received"));
     scene.clock.advance(Duration::from_secs(3600));
-    assert_eq!(trace(&mut reader), Trace::NotTaken);
+    assert_eq!(trace(&scene, &mut reader), Trace::NotTaken);
     scene.append(&line(
         2,
         "cleanup",
         "A00001: milter-hold: END-OF-MESSAGE from x[192.0.2.1]: held; from=<> to=<a@b.c>",
     ));
-    assert_eq!(trace(&mut reader), Trace::Undecided("the message is on hold"));
+    assert_eq!(trace(&scene, &mut reader), Trace::Undecided("the message is on hold"));
     scene.append(&line(
         3,
         "cleanup",
         "A00001: milter-reject: END-OF-MESSAGE from x[192.0.2.1]: 5.7.1 no; from=<> to=<a@b.c>",
     ));
-    assert_eq!(trace(&mut reader), Trace::NotTaken);
+    assert_eq!(trace(&scene, &mut reader), Trace::NotTaken);
 }
 
 #[test]
@@ -87,11 +90,11 @@ fn a_message_is_found_before_during_and_after_it_is_read_and_removed() {
     reader.read_all();
     // Only the unread end tells.
     scene.append(&queued("A00001"));
-    assert_eq!(taken(&trace(&mut reader)).unwrap().queue_id.0, "A00001");
+    assert_eq!(taken(&trace(&scene, &mut reader)).unwrap().queue_id.0, "A00001");
     scene.append(&line(2, "qmgr", "A00001: removed"));
     reader.read_all();
     reader.restart(&scene);
-    assert_eq!(taken(&trace(&mut reader)).unwrap().queue_id.0, "A00001");
+    assert_eq!(taken(&trace(&scene, &mut reader)).unwrap().queue_id.0, "A00001");
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn refused_recipients_are_told_with_it() {
     scene.append(&queued("A00001"));
     let mut reader = Reader::new(&scene);
     reader.read_all();
-    let trace = trace(&mut reader);
+    let trace = trace(&scene, &mut reader);
     let refused: Vec<_> = taken(&trace).unwrap().refused.iter().map(|one| one.recipient.as_str()).collect();
     assert_eq!(refused, ["first@example.org", "second@example.org"]);
     assert_eq!(taken(&trace).unwrap().refused[0].reply.code, 550);
@@ -124,5 +127,27 @@ fn with_too_much_unread_it_does_not_guess() {
     scene.settings.find_octets = 100;
     scene.append(&begin("A00001").repeat(3));
     let mut reader = Reader::new(&scene);
-    assert_eq!(trace(&mut reader), Trace::Undecided("the log has not been read to its end yet"));
+    assert_eq!(trace(&scene, &mut reader), Trace::Undecided("the log has not been read to its end yet"));
+}
+
+#[test]
+fn the_silence_of_a_dead_mail_server_says_nothing() {
+    let mut scene = Scene::new();
+    scene.settings.settle_time = Duration::from_secs(10);
+    scene.append(&begin("A00001"));
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    let ended = Some(scene.clock.now());
+    scene.clock.advance(Duration::from_secs(3600));
+    let mut look = |alive| reader.follow.find(&attempt(), Signs { ended, alive }).unwrap();
+    assert_eq!(look(None), Look::Told(Trace::Silent));
+    assert_eq!(look(ended.map(|at| at.minus(Duration::from_secs(1)))), Look::Told(Trace::Silent));
+    // It answers, and may have been started only now.
+    let answered = Some(scene.clock.now());
+    assert_eq!(look(answered), Look::Told(Trace::Undecided("the mail server may not have logged it yet")));
+    scene.clock.advance(Duration::from_secs(10));
+    assert_eq!(look(answered), Look::Told(Trace::NotTaken));
+    // What it says of others shows that it is alive, too.
+    scene.append(&line(13 * 3600, "qmgr", "A0B1C2: removed"));
+    assert_eq!(look(None), Look::Told(Trace::NotTaken));
 }
