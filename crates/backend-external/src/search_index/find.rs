@@ -71,6 +71,9 @@ fn find(
     Ok(found)
 }
 
+/// Within one folder nobody asks when messages arrived.
+const INDEXED_IN_ONE: &str = "SELECT rowid, 0 FROM fts WHERE fts MATCH ?1 AND rowid BETWEEN ?2 AND ?3";
+
 /// CROSS JOIN keeps the order: the index first, then the entries of what it names.
 const INDEXED: &str = "SELECT fts.rowid, m.arrived FROM fts CROSS JOIN messages m ON m.id = fts.rowid
     WHERE fts MATCH ?1 AND fts.rowid BETWEEN ?2 AND ?3";
@@ -97,7 +100,8 @@ impl Collected {
 
     fn ask_index(&mut self, connection: &Connection, wanted: &str) -> Result<(), IndexError> {
         let (first, last) = self.range();
-        let mut statement = connection.prepare_cached(INDEXED)?;
+        let sql = if self.folders.len() == 1 { INDEXED_IN_ONE } else { INDEXED };
+        let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query(params![phrase(wanted), first, last])?;
         while let Some(row) = rows.next()? {
             self.take(row)?;

@@ -5,9 +5,11 @@ mod agreement;
 mod bounds;
 mod conversation;
 #[path = "../mailboxes/fixture.rs"]
+#[expect(dead_code, reason = "the mailbox stories use more of it")]
 mod fixture;
 mod indexed;
 #[path = "../mailboxes/scripted.rs"]
+#[expect(dead_code, reason = "the mailbox stories use more of it")]
 mod scripted;
 mod stories;
 mod troubles;

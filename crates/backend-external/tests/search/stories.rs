@@ -65,6 +65,19 @@ async fn the_first_search_of_many_messages_is_the_servers_and_the_next_one_is_no
 }
 
 #[tokio::test]
+async fn long_texts_end_a_step_and_all_of_them_are_read() {
+    let setup = Indexed::start_with("", |settings| settings.batch_bytes = 1).await;
+    let long = format!("{}needle", "straw\r\n".repeat(12_000));
+    let messages: Vec<Vec<u8>> = (1..=3).map(|number| marked(&format!("number {number}"), &long)).collect();
+    let messages: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+    let bob = setup.server.mailbox_with("bob", &messages).await;
+    assert_eq!(setup.search(&bob, &in_inbox("needle")).await.total, 3, "by the server");
+    setup.index_all().await;
+    assert!(setup.answers_from_index(&bob).await);
+    assert_eq!(setup.search(&bob, &in_inbox("needle")).await.total, 3);
+}
+
+#[tokio::test]
 async fn a_server_with_an_index_of_its_own_searches_itself_unless_told_otherwise() {
     for (index, own, from_index) in [
         (mailapi_backend_external::search_index::IndexUse::Auto, "", true),
