@@ -68,7 +68,11 @@ impl PostfixConfiguration<'_> {
         let (port, name, kind) = (self.smtp_port, self.syslog_name, self.table_kind());
         let certificate = self.certificate.map(|(certificate, key)| {
             let (certificate, key) = (certificate.display(), key.display());
-            format!("postconf -e 'smtpd_tls_chain_files = {key}, {certificate}' 'smtpd_tls_security_level = may'\n")
+            // The older parameters would only be warned of.
+            format!(
+                "postconf -e 'smtpd_tls_chain_files = {key}, {certificate}' 'smtpd_tls_security_level = may'\n\
+                 postconf -e 'smtpd_tls_cert_file =' 'smtpd_tls_key_file ='\n"
+            )
         });
         format!(
             r#"#!/bin/sh

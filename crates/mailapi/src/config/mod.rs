@@ -236,6 +236,10 @@ mod tests {
                 "mail.external.log.path and journal: set one of them",
             ),
             (
+                "[mail]\nbackend = \"external\"\n[mail.external]\nlog = { journal_directory = \"a\" }\n",
+                "mail.external.log.journal_directory: set journal = true with it",
+            ),
+            (
                 "[database]\nurl = \"mysql://db/mail\"",
                 "database.url: not understood; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE",
             ),

@@ -106,6 +106,7 @@ impl Journal {
     }
 
     /// Waits until everything that was written can be read.
+    #[expect(clippy::disallowed_methods, reason = "another process is waited for")]
     fn wait(&self) {
         let end = Instant::now() + PATIENCE;
         let wanted = self.entries - self.removed;
