@@ -27,6 +27,7 @@ const LIMITS: [(&str, &str); 3] = [
     ("MAILAPI_MAIL__EXTERNAL__SMTP__POOL__DATA_TIMEOUT", "2m"),
 ];
 
+#[expect(clippy::print_stdout, reason = "the figures are what one wants to know")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attachment_of_50_mb_is_not_in_memory_at_once() {
     let mut office = Office::open_on(Engine::Sqlite, &LIMITS, |postfix| {
