@@ -1,0 +1,54 @@
+//! What comes into the queue, and when nothing more happens to it.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::Postfix;
+use crate::hand_in::HandIn;
+
+impl Postfix {
+    /// Brings messages to a mailbox as another mail server does, one after the other, and waits until nothing more happens to
+    /// them; their queue ids.
+    ///
+    /// # Panics
+    /// When one is refused.
+    pub async fn deliver(&self, sender: &str, recipient: &str, messages: &[&[u8]]) -> Vec<String> {
+        let mut connection = HandIn::connect(self.smtp, "EHLO client.example").await;
+        let mut queue_ids = Vec::new();
+        for message in messages {
+            let reply = connection.message(sender, recipient, message).await;
+            let (_, queue_id) = reply.split_once("queued as ").expect("a queue id");
+            queue_ids.push(queue_id.to_owned());
+        }
+        self.done_with(&queue_ids).await;
+        queue_ids
+    }
+
+    /// Waits until Postfix has tried every recipient of these messages, and of the notices that it wrote about them.
+    ///
+    /// # Panics
+    /// When that does not come.
+    pub async fn done_with(&self, queue_ids: &[String]) {
+        self.wait_for(&format!("the end of {queue_ids:?}"), || {
+            let log = fs::read(self.log()).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let mut waiting = queue_ids.to_vec();
+            while let Some(queue_id) = waiting.pop() {
+                let of_it = format!(": {queue_id}: ");
+                let lines: Vec<_> = log.lines().filter_map(|line| Some(line.split_once(&of_it)?.1)).collect();
+                waiting.extend(lines.iter().filter_map(|line| Some(line.split_once("notification: ")?.1.to_owned())));
+                (lines.contains(&"removed") || all_are_put_off(&lines)).then_some(())?;
+            }
+            Some(())
+        })
+        .await;
+    }
+}
+
+/// Whether each recipient of a message in the queue was tried, to judge by the log's lines about it.
+fn all_are_put_off(lines: &[&str]) -> bool {
+    let Some(entered) = lines.iter().position(|line| line.contains("(queue active)")) else { return false };
+    let count = lines[entered].split_once("nrcpt=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let tried: BTreeSet<_> = lines[entered..].iter().filter(|line| line.starts_with("to=<")).collect();
+    count.is_some_and(|count: usize| tried.len() >= count)
+}
