@@ -38,6 +38,7 @@ enum Victim {
 
 const VICTIMS: [Victim; 4] = [Victim::Mailapi, Victim::Postfix, Victim::Dovecot, Victim::MailapiWithPostfix];
 
+#[expect(clippy::print_stdout, reason = "the figures are a proof, shown with --nocapture")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_sends_with_kills_at_random_are_delivered_once_and_told_as_they_are() {
     let mut office = Office::open_on(Engine::Sqlite, &[], |postfix| postfix.separate_logger = true).await;
@@ -228,7 +229,7 @@ impl Log {
         let (mut entered, mut troubled) = (HashMap::<String, Vec<String>>::new(), HashSet::<String>::new());
         let mut present = HashSet::<String>::new();
         for line in log.lines() {
-            let text = line.splitn(2, "]: ").nth(1).unwrap_or_default();
+            let text = line.split_once("]: ").map_or("", |(_, text)| text);
             if text.starts_with("daemon started") {
                 troubled.extend(present.iter().cloned());
             }
