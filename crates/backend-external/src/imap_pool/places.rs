@@ -114,10 +114,10 @@ impl Places {
         if has_room {
             return Found::Room(self.take_place(wanted.mailbox, shared));
         }
-        match self.take_oldest().filter(|_| mailbox_has_room) {
-            Some(kept) => Found::Closing(vec![kept]),
-            None => Found::Full,
-        }
+        // Another mailbox's connection makes room only where the mailbox itself may have one more. One that was taken out
+        // for nothing would be dropped here, under the lock that its place asks for.
+        let makes_room = if mailbox_has_room { self.take_oldest() } else { None };
+        makes_room.map_or(Found::Full, |kept| Found::Closing(vec![kept]))
     }
 
     fn take_place(&mut self, mailbox: &EmailAddress, shared: &Weak<Shared>) -> Place {

@@ -267,6 +267,23 @@ async fn a_mailbox_has_only_so_many_connections() {
 }
 
 #[tokio::test]
+async fn a_mailbox_at_its_limit_leaves_the_connections_of_others_alone() {
+    let few =
+        |settings| ImapSettings { max_connections_per_mailbox: 1, wait_timeout: Duration::from_millis(50), ..settings };
+    let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK";
+    let flags = "C: NOOP\nS: {tag} OK\nC: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
+    let of_eve = script(&[LOGIN, INBOX, SUMMARY, flags]);
+    let setup = Setup::start_with(&[of_eve, script(&[LOGIN, INBOX, begun])], few).await;
+    let eve = "eve@example.org".parse().unwrap();
+    assert_eq!(setup.mailboxes.list(&eve, &FolderName::inbox(), Page::default()).await.unwrap().total, 1);
+    let opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
+    assert!(is_unavailable(&setup.subjects().await));
+    assert_eq!(setup.mailboxes.list(&eve, &FolderName::inbox(), Page::default()).await.unwrap().total, 1);
+    assert_eq!(opened.content.count().await, 1);
+    setup.assert_connections(2);
+}
+
+#[tokio::test]
 async fn who_waits_for_a_connection_gets_it_when_it_is_given_back() {
     let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK\nC: NOOP\nS: {tag} OK";
     let few = |settings| ImapSettings { max_connections: 1, ..settings };
