@@ -323,7 +323,7 @@ impl ImapConnection {
 
 /// A folder that is not there, unless the server says that it cannot tell at the moment. Older Dovecots say so in
 /// words alone, without NONEXISTENT.
-fn refused_folder(status: StatusResponse) -> ImapError {
+pub(crate) fn refused_folder(status: StatusResponse) -> ImapError {
     match &status.code {
         Some(Code::Unavailable | Code::InUse | Code::ServerBug | Code::Limit) => ImapError::Refused(status),
         _ if status.status == Status::Bad => ImapError::Refused(status),

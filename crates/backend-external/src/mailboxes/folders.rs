@@ -6,7 +6,7 @@ use mailapi_backend::FolderInfo;
 use mailapi_imap::client::{Command, FetchAttribute, FolderStatus, ListedFolder, StatusItem, Untagged};
 use mailapi_model::FolderName;
 
-use crate::imap_pool::{ImapConnection, ImapError, Job};
+use crate::imap_pool::{ImapConnection, ImapError, Job, refused_folder};
 
 /// Lists the folders and counts what they hold: with one command where the server has LIST-STATUS and STATUS=SIZE.
 pub(super) struct ListFolders;
@@ -120,7 +120,11 @@ async fn status(
     });
     match asked.await {
         Ok(_) => Ok(told),
-        Err(ImapError::Refused(_)) => Ok(None),
+        Err(ImapError::Refused(status)) => match refused_folder(status) {
+            ImapError::Told(_) => Ok(None),
+            // It may well be there.
+            error => Err(error),
+        },
         Err(error) => Err(error),
     }
 }
