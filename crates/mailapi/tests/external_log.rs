@@ -14,6 +14,7 @@ use external_office::{Engine, Office};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 
 /// Longer than any of these stories needs, shorter than a person would wait.
 const SOON: Duration = Duration::from_secs(30);
@@ -152,6 +153,27 @@ async fn a_log_that_lost_something_is_told_to_monitors_and_to_the_doctor() {
     let found = report.lines().find(|line| line.starts_with("note   log losses: from 20")).expect(&report);
     assert!(found.contains(" to 20") && found.contains("mail_server_crashed"), "{found}");
     assert!(report.contains("against it: "), "{report}");
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are a proof, shown with --nocapture")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_is_shown_within_a_second_of_its_line() {
+    const MESSAGES: usize = 40;
+    let office = Office::open(Engine::Sqlite).await;
+    let mut lags = Vec::new();
+    for number in 0..MESSAGES {
+        let to = format!("r{number}@elsewhere.example");
+        let id = office.send(&[&to]).await;
+        let logged = format!("to=<{to}>");
+        let is_logged = async || fs::read_to_string(&office.log).unwrap().contains(&logged);
+        office.until(SOON, is_logged).await;
+        let since = Instant::now();
+        office.watch(&id, "sent", SOON).await;
+        lags.push(since.elapsed());
+    }
+    lags.sort();
+    println!("from the line to the status: median {:?}, most {:?}", lags[MESSAGES / 2], lags[MESSAGES - 1]);
+    assert!(lags[MESSAGES - 1] < Duration::from_secs(1), "{lags:?}");
 }
 
 /// What a mail that is refused by the milter says.

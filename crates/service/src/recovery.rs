@@ -83,7 +83,7 @@ impl Service {
                 recovered.submitted += 1;
             }
             Ok(None) => {
-                let reason = "mailapi stopped before the mail server had the message";
+                let reason = "the sending was interrupted, and the mail server never had the message in its queue";
                 sent.failed(id, now, Failure { reason, reply: None, refused: &[] }).await?;
                 recovered.failed += 1;
             }
