@@ -25,7 +25,7 @@ pub(super) struct Directory {
     settings: Arc<SearchSettings>,
     catalogue: Catalogue,
     open: HashMap<EmailAddress, (i64, Arc<MailboxIndex>)>,
-    _lock: File,
+    lock: File,
 }
 
 impl Directory {
@@ -49,7 +49,7 @@ impl Directory {
             }
             opened => opened?,
         };
-        let directory = Self { settings: settings.clone(), catalogue, open: HashMap::new(), _lock: lock };
+        let directory = Self { settings: settings.clone(), catalogue, open: HashMap::new(), lock };
         directory.remove_strays()?;
         Ok(Some(directory))
     }
@@ -189,5 +189,13 @@ impl Directory {
 
     fn file(&self, id: i64) -> PathBuf {
         self.settings.directory.join(format!("{id}{SUFFIX}"))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.open.clear();
+        // A child process that is being started may still hold the file open. The end of the process unlocks it, too.
+        let _ = self.lock.unlock();
     }
 }
