@@ -2,10 +2,14 @@
 
 mod support;
 
+use std::time::Duration;
+
 use mailapi_testkit::{Answer, Dovecot, ForeignSchema, ForeignUsers, SmtpSink};
 use serde_json::{Value, json};
 use support::{Place, Server};
 
+/// Longer than a look at the user database takes.
+const SOON: Duration = Duration::from_secs(20);
 /// What its people log in with.
 const PASSWORD: &str = "Hello world!";
 
@@ -94,7 +98,9 @@ async fn an_evening_with(users: ForeignUsers) {
     assert_eq!(installation.sink.received().len(), 1);
 
     // What belongs to a mailbox there is seen here, and changed there.
+    let end = tokio::time::Instant::now() + SOON;
     while admin.get("/users").await["total"] != 2 {
+        assert!(tokio::time::Instant::now() < end, "the mailboxes there are not seen");
         tokio::task::yield_now().await;
     }
     let new = json!({ "email": "new@example.org", "password": "correct horse battery" });
