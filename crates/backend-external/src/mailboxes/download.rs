@@ -56,9 +56,8 @@ pub(super) fn of_memory(octets: Vec<u8>) -> ByteStream {
 
 impl Download {
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, MailboxError> {
-        loop {
-            let Some(lease) = &mut self.lease else { return Ok(None) };
-            let mut decoded = Vec::new();
+        let mut decoded = Vec::new();
+        while let Some(lease) = &mut self.lease {
             match lease.connection().event().await? {
                 Event::BodyPiece(octets) => {
                     if let Some(decoder) = &mut self.decoder {
@@ -75,23 +74,28 @@ impl Download {
                     if !status.is_ok() {
                         return Err(ImapError::Refused(status).into());
                     }
-                    self.compare()?;
+                    self.compare(decoded.len() as u64)?;
                 }
                 _ => {}
             }
-            if !decoded.is_empty() {
-                self.given += decoded.len() as u64;
-                return Ok(Some((Bytes::from(decoded), self)));
+            // Who has got as much as was promised asks for no more. The last piece waits for the end of the answer, or
+            // each download would cost its connection.
+            if !decoded.is_empty() && self.given + decoded.len() as u64 != self.promised {
+                break;
             }
         }
+        self.given += decoded.len() as u64;
+        Ok((!decoded.is_empty()).then(|| (Bytes::from(decoded), self)))
     }
 
-    fn compare(&mut self) -> Result<(), MailboxError> {
-        if self.given == self.promised {
+    /// At the end of the answer, with so many octets still to be given.
+    fn compare(&mut self, last: u64) -> Result<(), MailboxError> {
+        let given = self.given + last;
+        if given == self.promised {
             return Ok(());
         }
         if let Some(tell) = self.on_other_size.take() {
-            tell(self.given);
+            tell(given);
         }
         Err(MailboxError::Unavailable("the attachment is not as long as it seemed".to_owned()))
     }

@@ -201,6 +201,17 @@ async fn a_download_that_is_given_up_poisons_no_connection() {
 }
 
 #[tokio::test]
+async fn who_takes_no_more_than_was_promised_leaves_the_connection_in_order() {
+    let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK\nC: NOOP\nS: {tag} OK";
+    let setup = Setup::start(&[script(&[LOGIN, INBOX, begun, SUMMARY])]).await;
+    let mut opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
+    assert_eq!(&opened.content.next().await.unwrap().unwrap()[..], b"abcd");
+    drop(opened);
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    setup.assert_connections(1);
+}
+
+#[tokio::test]
 async fn a_request_that_is_given_up_poisons_no_connection() {
     let setup = Setup::start(&[script(&[LOGIN, INBOX, "C: FETCH", "hang"]), script(&[LOGIN, INBOX, SUMMARY])]).await;
     let given_up = tokio::time::timeout(Duration::from_millis(50), setup.subjects()).await;
