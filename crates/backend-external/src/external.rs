@@ -82,7 +82,10 @@ impl External {
         };
         let mailboxes = ImapMailboxes::new(pool.clone(), settings.mailboxes, purge.clone());
         let mailboxes = Arc::new(match settings.search.index {
-            IndexUse::Off => mailboxes,
+            IndexUse::Off => {
+                SearchIndex::remove_unused(&settings.search);
+                mailboxes
+            }
             IndexUse::Auto | IndexUse::On => {
                 mailboxes.with_search_index(Arc::new(SearchIndex::new(settings.search, clock.clone())))
             }
@@ -99,8 +102,9 @@ impl External {
             None => Arc::new(FollowedElsewhere),
         };
         let smtp = SmtpPool::new(settings.smtp, tls);
+        let submission = SmtpSubmission::new(smtp, log.clone()).returning_to(returns);
         let backend = Backend {
-            submission: Arc::new(SmtpSubmission::new(smtp, log.clone()).returning_to(returns)),
+            submission: Arc::new(submission.one_of_several(settings.log_host.is_some())),
             mailboxes: mailboxes.clone(),
             delivery_feed: feed,
             bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),

@@ -10,7 +10,7 @@ use mailapi_imap::client::{
 use mailapi_model::FolderName;
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::error::ImapError;
 use super::settings::ImapSettings;
@@ -24,6 +24,7 @@ pub(crate) struct OpenFolder {
     pub(crate) uid_validity: u32,
     /// How many messages it holds, as far as the server told.
     pub(crate) exists: u32,
+    opened_at: Instant,
     /// Which opening of it this is, and how much was told of it since.
     look: Look,
 }
@@ -60,6 +61,7 @@ pub(crate) struct ImapConnection {
     protocol: Connection,
     buffer: Vec<u8>,
     silence_timeout: Duration,
+    reopen_after: Duration,
     folder: Option<OpenFolder>,
     separator: Option<Option<char>>,
     is_broken: bool,
@@ -73,6 +75,7 @@ impl ImapConnection {
             protocol: Connection::new(settings.limits.clone()),
             buffer: vec![0; settings.read_octets],
             silence_timeout: settings.silence_timeout,
+            reopen_after: settings.reopen_after,
             folder: None,
             separator: None,
             is_broken: false,
@@ -206,9 +209,9 @@ impl ImapConnection {
         }
     }
 
-    /// Opens a folder for reading, or hears the news of it when it is open already.
+    /// Opens a folder for reading, or hears the news of it when it is open already and still bears its name.
     pub(crate) async fn open(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
-        if self.folder.as_ref().is_some_and(|folder| folder.name == *name) {
+        if self.has_open(name) {
             self.refresh().await?;
         } else {
             let wire_name = self.wire_name(name).await?;
@@ -217,11 +220,20 @@ impl ImapConnection {
         self.folder.clone().ok_or_else(|| ImapError::Broken("no folder is open".to_owned()))
     }
 
+    /// Whether the folder is open under its name. A server tells of an open folder what it held under the name that it
+    /// was opened by, whatever has that name now, so one that was opened long ago does not count; INBOX is never renamed
+    /// (RFC 3501 section 6.3.5).
+    fn has_open(&self, name: &FolderName) -> bool {
+        self.folder.as_ref().is_some_and(|folder| {
+            folder.name == *name && (*name == FolderName::inbox() || folder.opened_at.elapsed() < self.reopen_after)
+        })
+    }
+
     /// Opens a folder for reading. When it is open already, nothing is asked: a command that names messages by UID hears
     /// the news in its answer.
     pub(crate) async fn open_as_it_is(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
         match &self.folder {
-            Some(folder) if folder.name == *name => Ok(folder.clone()),
+            Some(folder) if self.has_open(name) => Ok(folder.clone()),
             _ => self.open(name).await,
         }
     }
@@ -233,6 +245,14 @@ impl ImapConnection {
             self.run(Command::noop(), |_| {}).await?;
         }
         Ok(())
+    }
+
+    /// Hears the news of the folder that is open; one that may have lost its name is closed instead.
+    pub(crate) async fn refresh_or_leave(&mut self) -> Result<(), ImapError> {
+        match &self.folder {
+            Some(folder) if !self.has_open(&folder.name) => self.leave_folder().await,
+            _ => self.refresh().await,
+        }
     }
 
     /// Closes the folder that is open. Until then a server tells of it under the name that it was opened by, whatever
@@ -281,7 +301,8 @@ impl ImapConnection {
         match opened.await {
             Ok(_) => {
                 let look = Look { opening: Arc::default(), told: 0 };
-                self.folder = Some(OpenFolder { name: name.clone(), uid_validity, exists, look });
+                self.folder =
+                    Some(OpenFolder { name: name.clone(), uid_validity, exists, opened_at: Instant::now(), look });
                 Ok(())
             }
             Err(ImapError::Refused(status)) => Err(refused_folder(status)),

@@ -33,6 +33,9 @@ pub struct ImapSettings {
     pub warm_connections: usize,
     /// After how long a connection that nobody uses is closed. Default 5 minutes; Dovecot closes after 30.
     pub idle_lifetime: Duration,
+    /// After how long a folder other than INBOX is opened again: until then a connection goes on telling of one that was
+    /// renamed, whatever has its name now. Default 5 seconds.
+    pub reopen_after: Duration,
     /// How long it may take to reach the server, TLS and its greeting included. Default 3 seconds.
     pub connect_timeout: Duration,
     /// How long a log-in may take. Default 20 seconds: after failures Dovecot lets each one wait up to 15.
@@ -76,6 +79,7 @@ impl ImapSettings {
             max_connections_per_mailbox: 6,
             warm_connections: 2,
             idle_lifetime: Duration::from_secs(5 * 60),
+            reopen_after: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(3),
             login_timeout: Duration::from_secs(20),
             silence_timeout: Duration::from_secs(60),

@@ -48,7 +48,7 @@ impl Job for OpenAttachment<'_> {
                 begun => return begun,
             }
         }
-        let loaded = load::load(connection, self.folder, self.uid, self.settings).await?;
+        let loaded = load::load_from_open(connection, self.uid, true, self.settings).await?;
         let index = self.index as usize;
         match loaded.content {
             Loading::Whole { raw, digest } => {

@@ -24,6 +24,15 @@ pub(super) struct Measured {
     pub(super) sizes: Vec<u64>,
 }
 
+impl Measured {
+    /// About how much memory it takes, with what it is found by.
+    fn weight(&self) -> u32 {
+        const FIXED: usize = 256;
+        let octets = FIXED + self.parts.octets() + self.sizes.len() * size_of::<u64>();
+        u32::try_from(octets).unwrap_or(u32::MAX)
+    }
+}
+
 /// Which message.
 #[derive(Debug, Clone)]
 pub(super) struct MessageKey {
@@ -38,8 +47,10 @@ impl MessageKey {
 }
 
 impl ExactSizes {
-    pub(super) fn new(messages: u64) -> Self {
-        Self(Cache::new(messages))
+    /// Remembers nothing when that is all the memory it may take.
+    pub(super) fn new(max_bytes: u64) -> Self {
+        let weigh = |_: &(FolderKey, u32), measured: &Arc<Measured>| measured.weight();
+        Self(Cache::builder().max_capacity(max_bytes).weigher(weigh).build())
     }
 
     pub(super) fn get(&self, key: &MessageKey) -> Option<Arc<Measured>> {
@@ -188,7 +199,9 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
+    use mailapi_backend::AttachmentInfo;
     use mailapi_backend::mime::decode;
+    use mailapi_imap::client::BodyStructure;
     use proptest::prelude::*;
 
     use super::*;
@@ -196,6 +209,24 @@ mod tests {
     fn from_ends(encoded: &[u8], sample: usize) -> Option<u64> {
         let tail_at = encoded.len() - sample;
         regular_base64_size(&encoded[..sample], &encoded[tail_at..], tail_at as u64, encoded.len() as u64)
+    }
+
+    #[test]
+    fn messages_of_many_parts_count_for_what_they_take() {
+        let part = |name: &str| {
+            let (filename, content_type) = (name.to_owned(), "image/png".to_owned());
+            let info = AttachmentInfo { index: 0, filename, content_type, size: 0, content_id: None };
+            DescribedAttachment { part: 1, encoding: TransferEncoding::Base64, info }
+        };
+        let measured = |names: &[&str]| {
+            let mut parts = Parts::of(&BodyStructure::Opaque);
+            parts.chosen.attachments = names.iter().map(|name| part(name)).collect();
+            Measured { parts: Arc::new(parts), sizes: vec![0; names.len()] }
+        };
+        let (one, two) = (measured(&["a"]).weight(), measured(&["a", "a"]).weight());
+        assert!(two > one);
+        let long = "a".repeat(1_001);
+        assert_eq!(measured(&[long.as_str()]).weight(), one + 1_000);
     }
 
     fn lines(digits: &str, length: usize) -> Vec<u8> {

@@ -40,7 +40,7 @@ pub(super) async fn statuses(
     connection: &mut ImapConnection,
     items: &[StatusItem],
 ) -> Result<Vec<(FolderName, FolderStatus)>, ImapError> {
-    connection.refresh().await?;
+    connection.refresh_or_leave().await?;
     let capabilities = connection.capabilities();
     let counts_at_once = capabilities.has("LIST-STATUS") || capabilities.has("IMAP4REV2");
     let (folders, mut told) = list(connection, if counts_at_once { items } else { &[] }).await?;

@@ -48,9 +48,20 @@ pub(super) async fn load(
     settings: &MailboxSettings,
 ) -> Result<Loaded, ImapError> {
     let was_open = connection.folder().is_some_and(|open| open.name == *folder);
-    let open = connection.open_as_it_is(folder).await?;
+    connection.open_as_it_is(folder).await?;
+    load_from_open(connection, uid, was_open, settings).await
+}
+
+/// Finds the message in the folder that is open, and stays with that opening. What the connection knows of the folder
+/// is asked for again when it may be old.
+pub(super) async fn load_from_open(
+    connection: &mut ImapConnection,
+    uid: u32,
+    was_open: bool,
+    settings: &MailboxSettings,
+) -> Result<Loaded, ImapError> {
+    let uid_validity = connection.folder().map_or(0, |open| open.uid_validity);
     let found = match fetch_current(connection, uid, &attributes(settings)).await {
-        // What the connection knows of the folder may be old.
         Ok(None) | Err(ImapError::Refused(_)) if was_open => {
             connection.refresh().await?;
             fetch_one(connection, uid, &attributes(settings)).await?
@@ -68,7 +79,7 @@ pub(super) async fn load(
         let structure = found.body_structure.as_ref();
         of_parts(connection, uid, size, structure, settings).await?
     };
-    Ok(Loaded { uid_validity: open.uid_validity, flags, size, arrived, content })
+    Ok(Loaded { uid_validity, flags, size, arrived, content })
 }
 
 fn whole(raw: Vec<u8>) -> Loading {

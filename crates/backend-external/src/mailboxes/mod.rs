@@ -56,7 +56,7 @@ impl ImapMailboxes {
     #[must_use]
     pub fn new(pool: ImapPool, settings: MailboxSettings, purge: Arc<dyn Purge>) -> Self {
         let summaries = Summaries::new(settings.summary_cache_bytes);
-        let exact_sizes = ExactSizes::new(settings.exact_sizes);
+        let exact_sizes = ExactSizes::new(settings.exact_size_cache_bytes);
         Self { pool, settings, summaries, lists: Shared::new(), exact_sizes, purge, index: None }
     }
 

@@ -1,6 +1,6 @@
 //! What the server told of a message's parts, in the form that chooses bodies and attachments.
 
-use mailapi_backend::mime::{DescribedMessage, DescribedPart};
+use mailapi_backend::mime::{DescribedAttachment, DescribedMessage, DescribedPart};
 use mailapi_imap::client::{BodyStructure, MediaDetails, SinglePart};
 
 /// The parts of a message and where they stand.
@@ -19,6 +19,18 @@ impl Parts {
         let mut walk = Walk { described: Vec::new(), paths: Vec::new(), is_doubtful: false };
         walk.visit(structure, &mut Vec::new());
         Self { chosen: DescribedMessage::of(&walk.described), paths: walk.paths, is_doubtful: walk.is_doubtful }
+    }
+
+    /// About how many octets of memory they take.
+    pub(super) fn octets(&self) -> usize {
+        let attachment = |one: &DescribedAttachment| {
+            let name = one.info.filename.len() + one.info.content_type.len();
+            size_of::<DescribedAttachment>() + name + one.info.content_id.as_ref().map_or(0, String::len)
+        };
+        let bodies = [&self.chosen.text, &self.chosen.html].into_iter().flatten();
+        let charsets: usize = bodies.filter_map(|body| body.charset.as_ref()).map(String::len).sum();
+        let paths: usize = self.paths.iter().map(|path| size_of::<Vec<u32>>() + size_of_val(path.as_slice())).sum();
+        size_of::<Self>() + charsets + paths + self.chosen.attachments.iter().map(attachment).sum::<usize>()
     }
 
     /// The part numbers of a described part.

@@ -19,8 +19,8 @@ pub struct MailboxSettings {
     pub sample_octets: u32,
     /// Memory for what a list shows and never changes. Default 16 MiB.
     pub summary_cache_bytes: u64,
-    /// Messages of which the sizes of attachments are remembered. Default 10,000.
-    pub exact_sizes: u64,
+    /// Memory for the parts of messages and the sizes of attachments. Default 8 MiB.
+    pub exact_size_cache_bytes: u64,
     /// Among so many of a folder's newest messages, HTML bodies are searched here, as text: servers search them as they
     /// are written, tags and entities included. Default 1,000.
     pub html_search_messages: u32,
@@ -40,7 +40,7 @@ impl Default for MailboxSettings {
             summary_octets: 64 * 1024,
             sample_octets: 4 * 1024,
             summary_cache_bytes: 16 * 1024 * 1024,
-            exact_sizes: 10_000,
+            exact_size_cache_bytes: 8 * 1024 * 1024,
             html_search_messages: 1_000,
             html_search_octets: 256 * 1024,
             uids_per_command: 500,

@@ -10,7 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Questions by what they are about.
 pub(super) struct Shared<K, A> {
-    questions: Mutex<HashMap<K, Arc<Question<A>>>>,
+    questions: Mutex<HashMap<K, Entry<A>>>,
+}
+
+/// A question and how many are at it; counted under the lock of the list, so that whoever is last knows it.
+struct Entry<A> {
+    question: Arc<Question<A>>,
+    askers: usize,
 }
 
 struct Question<A> {
@@ -51,14 +57,25 @@ impl<K: Hash + Eq + Clone, A: Clone> Shared<K, A> {
     }
 
     fn enter(&self, key: K) -> Asker<'_, K, A> {
-        let question = self.questions().entry(key.clone()).or_default().clone();
+        let question = {
+            let mut questions = self.questions();
+            let entry = questions.entry(key.clone()).or_default();
+            entry.askers += 1;
+            entry.question.clone()
+        };
         Asker { shared: self, key, question }
     }
 }
 
 impl<K, A> Shared<K, A> {
-    fn questions(&self) -> MutexGuard<'_, HashMap<K, Arc<Question<A>>>> {
+    fn questions(&self) -> MutexGuard<'_, HashMap<K, Entry<A>>> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A> Default for Entry<A> {
+    fn default() -> Self {
+        Self { question: Arc::default(), askers: 0 }
     }
 }
 
@@ -71,8 +88,9 @@ impl<A> Default for Question<A> {
 impl<K: Hash + Eq, A> Drop for Asker<'_, K, A> {
     fn drop(&mut self) {
         let mut questions = self.shared.questions();
-        // The list's reference and this one.
-        if Arc::strong_count(&self.question) == 2 {
+        let Some(entry) = questions.get_mut(&self.key) else { return };
+        entry.askers -= 1;
+        if entry.askers == 0 {
             questions.remove(&self.key);
         }
     }
@@ -108,6 +126,19 @@ mod tests {
         let (first, others) = futures_util::future::join(first, others).await;
         assert_eq!((first, others), (1, vec![2, 2, 2]));
         assert!(shared.questions().is_empty());
+    }
+
+    /// Another thread may be between leaving and letting go of what it held.
+    #[test]
+    fn the_last_to_leave_takes_the_question_away_whoever_still_holds_it() {
+        let shared = Shared::<_, ()>::new();
+        let (first, second) = (shared.enter("inbox"), shared.enter("inbox"));
+        let held = first.question.clone();
+        drop(first);
+        assert_eq!(shared.questions().len(), 1);
+        drop(second);
+        assert!(shared.questions().is_empty());
+        drop(held);
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mailapi_model::{EmailAddress, Timestamp};
@@ -25,6 +25,8 @@ pub(super) struct Directory {
     settings: Arc<SearchSettings>,
     catalogue: Catalogue,
     open: HashMap<EmailAddress, (i64, Arc<MailboxIndex>)>,
+    /// Mailboxes that made room for others, and when.
+    evicted: HashMap<EmailAddress, Timestamp>,
     lock: File,
 }
 
@@ -34,13 +36,7 @@ impl Directory {
     pub(super) fn open(settings: &Arc<SearchSettings>) -> Result<Option<Self>, IndexError> {
         let path = settings.directory.as_path();
         DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)?;
-        let mut options = OpenOptions::new();
-        let lock = options.write(true).create(true).truncate(false).mode(FILE_MODE).open(path.join(LOCK_FILE))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
+        let Some(lock) = lock(path)? else { return Ok(None) };
         let catalogue = match Catalogue::open(path, settings) {
             Err(IndexError::Damaged(reason)) => {
                 tracing::warn!(reason, "the catalogue of the search index is damaged; the index is made again");
@@ -49,9 +45,36 @@ impl Directory {
             }
             opened => opened?,
         };
-        let directory = Self { settings: settings.clone(), catalogue, open: HashMap::new(), lock };
+        let directory =
+            Self { settings: settings.clone(), catalogue, open: HashMap::new(), evicted: HashMap::new(), lock };
         directory.remove_strays()?;
         Ok(Some(directory))
+    }
+
+    /// Removes the catalogue and all indexes, unless another process uses them. It is no error when there are none.
+    pub(super) fn remove_all(path: &Path) -> Result<(), IndexError> {
+        if !path.exists() {
+            return Ok(());
+        }
+        let Some(lock) = lock(path)? else { return Ok(()) };
+        for entry in fs::read_dir(path)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if number_of(&name).is_some() {
+                fs::remove_file(path.join(name))?;
+            }
+        }
+        remove_files(&Catalogue::file(path));
+        Ok(lock.unlock()?)
+    }
+
+    /// Up to so many mailboxes of the catalogue that come behind one by name; from the first one on, when there are none.
+    pub(super) fn mailboxes_behind(&self, behind: &str, count: usize) -> Result<Vec<EmailAddress>, IndexError> {
+        let all = self.catalogue.all()?.into_iter().filter_map(|listed| listed.mailbox.parse().ok());
+        let mut all: Vec<EmailAddress> = all.collect();
+        all.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+        let first = all.partition_point(|mailbox| mailbox.as_str() <= behind);
+        let first = if first == all.len() { 0 } else { first };
+        Ok(all.into_iter().skip(first).take(count).collect())
     }
 
     /// A mailbox's index, if it is open.
@@ -59,7 +82,7 @@ impl Directory {
         self.open.get(mailbox).map(|(_, index)| index.clone())
     }
 
-    /// A mailbox's index; none when the mailbox takes more room than there is.
+    /// A mailbox's index; none when the mailbox takes more room than there is, or had to make room a short time ago.
     pub(super) fn index(
         &mut self,
         mailbox: &EmailAddress,
@@ -71,6 +94,7 @@ impl Directory {
         let (mut id, last_searched) = match self.catalogue.find(mailbox)? {
             Some(Listed { is_too_large: true, .. }) => return Ok(None),
             Some(listed) => (listed.id, listed.last_searched),
+            None if self.was_evicted(mailbox, now) => return Ok(None),
             None => (self.catalogue.add(mailbox, now)?, now),
         };
         let opened = self.open_file(id, mailbox, last_searched);
@@ -91,12 +115,18 @@ impl Directory {
         Ok(Some(index))
     }
 
+    fn was_evicted(&self, mailbox: &EmailAddress, now: Timestamp) -> bool {
+        let recent = now.minus(self.settings.evicted_pause);
+        self.evicted.get(mailbox).is_some_and(|&at| at > recent)
+    }
+
     fn open_file(&self, id: i64, mailbox: &EmailAddress, at: Timestamp) -> Result<MailboxIndex, IndexError> {
         MailboxIndex::open(self.file(id), mailbox, self.settings.clone(), at)
     }
 
     /// Removes a mailbox's index, its files as soon as nobody uses them any longer.
     pub(super) fn erase(&mut self, mailbox: &EmailAddress) -> Result<(), IndexError> {
+        self.evicted.remove(mailbox);
         match self.catalogue.find(mailbox)? {
             Some(listed) => self.drop_index(&listed),
             None => Ok(()),
@@ -122,8 +152,12 @@ impl Directory {
             self.drop_index(listed)?;
             if at + 1 == kept.len() {
                 self.refuse(listed, now)?;
+            } else if let Ok(mailbox) = listed.mailbox.parse() {
+                self.evicted.insert(mailbox, now);
             }
         }
+        let recent = now.minus(self.settings.evicted_pause);
+        self.evicted.retain(|_, at| *at > recent);
         self.close_unused(now)
     }
 
@@ -179,8 +213,7 @@ impl Directory {
         let known: Vec<i64> = self.catalogue.all()?.into_iter().map(|listed| listed.id).collect();
         for entry in fs::read_dir(&self.settings.directory)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            let id = name.split_once(SUFFIX).and_then(|(number, _)| number.parse::<i64>().ok());
-            if let Some(id) = id.filter(|id| !known.contains(id)) {
+            if let Some(id) = number_of(&name).filter(|id| !known.contains(id)) {
                 remove_files(&self.file(id));
             }
         }
@@ -190,6 +223,22 @@ impl Directory {
     fn file(&self, id: i64) -> PathBuf {
         self.settings.directory.join(format!("{id}{SUFFIX}"))
     }
+}
+
+/// Locks a directory; none while another process has it locked.
+fn lock(directory: &Path) -> Result<Option<File>, IndexError> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(FILE_MODE).open(directory.join(LOCK_FILE))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// The number of the index that a file belongs to.
+fn number_of(name: &str) -> Option<i64> {
+    name.split_once(SUFFIX)?.0.parse().ok()
 }
 
 impl Drop for Directory {

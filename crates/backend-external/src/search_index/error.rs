@@ -16,6 +16,9 @@ pub(crate) enum IndexError {
     /// It took longer than it may.
     #[error("it took too long")]
     TooLong,
+    /// Other searches are at it.
+    #[error("other searches are at it")]
+    Busy,
 }
 
 impl From<rusqlite::Error> for IndexError {

@@ -1,14 +1,14 @@
 //! Finding texts: by the trigrams of what is indexed, and in the texts themselves for the rest.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
 use mailapi_backend::mime::{comparable, snippet};
 use mailapi_backend::{Correspondent, SearchHit, SearchQuery, SearchText};
 use mailapi_model::{FolderName, Listed, Page, Timestamp};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::IndexError;
 use super::folder_state::FolderId;
@@ -19,56 +19,56 @@ const TRIGRAM: usize = 3;
 /// A folder that is searched.
 pub(crate) type Searched = (FolderId, Arc<FolderName>);
 
-/// An entry that was found.
+/// An entry that was found. What is shown first is the least.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
-    id: i64,
-    arrived: i64,
+    /// The same for all where only one folder is searched.
+    arrived: Reverse<i64>,
     folder: Arc<FolderName>,
-    uid: u32,
+    uid: Reverse<u32>,
+    id: i64,
 }
 
-/// Searches these folders: within one, the highest UID comes first; across several, what arrived last.
+/// Searches these folders: within one, the highest UID comes first; across several, what arrived last. All of it is read
+/// from one state of the file, whatever is written meanwhile.
 pub(super) fn search(
-    connection: &Connection,
+    connection: &mut Connection,
     folders: &[Searched],
     query: &SearchQuery,
     give_up: Instant,
 ) -> Result<Listed<SearchHit>, IndexError> {
-    let found = find(connection, folders, &query.text, give_up)?;
-    let page = page_of(&found, query.page);
-    let items = page.iter().map(|found| hit(connection, found, &query.text)).collect::<Result<_, _>>()?;
-    Ok(Listed { total: found.len() as u64, items })
+    let state = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+    let collected = find(&state, folders, query, give_up)?;
+    let total = collected.total;
+    let offset = usize::try_from(query.page.offset()).unwrap_or(usize::MAX);
+    let mut items = Vec::new();
+    for found in collected.first.into_sorted_vec().iter().skip(offset) {
+        items.extend(hit(&state, found, &query.text)?);
+    }
+    Ok(Listed { total, items })
 }
 
-fn page_of(found: &[Found], page: Page) -> &[Found] {
-    let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX).min(found.len());
-    let rest = &found[offset..];
-    &rest[..rest.len().min(page.limit() as usize)]
+/// How many hits come up to the end of a page.
+fn upto(page: Page) -> usize {
+    usize::try_from(page.offset().saturating_add(u64::from(page.limit()))).unwrap_or(usize::MAX)
 }
 
 fn find(
     connection: &Connection,
     folders: &[Searched],
-    text: &SearchText,
+    query: &SearchQuery,
     give_up: Instant,
-) -> Result<Vec<Found>, IndexError> {
-    let wanted = comparable(text.as_str());
-    let mut collected = Collected { folders: folders.iter().cloned().collect(), found: Vec::new(), give_up };
+) -> Result<Collected, IndexError> {
+    let wanted = comparable(query.text.as_str());
+    let folders = folders.iter().cloned().collect();
+    let mut collected = Collected { folders, first: BinaryHeap::new(), room: upto(query.page), total: 0, give_up };
     if wanted.chars().count() < TRIGRAM {
         collected.read_texts(connection, ALL, &wanted)?;
     } else {
         collected.ask_index(connection, &wanted)?;
         collected.read_texts(connection, TOO_LONG, &wanted)?;
     }
-    let mut found = collected.found;
-    match folders {
-        [_] => found.sort_unstable_by_key(|found| Reverse(found.uid)),
-        _ => found.sort_unstable_by(|a, b| {
-            let order = |found: &Found| (Reverse(found.arrived), found.folder.clone(), Reverse(found.uid));
-            order(a).cmp(&order(b))
-        }),
-    }
-    Ok(found)
+    Ok(collected)
 }
 
 /// Within one folder nobody asks when messages arrived.
@@ -86,7 +86,11 @@ const TOO_LONG: &str = "SELECT m.id, m.arrived, t.text FROM messages m CROSS JOI
 
 struct Collected {
     folders: HashMap<FolderId, Arc<FolderName>>,
-    found: Vec<Found>,
+    /// The first ones, `room` of them at most; the last of these on top.
+    first: BinaryHeap<Found>,
+    room: usize,
+    /// Those that were found, whether there was room for them or not.
+    total: u64,
     give_up: Instant,
 }
 
@@ -127,9 +131,22 @@ impl Collected {
         let (id, arrived) = (row.get(0)?, row.get(1)?);
         let (folder, uid) = FolderId::of_message(id);
         if let Some(folder) = self.folders.get(&folder) {
-            self.found.push(Found { id, arrived, folder: folder.clone(), uid });
+            let arrived = Reverse(if self.folders.len() == 1 { 0 } else { arrived });
+            let found = Found { arrived, folder: folder.clone(), uid: Reverse(uid), id };
+            self.put(found);
         }
         self.check_time()
+    }
+
+    fn put(&mut self, found: Found) {
+        self.total += 1;
+        if self.first.len() < self.room {
+            self.first.push(found);
+        } else if let Some(mut last) = self.first.peek_mut()
+            && found < *last
+        {
+            *last = found;
+        }
     }
 
     fn check_time(&self) -> Result<(), IndexError> {
@@ -142,14 +159,14 @@ fn phrase(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// What a hit shows; only for those of the page, since the excerpt needs the text.
-fn hit(connection: &Connection, found: &Found, wanted: &SearchText) -> Result<SearchHit, IndexError> {
+/// What a hit shows; only for those of the page, since the excerpt needs the text. None when it is gone.
+fn hit(connection: &Connection, found: &Found, wanted: &SearchText) -> Result<Option<SearchHit>, IndexError> {
     let sql = "SELECT date, from_name, from_email, subject, text FROM texts WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let hit = statement.query_row(params![found.id], |row| {
         let text: String = row.get(4)?;
         Ok(SearchHit {
-            uid: found.uid,
+            uid: found.uid.0,
             folder: FolderName::clone(&found.folder),
             from: Correspondent { name: row.get(1)?, email: row.get(2)? },
             subject: row.get(3)?,
@@ -157,5 +174,62 @@ fn hit(connection: &Connection, found: &Found, wanted: &SearchText) -> Result<Se
             snippet: snippet(&text, wanted),
         })
     });
-    Ok(hit?)
+    Ok(hit.optional()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mailapi_backend::FolderScope;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::search_index::tables::{self, Entry};
+
+    fn collected(room: usize) -> Collected {
+        let folders = HashMap::new();
+        Collected { folders, first: BinaryHeap::new(), room, total: 0, give_up: Instant::now() }
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_are_kept_and_all_are_counted(
+            found in prop::collection::vec((0i64..9, 0u32..9), 0..60), room in 1usize..20,
+        ) {
+            let folder = Arc::new(FolderName::inbox());
+            let mut collected = collected(room);
+            for (id, &(arrived, uid)) in (0..).zip(&found) {
+                collected.put(Found { arrived: Reverse(arrived), folder: folder.clone(), uid: Reverse(uid), id });
+            }
+            prop_assert_eq!(collected.total, found.len() as u64);
+            let kept: Vec<_> =
+                collected.first.into_sorted_vec().iter().map(|one| (one.arrived.0, one.uid.0)).collect();
+            let mut sorted = found;
+            sorted.sort_unstable_by(|a, b| b.cmp(a));
+            sorted.truncate(room);
+            prop_assert_eq!(kept, sorted);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_gone_costs_its_hit_and_nothing_else() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        tables::prepare(&mut connection, &"bob@example.org".parse().unwrap()).unwrap();
+        let name = FolderName::inbox();
+        let state = tables::put_folder(&mut connection, &name, 7).unwrap();
+        let entry = |uid| Entry { text: "needle".to_owned(), ..Entry::without_text(uid) };
+        tables::put(&mut connection, state, &[entry(1), entry(2)], 2, 1_000).unwrap();
+        connection.execute("DELETE FROM texts WHERE id = ?1", params![state.id.message(1)]).unwrap();
+        let query = SearchQuery { text: "needle".parse().unwrap(), scope: FolderScope::All, page: Page::new(10, 0) };
+        let give_up = Instant::now() + Duration::from_secs(60);
+        let found = search(&mut connection, &[(state.id, Arc::new(name))], &query, give_up).unwrap();
+        assert_eq!(found.items.iter().map(|hit| hit.uid).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn a_page_far_behind_is_no_overflow() {
+        assert_eq!(upto(Page::new(50, u64::MAX)), usize::MAX);
+        assert_eq!(upto(Page::new(50, 100)), 150);
+    }
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use mailapi_backend::{SearchHit, SearchQuery};
 use mailapi_model::{EmailAddress, FolderName, Listed, Timestamp};
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::{Mutex as Turns, OwnedMutexGuard as Turn};
+use tokio::sync::{Mutex as Turns, OwnedMutexGuard as Turn, OwnedSemaphorePermit};
 
 use super::error::IndexError;
 use super::find::{self, Searched};
@@ -32,6 +32,7 @@ pub(crate) struct MailboxIndex {
     /// The same as in the file: only one process has it open.
     folders: Mutex<HashMap<FolderName, FolderState>>,
     writing: Arc<Turns<()>>,
+    searching: Arc<Turns<()>>,
     last_searched: AtomicI64,
     is_dropped: AtomicBool,
 }
@@ -42,6 +43,9 @@ pub(crate) struct IndexWriter {
     /// Each job holds it as well: it may go on when nobody waits for it any longer.
     turn: Arc<Turn<()>>,
 }
+
+/// The right to search an index: among those of its mailbox, and among all.
+pub(super) type SearchTurn = (Turn<()>, OwnedSemaphorePermit);
 
 impl MailboxIndex {
     /// Opens the file, and makes it when it is missing. Blocks.
@@ -60,6 +64,7 @@ impl MailboxIndex {
             idle: Mutex::new(vec![connection]),
             folders: Mutex::new(folders),
             writing: Arc::default(),
+            searching: Arc::default(),
             last_searched: AtomicI64::new(last_searched.as_millis()),
             is_dropped: AtomicBool::new(false),
         })
@@ -81,14 +86,25 @@ impl MailboxIndex {
         IndexWriter { index: Arc::clone(self), turn: Arc::new(turn) }
     }
 
-    /// Searches folders that are known to be whole.
-    pub(crate) async fn search(
+    /// Waits for the turn to search it, which one has at a time: a search may read every text.
+    pub(super) async fn turn_to_search(&self) -> Turn<()> {
+        Arc::clone(&self.searching).lock_owned().await
+    }
+
+    /// Searches folders that are known to be whole. It keeps its turn to the end, even when nobody waits for it any
+    /// longer.
+    pub(super) async fn search(
         self: &Arc<Self>,
         folders: Vec<Searched>,
         query: &SearchQuery,
+        turn: SearchTurn,
     ) -> Result<Listed<SearchHit>, IndexError> {
         let (query, give_up) = (query.clone(), Instant::now() + self.settings.search_timeout);
-        self.run(move |connection, _| find::search(connection, &folders, &query, give_up)).await
+        let job = move |connection: &mut Connection, _: &Self| {
+            let _turn = turn;
+            find::search(connection, &folders, &query, give_up)
+        };
+        self.run(job).await
     }
 
     pub(super) fn note_search(&self, at: Timestamp) {

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mailapi_backend::{SearchHit, SearchQuery};
 use mailapi_model::{Clock, EmailAddress, Listed};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::timeout;
 
 use directory::Directory;
 use waiting::Waiting;
@@ -42,14 +43,16 @@ pub struct SearchIndex {
     directory: Arc<Mutex<Option<Directory>>>,
     waiting: Mutex<Waiting>,
     asked: Notify,
-    searches: Semaphore,
+    searches: Arc<Semaphore>,
+    /// The mailbox that the server was asked about last, of those that have an index.
+    looked_at: Mutex<String>,
 }
 
 impl SearchIndex {
     /// Nothing is opened until the first search.
     #[must_use]
     pub fn new(settings: SearchSettings, clock: Arc<dyn Clock>) -> Self {
-        let searches = Semaphore::new(settings.connections.max(1));
+        let searches = Arc::new(Semaphore::new(settings.connections.max(1)));
         Self {
             settings: Arc::new(settings),
             clock,
@@ -57,6 +60,7 @@ impl SearchIndex {
             waiting: Mutex::default(),
             asked: Notify::new(),
             searches,
+            looked_at: Mutex::default(),
         }
     }
 
@@ -85,7 +89,7 @@ impl SearchIndex {
         self.directory.try_lock().ok()?.as_ref()?.opened(mailbox)
     }
 
-    /// Searches folders that are known to be whole.
+    /// Searches folders that are known to be whole. [`IndexError::Busy`] when others are at it for too long.
     pub(crate) async fn search(
         &self,
         index: &Arc<MailboxIndex>,
@@ -93,9 +97,14 @@ impl SearchIndex {
         query: &SearchQuery,
     ) -> Result<Listed<SearchHit>, IndexError> {
         index.note_search(self.clock.now());
-        let closed = |_| IndexError::Unusable("it is closed".to_owned());
-        let _turn = self.searches.acquire().await.map_err(closed)?;
-        index.search(folders, query).await
+        let turns = async {
+            // The mailbox's own first, so that who waits for it keeps no other mailbox waiting.
+            let own = index.turn_to_search().await;
+            let closed = |_| IndexError::Unusable("it is closed".to_owned());
+            Ok::<_, IndexError>((own, Arc::clone(&self.searches).acquire_owned().await.map_err(closed)?))
+        };
+        let turn = timeout(self.settings.wait_timeout, turns).await.unwrap_or(Err(IndexError::Busy))?;
+        index.search(folders, query, turn).await
     }
 
     /// Drops what is known of a mailbox: it is gone, or its index is of no use.
@@ -114,6 +123,33 @@ impl SearchIndex {
         let now = self.clock.now();
         if let Err(error) = self.with_directory(move |directory| directory.tidy(now)).await {
             tracing::warn!(%error, "the search index cannot be tidied");
+        }
+    }
+
+    /// Some mailboxes that have an index, behind the one that was looked at last.
+    pub(crate) async fn next_to_look_at(&self) -> Vec<EmailAddress> {
+        let (behind, count) = (lock(&self.looked_at).clone(), self.settings.tidy_mailboxes);
+        if count == 0 || !self.settings.directory.exists() {
+            return Vec::new();
+        }
+        match self.with_directory(move |directory| directory.mailboxes_behind(&behind, count)).await {
+            Ok(mailboxes) => mailboxes.unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, "the search index cannot be read");
+                Vec::new()
+            }
+        }
+    }
+
+    /// The server is asked about a mailbox.
+    pub(crate) fn note_look(&self, mailbox: &EmailAddress) {
+        *lock(&self.looked_at) = mailbox.to_string();
+    }
+
+    /// Removes what an index left behind that is not used any longer. Blocks.
+    pub(crate) fn remove_unused(settings: &SearchSettings) {
+        if let Err(error) = Directory::remove_all(&settings.directory) {
+            tracing::warn!(%error, "the search index cannot be removed");
         }
     }
 
@@ -153,4 +189,80 @@ impl SearchIndex {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use mailapi_backend::FolderScope;
+    use mailapi_model::Page;
+    use mailapi_testkit::FakeClock;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn index(settings: SearchSettings) -> SearchIndex {
+        SearchIndex::new(settings, Arc::new(FakeClock::default()))
+    }
+
+    async fn open(index: &SearchIndex, local: &str) -> Arc<MailboxIndex> {
+        index.open(&format!("{local}@example.org").parse().unwrap()).await.unwrap()
+    }
+
+    fn names(directory: &TempDir) -> Vec<String> {
+        let entries = fs::read_dir(directory.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[tokio::test]
+    async fn a_mailbox_has_one_search_at_a_time_and_keeps_no_other_waiting() {
+        let directory = TempDir::new().unwrap();
+        let settings = SearchSettings { wait_timeout: Duration::ZERO, ..SearchSettings::new(directory.path()) };
+        let index = index(settings);
+        let (ann, bob) = (open(&index, "ann").await, open(&index, "bob").await);
+        let query = SearchQuery { text: "ab".parse().unwrap(), scope: FolderScope::All, page: Page::default() };
+        let turn = ann.turn_to_search().await;
+        assert!(matches!(index.search(&ann, Vec::new(), &query).await, Err(IndexError::Busy)));
+        assert_eq!(index.search(&bob, Vec::new(), &query).await.unwrap().total, 0);
+        drop(turn);
+        assert_eq!(index.search(&ann, Vec::new(), &query).await.unwrap().total, 0);
+    }
+
+    #[tokio::test]
+    async fn an_index_that_is_not_used_any_longer_is_removed_and_nothing_else() {
+        let directory = TempDir::new().unwrap();
+        let settings = SearchSettings::new(directory.path());
+        fs::write(directory.path().join("foreign"), b"").unwrap();
+        let index = index(settings.clone());
+        let ann = open(&index, "ann").await;
+        let before = names(&directory);
+        SearchIndex::remove_unused(&settings);
+        assert_eq!(names(&directory), before, "another process uses it");
+        drop((index, ann));
+        SearchIndex::remove_unused(&settings);
+        assert_eq!(names(&directory), ["foreign", "lock"]);
+    }
+
+    #[tokio::test]
+    async fn every_mailbox_is_looked_at_in_turn() {
+        let directory = TempDir::new().unwrap();
+        let index = index(SearchSettings { tidy_mailboxes: 2, ..SearchSettings::new(directory.path()) });
+        for local in ["bob", "ann", "eve"] {
+            open(&index, local).await;
+        }
+        let mut looked_at = Vec::new();
+        for _ in 0..3 {
+            for mailbox in index.next_to_look_at().await {
+                index.note_look(&mailbox);
+                looked_at.push(mailbox.to_string());
+            }
+        }
+        let expected = ["ann", "bob", "eve", "ann", "bob"].map(|local| format!("{local}@example.org"));
+        assert_eq!(looked_at, expected);
+    }
 }

@@ -27,6 +27,9 @@ pub struct SearchSettings {
     pub max_bytes: u64,
     /// A mailbox that nobody searched for so long is dropped from the index. Default 30 days.
     pub forget_after: Duration,
+    /// A mailbox that made room for others is not indexed anew for so long: two that have no room together would take
+    /// turns without end. Default 1 hour.
+    pub evicted_pause: Duration,
     /// Up to so many messages that came or went are caught up with while a search waits; of more, the IMAP server
     /// searches, and the index catches up in the background. Default 200.
     pub catch_up_messages: u64,
@@ -45,6 +48,9 @@ pub struct SearchSettings {
     pub max_open: usize,
     /// Searches that read the index at the same time. Default 4.
     pub connections: usize,
+    /// How long one waits for its turn, of which each mailbox has one at a time; then the IMAP server searches. Default
+    /// 2 seconds.
+    pub wait_timeout: Duration,
     /// How long one may read before it is stopped. Default 30 seconds.
     pub search_timeout: Duration,
     /// How long to wait for a lock on a file. Default 5 seconds.
@@ -53,6 +59,9 @@ pub struct SearchSettings {
     pub page_cache_bytes: u64,
     /// How often old mailboxes are looked for. Default 10 minutes.
     pub tidy_interval: Duration,
+    /// Of so many mailboxes the IMAP server is asked each time whether it still knows them; those that are gone are
+    /// dropped. Default 10.
+    pub tidy_mailboxes: usize,
 }
 
 impl SearchSettings {
@@ -64,6 +73,7 @@ impl SearchSettings {
             index: IndexUse::Auto,
             max_bytes: 4 * 1024 * 1024 * 1024,
             forget_after: Duration::from_secs(30 * 24 * 60 * 60),
+            evicted_pause: Duration::from_secs(60 * 60),
             catch_up_messages: 200,
             batch_messages: 64,
             batch_bytes: 1024 * 1024,
@@ -72,10 +82,12 @@ impl SearchSettings {
             max_waiting: 1_000,
             max_open: 16,
             connections: 4,
+            wait_timeout: Duration::from_secs(2),
             search_timeout: Duration::from_secs(30),
             busy_timeout: Duration::from_secs(5),
             page_cache_bytes: 512 * 1024,
             tidy_interval: Duration::from_secs(10 * 60),
+            tidy_mailboxes: 10,
         }
     }
 }

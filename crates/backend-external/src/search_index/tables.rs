@@ -191,6 +191,16 @@ pub(super) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>
     Ok(uids?)
 }
 
+/// The numbers of some messages of a folder.
+fn first_messages(connection: &Connection, folder: FolderId, limit: usize) -> Result<Vec<i64>, IndexError> {
+    let (first, last) = folder.messages();
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let sql = "SELECT id FROM messages WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![first, last, limit], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// Removes some messages of folders that are gone; how many. Zero means that none is left.
 pub(super) fn sweep(connection: &mut Connection, limit: usize) -> Result<usize, IndexError> {
     let gone = "SELECT id FROM gone_folders LIMIT 1";
@@ -199,11 +209,12 @@ pub(super) fn sweep(connection: &mut Connection, limit: usize) -> Result<usize, 
     };
     let folder = FolderId(folder);
     let transaction = begin(connection)?;
-    let mut swept = uids(&transaction, folder)?;
+    // One more than is removed tells whether it is the last step.
+    let mut swept = first_messages(&transaction, folder, limit.saturating_add(1))?;
     let is_last = swept.len() <= limit;
     swept.truncate(limit);
-    for &uid in &swept {
-        remove_one(&transaction, folder.message(uid))?;
+    for &id in &swept {
+        remove_one(&transaction, id)?;
     }
     if is_last {
         transaction.execute("DELETE FROM gone_folders WHERE id = ?1", params![folder.0])?;
@@ -214,4 +225,22 @@ pub(super) fn sweep(connection: &mut Connection, limit: usize) -> Result<usize, 
 
 fn begin(connection: &mut Connection) -> Result<Transaction<'_>, IndexError> {
     Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_is_swept_in_steps_to_the_end() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        prepare(&mut connection, &"bob@example.org".parse().unwrap()).unwrap();
+        let name = FolderName::inbox();
+        let state = put_folder(&mut connection, &name, 7).unwrap();
+        let entries: Vec<Entry> = (1..=4).map(Entry::without_text).collect();
+        put(&mut connection, state, &entries, 4, 1_000).unwrap();
+        drop_folders(&mut connection, &[name]).unwrap();
+        assert_eq!([1, 2, 3].map(|_| sweep(&mut connection, 2).unwrap()), [2, 2, 0]);
+        assert!(uids(&connection, state.id).unwrap().is_empty());
+    }
 }

@@ -264,6 +264,29 @@ async fn another_uid_validity_makes_everything_new() {
     setup.assert_connections(2);
 }
 
+/// A server tells of an open folder what it held under its old name; INBOX alone is never renamed.
+#[tokio::test]
+async fn a_folder_that_took_the_name_of_another_is_noticed_over_the_same_connection() {
+    let kept = INBOX.replace("\"INBOX\"", "\"Kept\"");
+    let opened = kept.split_once("C: EXAMINE").unwrap().1;
+    let replaced = format!("C: EXAMINE{}", opened.replace("UIDVALIDITY 7", "UIDVALIDITY 8"));
+    let other = SUMMARY.replace("Subject: one", "Subject: two");
+    let inbox = format!("C: EXAMINE{}", INBOX.split_once("C: EXAMINE").unwrap().1);
+    let news = "C: NOOP\nS: {tag} OK\nC: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
+    let dialog = script(&[LOGIN, &kept, SUMMARY, &replaced, &other, &inbox, SUMMARY, news]);
+    let impatient = |settings| ImapSettings { reopen_after: Duration::ZERO, warm_connections: 1, ..settings };
+    let setup = Setup::start_with(&[dialog], impatient).await;
+    let folder: FolderName = "Kept".parse().unwrap();
+    for subject in ["one", "two"] {
+        let listed = setup.mailboxes.list(&bob(), &folder, Page::default()).await.unwrap();
+        assert_eq!(listed.items[0].subject, subject);
+    }
+    for _ in 0..2 {
+        assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    }
+    setup.assert_connections(1);
+}
+
 #[tokio::test]
 async fn a_mailbox_has_only_so_many_connections() {
     let few =

@@ -36,6 +36,9 @@ async fn who_was_searched_longest_ago_makes_room() {
     search(&setup, &eve).await;
     assert_eq!(setup.files(), left);
     search(&setup, &bob).await;
+    assert_eq!(setup.files(), left, "nobody makes room and takes it back at once");
+    setup.clock.advance(setup.settings.evicted_pause);
+    search(&setup, &bob).await;
     assert_eq!(setup.files().len(), 3);
 }
 

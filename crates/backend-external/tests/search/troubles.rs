@@ -181,3 +181,18 @@ async fn what_is_left_of_removed_folders_is_swept_in_the_background() {
     assert!(steps > 2, "{steps} steps");
     assert_finds(&setup, &bob, 1).await;
 }
+
+#[tokio::test]
+async fn a_mailbox_that_went_behind_our_back_is_dropped_without_a_search() {
+    let mut setup = Indexed::start().await;
+    let bob = mailbox_of(&setup, 2).await;
+    let ann = setup.server.mailbox_with("ann", &[&marked("one", "needle")]).await;
+    assert_finds(&setup, &ann, 1).await;
+    assert_finds(&setup, &bob, 2).await;
+    // Of another process, whose connections are still there.
+    setup.server.remove_mailbox(&bob).await;
+    setup.restart();
+    setup.mailboxes.tidy_index().await;
+    assert_eq!(setup.files().len(), 1);
+    assert_finds(&setup, &ann, 1).await;
+}

@@ -3,12 +3,25 @@
 use std::time::{Duration, Instant};
 
 use mailapi_backend::MailboxError;
+use mailapi_imap::client::Command;
 use mailapi_model::EmailAddress;
 
 use super::catch_up::Effort;
 use super::prepare::{Prepare, Standing};
+use crate::imap_pool::{ImapConnection, ImapError, Job};
 use crate::mailboxes::ImapMailboxes;
 use crate::search_index::{IndexError, Request, SearchIndex};
+
+/// Whether there is such a mailbox.
+struct LookAt;
+
+impl Job for LookAt {
+    type Output = ();
+
+    async fn run(&self, connection: &mut ImapConnection) -> Result<(), ImapError> {
+        connection.run(Command::noop(), |_| {}).await.map(drop)
+    }
+}
 
 impl ImapMailboxes {
     /// One step of indexing: reads some messages of a mailbox that was searched, and makes room. Answers whether there
@@ -23,10 +36,27 @@ impl ImapMailboxes {
         true
     }
 
-    /// Removes from the index what nobody searched for long, and closes files that nobody needs.
+    /// Removes from the index what nobody searched for long and some of what the server does not know any longer, and
+    /// closes files that nobody needs.
     pub async fn tidy_index(&self) {
         if let Some(index) = &self.index {
+            self.drop_unknown(index).await;
             index.tidy().await;
+        }
+    }
+
+    /// Asks the server about the next mailboxes that have an index. It ends at the first that the server does not know:
+    /// each refused log-in makes Dovecot slower for our address.
+    async fn drop_unknown(&self, index: &SearchIndex) {
+        for mailbox in index.next_to_look_at().await {
+            index.note_look(&mailbox);
+            match self.pool.run(&mailbox, None, &LookAt).await {
+                Ok(()) => {}
+                Err(MailboxError::NoSuchMailbox) => return index.erase(&mailbox).await,
+                Err(error) => {
+                    return tracing::debug!(%mailbox, %error, "nothing is told of a mailbox at the moment");
+                }
+            }
         }
     }
 
@@ -87,6 +117,9 @@ impl ImapMailboxes {
 
     /// What may be damaged is made again; what only took too long or cannot be reached stays.
     pub(super) async fn give_up_index(&self, index: &SearchIndex, mailbox: &EmailAddress, error: &IndexError) {
+        if matches!(error, IndexError::Busy) {
+            return tracing::debug!(%mailbox, %error, "a search is left to the server");
+        }
         tracing::warn!(%mailbox, %error, "the search index of a mailbox is of no use");
         if matches!(error, IndexError::Damaged(_)) {
             index.erase(mailbox).await;

@@ -199,7 +199,7 @@ impl Search<'_> {
         fetched.await?;
         for uid in longer {
             // The match stands behind the start of the message.
-            let entry = texts::of_longer(connection, folder, uid, self.settings).await?;
+            let entry = texts::of_longer(connection, uid, self.settings).await?;
             hits.extend(entry.map(|entry| self.hit(folder, entry)));
         }
         hits.sort_unstable_by_key(|hit| uids.iter().position(|&uid| uid == hit.uid));

@@ -92,10 +92,11 @@ impl CatchUp<'_> {
         if self.effort.is_too_much(work) {
             return Ok(Progress::More);
         }
-        if !plan.gone.is_empty() {
-            state = self.writer.remove(self.name, state, plan.gone).await?;
+        let batch = self.index.batch_messages.max(1);
+        for gone in plan.gone.chunks(batch) {
+            state = self.writer.remove(self.name, state, gone.to_vec()).await?;
         }
-        let mut chunks = plan.missing.chunks(self.index.batch_messages.max(1)).peekable();
+        let mut chunks = plan.missing.chunks(batch).peekable();
         while let Some(chunk) = chunks.next() {
             let is_last = chunks.peek().is_none();
             let end = if is_last { plan.upto } else { chunk.last().copied().unwrap_or(plan.upto) };
@@ -134,7 +135,7 @@ impl CatchUp<'_> {
 
     /// Reads messages; and the first UID that was not read, and is to be read again.
     async fn read(&self, connection: &mut ImapConnection, uids: &[u32]) -> Result<(Vec<Entry>, Option<u32>), Trouble> {
-        let Texts { mut entries, unread } = texts::read(connection, self.name, uids, self.settings, self.index).await?;
+        let Texts { mut entries, unread } = texts::read(connection, uids, self.settings, self.index).await?;
         let silent: Vec<u32> = uids
             .iter()
             .copied()

@@ -3,7 +3,6 @@
 use mailapi_backend::mime::{Digest, SearchableText};
 use mailapi_backend::{FullMessage, MailboxError};
 use mailapi_imap::client::{Code, Command, FetchAttribute, FetchedMessage, Section, SectionText, Untagged};
-use mailapi_model::FolderName;
 
 use crate::imap_pool::{ImapConnection, ImapError};
 use crate::mailboxes::load::{self, Loading};
@@ -31,7 +30,6 @@ pub(super) fn start_of(message: &FetchedMessage) -> Option<&[u8]> {
 /// Reads messages of the open folder. What is not there any more is left out.
 pub(super) async fn read(
     connection: &mut ImapConnection,
-    folder: &FolderName,
     uids: &[u32],
     settings: &MailboxSettings,
     limits: &SearchSettings,
@@ -62,11 +60,12 @@ pub(super) async fn read(
     longer.dedup();
     let mut octets: usize = entries.iter().map(|entry| entry.text.len()).sum();
     for uid in longer {
-        if octets >= limits.batch_bytes {
+        // One at least, so that each step comes further.
+        if octets >= limits.batch_bytes && !entries.is_empty() {
             unread = Some(unread.map_or(uid, |unread| unread.min(uid)));
             break;
         }
-        let entry = of_longer(connection, folder, uid, settings).await?;
+        let entry = of_longer(connection, uid, settings).await?;
         octets += entry.as_ref().map_or(0, |entry| entry.text.len());
         entries.extend(entry);
     }
@@ -82,14 +81,14 @@ pub(super) fn of_whole(uid: u32, raw: &[u8], message: &FetchedMessage) -> Entry 
     Entry { uid, arrived: at.as_seconds(), date, from: digest.from, subject: digest.subject, text }
 }
 
-/// A longer message; none when it is not there any more.
+/// A longer message of the open folder; none when it is not there any more.
 pub(super) async fn of_longer(
     connection: &mut ImapConnection,
-    folder: &FolderName,
     uid: u32,
     settings: &MailboxSettings,
 ) -> Result<Option<Entry>, ImapError> {
-    let loaded = match load::load(connection, folder, uid, settings).await {
+    // Opened again, the name might mean another folder.
+    let loaded = match load::load_from_open(connection, uid, true, settings).await {
         Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
         loaded => loaded?,
     };

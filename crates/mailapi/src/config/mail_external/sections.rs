@@ -35,6 +35,7 @@ mirror!(
         max_connections_per_mailbox: usize,
         warm_connections: usize,
         idle_lifetime: HumanDuration,
+        reopen_after: HumanDuration,
         connect_timeout: HumanDuration,
         login_timeout: HumanDuration,
         silence_timeout: HumanDuration,
@@ -59,7 +60,7 @@ mirror!(
         summary_octets: ByteSize,
         sample_octets: ByteSize,
         summary_cache_bytes: ByteSize,
-        exact_sizes: u64,
+        exact_size_cache_bytes: ByteSize,
         html_search_messages: u32,
         html_search_octets: ByteSize,
         uids_per_command: usize,
@@ -71,6 +72,7 @@ mirror!(
     SearchKeys of SearchSettings as (SearchSettings::new("")) {
         max_bytes: ByteSize,
         forget_after: HumanDuration,
+        evicted_pause: HumanDuration,
         catch_up_messages: u64,
         batch_messages: usize,
         batch_bytes: ByteSize,
@@ -79,10 +81,12 @@ mirror!(
         max_waiting: usize,
         max_open: usize,
         connections: usize,
+        wait_timeout: HumanDuration,
         search_timeout: HumanDuration,
         busy_timeout: HumanDuration,
         page_cache_bytes: ByteSize,
         tidy_interval: HumanDuration,
+        tidy_mailboxes: usize,
     } with {
         index: IndexName = IndexName::Auto,
     }
@@ -115,6 +119,7 @@ impl SearchKeys {
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         at_least_one("mail.external.search.batch_messages", self.batch_messages as u64)?;
+        at_least_one("mail.external.search.batch_bytes", self.batch_bytes.0)?;
         at_least_one("mail.external.search.max_open", self.max_open as u64)?;
         at_least_one("mail.external.search.connections", self.connections as u64)
     }
