@@ -65,12 +65,25 @@ impl InboundLog for ToService {
 impl Assembly {
     /// Opens the database, brings its tables up to date, and puts the parts on it.
     pub(crate) async fn open(config: &Config, directory: &DataDir) -> Outcome<Self> {
+        Self::open_as(config, directory, true).await
+    }
+
+    /// The same for a process that follows the log of messages that others hand over.
+    pub(crate) async fn open_follower(config: &Config, directory: &DataDir) -> Outcome<Self> {
+        Self::open_as(config, directory, false).await
+    }
+
+    async fn open_as(config: &Config, directory: &DataDir, hands_over: bool) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
         let to_service = Arc::new(ToService::default());
         let mail = if config.is_external() {
             let mut settings = config.external(directory.path())?;
             settings.bounces = bounces(config, &store, entropy.as_ref()).await?;
+            if let Some(log) = &mut settings.log {
+                // Where several hosts share the database, others hand over, too.
+                log.hands_over_here = hands_over && settings.log_host.is_none();
+            }
             MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
         } else {
             let usual = || open_file(config, &Database::usual_file(directory.path()));

@@ -59,11 +59,16 @@ impl Service {
     pub async fn recover_once(&self, age: Duration) -> Result<Recovered, Unavailable> {
         let mut recovered = Recovered::default();
         let before = self.0.clock.now().minus(age);
-        let pending = self.0.store.sent().pending(STEP).await?;
+        let sent = self.0.store.sent();
         let left =
             |message: &PendingMessage| message.created_at <= before && !self.0.in_flight.contains(message.message_id);
-        for message in pending.into_iter().filter(left) {
-            self.recover(message, &mut recovered).await?;
+        let mut page = sent.pending(None, STEP).await?;
+        // Those that stay open must not keep the later ones from their turn.
+        while let Some(last) = page.last().map(|message| message.message_id) {
+            for message in page.into_iter().filter(left) {
+                self.recover(message, &mut recovered).await?;
+            }
+            page = sent.pending(Some(last), STEP).await?;
         }
         if recovered != Recovered::default() {
             let Recovered { submitted, failed, open } = recovered;

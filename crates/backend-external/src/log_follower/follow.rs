@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, Timestamp};
+use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, QueueId, Timestamp};
 
 use super::file_source::FileLog;
 use super::handed::Handed;
@@ -21,7 +21,7 @@ use super::ledger::Ledger;
 use super::line::Line;
 use super::machine::machine_started_at;
 use super::place::{Cursor, Place};
-use super::report::{Crash, Findings, Gap, GapKind, Notes, Unnamed};
+use super::report::{Crash, Findings, Gap, GapKind, Notes, Taken};
 use super::saved_state::{self, Saved};
 use super::settings::{LogSettings, LogSource};
 use super::source::{Record, Source, SourceError};
@@ -37,6 +37,8 @@ pub(super) struct Follow {
     settings: LogSettings,
     clock: Arc<dyn Clock>,
     handed: Arc<Handed>,
+    /// Queue ids of ours that the log has spoken of since the state was saved.
+    confirmed: Vec<QueueId>,
     times: TimeReader,
     index: MessageIndex,
     live: Option<Live>,
@@ -85,6 +87,7 @@ impl Follow {
         Ok(Self {
             times: TimeReader::new(settings.time_zone.clone()),
             handed: Arc::new(Handed::new(settings.reception_time, settings.ledger.max_unconfirmed_messages)),
+            confirmed: Vec::new(),
             settings,
             clock,
             index,
@@ -145,6 +148,7 @@ impl Follow {
         self.saved_at = self.clock.now();
         self.saved_notes.clone_from(&self.notes);
         self.read_since_save = 0;
+        self.handed.forget(&std::mem::take(&mut self.confirmed));
         Ok(())
     }
 
@@ -195,9 +199,9 @@ impl Follow {
                 Ok(Some((findings, octets))) => {
                     batch.lines_read += 1;
                     self.note_crash(findings.crash);
-                    self.note_unnamed(findings.unnamed);
+                    self.notes.note_unnamed(findings.unnamed_at);
                     self.read_since_save += octets;
-                    findings.taken.iter().for_each(|taken| self.index.add(taken));
+                    self.note_taken(&findings.taken);
                     batch.inbound.extend(findings.inbound);
                     live.pending.extend(findings.events);
                 }
@@ -270,13 +274,11 @@ impl Follow {
         Gap { at: self.clock.now(), from, to, kind, detail: format!("{instance} ended without saying so") }
     }
 
-    fn note_unnamed(&mut self, unnamed: Option<Unnamed>) {
-        let Some(unnamed) = unnamed else { return };
-        let horizon = unnamed.at.minus(self.settings.index_lifetime);
-        self.notes.unnamed.retain(|earlier| earlier.at >= horizon && *earlier != unnamed);
-        self.notes.unnamed.push(unnamed);
-        let excess = self.notes.unnamed.len().saturating_sub(self.settings.ledger.max_unnamed_messages);
-        self.notes.unnamed.drain(..excess);
+    fn note_taken(&mut self, taken: &[Taken]) {
+        for one in taken {
+            self.index.add(one);
+            self.confirmed.push(one.queue_id.clone());
+        }
     }
 
     fn open(&self, place: &Place) -> Result<Box<dyn Source>, SourceError> {
@@ -304,6 +306,8 @@ impl Follow {
     /// Goes to a place, with everything known that its lines may refer to.
     fn resume(&mut self, cursor: &FeedCursor) -> Result<Live, FollowerError> {
         let cursor = Cursor::decode(cursor).ok_or_else(|| FollowerError::from(of_another_source()))?;
+        // What the reader could not store is read again.
+        self.confirmed.clear();
         let mut live = match cursor.place {
             Place::Beginning => {
                 let source = self.open(&Place::Beginning)?;
@@ -362,9 +366,9 @@ impl Follow {
                 return Ok(Some(Live { source, ledger, cursor: cursor.clone(), pending: VecDeque::new() }));
             }
             let Some((findings, length)) = self.step(source.as_mut(), &mut ledger)? else { return Ok(None) };
-            findings.taken.iter().for_each(|taken| self.index.add(taken));
+            self.note_taken(&findings.taken);
             self.note_crash(findings.crash);
-            self.note_unnamed(findings.unnamed);
+            self.notes.note_unnamed(findings.unnamed_at);
             octets += length;
         }
     }
@@ -405,7 +409,20 @@ fn note_gap(gaps: &mut Vec<Gap>, settings: &LogSettings, gap: Gap) {
     if gap.kind.is_loss() {
         tracing::warn!(kind = gap.kind.as_str(), detail = gap.detail, "a part of the mail log is missing");
     }
+    let horizon = gap.at.minus(settings.index_lifetime);
     gaps.push(gap);
-    let excess = gaps.len().saturating_sub(settings.max_gaps);
-    gaps.drain(..excess);
+    if gaps.len() > settings.max_gaps {
+        gaps.retain(|gap| gap.at >= horizon);
+        merge_oldest(gaps, settings.max_gaps.max(1));
+    }
+}
+
+/// Of more gaps than that the oldest become one. Were they forgotten, silence would count in their times.
+fn merge_oldest(gaps: &mut Vec<Gap>, most: usize) {
+    let excess = gaps.len().saturating_sub(most);
+    if excess > 0
+        && let Some(merged) = gaps.drain(..=excess).reduce(Gap::merged)
+    {
+        gaps.insert(0, merged);
+    }
 }

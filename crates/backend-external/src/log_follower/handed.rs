@@ -47,10 +47,19 @@ impl Handed {
         }
     }
 
-    /// The log speaks of this id: which message it is. Asked once for each.
-    pub(super) fn take(&self, queue_id: &str, at: Timestamp) -> Option<MessageId> {
-        let (message_id, noted_at) =
-            self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner).remove(queue_id)?;
-        (at.since(noted_at) < self.lifetime).then_some(message_id)
+    /// The log speaks of this id: which message it is. Whoever only looks something up asks, too, and takes nothing
+    /// away from whoever reads the log.
+    pub(super) fn get(&self, queue_id: &str, at: Timestamp) -> Option<MessageId> {
+        let unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (message_id, noted_at) = unconfirmed.get(queue_id)?;
+        (at.since(*noted_at) < self.lifetime).then_some(*message_id)
+    }
+
+    /// The log has confirmed these, and that is saved.
+    pub(super) fn forget(&self, confirmed: &[QueueId]) {
+        let mut unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        for queue_id in confirmed {
+            unconfirmed.remove(&queue_id.0);
+        }
     }
 }

@@ -20,7 +20,7 @@ use super::fact::{Delivery, Fact, NO_QUEUE, Rejection, address, fact};
 use super::handed::Handed;
 use super::line::Line;
 use super::message::{Message, Origin, RefusedRecipient, Waiting};
-use super::report::{Crash, Findings, Taken, Unnamed};
+use super::report::{Crash, Findings, Taken};
 use super::settings::LedgerLimits;
 
 /// What an operator's `postsuper -d` means for a recipient that was still waiting.
@@ -239,7 +239,7 @@ impl Ledger {
     ) {
         let message = self.open(line, id, Origin::Unknown);
         let in_sender = sender.as_ref().and_then(Option::as_ref).and_then(|address| handed.of_return_address(address));
-        let in_reply = handed.take(id, line.at);
+        let in_reply = handed.get(id, line.at);
         if sender.is_some() {
             message.sender = sender;
         }
@@ -255,8 +255,7 @@ impl Ledger {
         let message = self.open(line, id, Origin::Unknown);
         let is_new = !std::mem::replace(&mut message.queued, true);
         if is_new && !message.has_header && message.message_id.is_none() {
-            let (queue_id, sender) = (id.to_owned(), message.reverse_path());
-            findings.unnamed = Some(Unnamed { at: line.at, queue_id, sender });
+            findings.unnamed_at = Some(line.at);
         }
         if let (true, Some(message_id)) = (is_new, message.message_id) {
             // What the session refused in an earlier transaction, of another sender, is not about this message.
@@ -391,9 +390,10 @@ impl Ledger {
         states.map(|(_, state)| state.started_at.unwrap_or(Timestamp::from_millis(0))).max()
     }
 
-    /// Whether the log named the message of this id, whosever it is.
+    /// Whether it is known which message has this id, whosever it is.
     pub(super) fn is_named(&self, id: &str) -> bool {
-        self.instances.values().any(|messages| messages.get(id).is_some_and(|message| message.has_header))
+        let is_named = |message: &Message| message.has_header || message.message_id.is_some();
+        self.instances.values().any(|messages| messages.get(id).is_some_and(is_named))
     }
 
     /// Notices starts and stops, and a start without a stop before it.

@@ -1,13 +1,17 @@
 //! Postfix's queue, as `postqueue -j` lists it (postqueue(1)): one JSON object per message that is complete, wherever in
 //! the queue it is. What is still being received, and what a crash cut off, is not listed.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use mailapi_model::Timestamp;
 use serde::Deserialize;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::unix::pipe::Receiver;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout};
 
 use super::settings::LogSettings;
@@ -70,54 +74,79 @@ impl Postqueue {
     }
 
     async fn list(&self) -> Result<Vec<Queued>, String> {
-        let [program, arguments @ ..] = &self.command[..] else { return Err("no command".to_owned()) };
+        let run = run(&self.command, self.max_octets);
+        timeout(self.timeout, run).await.unwrap_or_else(|_| Err(format!("not done within {:?}", self.timeout)))
+    }
+}
+
+/// The command at work; whoever drops it ends it. Nothing here waits for it on a thread.
+struct Running(Option<Child>);
+
+impl Running {
+    fn start(command: &[String]) -> io::Result<Self> {
+        let [program, arguments @ ..] = command else { return Err(io::ErrorKind::InvalidInput.into()) };
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let (output, complaint) = (child.stdout.take(), child.stderr.take());
-        let (child, max_octets) = (Arc::new(Mutex::new(child)), self.max_octets);
-        let ended = child.clone();
-        let work = tokio::task::spawn_blocking(move || {
-            let messages = output.map_or(Ok(Vec::new()), |output| read(BufReader::new(output), max_octets));
-            if messages.is_err() {
-                end(&ended);
-            }
-            let mut said = String::new();
-            // What it complains of is for the operator; when that cannot be read, the exit code has to do.
-            let _ = complaint.map(|complaint| complaint.take(COMPLAINT_OCTETS).read_to_string(&mut said));
-            let status = ended.lock().unwrap_or_else(PoisonError::into_inner).wait();
-            outcome(messages, status, said.trim())
-        });
-        match timeout(self.timeout, work).await {
-            Ok(done) => done.map_err(|error| error.to_string())?,
-            Err(_) => {
-                end(&child);
-                Err(format!("not done within {:?}", self.timeout))
-            }
+        command.spawn().map(|child| Self(Some(child)))
+    }
+
+    /// What it prints, and what it complains of. Asked once.
+    fn pipes(&mut self) -> io::Result<(Receiver, Receiver)> {
+        let child = self.0.as_mut();
+        let (output, complaint) = child.map_or((None, None), |child| (child.stdout.take(), child.stderr.take()));
+        let (Some(output), Some(complaint)) = (output, complaint) else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        Ok((Receiver::from_owned_fd(output.into())?, Receiver::from_owned_fd(complaint.into())?))
+    }
+
+    /// How it ended; `None` while it runs.
+    fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.as_mut().map_or(Ok(None), Child::try_wait)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(mut child) = self.0.take() else { return };
+        if matches!(child.try_wait(), Ok(None)) && child.kill().is_ok() {
+            // Even a process that was killed may take its time, at a disk that does not answer. Should there be no
+            // thread, it stays a zombie, and no worse.
+            let _ = thread::Builder::new().name("reaper".to_owned()).spawn(move || child.wait());
         }
     }
 }
 
 /// Only what a command says that ended well counts.
-fn outcome(
-    messages: Result<Vec<Queued>, String>,
-    status: std::io::Result<ExitStatus>,
-    said: &str,
-) -> Result<Vec<Queued>, String> {
-    let (messages, status) = (messages?, status.map_err(|error| error.to_string())?);
+async fn run(command: &[String], max_octets: u64) -> Result<Vec<Queued>, String> {
+    let failed = |error: io::Error| error.to_string();
+    // Listened to before there is something to hear.
+    let mut ends = signal(SignalKind::child()).map_err(failed)?;
+    let mut running = Running::start(command).map_err(failed)?;
+    let (output, complaint) = running.pipes().map_err(failed)?;
+    let said = async { Ok::<_, String>(said(complaint).await) };
+    let (messages, said) = tokio::try_join!(read(BufReader::new(output), max_octets), said)?;
+    let status = loop {
+        if let Some(status) = running.ended().map_err(failed)? {
+            break status;
+        }
+        ends.recv().await;
+    };
     if status.success() { Ok(messages) } else { Err(format!("{status}: {said}")) }
 }
 
-/// Its output ends with it, and whoever reads that.
-fn end(child: &Mutex<Child>) {
-    let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+/// The beginning of what it complains of, for the operator; when that cannot be read, the exit code has to do. The rest
+/// is read, too, so that the command can go on.
+async fn said(mut complaint: Receiver) -> String {
+    let mut octets = Vec::new();
+    let _ = (&mut complaint).take(COMPLAINT_OCTETS).read_to_end(&mut octets).await;
+    let _ = tokio::io::copy(&mut complaint, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&octets).trim().to_owned()
 }
 
-fn read(mut listing: impl BufRead, max_octets: u64) -> Result<Vec<Queued>, String> {
+async fn read(mut listing: impl AsyncBufRead + Unpin, max_octets: u64) -> Result<Vec<Queued>, String> {
     let (mut messages, mut line, mut octets) = (Vec::new(), Vec::new(), 0);
     loop {
         line.clear();
-        let count = listing.by_ref().take(max_octets - octets + 1).read_until(b'\n', &mut line);
+        let count = (&mut listing).take(max_octets - octets + 1).read_until(b'\n', &mut line).await;
         let count = count.map_err(|error| error.to_string())? as u64;
         if count == 0 {
             return Ok(messages);
@@ -134,6 +163,7 @@ fn read(mut listing: impl BufRead, max_octets: u64) -> Result<Vec<Queued>, Strin
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
     use proptest::prelude::*;
 
     use super::*;
@@ -156,20 +186,25 @@ mod tests {
         queue.begun_after(Instant::now()).await.map(|listing| listing.messages.len())
     }
 
+    /// Octets that are there need no waiting.
+    fn read_now(octets: &[u8], max_octets: u64) -> Result<Vec<Queued>, String> {
+        read(octets, max_octets).now_or_never().unwrap()
+    }
+
     #[test]
     fn a_listing_that_is_not_whole_is_none() {
-        assert!(read(&LISTED.as_bytes()[..LISTED.len() - 3], 1000).is_err());
-        assert!(read(b"Mail queue is empty\n".as_slice(), 1000).is_err());
-        assert!(read(LISTED.repeat(3).as_bytes(), LISTED.len() as u64).is_err());
+        assert!(read_now(&LISTED.as_bytes()[..LISTED.len() - 3], 1000).is_err());
+        assert!(read_now(b"Mail queue is empty\n", 1000).is_err());
+        assert!(read_now(LISTED.repeat(3).as_bytes(), LISTED.len() as u64).is_err());
     }
 
     #[test]
     fn every_message_is_there() {
-        let messages = read(LISTED.repeat(3).as_bytes(), 10_000).unwrap();
+        let messages = read_now(LISTED.repeat(3).as_bytes(), 10_000).unwrap();
         assert_eq!(messages.len(), 3);
         let (queue_id, sender) = ("4jWk1z2".to_owned(), "ann@example.org".to_owned());
         assert_eq!(messages[0], Queued { queue_id, sender, arrived: Timestamp::from_seconds(1_795_000_000) });
-        assert_eq!(read(b"".as_slice(), 1000).unwrap(), []);
+        assert_eq!(read_now(b"", 1000).unwrap(), []);
     }
 
     #[tokio::test]
@@ -182,6 +217,22 @@ mod tests {
         assert!(error.contains("message 1"), "{error}");
         let patient = LogSettings { postqueue_timeout: Duration::from_millis(50), ..settings(&["sleep", "3600"]) };
         assert!(listed(&patient).await.unwrap_err().contains("not done within"));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_closes_its_output_and_goes_on_is_given_up_and_holds_nobody_up() {
+        let stays = settings(&["sh", "-c", "exec >&- 2>&-; exec sleep 3600"]);
+        let patient = LogSettings { postqueue_timeout: Duration::from_millis(50), ..stays };
+        assert!(listed(&patient).await.unwrap_err().contains("not done within"));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_complains_at_length_is_heard_out() {
+        let wordy = "i=0; while [ $i -lt 3000 ]; do echo a warning of fifty octets or thereabouts, again >&2; \
+                     i=$((i+1)); done";
+        assert_eq!(listed(&settings(&["sh", "-c", wordy])).await, Ok(0));
+        let error = listed(&settings(&["sh", "-c", &format!("{wordy}; exit 1")])).await.unwrap_err();
+        assert!(error.len() < 1000 && error.contains("a warning"), "{error}");
     }
 
     #[tokio::test]
@@ -199,9 +250,9 @@ mod tests {
         fn no_octets_make_it_panic(
             octets in proptest::collection::vec(any::<u8>(), 0..60), cut in 0..LISTED.len(), limit in 0..300_u64,
         ) {
-            let _ = read(octets.as_slice(), limit);
-            let _ = read(&LISTED.as_bytes()[cut..], limit);
-            let _ = read([&LISTED.as_bytes()[..cut], &octets].concat().as_slice(), 1000);
+            let _ = read_now(&octets, limit);
+            let _ = read_now(&LISTED.as_bytes()[cut..], limit);
+            let _ = read_now(&[&LISTED.as_bytes()[..cut], &octets].concat(), 1000);
         }
     }
 }

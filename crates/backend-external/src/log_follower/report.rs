@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, ReversePath, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, Timestamp};
+
+/// What is left to say of gaps that became one.
+const MERGED: &str = "several gaps, no longer remembered one by one";
 
 /// That the mail server has one of our messages, for the index that [`super::LogFollower::find`] asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +28,9 @@ pub(super) struct Findings {
     pub(super) taken: Vec<Taken>,
     /// That Postfix ended before this line without saying so itself.
     pub(super) crash: Option<Crash>,
-    /// A message in the queue of which nothing tells whose it is.
-    pub(super) unnamed: Option<Unnamed>,
+    /// When the first line was written of a message in the queue of which nothing tells whose it is: it may be one that
+    /// somebody asks for.
+    pub(super) unnamed_at: Option<Timestamp>,
 }
 
 /// Postfix started without having stopped before.
@@ -42,26 +46,22 @@ pub(super) struct Crash {
     pub(super) to: Timestamp,
 }
 
-/// A message whose first lines are missing: it may be one that somebody asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unnamed {
-    /// When the first line that is there was written.
-    pub(super) at: Timestamp,
-    /// Its queue id.
-    pub(super) queue_id: String,
-    /// The reverse-path.
-    pub(super) sender: ReversePath,
-}
-
 /// What was noticed besides messages, and has to outlive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Notes {
     /// Oldest first.
     pub(super) gaps: Vec<Gap>,
-    /// Messages in the queue of which nothing told whose they are, oldest first.
-    pub(super) unnamed: Vec<Unnamed>,
+    /// When the newest message appeared in the queue of which nothing told whose it is. Any of them may be one that was
+    /// handed over before it appeared, so the newest one stands for all.
+    pub(super) unnamed_at: Option<Timestamp>,
     /// How many messages were forgotten because there were too many.
     pub(super) forgotten: u64,
+}
+
+impl Notes {
+    pub(super) fn note_unnamed(&mut self, at: Option<Timestamp>) {
+        self.unnamed_at = self.unnamed_at.max(at);
+    }
 }
 
 /// Something that the log should have told and did not.
@@ -77,6 +77,19 @@ pub struct Gap {
     pub kind: GapKind,
     /// Details for the operator: file names and places, no mail.
     pub detail: String,
+}
+
+impl Gap {
+    /// One that covers both, and all that lies between them.
+    pub(super) fn merged(self, other: Self) -> Self {
+        Self {
+            at: self.at.max(other.at),
+            from: self.from.min(other.from),
+            to: self.to.max(other.to),
+            kind: if self.kind == other.kind { self.kind } else { GapKind::Incomplete },
+            detail: MERGED.to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Gap {
@@ -109,10 +122,12 @@ pub enum GapKind {
     MailServerStopped,
     /// Postfix crashed, and the machine started since: what the system had not yet written to the disk is lost, too.
     HostRestarted,
+    /// Gaps of several kinds that are remembered as one, since there were too many.
+    Incomplete,
 }
 
 impl GapKind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::FileVanished,
         Self::Truncated,
         Self::RotatedFileMissing,
@@ -122,6 +137,7 @@ impl GapKind {
         Self::MailServerCrashed,
         Self::MailServerStopped,
         Self::HostRestarted,
+        Self::Incomplete,
     ];
 
     /// Whether more than a mail server's last words may be lost.
@@ -143,6 +159,7 @@ impl GapKind {
             Self::MailServerCrashed => "mail_server_crashed",
             Self::MailServerStopped => "mail_server_stopped",
             Self::HostRestarted => "host_restarted",
+            Self::Incomplete => "incomplete",
         }
     }
 }

@@ -13,7 +13,7 @@ use mailapi_model::{FeedCursor, Reply, ReversePath, Timestamp};
 use super::ledger::{InstanceState, Ledger, Running};
 use super::message::{Message, Origin, RefusedRecipient, Waiting};
 use super::place::{Cursor, Place};
-use super::report::{Gap, GapKind, Notes, Unnamed};
+use super::report::{Gap, GapKind, Notes};
 use super::text_record::{fields, push_line};
 
 /// The first line; another one is of another version.
@@ -48,8 +48,8 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, notes: &Notes) ->
         let [at, from, to] = [gap.at, gap.from, gap.to].map(millis);
         push_line(&mut text, &["gap", &at, gap.kind.as_str(), &gap.detail, &from, &to]);
     }
-    for one in &notes.unnamed {
-        push_line(&mut text, &["unnamed", &millis(one.at), &one.queue_id, sender_text(Some(&one.sender))]);
+    if let Some(at) = notes.unnamed_at {
+        push_line(&mut text, &["unnamed", &millis(at)]);
     }
     for (instance, state) in &ledger.instance_states {
         push_line(
@@ -220,10 +220,8 @@ impl Loader {
                 self.notes.gaps.push(Gap { at: time(at)?, from: time(from)?, to: time(to)?, kind, detail });
             }
             ["forgotten", count] => self.notes.forgotten = count.parse().ok()?,
-            ["unnamed", at, queue_id, from] => {
-                let (queue_id, sender) = (queue_id.to_owned(), sender(from)??);
-                self.notes.unnamed.push(Unnamed { at: time(at)?, queue_id, sender });
-            }
+            // Older states have a line for each such message, with more about it.
+            ["unnamed", at, ..] => self.notes.unnamed_at = self.notes.unnamed_at.max(Some(time(at)?)),
             ["instance", name, state, started_at] => {
                 let started_at = optional::<i64>(started_at)?.map(Timestamp::from_millis);
                 let state = InstanceState { running: running(state)?, started_at };

@@ -40,7 +40,7 @@ pub struct LogSettings {
     /// `maximal_backoff_time`, 4,000 s. Default: 2 hours.
     pub retry_time: Duration,
     /// The command that lists the queue of the Postfix whose log it is, as `postqueue -j` does; empty for none. With
-    /// it, what a crash of Postfix interrupted is decided in seconds instead of in `retry_time`. Default: none.
+    /// it, what a crash of Postfix interrupted is decided by two listings instead of after `retry_time`. Default: none.
     pub postqueue: Vec<String>,
     /// How long that command may take. Default: 10 s.
     pub postqueue_timeout: Duration,
@@ -54,7 +54,10 @@ pub struct LogSettings {
     pub index_file_octets: u64,
     /// How many files of the index are kept; the oldest goes first. Default: 16.
     pub max_index_files: usize,
-    /// How many gaps are remembered. Default: 100.
+    /// Whether nobody but this process hands messages over to the mail server, so that whatever was begun before it
+    /// started has ended. Otherwise a handing-over may go on for `reception_time`. Default: yes.
+    pub hands_over_here: bool,
+    /// How many gaps are remembered; of more, the oldest become one that covers them. Default: 100.
     pub max_gaps: usize,
     /// What a line may be long; the rest is dropped. Default: 64 KiB.
     pub max_line_octets: usize,
@@ -72,8 +75,6 @@ pub struct LedgerLimits {
     pub silent_message_lifetime: Duration,
     /// The most refused recipients that are remembered for one transaction. Default: 1,000.
     pub max_refused_recipients: usize,
-    /// The most messages in the queue that are remembered although nothing tells whose they are. Default: 1,000.
-    pub max_unnamed_messages: usize,
     /// The most messages that this process handed over and the log has not mentioned yet. Default: 10,000.
     pub max_unconfirmed_messages: usize,
 }
@@ -135,6 +136,7 @@ impl LogSettings {
             index_lifetime: Duration::from_hours(7 * 24),
             index_file_octets: 16 << 20,
             max_index_files: 16,
+            hands_over_here: true,
             max_gaps: 100,
             max_line_octets: 64 << 10,
             ledger: LedgerLimits::default(),
@@ -166,7 +168,6 @@ impl Default for LedgerLimits {
             max_open_messages: 500_000,
             silent_message_lifetime: Duration::from_hours(14 * 24),
             max_refused_recipients: 1000,
-            max_unnamed_messages: 1000,
             max_unconfirmed_messages: 10_000,
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct QueueWitness {
     queue: Option<Postqueue>,
     /// How far the two listings are apart at least.
     distance: Duration,
+    /// How much earlier than it was handed over, by another clock, a message may have come.
+    margin: Duration,
     sought: Mutex<HashMap<MessageId, Sought>>,
     /// After this time a message is not sought any longer.
     lifetime: Duration,
@@ -55,6 +57,7 @@ impl QueueWitness {
         Self {
             queue: Postqueue::new(settings),
             distance: settings.settle_time,
+            margin: settings.reception_time,
             sought: Mutex::default(),
             lifetime: settings.index_lifetime,
         }
@@ -74,9 +77,7 @@ impl QueueWitness {
         let Some(queue) = &self.queue else {
             return Ok(Sighting::Open("the mail server crashed, and its queue is not listed here"));
         };
-        let Some(sought) = self.seek(attempt.message_id) else {
-            return Ok(Sighting::Open("the mail server's queue is about to be looked through"));
-        };
+        let sought = self.seek(attempt.message_id);
         let after = sought.absent_at.map_or(sought.since, |first| first + self.distance);
         if Instant::now() <= after {
             return Ok(Sighting::Open("the mail server's queue will be looked through once more"));
@@ -92,9 +93,9 @@ impl QueueWitness {
             let queue_id = mailapi_model::QueueId(queued.queue_id.clone());
             return Ok(Sighting::Here(known.unwrap_or(Accepted { queue_id, refused: Vec::new() })));
         }
-        let begun = attempt.since.minus(self.distance);
-        let may_be_it =
-            |queued: &&Queued| queued.arrived >= begun && queued.sender.parse() == Ok(attempt.sender.clone());
+        // Whoever is the sender: the queue has the address after canonical maps, milters and SRS.
+        let begun = attempt.since.minus(self.margin);
+        let may_be_it = |queued: &&Queued| queued.arrived >= begun;
         let suspects = listing.messages.iter().filter(may_be_it).map(|queued| queued.queue_id.clone()).collect();
         Ok(Sighting::Absent { listing, suspects })
     }
@@ -117,15 +118,14 @@ impl QueueWitness {
         self.sought.lock().unwrap_or_else(PoisonError::into_inner).remove(&message_id);
     }
 
-    /// `None` when it is sought from now on.
-    fn seek(&self, message_id: MessageId) -> Option<Sought> {
+    /// Since when it is sought: from now on, when it was not sought before.
+    fn seek(&self, message_id: MessageId) -> Sought {
         let now = Instant::now();
         let mut sought = self.sought.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = sought.get(&message_id).copied();
-        if known.is_none() {
-            sought.retain(|_, sought| now.duration_since(sought.since) < self.lifetime);
-            sought.insert(message_id, Sought { since: now, absent_at: None });
+        if let Some(known) = sought.get(&message_id) {
+            return *known;
         }
-        known
+        sought.retain(|_, sought| now.duration_since(sought.since) < self.lifetime);
+        *sought.entry(message_id).or_insert(Sought { since: now, absent_at: None })
     }
 }

@@ -23,19 +23,28 @@ pub struct SmtpSubmission {
     log: Option<Arc<LogFollower>>,
     /// None where bounces go to the author.
     returns: Option<ReturnAddress>,
+    /// Whether messages go to other hosts, too, whose logs are read elsewhere.
+    is_one_of_several: bool,
 }
 
 impl SmtpSubmission {
     /// Submission over this pool.
     #[must_use]
     pub fn new(pool: SmtpPool, log: Option<Arc<LogFollower>>) -> Self {
-        Self { pool, log, returns: None }
+        Self { pool, log, returns: None, is_one_of_several: false }
     }
 
     /// The same, with a reverse-path for each message that its bounces go to; `None` for the author's own address.
     #[must_use]
     pub fn returning_to(self, returns: Option<ReturnAddress>) -> Self {
         Self { returns, ..self }
+    }
+
+    /// The same, as one of several hosts to which messages go: what this host's log does not speak of may be in another
+    /// one's, so it is never said that a message was not taken.
+    #[must_use]
+    pub fn one_of_several(self, is_one_of_several: bool) -> Self {
+        Self { is_one_of_several, ..self }
     }
 }
 
@@ -77,6 +86,7 @@ impl Submission for SmtpSubmission {
         }
         match trace {
             Trace::Taken(accepted) => Ok(Some(accepted)),
+            Trace::NotTaken if self.is_one_of_several => unavailable("another host may have the message"),
             Trace::NotTaken => Ok(None),
             Trace::Silent => unavailable("the mail server was silent for too long"),
             Trace::Undecided(reason) => unavailable(reason),

@@ -101,6 +101,20 @@ async fn without_a_log_nothing_can_be_told_and_with_one_silence_counts_in_time()
 }
 
 #[tokio::test]
+async fn one_of_several_hosts_never_says_that_a_message_was_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = SmtpSink::start().await;
+    std::fs::write(dir.path().join("mail.log"), "").unwrap();
+    let one = submission(&sink, Some(dir.path()), Duration::ZERO).one_of_several(true);
+    assert!(matches!(one.find(&attempt()).await, Err(SubmitError::Unavailable(_))));
+    let line = |daemon: &str, text: &str| format!("Nov 21 08:00:00 mx postfix/{daemon}[7]: 4jWk1: {text}\n");
+    let log = line("cleanup", &format!("message-id=<{ID}@example.org>"))
+        + &line("qmgr", "from=<ann@example.org>, size=1, nrcpt=1 (queue active)");
+    std::fs::write(dir.path().join("mail.log"), log).unwrap();
+    assert_eq!(one.find(&attempt()).await.unwrap().unwrap().queue_id.0, "4jWk1");
+}
+
+#[tokio::test]
 async fn a_dead_server_is_unavailable_and_has_nothing() {
     let sink = SmtpSink::start().await;
     let dead = submission(&sink, None, Duration::ZERO);

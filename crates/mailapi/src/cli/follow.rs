@@ -18,7 +18,7 @@ pub(super) async fn run(config: &Config) -> Outcome {
     let directory = DataDir::open(&config.data_dir)?;
     // Two followers of one log would only be in each other's way.
     let _lock = directory.lock()?;
-    let assembly = Assembly::open(config, &directory).await?;
+    let assembly = Assembly::open_follower(config, &directory).await?;
     let (end, shutdown) = Shutdown::channel();
     let loops = background::follow(&assembly, config, &shutdown);
     tracing::info!("the mail server's log is being followed");

@@ -84,6 +84,16 @@ async fn a_fresh_message_is_left_to_whoever_is_handing_it_over() {
 }
 
 #[tokio::test]
+async fn however_many_were_interrupted_each_has_its_turn() {
+    let app = TestApp::start().await;
+    app.user("bob@example.org").await;
+    for seed in 0..502 {
+        begin(&app, seed, &["bob@example.org"]).await;
+    }
+    assert_eq!(app.service.recover_once(Duration::ZERO).await.unwrap().failed, 502);
+}
+
+#[tokio::test]
 async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
     let app = TestApp::start().await;
     app.domain("example.org").await;

@@ -112,15 +112,23 @@ impl Sent<'_> {
         self.0.batch(statements).await.map(drop)
     }
 
-    /// At most `limit` messages of which nobody knows whether the mail server took them, oldest first: what a crash
-    /// left behind, and what is being handed over at this moment.
+    /// At most `limit` messages of which nobody knows whether the mail server took them, oldest first and those behind
+    /// `after` alone: what a crash left behind, and what is being handed over at this moment. None behind a message
+    /// that is not there.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn pending(&self, limit: usize) -> Result<Vec<PendingMessage>, StoreError> {
-        let sql = "SELECT message_id, sender, sender_given, created_at FROM sent_messages \
-                   WHERE submitted_at IS NULL AND failed_at IS NULL ORDER BY id LIMIT $1";
-        let rows = self.0.query(Stmt::new(sql).bind(count(limit))).await?;
+    pub async fn pending(&self, after: Option<MessageId>, limit: usize) -> Result<Vec<PendingMessage>, StoreError> {
+        let pending = "SELECT message_id, sender, sender_given, created_at FROM sent_messages \
+                       WHERE submitted_at IS NULL AND failed_at IS NULL";
+        let page = match after {
+            None => Stmt::new(format!("{pending} ORDER BY id LIMIT $1")),
+            Some(after) => {
+                let behind = "id > (SELECT id FROM sent_messages WHERE message_id = $1)";
+                Stmt::new(format!("{pending} AND {behind} ORDER BY id LIMIT $2")).bind(after)
+            }
+        };
+        let rows = self.0.query(page.bind(count(limit))).await?;
         rows.into_iter().map(read::read_pending).collect()
     }
 

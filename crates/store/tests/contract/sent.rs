@@ -173,12 +173,17 @@ async fn what_a_crash_left_behind_is_found_oldest_first() {
         store.sent().submitted(message_id(2), &QueueId("Q2".to_owned()), at(9), &[]).await.unwrap();
         let failure = Failure { reason: "no", reply: None, refused: &[] };
         store.sent().failed(message_id(3), at(9), failure).await.unwrap();
-        let left = async |limit| {
-            let pending = store.sent().pending(limit).await.unwrap();
+        let left = async |after, limit| {
+            let pending = store.sent().pending(after, limit).await.unwrap();
             pending.into_iter().map(|message| message.message_id).collect::<Vec<_>>()
         };
-        assert_eq!(left(10).await, [message_id(1), message_id(4)]);
-        assert_eq!(left(1).await, [message_id(1)]);
+        assert_eq!(left(None, 10).await, [message_id(1), message_id(4)]);
+        assert_eq!(left(None, 1).await, [message_id(1)]);
+        // Page by page, also when the last one of a page was decided meanwhile.
+        assert_eq!(left(Some(message_id(1)), 10).await, [message_id(4)]);
+        assert_eq!(left(Some(message_id(2)), 10).await, [message_id(4)]);
+        assert_eq!(left(Some(message_id(4)), 10).await, []);
+        assert_eq!(left(Some(message_id(9)), 10).await, []);
     })
     .await;
 }

@@ -25,7 +25,7 @@ use mailapi_model::{QueueId, Timestamp};
 use super::super::ledger::Ledger;
 use super::super::message::{Message, RefusedRecipient};
 use super::super::place::Place;
-use super::super::report::{Gap, GapKind, Taken, Unnamed};
+use super::super::report::{Gap, GapKind, Taken};
 use super::super::saved_state;
 use super::super::settings::LogSource;
 use super::super::source::SourceError;
@@ -58,7 +58,7 @@ pub(in super::super) struct Signs {
 #[derive(Default)]
 struct Unread {
     gaps: Vec<Gap>,
-    unnamed: Vec<Unnamed>,
+    unnamed_at: Option<Timestamp>,
 }
 
 impl Follow {
@@ -88,7 +88,7 @@ impl Follow {
                 return Ok(Look::Told(Trace::Taken(taken.into())));
             }
             unread.gaps.extend(findings.crash.map(|crash| self.gap_of(crash)));
-            unread.unnamed.extend(findings.unnamed);
+            unread.unnamed_at = unread.unnamed_at.max(findings.unnamed_at);
         }
         // The index may have been lost while the message was in the queue.
         if let Some((id, message)) = ledger.of_message(message_id).find(|(_, message)| message.queued) {
@@ -100,7 +100,7 @@ impl Follow {
         Ok(self.judge(&ledger, attempt, signs, &unread))
     }
 
-    /// Whether the log named each of these messages, whosever they are.
+    /// Whether it is known of each of these messages which one it is, whosever they are.
     pub(in super::super) fn are_named(&self, queue_ids: &[String]) -> bool {
         let Some(live) = &self.live else { return queue_ids.is_empty() };
         queue_ids.iter().all(|id| live.ledger.is_named(id))
@@ -177,7 +177,10 @@ impl Follow {
     /// When the connection of a message ended at the latest that this process did not hand over: the process that did
     /// was before this one and is gone, or it is another one that may still be at work.
     fn latest_end(&self, attempt: &Attempt) -> Timestamp {
-        if attempt.since < self.started_at { self.started_at } else { attempt.since.plus(self.settings.reception_time) }
+        if self.settings.hands_over_here && attempt.since < self.started_at {
+            return self.started_at;
+        }
+        attempt.since.plus(self.settings.reception_time)
     }
 
     /// Whether a gap may have swallowed lines about a message that was being handed over until then.
@@ -187,10 +190,11 @@ impl Follow {
         is_remembered && gap.from <= until.plus(margin) && attempt.since.minus(margin) <= gap.to
     }
 
+    /// Whoever is the sender: what is logged is the address after canonical maps, milters and SRS. The margin is for
+    /// clocks that differ.
     fn is_perhaps_unnamed(&self, attempt: &Attempt, unread: &Unread) -> bool {
-        let begun = attempt.since.minus(self.settings.settle_time);
-        let mut unnamed = self.notes.unnamed.iter().chain(&unread.unnamed);
-        unnamed.any(|one| one.at >= begun && one.sender.as_ref() == Some(&attempt.sender))
+        let begun = attempt.since.minus(self.settings.reception_time);
+        self.notes.unnamed_at.max(unread.unnamed_at) >= Some(begun)
     }
 }
 

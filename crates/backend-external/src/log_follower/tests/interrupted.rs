@@ -139,6 +139,32 @@ fn a_crash_at_another_time_does_not_matter() {
 }
 
 #[test]
+fn of_more_crashes_than_are_remembered_the_oldest_still_count() {
+    let mut scene = scene();
+    scene.settings.max_gaps = 2;
+    scene.append(&[1, 5, 9, 13, 17].map(started).concat());
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    let second =
+        |second: u32| -> mailapi_model::Timestamp { format!("2026-11-21T08:00:{second:02}Z").parse().unwrap() };
+    let times: Vec<_> = reader.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+    assert_eq!(times, [(second(1), second(13)), (second(13), second(17))]);
+    let look = |reader: &mut Reader| {
+        let signs = Signs { ended: Some(second(2)), alive: Some(scene.clock.now()) };
+        reader.follow.find(&attempt(), signs).unwrap()
+    };
+    assert!(is_interrupted(&look(&mut reader), &[]));
+    // Of several kinds, one counts as the worst.
+    scene.append(&(line(18, "postfix-script", "stopping the Postfix mail system") + &started(20) + &started(22)));
+    reader.read_all();
+    assert_eq!(
+        reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(),
+        [GapKind::Incomplete, GapKind::MailServerCrashed]
+    );
+    assert_eq!(look(&mut reader), undecided(INCOMPLETE));
+}
+
+#[test]
 fn what_a_machine_that_went_down_swallowed_is_not_concluded_from() {
     let scene = scene();
     // 2026-11-21T08:00:05Z.
@@ -172,10 +198,11 @@ fn a_header_that_came_before_a_restart_leaves_it_to_the_queue() {
 #[test]
 fn a_message_in_the_queue_that_nothing_names_may_be_it() {
     let scene = scene();
-    scene.append(&(started(1) + &started(9) + &queued(9, "A00009", "bob@example.org")));
+    scene.append(&(started(1) + &started(9)));
     let mut reader = Reader::new(&scene);
     assert!(is_interrupted(&look(&scene, &mut reader), &[]));
-    scene.append(&queued(10, "A00010", "ann@example.org"));
+    // Its sender may have been rewritten before it was logged.
+    scene.append(&queued(10, "A00010", "srs0=x=example.org=ann@relay.example"));
     let open = undecided("a message in the queue whose beginning was not logged may be this one");
     assert_eq!(look(&scene, &mut reader), open);
     scene.append(&line(11, "qmgr", "A00010: removed"));
@@ -187,13 +214,11 @@ fn a_message_in_the_queue_that_nothing_names_may_be_it() {
 #[tokio::test]
 async fn what_is_not_in_the_queue_twice_was_never_queued() {
     let mut scene = scene();
-    scene.append(&(started(1) + &entered(2) + &started(9)));
-    let others = listed("A00002", "bob@example.org");
-    let follower = with_queue(&mut scene, &others);
+    let other = line(1, "cleanup", "A00002: message-id=<other@example.org>") + &queued(1, "A00002", "bob@example.org");
+    scene.append(&(started(1) + &other + &entered(2) + &started(9)));
+    let follower = with_queue(&mut scene, &listed("A00002", "bob@example.org"));
     read(&follower).await;
-    for _ in 0..2 {
-        assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
-    }
+    assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
     assert_eq!(trace(&follower).await, Trace::NotTaken);
 }
 
@@ -203,7 +228,6 @@ async fn what_is_in_the_queue_was_taken() {
     scene.append(&(started(1) + &entered(2) + &started(9)));
     let follower = with_queue(&mut scene, &listed("A00001", "ann@example.org"));
     read(&follower).await;
-    assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
     assert!(matches!(trace(&follower).await, Trace::Taken(accepted) if accepted.queue_id.0 == "A00001"));
 }
 
@@ -213,18 +237,16 @@ async fn what_left_the_queue_between_two_looks_is_known_by_its_lines() {
     scene.append(&(started(1) + &entered(2) + &started(9)));
     let follower = with_queue(&mut scene, "");
     read(&follower).await;
-    for _ in 0..2 {
-        assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
-    }
+    assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
     scene.append(&(queued(9, "A00001", "ann@example.org") + &line(9, "qmgr", "A00001: removed")));
     assert!(matches!(trace(&follower).await, Trace::Taken(accepted) if accepted.queue_id.0 == "A00001"));
 }
 
 #[tokio::test]
-async fn a_listed_message_of_the_same_sender_is_another_one_only_if_the_log_says_so() {
+async fn a_listed_message_is_another_one_only_if_the_log_says_so_whoever_its_sender_is() {
     let mut scene = scene();
     scene.append(&(started(1) + &started(9)));
-    let follower = with_queue(&mut scene, &listed("A00007", "ann@example.org"));
+    let follower = with_queue(&mut scene, &listed("A00007", "srs0=x=example.org=ann@relay.example"));
     read(&follower).await;
     for _ in 0..5 {
         assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
@@ -233,9 +255,7 @@ async fn a_listed_message_of_the_same_sender_is_another_one_only_if_the_log_says
     scene.append(&(named + &queued(10, "A00007", "ann@example.org")));
     let follower = with_queue(&mut scene, &listed("A00007", "ann@example.org"));
     read(&follower).await;
-    for _ in 0..2 {
-        assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
-    }
+    assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
     assert_eq!(trace(&follower).await, Trace::NotTaken);
 }
 
@@ -245,7 +265,6 @@ async fn a_queue_that_cannot_be_listed_tells_nothing() {
     scene.append(&(started(1) + &started(9)));
     let follower = with_queue(&mut scene, "Mail queue is empty\n");
     read(&follower).await;
-    assert!(matches!(trace(&follower).await, Trace::Undecided(_)));
     for _ in 0..3 {
         let error = follower.find(&attempt()).await.unwrap_err().to_string();
         assert!(error.contains("queue"), "{error}");

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use mailapi_backend::Accepted;
-use mailapi_model::Clock as _;
+use mailapi_model::{Clock as _, QueueId};
 
-use super::support::{OURS, Reader, Scene, attempt, line};
+use super::support::{OURS, Reader, Scene, attempt, line, outcomes};
 use crate::log_follower::Trace;
 use crate::log_follower::follow::{Look, Signs};
 
@@ -150,4 +150,41 @@ fn the_silence_of_a_dead_mail_server_says_nothing() {
     // What it says of others shows that it is alive, too.
     scene.append(&line(13 * 3600, "qmgr", "A0B1C2: removed"));
     assert_eq!(look(None), Look::Told(Trace::NotTaken));
+}
+
+#[test]
+fn what_others_began_before_a_start_of_ours_may_still_be_handed_over() {
+    let mut scene = Scene::new();
+    scene.clock = std::sync::Arc::new(mailapi_testkit::FakeClock::at("2026-11-21T08:00:30Z"));
+    scene.settings.hands_over_here = false;
+    scene.append("");
+    let mut reader = Reader::new(&scene);
+    assert!(matches!(trace(&scene, &mut reader), Trace::Undecided(_)));
+    scene.clock.advance(scene.settings.reception_time);
+    assert_eq!(trace(&scene, &mut reader), Trace::NotTaken);
+}
+
+#[test]
+fn whoever_looks_up_takes_the_reply_of_the_mail_server_from_nobody() {
+    let scene = Scene::new();
+    scene.append("");
+    let mut reader = Reader::new(&scene);
+    let handed = reader.follow.handed();
+    handed.note(&QueueId("A00001".to_owned()), OURS.parse().unwrap(), scene.clock.now());
+    // The line with the Message-ID is lost.
+    scene.append(&queued("A00001"));
+    assert_eq!(taken(&trace(&scene, &mut reader)).unwrap().queue_id.0, "A00001");
+    scene.append(&line(
+        2,
+        "smtp",
+        "A00001: to=<bob@example.net>, relay=mx[192.0.2.1]:25, delay=1, delays=1/0/0/0, dsn=2.0.0, status=sent (250 ok)",
+    ));
+    reader.read_all();
+    assert_eq!(outcomes(&reader.events), ["A00001 bob@example.net sent ours"]);
+    // Confirmed and saved, it is needed no longer.
+    assert!(handed.get("A00001", scene.clock.now()).is_some());
+    scene.clock.advance(scene.settings.save_interval);
+    scene.append(&line(3, "qmgr", "A0B1C2: removed"));
+    reader.read_all();
+    assert!(handed.get("A00001", "2026-11-21T20:00:00Z".parse().unwrap()).is_none());
 }

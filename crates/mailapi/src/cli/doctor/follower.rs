@@ -39,7 +39,7 @@ pub(super) async fn queue(config: &Config) -> Option<Finding> {
             QUEUE,
             format!(
                 "not used: what a crash of Postfix interrupts stays `pending` for {} minutes; on Postfix's host, \
-                 mail.external.log.postqueue = [\"postqueue\", \"-j\"] decides it at once",
+                 mail.external.log.postqueue = [\"postqueue\", \"-j\"] decides it in a few minutes",
                 settings.retry_time.as_secs() / 60
             ),
         ),
