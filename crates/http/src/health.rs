@@ -56,7 +56,8 @@ struct HealthChecks {
     /// was lost lately: everything goes on, and some statuses may stay open.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<&'static str>,
-    /// Reading the mailbox that bounces go to, where there is one.
+    /// Reading the mailbox that bounces go to, where there is one. When it cannot be read everything goes on, and what
+    /// comes meanwhile is read later.
     #[serde(skip_serializing_if = "Option::is_none")]
     bounces: Option<&'static str>,
     /// The user database that is only read here, where there is one.

@@ -11,6 +11,8 @@ pub struct Domain {
     pub name: DomainName,
     /// Whether mail may be sent from it.
     pub active: bool,
+    /// Whether it was let in; false for one that was signed up and waits for an admin's approval.
+    pub approved: bool,
     /// What its admin wrote about it.
     pub description: Option<String>,
     /// Who signed it up; none when an admin made it.

@@ -40,6 +40,8 @@ pub struct Settings {
     pub idempotency_lifetime: Duration,
     /// A message that is still `pending` after this long is looked up at the mail server.
     pub pending_grace: Duration,
+    /// A notice that comes back as mail later than this after its message was submitted is not believed.
+    pub bounce_lifetime: Duration,
     /// The most delivery events that are read and stored in one step.
     pub feed_batch: usize,
     /// How far statistics reach, and how they are kept up to date.
@@ -73,6 +75,7 @@ impl Default for Settings {
             max_message_bytes: 25 * 1024 * 1024,
             idempotency_lifetime: 24 * 60 * MINUTE,
             pending_grace: MINUTE,
+            bounce_lifetime: 14 * 24 * 60 * MINUTE,
             feed_batch: 1000,
             stats: StatsLimits::default(),
             cached_callers: 10_000,

@@ -105,7 +105,8 @@ impl Accounts<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// Puts a new hash in the place of the old one; whether there is such an account.
+    /// Puts a new hash in the place of the old one; whether there is such an account. Who has a password here is a
+    /// copy of nothing any longer.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -115,7 +116,8 @@ impl Accounts<'_> {
         hash: &SecretText,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let sql = "UPDATE accounts SET password_hash = $2, updated_at = $3 WHERE email = $1";
+        let sql = "UPDATE accounts SET password_hash = $2, updated_at = $3, in_directory = FALSE, gone_since = NULL \
+                   WHERE email = $1";
         Ok(self.0.execute(Stmt::new(sql).bind(email).bind(hash).bind(now)).await?.touched > 0)
     }
 

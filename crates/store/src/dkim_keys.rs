@@ -1,7 +1,7 @@
 //! DKIM keys.
 //!
-//! A domain's first key signs at once. A later one waits until the world can find it in DNS, so that no mail is
-//! signed with a key that nobody can look up.
+//! The key that a domain begins with signs at once. Any other waits until the world can find it in DNS, so that no mail
+//! is signed with a key that nobody can look up.
 
 use mailapi_model::{DkimKey, DomainName, Secret, Timestamp};
 
@@ -16,7 +16,7 @@ const BY_DOMAIN: &str = "SELECT selector, algorithm, private_key, public_key, cr
                          WHERE domain = $1";
 
 impl DkimKeys<'_> {
-    /// Adds a key. It signs at once when the domain has no other.
+    /// Adds a key that signs when [`DkimKeys::sign_with`] says so.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when the selector is taken, [`StoreError::Reference`] without such a domain.
@@ -56,11 +56,8 @@ impl DkimKeys<'_> {
     }
 }
 
-/// Adds a key that signs at once when it is the domain's first.
-pub(crate) fn insert_key(domain: &DomainName, key: &DkimKey) -> Stmt {
-    let signs_since =
-        "CASE WHEN EXISTS (SELECT 1 FROM dkim_keys WHERE domain = $1) THEN NULL ELSE CAST($6 AS BIGINT) END";
-    bind_key(format!("INSERT INTO dkim_keys {INTO} SELECT {VALUES}, {signs_since}"), domain, key)
+fn insert_key(domain: &DomainName, key: &DkimKey) -> Stmt {
+    bind_key(format!("INSERT INTO dkim_keys {INTO} SELECT {VALUES}, CAST(NULL AS BIGINT)"), domain, key)
 }
 
 /// Adds a key that signs at once, or does nothing when the domain has one.

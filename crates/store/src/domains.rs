@@ -4,7 +4,7 @@ use mailapi_model::{DkimKey, Domain, DomainName, EmailAddress, Listed, NewDomain
 
 use crate::StoreError;
 use crate::db::{Db, Filter, List, Row, Stmt, Value};
-use crate::dkim_keys::{insert_first_key, insert_key};
+use crate::dkim_keys::insert_first_key;
 use crate::tokens::remove_tokens;
 
 /// The domains.
@@ -40,7 +40,7 @@ pub enum DomainDeleted {
     Missing,
 }
 
-const COLUMNS: &str = "name, name_given, active, description, creator_email, created_at, \
+const COLUMNS: &str = "name, name_given, active, approved, description, creator_email, created_at, \
     (SELECT COUNT(*) FROM accounts WHERE accounts.domain = domains.name), \
     (SELECT selector FROM dkim_keys WHERE dkim_keys.domain = domains.name AND signs_since IS NOT NULL \
      ORDER BY signs_since DESC, dkim_keys.id DESC LIMIT 1), verified_at";
@@ -55,7 +55,7 @@ impl Domains<'_> {
     /// [`StoreError::Conflict`] when there is such a domain.
     pub async fn insert(&self, domain: &NewDomain, key: Option<&DkimKey>) -> Result<(), StoreError> {
         let mut statements = vec![insert_domain(domain)];
-        statements.extend(key.map(|key| insert_key(&domain.name, key)));
+        statements.extend(key.map(|key| insert_first_key(&domain.name, key)));
         self.0.batch(statements).await.map(drop)
     }
 
@@ -81,8 +81,7 @@ impl Domains<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn approved_names(&self) -> Result<Vec<DomainName>, StoreError> {
-        let sql = "SELECT name, name_given FROM domains \
-                   WHERE active OR EXISTS (SELECT 1 FROM dkim_keys WHERE dkim_keys.domain = domains.name) ORDER BY name";
+        let sql = "SELECT name, name_given FROM domains WHERE approved ORDER BY name";
         let rows = self.0.query(Stmt::new(sql)).await?;
         rows.into_iter().map(|mut row| row.domain()).collect()
     }
@@ -103,13 +102,15 @@ impl Domains<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// Makes a pending domain active and gives it `key`, unless it has one; whether there is such a domain.
+    /// Lets a domain in, makes it active and gives it `key`, unless it has one; whether there is such a domain.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn approve(&self, name: &DomainName, key: &DkimKey) -> Result<bool, StoreError> {
-        let activate = Stmt::new("UPDATE domains SET active = TRUE WHERE name = $1").bind(name).demand(1);
-        match self.0.batch(vec![activate, insert_first_key(name, key)]).await {
+    pub async fn approve(&self, name: &DomainName, key: Option<&DkimKey>) -> Result<bool, StoreError> {
+        let sql = "UPDATE domains SET active = TRUE, approved = TRUE WHERE name = $1";
+        let mut statements = vec![Stmt::new(sql).bind(name).demand(1)];
+        statements.extend(key.map(|key| insert_first_key(name, key)));
+        match self.0.batch(statements).await {
             Ok(_) => Ok(true),
             Err(StoreError::Guard { statement: 0, .. }) => Ok(false),
             Err(error) => Err(error),
@@ -149,11 +150,13 @@ impl Domains<'_> {
 
 pub(crate) fn insert_domain(domain: &NewDomain) -> Stmt {
     Stmt::new(
-        "INSERT INTO domains (name, name_given, active, description, creator_email, created_at) \
-         VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO domains (name, name_given, active, approved, description, creator_email, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
     )
     .bind(&domain.name)
     .bind(domain.name.given())
+    .bind(domain.active)
+    // What may send from the start was let in.
     .bind(domain.active)
     .bind(domain.description.clone())
     .bind(domain.creator_email.as_ref().map(EmailAddress::shown))
@@ -163,16 +166,14 @@ pub(crate) fn insert_domain(domain: &NewDomain) -> Stmt {
 pub(crate) fn conditions(filter: &DomainFilter) -> Filter {
     let names = filter.only.as_ref().map(|names| names.iter().map(Value::from).collect());
     let conditions = Filter::all().one_of("name", names);
-    // Approval gives a domain its first key; one that was approved and switched off has keys.
-    const AWAITS_APPROVAL: &str =
-        "active = FALSE AND NOT EXISTS (SELECT 1 FROM dkim_keys WHERE dkim_keys.domain = domains.name)";
-    if filter.pending { conditions.only(AWAITS_APPROVAL) } else { conditions }
+    if filter.pending { conditions.only("approved = FALSE") } else { conditions }
 }
 
 fn read_domain(mut row: Row) -> Result<Domain, StoreError> {
     Ok(Domain {
         name: row.domain()?,
         active: row.bool()?,
+        approved: row.bool()?,
         description: row.text_or_null()?,
         creator_email: row.parsed_or_null()?,
         created_at: row.time()?,
@@ -180,4 +181,39 @@ fn read_domain(mut row: Row) -> Result<Domain, StoreError> {
         dkim_selector: row.text_or_null()?,
         verified_at: row.time_or_null()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use crate::sqlite::{Sqlite, SqliteSettings};
+    use crate::store::{COMPONENT, SQLITE_MIGRATIONS};
+
+    /// A domain that was signed up, one that was switched off, and one of another user database that was.
+    const BEFORE: &str = "
+        INSERT INTO domains (name, active, created_at) VALUES
+            ('asks.example', FALSE, 1), ('off.example', FALSE, 2), ('theirs.example', FALSE, 3), ('on.example', TRUE, 4);
+        INSERT INTO dkim_keys (domain, selector, algorithm, private_key, public_key, created_at)
+            VALUES ('off.example', 'm1', 'rsa-sha256', x'00', '', 2);
+        INSERT INTO accounts (email, domain, name, name_folded, password_hash, active, created_at, updated_at, in_directory)
+            VALUES ('ann@theirs.example', 'theirs.example', '', '', '', TRUE, 3, 3, TRUE),
+                   ('ann@asks.example', 'asks.example', '', '', '', TRUE, 3, 3, FALSE);";
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_was_let_in_before_that_was_written_down_stays_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Sqlite::open(&folder.path().join("old.db"), SqliteSettings::default()).unwrap();
+        let now = Timestamp::from_seconds(9);
+        engine.migrate(COMPONENT, &SQLITE_MIGRATIONS[..7], now).await.unwrap();
+        engine.write(|connection| connection.execute_batch(BEFORE).map_err(StoreError::from)).await.unwrap();
+        let store = Store::on_sqlite(engine);
+        store.migrate(now).await.unwrap();
+        let names = |names: Vec<DomainName>| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let approved = names(store.domains().approved_names().await.unwrap());
+        assert_eq!(approved, ["off.example", "on.example", "theirs.example"]);
+        let pending = DomainFilter { pending: true, only: None };
+        let pending = store.domains().list(&pending, Page::new(50, 0)).await.unwrap().items;
+        assert_eq!(names(pending.into_iter().map(|domain| domain.name).collect()), ["asks.example"]);
+    }
 }

@@ -19,6 +19,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 5, sql: include_str!("../migrations/sqlite/0005_sent_counts.sql") },
     Migration { version: 6, sql: include_str!("../migrations/sqlite/0006_secrets.sql") },
     Migration { version: 7, sql: include_str!("../migrations/sqlite/0007_directory_copies.sql") },
+    Migration { version: 8, sql: include_str!("../migrations/sqlite/0008_approved_and_gone.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -30,6 +31,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 5, sql: include_str!("../migrations/postgres/0005_sent_counts.sql") },
     Migration { version: 6, sql: include_str!("../migrations/postgres/0006_secrets.sql") },
     Migration { version: 7, sql: include_str!("../migrations/postgres/0007_directory_copies.sql") },
+    Migration { version: 8, sql: include_str!("../migrations/postgres/0008_approved_and_gone.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.

@@ -1,6 +1,6 @@
 //! What is new in the mailbox.
 
-use mailapi_imap::client::{Command, FetchAttribute, Section, SectionText, Untagged};
+use mailapi_imap::client::{Code, Command, FetchAttribute, Section, SectionText, StatusResponse, Untagged};
 use mailapi_model::{FolderName, Timestamp};
 
 use super::BounceLimits;
@@ -65,7 +65,8 @@ impl Job for ReadNewMail<'_> {
 }
 
 impl ReadNewMail<'_> {
-    /// One message, unless it was removed in the meantime.
+    /// One message, unless it was removed in the meantime. One that the server cannot read is told as such: the others
+    /// behind it are not to wait for it.
     async fn read(&self, connection: &mut ImapConnection, uid: u32) -> Result<Option<ReadMessage>, ImapError> {
         let slice = FetchAttribute::SectionSlice(Section::message(), 0, self.limits.message_octets);
         let mut read = None;
@@ -78,9 +79,25 @@ impl ReadNewMail<'_> {
                 read = Some(ReadMessage { uid, arrived, notice: Notice::of(raw, self.addresses) });
             }
         });
-        fetched.await?;
-        Ok(read)
+        match fetched.await {
+            Ok(_) => Ok(read),
+            Err(ImapError::Refused(refusal)) if is_final(&refusal) => {
+                tracing::warn!(
+                    uid,
+                    said = refusal.text,
+                    "a mail in the bounces' mailbox cannot be read and is left out"
+                );
+                Ok(Some(ReadMessage { uid, arrived: Timestamp::from_seconds(0), notice: Notice::Other }))
+            }
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// Whether the server will say the same when it is asked for that message again: it does not say that it cannot read at
+/// the moment (RFC 5530 section 3). A message that is damaged is a fault of the server to Dovecot.
+const fn is_final(refusal: &StatusResponse) -> bool {
+    !matches!(refusal.code, Some(Code::Unavailable | Code::InUse | Code::Limit))
 }
 
 /// The UID of the newest message: sequence numbers follow the UIDs (RFC 3501 section 2.3.1.2).
@@ -113,4 +130,20 @@ async fn uids_between(connection: &mut ImapConnection, first: u32, last: u32) ->
     uids.sort_unstable();
     uids.dedup();
     Ok(uids)
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_imap::client::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_cannot_read_at_the_moment_is_asked_again_and_one_that_never_can_is_not() {
+        let refusal = |code| StatusResponse { status: Status::No, code, text: String::new() };
+        for passing in [Code::Unavailable, Code::InUse, Code::Limit] {
+            assert!(!is_final(&refusal(Some(passing))));
+        }
+        assert!(is_final(&refusal(None)) && is_final(&refusal(Some(Code::ServerBug))));
+    }
 }

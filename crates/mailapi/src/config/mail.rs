@@ -14,6 +14,7 @@ mirror!(
     Mail of Settings {
         idempotency_lifetime: HumanDuration,
         pending_grace: HumanDuration,
+        bounce_lifetime: HumanDuration,
         feed_batch: usize,
     } with {
         backend: BackendName = BackendName::Embedded,

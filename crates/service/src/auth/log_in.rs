@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn};
 use mailapi_model::{Credentials, EmailAddress, PasswordRule, Secret, SecretText, Timestamp, TokenKind};
 
+use super::password::is_cheap;
 use crate::cache::EpochMark;
 use crate::error::store_errors_are_unavailable;
 use crate::users::Found;
@@ -132,7 +133,13 @@ impl Service {
             self.verify_against_nothing(password.clone()).await?;
             return Ok(None);
         };
-        let matches = self.verify(password.clone(), found.credentials.password_hash.clone()).await?;
+        let hash = found.credentials.password_hash.clone();
+        let is_cheap = is_cheap(&hash);
+        let matches = self.verify(password.clone(), hash).await?;
+        if !matches && is_cheap {
+            // Or a quick no would tell that the address exists.
+            self.verify_against_nothing(password.clone()).await?;
+        }
         Ok(Some(found).filter(|found| matches && found.credentials.active))
     }
 }

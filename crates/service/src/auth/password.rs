@@ -116,13 +116,25 @@ fn verify_password(password: &SecretText, hash: &SecretText) -> bool {
     }
 }
 
+/// Whether it takes no such time to verify a password against `hash` as it takes with one of ours: its scheme is a cheap
+/// one or not known here, or it is none of its scheme.
+pub(super) fn is_cheap(hash: &SecretText) -> bool {
+    match scheme_of(hash.expose()) {
+        Some((Scheme::Sha512Crypt, hash)) => sha512_crypt(hash).is_none(),
+        Some((Scheme::Blowfish, hash)) => !is_bearable_blowfish(hash),
+        Some((Scheme::SaltedSha512, _)) | None => true,
+    }
+}
+
 fn verify_sha512_crypt(password: &[u8], hash: &str) -> bool {
+    sha512_crypt(hash).is_some_and(|hash| ShaCrypt::SHA512.verify_password(password, &hash).is_ok())
+}
+
+/// The hash, unless it is none or asks for too much work.
+fn sha512_crypt(hash: &str) -> Option<PasswordHash> {
     let rounds = hash.strip_prefix("$6$rounds=").and_then(|rest| rest.split('$').next());
     let bearable = rounds.is_none_or(|rounds| rounds.parse::<u32>().is_ok_and(|rounds| rounds <= MAX_ROUNDS));
-    let parsed = PasswordHash::new(hash);
-    hash.starts_with("$6$")
-        && bearable
-        && parsed.is_ok_and(|parsed| ShaCrypt::SHA512.verify_password(password, &parsed).is_ok())
+    PasswordHash::new(hash).ok().filter(|_| bearable && hash.starts_with("$6$"))
 }
 
 /// Dovecot's SSHA512: base64 of the digest of password and salt, followed by the salt.
@@ -134,8 +146,11 @@ fn verify_salted_sha512(password: &[u8], encoded: &str) -> bool {
 }
 
 fn verify_blowfish(password: &[u8], hash: &str) -> bool {
-    let cost = hash.split('$').nth(2).and_then(|cost| cost.parse::<u32>().ok());
-    cost.is_some_and(|cost| cost <= MAX_BLOWFISH_COST) && bcrypt::verify(password, hash).unwrap_or(false)
+    is_bearable_blowfish(hash) && bcrypt::verify(password, hash).unwrap_or(false)
+}
+
+fn is_bearable_blowfish(hash: &str) -> bool {
+    hash.parse::<bcrypt::HashParts>().is_ok_and(|parts| parts.get_cost() <= MAX_BLOWFISH_COST)
 }
 
 /// Whether a hash that verified is to be replaced by one of ours.
@@ -228,6 +243,19 @@ mod tests {
         for unknown in ["{CRYPT}$1$salt$hash", "{CRYPT}!", "{CRYPT}", "{MD5}x", "{PLAIN}secret", "secret", "", "{"] {
             assert!(!is_known_scheme(&secret(unknown)) && !verify_password(&secret("secret"), &secret(unknown)));
         }
+    }
+
+    #[test]
+    fn what_is_refused_quickly_is_known_so_that_nobody_can_tell_by_the_time() {
+        let ours = hash_password(&secret("secret"), 1000, &Salt).unwrap();
+        let blowfish = "{BLF-CRYPT}$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
+        assert!(!is_cheap(&ours) && !is_cheap(&secret(blowfish)));
+        let salted =
+            "{SSHA512}dV6bPDuBT0mYiS803ANg5pTOPP0R6YVBkhihysuLaWrPiBLNMqrCWsMxh4zh51H5IHYMfy93l3wn1ph9/K/SvvK2QAk=";
+        for cheap in [salted, "{MD5-CRYPT}$1$salt$hash", "{CRYPT}!", "", "$6$", "$2y$05$", "{BLF-CRYPT}$2y$31$abc"] {
+            assert!(is_cheap(&secret(cheap)), "{cheap}");
+        }
+        assert!(is_cheap(&secret("$6$rounds=999999999$saltstring$abc")), "it is not even tried");
     }
 
     #[test]

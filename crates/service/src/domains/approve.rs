@@ -6,20 +6,19 @@ use super::DomainError;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Activates a domain and gives it a DKIM key if it has none. A second approval changes nothing.
+    /// Lets a domain in that waits for it: activates it, and gives it a DKIM key. One that was let in is activated and
+    /// gets no key: its mail would be signed from now on with a key that nobody can find.
     ///
     /// # Errors
     /// See [`DomainError`].
     pub async fn approve_domain(&self, caller: &Caller, name: &DomainName) -> Result<Domain, DomainError> {
         caller.grants.admin()?;
-        if self.0.store.domains().get(name).await?.is_none() {
-            return Err(DomainError::NotFound);
-        }
-        let key = match self.0.store.dkim_keys().newest(name).await? {
-            Some(key) => key,
-            None => self.new_dkim_key(DkimAlgorithm::Rsa2048).await?,
+        let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
+        let first_key = match domain.approved {
+            true => None,
+            false => Some(self.new_dkim_key(DkimAlgorithm::Rsa2048).await?),
         };
-        if !self.0.store.domains().approve(name, &key).await? {
+        if !self.0.store.domains().approve(name, first_key.as_ref()).await? {
             return Err(DomainError::NotFound);
         }
         self.0.epoch.end();

@@ -20,8 +20,8 @@ impl Service {
         if domain.user_count > 0 && !force {
             return Err(DomainError::NotEmpty);
         }
-        // Mailboxes that another user database has are not ours to remove.
-        if self.0.store.copies().any_in(name).await? {
+        // Mailboxes that another user database has are not ours to remove, as long as it is one.
+        if self.0.store.directory().is_some() && self.0.store.copies().any_in(name).await? {
             return Err(DomainError::NotEmpty);
         }
         self.0.backend.provisioning.remove_domain(name).await.map_err(Unavailable::from)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Timestamp};
 
-use super::{DomainError, awaits_approval};
+use super::DomainError;
 use crate::mail::generate_key;
 use crate::{Caller, Service, Unavailable};
 
@@ -22,8 +22,8 @@ impl Service {
         self.0.store.dkim_keys().newest(name).await?.ok_or(DomainError::AwaitsApproval)
     }
 
-    /// A new key under a new selector. The old one goes on signing until a verification has seen the new record in
-    /// DNS, so no mail is signed with a key that the world cannot find.
+    /// A new key under a new selector. Until a verification has seen its record in DNS the old one goes on signing, and
+    /// nothing does where there was none: no mail is signed with a key that the world cannot find.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -35,7 +35,7 @@ impl Service {
     ) -> Result<DkimKey, DomainError> {
         caller.grants.admin()?;
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
-        if awaits_approval(&domain) {
+        if !domain.approved {
             return Err(DomainError::AwaitsApproval);
         }
         let mut key = self.new_dkim_key(algorithm).await?;

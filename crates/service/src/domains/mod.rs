@@ -13,7 +13,7 @@ mod verify;
 
 use std::time::Duration;
 
-use mailapi_model::{Denied, Domain};
+use mailapi_model::Denied;
 pub use mailapi_store::DomainChange;
 
 use crate::Unavailable;
@@ -38,8 +38,8 @@ pub enum DomainError {
     /// It still has mailboxes.
     #[error("the domain still has mailboxes")]
     NotEmpty,
-    /// It waits for approval, which gives it its first DKIM key.
-    #[error("the domain waits for approval and has no DKIM key yet")]
+    /// It has no DKIM key: it waits for approval, which gives it its first, or nobody has asked for one yet.
+    #[error("the domain has no DKIM key yet")]
     AwaitsApproval,
     /// It has had as many new DKIM keys today as there can be.
     #[error("the domain has had too many new keys today")]
@@ -53,8 +53,3 @@ pub enum DomainError {
 }
 
 store_errors_are_unavailable!(DomainError);
-
-/// Whether a domain still waits for approval. Exactly these have no DKIM key: approval makes the first.
-const fn awaits_approval(domain: &Domain) -> bool {
-    domain.dkim_selector.is_none()
-}

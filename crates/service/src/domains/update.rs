@@ -3,7 +3,7 @@
 use mailapi_model::{Domain, DomainName};
 use mailapi_store::DomainChange;
 
-use super::{DomainError, awaits_approval};
+use super::DomainError;
 use crate::{Caller, Service};
 
 impl Service {
@@ -19,7 +19,7 @@ impl Service {
     ) -> Result<Domain, DomainError> {
         caller.grants.may_manage_domain(name)?;
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
-        if change.active == Some(true) && awaits_approval(&domain) {
+        if change.active == Some(true) && !domain.approved {
             caller.grants.admin()?;
             self.approve_domain(caller, name).await?;
         }

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_model::{Clock, EmailAddress, Page, Permission, Secret, SecretText, TokenKind, TokenValue, Violations};
+use mailapi_model::{
+    Clock, DkimAlgorithm, DomainName, EmailAddress, Page, Permission, Secret, SecretText, TokenKind, TokenValue,
+    Violations,
+};
 use mailapi_service::auth::{AuthenticateError, CredentialsError, SignUp, SignUpError};
-use mailapi_service::domains::DomainError;
+use mailapi_service::domains::{DomainChange, DomainError};
 use mailapi_service::mail::SendError;
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::users::{CreateUser, DirectorySynced, UpdateUser, UserError, UserQuery};
@@ -234,6 +237,85 @@ async fn a_mailbox_that_is_gone_is_switched_off_and_forgotten_later() {
         place.users.sql("DELETE FROM mailbox").await;
         let nothing = place.service.sync_directory_once().await.unwrap();
         assert_eq!(nothing, DirectorySynced::default(), "an empty table is being filled");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_switched_off_there_is_not_forgotten_sooner_when_gone() {
+    let [place, _] = Installation::on_each_engine().await;
+    place.service.sync_directory_once().await.unwrap();
+    place.app.clock.advance(Duration::from_secs(7 * 24 * 60 * 60));
+    place.users.sql("DELETE FROM mailbox WHERE username = 'bob@example.org'").await;
+    let synced = place.service.sync_directory_once().await.unwrap();
+    assert_eq!((synced.gone, synced.forgotten), (1, 0));
+    let bob = address("bob@example.org");
+    place.service.get_user(&Caller::operator(), &bob).await.unwrap();
+    place.app.clock.advance(Duration::from_secs(24 * 60 * 60));
+    assert_eq!(place.service.sync_directory_once().await.unwrap().forgotten, 1);
+    assert!(matches!(place.service.get_user(&Caller::operator(), &bob).await, Err(UserError::NotFound)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_of_theirs_gets_a_key_when_asked_and_signs_when_it_is_published() {
+    let [place, _] = Installation::on_each_engine().await;
+    place.service.sync_directory_once().await.unwrap();
+    let (operator, name) = (Caller::operator(), "example.org".parse().unwrap());
+    assert!(matches!(place.service.get_dkim(&operator, &name).await, Err(DomainError::AwaitsApproval)));
+    let approved = place.service.approve_domain(&operator, &name).await.unwrap();
+    assert_eq!((approved.active, approved.dkim_selector), (true, None), "there is nothing to approve");
+    let key = place.service.rotate_dkim(&operator, &name, DkimAlgorithm::Ed25519).await.unwrap();
+    let signs = async || place.service.get_domain(&operator, &name).await.unwrap().dkim_selector;
+    place.service.verify_domain(&operator, &name).await.unwrap();
+    assert_eq!(signs().await, None, "nobody could look it up");
+    place.app.dns.set_txt(&key.dns_name(&name), &[&key.dns_value()]);
+    place.service.verify_domain(&operator, &name).await.unwrap();
+    assert_eq!(signs().await, Some(key.selector));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_of_theirs_that_is_switched_off_and_on_needs_no_approval() {
+    let [place, _] = Installation::on_each_engine().await;
+    place.service.sync_directory_once().await.unwrap();
+    let name: DomainName = "example.org".parse().unwrap();
+    let ann = address("ann@example.org");
+    let manage = Permission::ManageDomains;
+    place.service.grant_permission(&Caller::operator(), &ann, manage, &name).await.unwrap();
+    let manager = place.caller("ann@example.org", "Hello world!").await;
+    for active in [false, true] {
+        let change = DomainChange { active: Some(active), description: None };
+        let domain = place.service.update_domain(&manager, &name, change).await.unwrap();
+        assert_eq!((domain.active, domain.dkim_selector), (active, None));
+        let pending = place.service.pending_domains(&Caller::operator(), Page::new(50, 0)).await.unwrap();
+        assert_eq!(pending.total, 0);
+        assert!(place.app.store.domains().approved_names().await.unwrap().contains(&name), "its mail is counted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_setting_the_copies_can_be_changed_again() {
+    let [place, _] = Installation::on_each_engine().await;
+    place.service.sync_directory_once().await.unwrap();
+    // The same tables, and no user database but ours.
+    let (alone, operator, ann) = (&place.app.service, Caller::operator(), address("ann@example.org"));
+    alone.disable_user(&operator, &ann).await.unwrap();
+    alone.enable_user(&operator, &ann).await.unwrap();
+    let refused = alone.login("ann@example.org", &secret("Hello world!")).await;
+    assert!(matches!(refused, Err(CredentialsError::Refused)));
+    alone.reset_password(&operator, &ann, Some(secret("correct horse"))).await.unwrap();
+    alone.login("ann@example.org", &secret("correct horse")).await.unwrap();
+    alone.delete_domain(&operator, &"example.net".parse().unwrap(), true).await.unwrap();
+    // Who has a password here stays here when the setting comes back.
+    place.service.sync_directory_once().await.unwrap();
+    place.log_in("ann@example.org", "correct horse").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hash_that_names_no_scheme_is_not_printed() {
+    let [place, _] = Installation::on_each_engine().await;
+    for (hash, shown) in [("{PLAIN}hidden", "{PLAIN}"), ("{hidden", "{"), ("hidden", "{CRYPT}")] {
+        place.users.sql(&format!("UPDATE mailbox SET password = '{hash}' WHERE username = 'ann@example.org'")).await;
+        let probe = place.service.probe_directory().await.unwrap().unwrap();
+        assert_eq!(probe.unknown_scheme.as_deref(), Some(shown));
     }
 }
 

@@ -108,6 +108,22 @@ async fn a_bounce_of_what_never_was_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_bounce_counts_as_long_as_servers_try() {
+    let story = Story::begin().await;
+    let lifetime = Settings::default().bounce_lifetime;
+    story.app.clock.advance(lifetime + Duration::from_secs(1));
+    story.bounce(story.id, "bob@example.org");
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 0);
+    let record = story.app.store.sent().get(story.id).await.unwrap().unwrap();
+    assert_eq!(record.message.status, MessageStatus::Sent);
+
+    let story = Story::begin().await;
+    story.app.clock.advance(lifetime);
+    story.bounce(story.id, "bob@example.org");
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 1);
+}
+
+#[tokio::test]
 async fn what_was_sent_becomes_bounced_once_and_both_times_are_kept() {
     let story = Story::begin().await;
     let sent_at = story.app.clock.now();
@@ -141,7 +157,7 @@ async fn a_sync_by_hand_reads_the_mailbox_too_and_health_shows_how_it_is() {
     let synced = story.service.sync_delivery_log(&Caller::operator()).await.unwrap();
     assert_eq!(synced.messages_updated, 1);
     let health = story.service.health().await;
-    assert_eq!((health.bounces, health.is_ok()), (Some(Err("unavailable")), false));
+    assert_eq!((health.bounces, health.is_ok()), (Some(Err("unavailable")), true), "mail goes in and out without it");
     assert_eq!(story.app.service.health().await.bounces, None);
     // A step that fails leaves the place as it was.
     story.mailbox.0.lock().unwrap().clear();

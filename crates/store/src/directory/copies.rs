@@ -22,10 +22,10 @@ pub struct Copies<'a>(pub(crate) &'a Db);
 pub struct Copied {
     /// Whose.
     pub email: EmailAddress,
-    /// Whether it was active when it was last looked at.
+    /// Whether its owner may log in.
     pub active: bool,
-    /// Since when it is as it is.
-    pub since: Timestamp,
+    /// When its mailbox was first found missing; `None` while it is there.
+    pub gone_since: Option<Timestamp>,
 }
 
 /// What of an account is told by the mailbox.
@@ -34,6 +34,7 @@ struct Told {
     name: String,
     active: bool,
     quota: Option<i64>,
+    is_gone: bool,
 }
 
 impl Copies<'_> {
@@ -93,20 +94,22 @@ impl Copies<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn after(&self, after: Option<&EmailAddress>, limit: usize) -> Result<Vec<Copied>, StoreError> {
-        let sql = "SELECT email, email_given, active, updated_at FROM accounts \
+        let sql = "SELECT email, email_given, active, gone_since FROM accounts \
                    WHERE email > $1 AND in_directory ORDER BY email LIMIT $2";
         let statement = Stmt::new(sql).bind(after.map_or("", EmailAddress::as_str)).bind(count(limit));
         let rows = self.0.query(statement).await?;
-        let read = |mut row: Row| Ok(Copied { email: row.address()?, active: row.bool()?, since: row.time()? });
+        let read =
+            |mut row: Row| Ok(Copied { email: row.address()?, active: row.bool()?, gone_since: row.time_or_null()? });
         rows.into_iter().map(read).collect()
     }
 
-    /// Switches a copy off whose mailbox is gone, and ends its sessions.
+    /// Notes that a copy's mailbox is gone since now: switches it off, and ends its sessions.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn switch_off(&self, email: &EmailAddress, now: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE accounts SET active = FALSE, updated_at = $2 WHERE email = $1 AND in_directory";
+    pub async fn note_gone(&self, email: &EmailAddress, now: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE accounts SET active = FALSE, updated_at = $2, gone_since = $2 \
+                   WHERE email = $1 AND in_directory AND gone_since IS NULL";
         self.0.batch(vec![Stmt::new(sql).bind(email).bind(now), end_sessions(email)]).await.map(drop)
     }
 
@@ -115,11 +118,12 @@ impl Copies<'_> {
         let addresses = mailboxes.iter().map(|mailbox| Value::from(&mailbox.email)).collect();
         let statement = Filter::all()
             .one_of("email", Some(addresses))
-            .select("SELECT email, in_directory, name, active, quota_bytes FROM accounts");
+            .select("SELECT email, in_directory, name, active, quota_bytes, gone_since FROM accounts");
         let rows = self.0.query(statement).await?;
         let read = |mut row: Row| {
             let (email, in_directory) = (row.text()?, row.bool()?);
-            Ok((email, (in_directory, Told { name: row.text()?, active: row.bool()?, quota: row.int_or_null()? })))
+            let (name, active, quota) = (row.text()?, row.bool()?, row.int_or_null()?);
+            Ok((email, (in_directory, Told { name, active, quota, is_gone: row.time_or_null()?.is_some() })))
         };
         rows.into_iter().map(read).collect()
     }
@@ -127,14 +131,15 @@ impl Copies<'_> {
 
 impl Told {
     fn by(mailbox: &DirectoryMailbox) -> Self {
-        Self { name: mailbox.name.clone(), active: mailbox.active, quota: mailbox.quota_bytes.map(number) }
+        let quota = mailbox.quota_bytes.map(number);
+        Self { name: mailbox.name.clone(), active: mailbox.active, quota, is_gone: false }
     }
 }
 
 /// Mailboxes of an existing installation send; a key of ours signs for them when somebody asks for one.
 fn insert_domain(domain: &DomainName, now: Timestamp) -> Stmt {
     Stmt::new(
-        "INSERT INTO domains (name, name_given, active, created_at) VALUES ($1, $2, TRUE, $3) \
+        "INSERT INTO domains (name, name_given, active, approved, created_at) VALUES ($1, $2, TRUE, TRUE, $3) \
          ON CONFLICT (name) DO NOTHING",
     )
     .bind(domain)
@@ -148,7 +153,8 @@ fn put(mailbox: &DirectoryMailbox, now: Timestamp) -> Stmt {
         "INSERT INTO accounts (email, email_given, domain, name, name_folded, password_hash, active, quota_bytes, \
          created_at, updated_at, in_directory) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, TRUE) \
          ON CONFLICT (email) DO UPDATE SET name = EXCLUDED.name, name_folded = EXCLUDED.name_folded, \
-         active = EXCLUDED.active, quota_bytes = EXCLUDED.quota_bytes, updated_at = EXCLUDED.updated_at \
+         active = EXCLUDED.active, quota_bytes = EXCLUDED.quota_bytes, updated_at = EXCLUDED.updated_at, \
+         gone_since = NULL \
          WHERE accounts.in_directory",
     )
     .bind(&mailbox.email)

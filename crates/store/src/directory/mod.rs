@@ -8,6 +8,7 @@
 mod copies;
 mod queries;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +89,8 @@ pub struct DirectoryMailbox {
 pub struct DirectoryPage {
     /// The mailboxes.
     pub mailboxes: Vec<DirectoryMailbox>,
-    /// How many rows were no mailbox: an address that is none, such as that of a catch-all.
+    /// How many rows were no mailbox: an address that is none, such as that of a catch-all, or another spelling of one
+    /// that is listed.
     pub odd_rows: usize,
     /// Behind what to go on; `None` at the end.
     pub next: Option<DirectoryPlace>,
@@ -97,6 +99,22 @@ pub struct DirectoryPage {
 /// A place in the list of mailboxes, as the user database spells it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectoryPlace(String);
+
+impl DirectoryPage {
+    /// Adds a mailbox. Of several spellings of one address the one that log-ins ask for counts, or else the first;
+    /// answers whether it is the first.
+    fn take_in(&mut self, places: &mut HashMap<EmailAddress, usize>, spelled: &str, mailbox: DirectoryMailbox) -> bool {
+        let Some(place) = places.get(&mailbox.email) else {
+            places.insert(mailbox.email.clone(), self.mailboxes.len());
+            self.mailboxes.push(mailbox);
+            return true;
+        };
+        if spelled == mailbox.email.as_str() {
+            self.mailboxes[*place] = mailbox;
+        }
+        false
+    }
+}
 
 impl Directory {
     /// One in a SQLite file.
@@ -165,13 +183,12 @@ impl Directory {
         let rows = self.query(statement).await?;
         let mut page = DirectoryPage::default();
         let is_full = rows.len() >= most;
+        let mut places = HashMap::new();
         for row in rows {
             let (spelled, mailbox) = read_mailbox(row)?;
+            let is_new = mailbox.is_some_and(|mailbox| page.take_in(&mut places, &spelled, mailbox));
+            page.odd_rows += usize::from(!is_new);
             page.next = is_full.then_some(DirectoryPlace(spelled));
-            match mailbox {
-                Some(mailbox) => page.mailboxes.push(mailbox),
-                None => page.odd_rows += 1,
-            }
         }
         Ok(page)
     }
@@ -225,6 +242,21 @@ mod tests {
             assert_eq!(mailbox([Some(odd), None, None, None]), None, "{odd}");
         }
         assert!(read_mailbox(Row::new(vec![Value::Null])).is_err());
+    }
+
+    #[test]
+    fn of_several_spellings_of_an_address_the_lower_case_one_counts_wherever_it_stands() {
+        let spellings = ["Ann@Example.org", "ann@example.org", "ANN@example.org", "bob@example.org"];
+        for turned in 0..spellings.len() {
+            let (mut page, mut places, mut firsts) = (DirectoryPage::default(), HashMap::new(), 0);
+            for spelled in spellings.iter().cycle().skip(turned).take(spellings.len()) {
+                let found = mailbox([Some(spelled), Some(spelled), None, None]).unwrap();
+                firsts += usize::from(page.take_in(&mut places, spelled, found));
+            }
+            let mut names: Vec<&str> = page.mailboxes.iter().map(|mailbox| mailbox.name.as_str()).collect();
+            names.sort_unstable();
+            assert_eq!((firsts, names), (2, vec!["ann@example.org", "bob@example.org"]), "from {turned}");
+        }
     }
 
     #[test]

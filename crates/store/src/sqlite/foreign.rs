@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::SqliteSettings;
-use super::readers::Readers;
+use super::readers::{Owner, Readers};
 use super::search::within_its_time;
 use crate::StoreError;
 use crate::db::{Row, Stmt, sqlite_queries};
 use crate::directory::DirectorySettings;
 
-/// Connections that read.
+/// Connections that read, the file that is there when they are asked: its owner may put another in its place.
 #[derive(Debug)]
 pub(crate) struct ForeignSqlite(Readers);
 
@@ -22,7 +22,7 @@ impl ForeignSqlite {
             busy_timeout: settings.statement_timeout,
             ..SqliteSettings::default()
         };
-        Self(Readers::new(file.to_owned(), settings))
+        Self(Readers::new(file.to_owned(), settings, Owner::Other))
     }
 
     pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {

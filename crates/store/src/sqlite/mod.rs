@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::StoreError;
 pub use crate::migration::Migration;
 pub(crate) use foreign::ForeignSqlite;
-use readers::Readers;
+use readers::{Owner, Readers};
 pub use settings::SqliteSettings;
 use writer::Writer;
 
@@ -50,7 +50,7 @@ impl Sqlite {
     pub fn open(path: &Path, settings: SqliteSettings) -> Result<Self, StoreError> {
         let connection = open::writer(path, &settings)?;
         let writer = Writer::start(connection, settings.clone())?;
-        Ok(Self(Arc::new(Inner { readers: Readers::new(path.to_owned(), settings), writer })))
+        Ok(Self(Arc::new(Inner { readers: Readers::new(path.to_owned(), settings, Owner::Mailapi), writer })))
     }
 
     /// Runs `job` on the writer, inside a savepoint of the current group, and answers after the commit is on disk.

@@ -39,6 +39,22 @@ pub(super) fn reader(path: &Path, settings: &SqliteSettings, cache_kib: u32) -> 
     Ok(connection)
 }
 
+/// Which file a path names: its device and its inode.
+pub(super) type FileId = (u64, u64);
+
+/// Tells the file of a path from another that takes its place; `None` without a file, or where that cannot be told.
+#[cfg(unix)]
+pub(super) fn file_id(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+pub(super) const fn file_id(_: &Path) -> Option<FileId> {
+    None
+}
+
 fn flags(access: OpenFlags) -> OpenFlags {
     // Each connection is used by one thread at a time, so SQLite need not lock it.
     access | OpenFlags::SQLITE_OPEN_NO_MUTEX

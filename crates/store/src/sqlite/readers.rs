@@ -27,17 +27,34 @@ pub(super) struct Pool {
     path: PathBuf,
     settings: SqliteSettings,
     cache_kib: u32,
-    idle: Mutex<Option<Vec<Connection>>>,
+    owner: Owner,
+    idle: Mutex<Option<Vec<Opened>>>,
+}
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// Ours: nobody puts another in its place.
+    Mailapi,
+    /// Somebody else's, who may replace it. A connection goes on reading the file that it opened.
+    Other,
+}
+
+/// A connection, and to which file, where that may change.
+#[derive(Debug)]
+struct Opened {
+    connection: Connection,
+    file: Option<open::FileId>,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf, settings: SqliteSettings) -> Self {
+    pub(super) fn new(path: PathBuf, settings: SqliteSettings, owner: Owner) -> Self {
         let short = Semaphore::new(settings.read_connections.max(1));
         let long = Arc::new(Semaphore::new(settings.scan_connections.max(1)));
         let searches = Arc::new(Semaphore::new(settings.search_connections.max(1)));
         let pool = |cache_kib| {
             let (path, settings) = (path.clone(), settings.clone());
-            Arc::new(Pool { path, settings, cache_kib, idle: Mutex::new(Some(Vec::new())) })
+            Arc::new(Pool { path, settings, cache_kib, owner, idle: Mutex::new(Some(Vec::new())) })
         };
         let (pool, search_pool) = (pool(settings.reader_cache_kib), pool(settings.search_cache_kib));
         Self { pool, search_pool, short, long, searches }
@@ -80,29 +97,40 @@ impl Pool {
 
     /// Runs `job` in a read transaction, so that all its queries see one state of the database.
     pub(super) fn run<T, E: From<StoreError>>(&self, job: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
-        let connection = self.take()?;
-        execute(&connection, "BEGIN")?;
-        let answer = run_guarded(job, &connection);
+        let opened = self.take()?;
+        execute(&opened.connection, "BEGIN")?;
+        let answer = run_guarded(job, &opened.connection);
         // Nothing was written: this only ends the snapshot. A connection that cannot is not used again.
-        if execute(&connection, "ROLLBACK").is_ok() {
-            self.put_back(connection);
+        if execute(&opened.connection, "ROLLBACK").is_ok() {
+            self.put_back(opened);
         }
         answer
     }
 
-    fn take(&self) -> Result<Connection, StoreError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(Vec::pop);
+    fn take(&self) -> Result<Opened, StoreError> {
+        // Looked at before opening: a file that is replaced in between is opened once more, and none is read stale.
+        let file = match self.owner {
+            Owner::Mailapi => None,
+            Owner::Other => open::file_id(&self.path),
+        };
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|idle| {
+            idle.retain(|opened| opened.file == file);
+            idle.pop()
+        });
         match idle {
             None => Err(StoreError::closed()),
-            Some(Some(connection)) => Ok(connection),
-            Some(None) => open::reader(&self.path, &self.settings, self.cache_kib),
+            Some(Some(opened)) => Ok(opened),
+            Some(None) => {
+                let connection = open::reader(&self.path, &self.settings, self.cache_kib)?;
+                Ok(Opened { connection, file })
+            }
         }
     }
 
-    fn put_back(&self, connection: Connection) {
+    fn put_back(&self, opened: Opened) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(connections) = idle.as_mut() {
-            connections.push(connection);
+        if let Some(idle) = idle.as_mut() {
+            idle.push(opened);
         }
     }
 }

@@ -124,6 +124,37 @@ async fn a_shorter_table_and_columns_of_kindred_types_do_as_well() {
     assert_eq!((ann.active, ann.quota_bytes), (true, Some(2048)));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_another_one_replaces_is_not_read_any_longer() {
+    let schema = ForeignSchema::VIRTUAL_USERS;
+    let place = tempfile::tempdir().unwrap();
+    let (file, next) = (place.path().join("users.db"), place.path().join("next.db"));
+    let make = |path: &std::path::Path, address: &str| {
+        let users = rusqlite::Connection::open(path).unwrap();
+        let row = format!("INSERT INTO virtual_users VALUES (1, '{address}', 'x')");
+        users.execute_batch(&format!("{}; {row}", schema.tables)).unwrap();
+    };
+    make(&file, "ann@example.org");
+    let queries = mailapi_store::DirectoryQueries::new(schema.password, schema.mailboxes).unwrap();
+    let directory = Directory::on_sqlite(&file, queries, DirectorySettings::default());
+    assert_eq!(everything(&directory).await.0, ["ann@example.org"]);
+    make(&next, "eve@example.org");
+    std::fs::rename(&next, &file).unwrap();
+    assert_eq!(everything(&directory).await.0, ["eve@example.org"]);
+    std::fs::remove_file(&file).unwrap();
+    assert!(directory.ping().await.is_err(), "what is gone is not read either");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_spellings_of_one_address_are_one_mailbox() {
+    let schema = ForeignSchema::VIRTUAL_USERS;
+    for users in ForeignUsers::on_each_engine(&schema).await {
+        let insert = "INSERT INTO virtual_users VALUES (1, 'Ann@example.org', 'x'), (2, 'ann@example.org', 'y')";
+        users.sql(insert).await;
+        assert_eq!(everything(&open(&users, &schema, 10)).await, (vec!["ann@example.org".to_owned()], 1));
+    }
+}
+
 fn mailbox(address: &str, name: &str, active: bool, quota_bytes: Option<u64>) -> DirectoryMailbox {
     DirectoryMailbox { email: email(address), name: name.to_owned(), active, quota_bytes }
 }
@@ -166,17 +197,28 @@ async fn copies_follow_their_mailboxes_and_leave_our_own_accounts_alone() {
         let ann = store.accounts().get(&email("ann@example.org")).await.unwrap().unwrap();
         assert_eq!((ann.name.as_str(), ann.quota_bytes, ann.updated_at), ("Anna", None, at(3)));
         let first = copies.after(None, 1).await.unwrap();
-        assert_eq!((first[0].email.as_str(), first[0].active, first[0].since), ("ann@example.org", true, at(3)));
-        copies.switch_off(&email("ann@example.org"), at(4)).await.unwrap();
-        copies.switch_off(&email("own@example.org"), at(4)).await.unwrap();
+        assert_eq!((first[0].email.as_str(), first[0].active, first[0].gone_since), ("ann@example.org", true, None));
+        for time in [at(4), at(5)] {
+            for gone in ["ann@example.org", "eve@example.net", "own@example.org"] {
+                copies.note_gone(&email(gone), time).await.unwrap();
+            }
+        }
         let rest = copies.after(Some(&email("a@example.org")), 10).await.unwrap();
-        assert_eq!(rest.iter().map(|copy| copy.active).collect::<Vec<_>>(), [false, false]);
+        let rest: Vec<_> = rest.iter().map(|copy| (copy.active, copy.gone_since)).collect();
+        assert_eq!(rest, [(false, Some(at(4))); 2], "the first time counts, also of who was switched off before");
+        // Who is there again is gone no longer, though nothing else of it has changed.
+        assert_eq!(copies.keep(&[mailbox("eve@example.net", "Eve", false, None)], at(6)).await, Ok(1));
+        let eve = copies.after(Some(&email("b@example.org")), 1).await.unwrap();
+        assert_eq!((eve[0].active, eve[0].gone_since), (false, None));
         assert!(store.accounts().get(&email("own@example.org")).await.unwrap().unwrap().active);
         // What stands in place of a password is the hash of none.
         let kept = store.accounts().credentials(&email("ann@example.org")).await.unwrap().unwrap();
         assert_eq!(kept.password_hash.expose(), "{CRYPT}!");
         let NewAccount { password_hash, .. } = own;
         assert_ne!(password_hash, Secret::new("{CRYPT}!".to_owned()));
+        // With a password of ours it is an account of ours.
+        store.accounts().set_password_hash(&email("ann@example.org"), &password_hash, at(7)).await.unwrap();
+        assert_eq!(copies.is_copy(&email("ann@example.org")).await, Ok(Some(false)));
     })
     .await;
 }

@@ -56,11 +56,11 @@ async fn a_pending_domain_is_approved_and_signs_with_its_first_key() {
         let listed = store.domains().list(&only_pending, page(50, 0)).await.unwrap();
         assert_eq!((listed.total, listed.items[0].name.shown()), (1, "bücher.example"));
         assert_eq!(listed.items[0].creator_email.as_ref().unwrap().shown(), "ann@bücher.example");
-        assert_eq!(listed.items[0].dkim_selector, None);
+        assert_eq!((listed.items[0].dkim_selector.as_deref(), listed.items[0].approved), (None, false));
 
-        assert_eq!(store.domains().approve(&domain("nowhere.org"), &dkim_key("m1")).await, Ok(false));
-        assert_eq!(store.domains().approve(&pending.name, &dkim_key("m1")).await, Ok(true));
-        assert_eq!(store.domains().approve(&pending.name, &dkim_key("m2")).await, Ok(true));
+        assert_eq!(store.domains().approve(&domain("nowhere.org"), Some(&dkim_key("m1"))).await, Ok(false));
+        assert_eq!(store.domains().approve(&pending.name, Some(&dkim_key("m1"))).await, Ok(true));
+        assert_eq!(store.domains().approve(&pending.name, Some(&dkim_key("m2"))).await, Ok(true));
         let approved = store.domains().get(&pending.name).await.unwrap().unwrap();
         assert!(approved.active);
         assert_eq!(approved.dkim_selector.as_deref(), Some("m1"), "a second approval makes no second key");
@@ -68,6 +68,7 @@ async fn a_pending_domain_is_approved_and_signs_with_its_first_key() {
         store.domains().update(&pending.name, &off).await.unwrap();
         let waiting = store.domains().list(&only_pending, page(50, 0)).await.unwrap();
         assert_eq!(waiting.total, 0, "one that is switched off waits for nobody's approval");
+        assert!(store.domains().get(&pending.name).await.unwrap().unwrap().approved);
     })
     .await;
 }
@@ -91,6 +92,13 @@ async fn a_new_key_waits_until_it_may_sign() {
         assert_eq!(store.dkim_keys().sign_with(&name, "m2", at(5)).await, Ok(true));
         assert_eq!(store.dkim_keys().current(&name).await.unwrap().unwrap().selector, "m2");
         assert_eq!(store.domains().get(&name).await.unwrap().unwrap().dkim_selector.as_deref(), Some("m2"));
+
+        // One that was asked for later waits, too, where there is no other.
+        let bare = domain("example.net");
+        store.domains().insert(&new_domain("example.net", 1), None).await.unwrap();
+        store.dkim_keys().insert(&bare, &dkim_key("m1")).await.unwrap();
+        assert!(store.dkim_keys().current(&bare).await.unwrap().is_none());
+        assert_eq!(store.dkim_keys().newest(&bare).await.unwrap().unwrap().selector, "m1");
     })
     .await;
 }

@@ -5,11 +5,13 @@ use mailapi_model::DkimKey;
 use super::tags::Tags;
 use super::{Context, RecordCheck, RecordStatus, texts};
 
+const NO_KEY: &str = "The domain has no key; it gets one when it is approved, or when an admin asks for one.";
+
 /// The key that signs is required. A newer one that waits for its record is not, until it signs.
 pub(super) async fn check(context: &Context<'_>, keys: &[DkimKey]) -> Vec<RecordCheck> {
     if keys.is_empty() {
         let check = RecordCheck::required("DKIM", format!("_domainkey.{}", context.domain), String::new());
-        return vec![check.with(RecordStatus::Missing, Vec::new(), "The domain has no key until it is approved.")];
+        return vec![check.with(RecordStatus::Missing, Vec::new(), NO_KEY)];
     }
     let mut checks = Vec::new();
     for (n, key) in keys.iter().enumerate() {

@@ -136,8 +136,12 @@ impl Service {
         let Some(newest) = keys.last() else { return Ok(()) };
         let dns_name = newest.dns_name(name);
         let found = records.iter().any(|record| record.name == dns_name && record.status == RecordStatus::Ok);
-        if found && keys.len() > 1 {
-            self.0.store.dkim_keys().sign_with(name, &newest.selector, self.0.clock.now()).await?;
+        if !found {
+            return Ok(());
+        }
+        let keys = self.0.store.dkim_keys();
+        if keys.current(name).await?.is_none_or(|current| current.selector != newest.selector) {
+            keys.sign_with(name, &newest.selector, self.0.clock.now()).await?;
             self.0.epoch.end();
             tracing::info!(domain = %name, selector = newest.selector, "the new DKIM key was found and signs");
         }
