@@ -146,3 +146,16 @@ impl MailboxKeys {
         at_least_one("mail.external.mailboxes.sample_octets", self.sample_octets.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_whose_steps_would_come_no_further_is_refused() {
+        let by_default = SearchKeys::default();
+        assert!(SearchKeys { batch_bytes: ByteSize(0), ..by_default.clone() }.check().is_err());
+        assert!(SearchKeys { batch_messages: 0, ..by_default.clone() }.check().is_err());
+        assert!(by_default.check().is_ok());
+    }
+}
