@@ -172,7 +172,7 @@ impl Report<'_> {
         text.push_str(
             "| figure | from | to | growth per hour | noise of a single look | |\n|---|--:|--:|--:|--:|---|\n",
         );
-        for Verdict { figure, growth: Growth { from, to, per_hour, noise }, unit, holds } in self.verdicts() {
+        for Verdict { figure, growth: Growth { from, to, per_hour, noise, .. }, unit, holds } in self.verdicts() {
             writeln!(
                 text,
                 "| {figure} | {:.2} | {:.2} | {:+.2} | {:.2} | {} |",

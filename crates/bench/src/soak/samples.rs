@@ -67,6 +67,8 @@ pub(super) struct Growth {
     pub(super) to: f64,
     /// The median of the slopes between the windows' medians (Theil and Sen), for one hour.
     pub(super) per_hour: f64,
+    /// How many hours lie between the middles of the first window that counts and of the last.
+    pub(super) hours: f64,
     /// How far a single look mostly lies from the median of its window.
     pub(super) noise: f64,
 }
@@ -97,13 +99,15 @@ impl Growth {
             from: middles.first().map_or(0.0, |first| first.1),
             to: middles.last().map_or(0.0, |last| last.1),
             per_hour: median(slopes(&middles)),
+            hours: middles.first().zip(middles.last()).map_or(0.0, |(first, last)| last.0 - first.0),
             noise: median(distances.collect()),
         }
     }
 
-    /// Whether it stays: over an hour it moves upwards by no more than `allowance`, or than single looks differ anyway.
+    /// Whether it stays: it moves upwards by no more than `allowance` in an hour, or by less in the whole time than
+    /// single looks differ anyway.
     pub(super) fn is_none(&self, allowance: f64) -> bool {
-        self.per_hour <= allowance.max(3.0 * self.noise)
+        self.per_hour <= allowance || self.per_hour * self.hours <= 3.0 * self.noise
     }
 }
 
@@ -133,6 +137,15 @@ mod tests {
         let leak = growth(&hour(|number| 1_000_000 + number * 1_000 + number % 7 * 500));
         assert!((leak.per_hour - 360_000.0).abs() < 5_000.0, "{leak:?}");
         assert!(!leak.is_none(100_000.0));
+    }
+
+    #[test]
+    fn what_is_hidden_by_noise_in_an_hour_is_seen_in_ten() {
+        let noisy = |number: u64| 1_000_000 + number * 30 + number % 7 * 5_000;
+        assert!(growth(&hour(noisy)).is_none(1_000.0));
+        let hours: Vec<Look> = hour(|number| noisy(number * 10));
+        let ten = hours.into_iter().map(|look| Look { at: look.at * 10, ..look }).collect::<Vec<_>>();
+        assert!(!growth(&ten).is_none(1_000.0));
     }
 
     #[test]

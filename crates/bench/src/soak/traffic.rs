@@ -58,7 +58,7 @@ impl Traffic {
         traffic.go("log-ins and log-outs", 2_000, Visitor { api: http("").await? });
         traffic.go("tokens made and revoked", 2_000, TokenMaker { api: http(&server.admin).await? });
         if let Some(address) = server.smtp {
-            traffic.go("mailboxes emptied", 120_000, Purger { api: http(&server.admin).await? });
+            traffic.go("mailboxes emptied", 120_000, Purger { address: server.http, admin: server.admin.clone() });
             let door = Door { address, login: None, from: OUTSIDER };
             traffic.go("messages from outside", 300, MailIn { door, connection: None, author: Author::new() });
         }
@@ -240,14 +240,17 @@ impl Client for TokenMaker {
 }
 
 /// Empties the mailboxes, so that they do not grow without end.
+/// Comes so seldom that a server closes a kept connection in between.
 struct Purger {
-    api: Api,
+    address: std::net::SocketAddr,
+    admin: String,
 }
 
 impl Client for Purger {
     async fn operate(&mut self, _: usize) -> Outcome {
+        let mut api = Api { http: Connection::open(self.address).await?, token: self.admin.clone() };
         for mailbox in [READER, RECEIVER] {
-            self.api.delete(&format!("/users/{mailbox}/purge")).await?;
+            api.delete(&format!("/users/{mailbox}/purge")).await?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ pub use log_in::CredentialsError;
 pub(crate) use log_in::FailedLogIns;
 pub use login::Session;
 pub use logout::NotASession;
-pub(crate) use password::is_known_scheme;
 pub use me::Me;
+pub(crate) use password::is_known_scheme;
 pub(crate) use signup::SignUpWindows;
 pub use signup::{SignUp, SignUpError, SignedUp};

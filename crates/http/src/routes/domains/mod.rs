@@ -118,9 +118,10 @@ impl From<DomainError> for ApiError {
             DomainError::Exists => ErrorCode::DomainExists.into(),
             DomainError::Unavailable(error) => error.into(),
             DomainError::NotEmpty => ErrorCode::DomainNotEmpty.into(),
-            DomainError::AwaitsApproval => {
-                Self::new(ErrorCode::NotFound, "The domain has no DKIM key; it gets one when it is approved.")
-            }
+            DomainError::AwaitsApproval => Self::new(
+                ErrorCode::NotFound,
+                "The domain has no DKIM key; it gets one when it is approved, or when an admin asks for one.",
+            ),
             DomainError::TooManyKeys { retry_after } => Self::rate_limited(retry_after),
         }
     }
