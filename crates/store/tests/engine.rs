@@ -360,6 +360,21 @@ async fn what_is_no_database_is_refused() {
 const ENDLESS: &str =
     "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers";
 
+/// A search that ends only when it is stopped, and that runs already.
+async fn begin_endless_search(sqlite: &Sqlite) -> tokio::task::JoinHandle<Result<i64, StoreError>> {
+    let (began, beginning) = tokio::sync::oneshot::channel();
+    let sqlite = sqlite.clone();
+    let search = tokio::spawn(async move {
+        let job = move |connection: &Connection| {
+            began.send(()).unwrap();
+            Ok::<i64, StoreError>(connection.query_row(ENDLESS, [], |row| row.get(0))?)
+        };
+        sqlite.search(job).await
+    });
+    beginning.await.unwrap();
+    search
+}
+
 #[tokio::test]
 async fn a_search_that_takes_too_long_is_stopped_and_holds_nobody_up() {
     let file = File::new();
@@ -370,18 +385,7 @@ async fn a_search_that_takes_too_long_is_stopped_and_holds_nobody_up() {
         ..SqliteSettings::default()
     };
     let sqlite = Sqlite::open(&file.path, settings).unwrap();
-    let (began, beginning) = tokio::sync::oneshot::channel();
-    let endless = tokio::spawn({
-        let sqlite = sqlite.clone();
-        async move {
-            let job = move |connection: &Connection| {
-                began.send(()).unwrap();
-                Ok::<i64, StoreError>(connection.query_row(ENDLESS, [], |row| row.get(0))?)
-            };
-            sqlite.search(job).await
-        }
-    });
-    beginning.await.unwrap();
+    let endless = begin_endless_search(&sqlite).await;
     let one = |connection: &Connection| Ok::<i64, StoreError>(connection.query_row("SELECT 1", [], |row| row.get(0))?);
     assert_eq!(sqlite.scan(one).await, Ok(1), "a scan does not wait behind it");
     assert!(matches!(endless.await.unwrap(), Err(StoreError::Unavailable(_))));
@@ -396,18 +400,7 @@ async fn a_search_is_stopped_also_when_nobody_waits_for_it() {
     let search_timeout = std::time::Duration::from_millis(50);
     let settings = SqliteSettings { search_connections: 1, search_timeout, ..SqliteSettings::default() };
     let sqlite = Sqlite::open(&file.path, settings).unwrap();
-    let (began, beginning) = tokio::sync::oneshot::channel();
-    let abandoned = tokio::spawn({
-        let sqlite = sqlite.clone();
-        async move {
-            let job = move |connection: &Connection| {
-                began.send(()).unwrap();
-                Ok::<i64, StoreError>(connection.query_row(ENDLESS, [], |row| row.get(0))?)
-            };
-            sqlite.search(job).await
-        }
-    });
-    beginning.await.unwrap();
+    let abandoned = begin_endless_search(&sqlite).await;
     abandoned.abort();
     let one = |connection: &Connection| Ok::<i64, StoreError>(connection.query_row("SELECT 1", [], |row| row.get(0))?);
     assert_eq!(sqlite.search(one).await, Ok(1), "its connection is free again");

@@ -1,6 +1,6 @@
 //! What a mail in the bounces' mailbox says of messages of ours.
 
-use mailapi_backend::mime::{ReturnedAction, ReturnedReport, headers, returned_mail};
+use mailapi_backend::mime::{ReturnedAction, ReturnedReport, header_block, headers, returned_mail};
 use mailapi_model::MessageId;
 
 use super::return_address::ReturnAddress;
@@ -52,18 +52,6 @@ fn addresses_in<'a>(header: &'a [(String, String)], name: &str) -> impl Iterator
     let fields = header.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
     let texts = fields.flat_map(|(_, value)| value.split(['\n', ',', '<', '>', ' ', ';']));
     texts.filter(|text| text.contains('@'))
-}
-
-/// The header with the empty line behind it.
-fn header_block(raw: &[u8]) -> &[u8] {
-    let mut end = 0;
-    for line in raw.split_inclusive(|octet| *octet == b'\n') {
-        end += line.len();
-        if line.trim_ascii().is_empty() {
-            break;
-        }
-    }
-    &raw[..end]
 }
 
 #[cfg(test)]

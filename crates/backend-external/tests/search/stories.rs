@@ -1,47 +1,42 @@
 //! The search stories of the contract suite, answered from the index.
 
+use mailapi_backend_external::search_index::SearchSettings;
+
 use crate::indexed::{Indexed, in_inbox, marked};
-
-macro_rules! stories {
-    ($fixture:expr, $($story:ident)*) => {
-        $(#[tokio::test]
-        async fn $story() {
-            mailapi_backend::contract::searching::$story(&$fixture.await).await;
-        })*
-    };
-}
-
-macro_rules! all_stories {
-    ($fixture:expr) => {
-        stories! { $fixture,
-            what_is_missing_is_named
-            a_text_that_no_message_holds_is_not_found
-            a_text_is_found_however_it_was_written
-            two_characters_are_enough
-            the_newest_hit_comes_first_and_pages_do_not_overlap
-            all_folders_are_searched_when_asked
-            an_excerpt_is_short_and_on_one_line
-        }
-    };
-}
 
 mod caught_up_while_searching {
     use super::*;
-    all_stories!(Indexed::start());
+
+    async fn fixture() -> Indexed {
+        Indexed::start().await
+    }
+
+    mailapi_backend::backend_contract!(fixture: searching);
 }
 
 mod one_message_at_a_time_and_texts_too_long_for_the_index {
     use super::*;
-    all_stories!(Indexed::start_with("", |settings| {
-        settings.batch_messages = 1;
-        settings.max_indexed_bytes = 10;
-    }));
+
+    async fn fixture() -> Indexed {
+        let settings = |settings: &mut SearchSettings| {
+            settings.batch_messages = 1;
+            settings.max_indexed_bytes = 10;
+        };
+        Indexed::start_with("", settings).await
+    }
+
+    mailapi_backend::backend_contract!(fixture: searching);
 }
 
 /// Nothing is ever caught up with while a search waits, so that all of them are the server's.
 mod always_by_the_server {
     use super::*;
-    all_stories!(Indexed::start_with("", |settings| settings.catch_up_messages = 0));
+
+    async fn fixture() -> Indexed {
+        Indexed::start_with("", |settings| settings.catch_up_messages = 0).await
+    }
+
+    mailapi_backend::backend_contract!(fixture: searching);
 }
 
 #[tokio::test]

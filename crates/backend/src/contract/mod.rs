@@ -70,11 +70,17 @@ pub trait Fixture: Send + Sync {
     async fn settle(&self);
 }
 
-/// Makes a test of each story of the contract suite. The argument names an `async fn() -> impl Fixture` of the same
-/// module; the tests' crate needs tokio with its macros.
+/// Makes a test of each story of the contract suite, or of those of some areas. The first argument names an
+/// `async fn() -> impl Fixture` of the same module; the tests' crate needs tokio with its macros.
 #[macro_export]
 macro_rules! backend_contract {
     ($fixture:ident) => {
+        $crate::backend_contract! { $fixture: submission feed listing reading searching room provisioning }
+    };
+    ($fixture:ident: $($area:ident)+) => {
+        $($crate::backend_contract! { @$area $fixture })+
+    };
+    (@submission $fixture:ident) => {
         $crate::backend_contract! { @stories $fixture
             submission {
                 when_nobody_is_known_nothing_is_taken
@@ -84,6 +90,10 @@ macro_rules! backend_contract {
                 a_recipient_of_several_gets_one_copy
                 a_healthy_server_says_so
             }
+        }
+    };
+    (@feed $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
             feed {
                 a_delivery_is_told_once
                 reading_again_tells_the_same
@@ -91,6 +101,10 @@ macro_rules! backend_contract {
                 forgetting_keeps_what_came_later
                 a_waiting_reader_is_woken
             }
+        }
+    };
+    (@listing $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
             listing {
                 what_is_missing_is_named
                 an_empty_mailbox_has_an_inbox
@@ -99,6 +113,10 @@ macro_rules! backend_contract {
                 folders_count_what_they_hold
                 a_moved_message_is_in_its_new_folder_only
             }
+        }
+    };
+    (@reading $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
             reading {
                 what_is_missing_is_named
                 a_message_is_read_with_both_bodies
@@ -109,6 +127,10 @@ macro_rules! backend_contract {
                 a_message_without_header_is_readable
                 nested_beyond_reason_is_readable
             }
+        }
+    };
+    (@searching $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
             searching {
                 what_is_missing_is_named
                 a_text_that_no_message_holds_is_not_found
@@ -118,6 +140,10 @@ macro_rules! backend_contract {
                 all_folders_are_searched_when_asked
                 an_excerpt_is_short_and_on_one_line
             }
+        }
+    };
+    (@room $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
             room {
                 a_full_mailbox_refuses_and_the_others_get_the_message
                 the_quota_counts_all_folders
@@ -125,6 +151,10 @@ macro_rules! backend_contract {
                 a_purge_removes_the_mail_and_leaves_the_folders
                 numbers_are_not_used_again_after_a_purge
             }
+        }
+    };
+    (@provisioning $fixture:ident) => {
+        $crate::backend_contract! { @stories $fixture
             provisioning {
                 mail_for_a_removed_mailbox_is_refused
                 removing_twice_is_no_error

@@ -190,6 +190,19 @@ impl Digest {
     }
 }
 
+/// The header block of a message, with the empty line behind it; all of it when there is no empty line.
+#[must_use]
+pub fn header_block(message: &[u8]) -> &[u8] {
+    let mut end = 0;
+    for line in message.split_inclusive(|octet| *octet == b'\n') {
+        end += line.len();
+        if line.trim_ascii().is_empty() {
+            break;
+        }
+    }
+    &message[..end]
+}
+
 /// Name and decoded value of each header of a header block, in the order in which the names first occur. Values of
 /// one name, whatever its case, are joined by a line feed, which like every other control character but the tab stands
 /// in no value.

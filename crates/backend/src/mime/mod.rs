@@ -24,7 +24,7 @@ mod transfer;
 mod tree;
 
 pub use described::{DescribedAttachment, DescribedBody, DescribedMessage, DescribedParameter, DescribedPart};
-pub use digest::{AttachmentPart, BodyPart, Digest, PartSpan, headers};
+pub use digest::{AttachmentPart, BodyPart, Digest, PartSpan, header_block, headers};
 pub use fields::AddressEntry;
 pub use header::{Header, WrittenParameters};
 pub use limits::Limits;

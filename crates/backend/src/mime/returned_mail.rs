@@ -3,7 +3,7 @@
 
 use mailapi_model::{EmailAddress, EnhancedCode, MessageId};
 
-use super::{Digest, PartSpan, decode, headers};
+use super::{Digest, PartSpan, decode, header_block, headers};
 
 /// What a notification says of one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
     let header_len = usize::try_from(digest.header_len).unwrap_or(usize::MAX).min(raw.len());
     let message_id = in_return_address(&Fields(headers(&raw[..header_len])))
         .or_else(|| about_message.get("Original-Envelope-Id")?.trim().parse().ok())
-        .or_else(|| MessageId::from_header(Fields(headers(header_of(&returned?))).get("Message-ID")?));
+        .or_else(|| MessageId::from_header(Fields(headers(header_block(&returned?))).get("Message-ID")?));
     // Some servers leave out the empty line between what is said of the message and of its only recipient.
     let alone = about_message.get("Final-Recipient").is_some().then_some(about_message);
     groups.chain(alone).filter_map(|fields| report(&fields, message_id)).collect()
@@ -84,18 +84,6 @@ fn groups(text: &[u8]) -> Vec<&[u8]> {
     groups.push(&text[start..]);
     groups.retain(|group| !group.trim_ascii().is_empty());
     groups
-}
-
-/// A returned message may be whole, and only its header counts.
-fn header_of(message: &[u8]) -> &[u8] {
-    let mut end = 0;
-    for line in message.split_inclusive(|octet| *octet == b'\n') {
-        end += line.len();
-        if line.trim_ascii().is_empty() {
-            break;
-        }
-    }
-    &message[..end]
 }
 
 /// Our identifier behind a plus sign in the local part of the address that the notification was sent to.
