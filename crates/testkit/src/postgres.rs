@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -188,7 +187,7 @@ impl PostgresDatabase {
     #[must_use]
     pub fn place(&self) -> mailapi_backend_external::printed::PostgresPlace {
         mailapi_backend_external::printed::PostgresPlace {
-            host: Ipv4Addr::LOCALHOST.to_string(),
+            host: std::net::Ipv4Addr::LOCALHOST.to_string(),
             port: self.server.port,
             user: "mailapi".to_owned(),
             password: Some(mailapi_model::Secret::new(PASSWORD.to_owned())),

@@ -36,15 +36,7 @@ impl Reading {
         let world = World::with_people(product).await?;
         world.fill(scale).await?;
         let (reader, writer) = (world.user_token(READER).await?, world.user_token(WRITER).await?);
-        let mut messages = Vec::new();
-        let first = mail::subject(0);
-        let stem = first.trim_end_matches('0');
-        for page in items(&world, &format!("/mailbox/{READER}/messages"), scale.messages).await? {
-            let number = page["subject"].as_str().and_then(|subject| subject.strip_prefix(stem)?.parse().ok());
-            messages.push(page["uid"].as_u64().zip(number).ok_or_else(|| Failure::new("a summary without a UID"))?);
-        }
-        same("messages that were listed", messages.len(), scale.messages)?;
-        Random::new(SEED).shuffle(&mut messages);
+        let messages = messages_in_no_order(&world, scale, SEED).await?;
         Ok(Self { world, reader, writer, messages })
     }
 
@@ -165,8 +157,22 @@ fn at_16(rate: f64, ratio: f64) -> [(usize, Goal); 2] {
     [(1, goal), (16, Goal { rate: Some(rate), ..goal })]
 }
 
+/// The UIDs of the reader's messages with the numbers by which they were made, shuffled.
+pub(super) async fn messages_in_no_order(world: &World, scale: &Scale, seed: u64) -> Outcome<Vec<(u64, usize)>> {
+    let mut messages = Vec::new();
+    let first = mail::subject(0);
+    let stem = first.trim_end_matches('0');
+    for summary in items(world, &format!("/mailbox/{READER}/messages"), scale.messages).await? {
+        let number = summary["subject"].as_str().and_then(|subject| subject.strip_prefix(stem)?.parse().ok());
+        messages.push(summary["uid"].as_u64().zip(number).ok_or_else(|| Failure::new("a summary without a UID"))?);
+    }
+    same("messages that were listed", messages.len(), scale.messages)?;
+    Random::new(seed).shuffle(&mut messages);
+    Ok(messages)
+}
+
 /// The newest of a list, page by page, as the admin.
-pub(super) async fn items(world: &World, path: &str, count: usize) -> Outcome<Vec<Value>> {
+async fn items(world: &World, path: &str, count: usize) -> Outcome<Vec<Value>> {
     let mut items: Vec<Value> = Vec::new();
     while items.len() < count {
         let page = world.get(&format!("{path}?limit={PAGE}&offset={}", items.len())).await?;

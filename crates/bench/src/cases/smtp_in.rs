@@ -20,9 +20,21 @@ use crate::world::{World, api, database, template_of_one_message};
 const MESSAGES: usize = 256;
 const SENDER: &str = "somebody@outside.example";
 
-struct SmtpClient {
+/// Hands in the same messages in turn, over a connection of its own.
+pub(super) struct SmtpClient {
     connection: Connection,
     mails: Arc<[Mail]>,
+}
+
+impl SmtpClient {
+    /// So many of them, connected.
+    pub(super) async fn connect(count: usize, address: SocketAddr, mails: Arc<[Mail]>) -> Outcome<Vec<Self>> {
+        let mut clients = Vec::with_capacity(count);
+        for _ in 0..count {
+            clients.push(Self { connection: Connection::open(address).await?, mails: Arc::clone(&mails) });
+        }
+        Ok(clients)
+    }
 }
 
 impl Client for SmtpClient {
@@ -66,14 +78,9 @@ async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<Vec
 
 async fn clients(count: usize, world: &World) -> Outcome<Clients<SmtpClient>> {
     let author = Author::new();
-    let mails: Arc<[Mail]> =
-        (0..MESSAGES).map(|number| Mail::new(SENDER, RECEIVER, &author.outside_message(number, RECEIVER))).collect();
-    let mut clients = Vec::with_capacity(count);
-    for _ in 0..count {
-        let connection = Connection::open(smtp(world)?).await?;
-        clients.push(SmtpClient { connection, mails: Arc::clone(&mails) });
-    }
-    Ok(Clients::new(clients, world.server.process()))
+    let mail = |number| Mail::new(SENDER, RECEIVER, &author.outside_message(number, RECEIVER));
+    let mails = (0..MESSAGES).map(mail).collect();
+    Ok(Clients::new(SmtpClient::connect(count, smtp(world)?, mails).await?, world.server.process()))
 }
 
 fn smtp(world: &World) -> Outcome<SocketAddr> {

@@ -6,13 +6,12 @@ mod sending;
 
 use std::sync::Arc;
 
-use super::reading::items;
+use super::reading::messages_in_no_order;
 use super::{HttpClient, http_clients};
 use crate::client::http::Request;
 use crate::load::Clients;
-use crate::mail::{self, READER};
-use crate::outcome::{Failure, Outcome, same};
-use crate::random::Random;
+use crate::mail::READER;
+use crate::outcome::Outcome;
 use crate::report::Row;
 use crate::scale::Scale;
 use crate::server::{Product, Server};
@@ -36,16 +35,8 @@ impl External {
         let office = Office::open(scale).await?;
         let world = World::with_people(&office.in_front(product)).await?;
         let reader = world.user_token(READER).await?;
-        let mut messages = Vec::new();
-        let first = mail::subject(0);
-        let stem = first.trim_end_matches('0');
         // What Dovecot remembers of messages for such requests it now does.
-        for page in items(&world, &format!("/mailbox/{READER}/messages"), scale.messages).await? {
-            let number = page["subject"].as_str().and_then(|subject| subject.strip_prefix(stem)?.parse().ok());
-            messages.push(page["uid"].as_u64().zip(number).ok_or_else(|| Failure::new("a summary without a UID"))?);
-        }
-        same("messages that were listed", messages.len(), scale.messages)?;
-        Random::new(SEED).shuffle(&mut messages);
+        let messages = messages_in_no_order(&world, scale, SEED).await?;
         Ok(Self { product: product.clone(), office, world, reader, messages })
     }
 

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::super::smtp_in::SmtpClient;
 use super::{External, clients};
 use crate::client::http::Request;
-use crate::client::smtp::{Connection, Mail};
-use crate::load::{Client, Clients, Load};
+use crate::client::smtp::Mail;
+use crate::load::{Clients, Load};
 use crate::mail::{Author, RECEIVER, WRITER};
 use crate::measure::{compare, figures};
 use crate::outcome::{Failure, Outcome, same};
@@ -29,17 +30,6 @@ const LOOK: Duration = Duration::from_micros(500);
 const MEANWHILE: usize = 4;
 /// A status is shown so soon after its line in the log.
 const MOST_DELAY: Duration = Duration::from_millis(250);
-
-struct SmtpClient {
-    connection: Connection,
-    mails: Arc<[Mail]>,
-}
-
-impl Client for SmtpClient {
-    async fn operate(&mut self, number: usize) -> Outcome {
-        self.connection.send(&self.mails[number % self.mails.len()]).await
-    }
-}
 
 pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
@@ -153,12 +143,8 @@ pub(super) fn requests(token: &str) -> Arc<[Request]> {
 async fn smtp_clients(count: usize, external: &External) -> Outcome<Clients<SmtpClient>> {
     let author = Author::new();
     let mail = |number| Mail::new(WRITER, RECEIVER, &author.outside_message(number, RECEIVER));
-    let mails: Arc<[Mail]> = (0..MESSAGES).map(mail).collect();
-    let mut clients = Vec::with_capacity(count);
-    for _ in 0..count {
-        let connection = Connection::open(external.office.postfix.api()).await?;
-        clients.push(SmtpClient { connection, mails: Arc::clone(&mails) });
-    }
+    let mails = (0..MESSAGES).map(mail).collect();
+    let clients = SmtpClient::connect(count, external.office.postfix.api(), mails).await?;
     Ok(Clients::new(clients, external.office.postfix_process()?))
 }
 
