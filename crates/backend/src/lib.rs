@@ -16,6 +16,7 @@ mod mailboxes;
 pub mod mime;
 mod provisioning;
 mod sign_outgoing;
+mod spool;
 mod submission;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub use mailboxes::{
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError};
 pub use sign_outgoing::{SignError, SignOutgoing};
+pub use spool::{Spool, SpoolError, SpoolSettings, SpoolWriter};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
 
 /// One mail server, behind its four faces.

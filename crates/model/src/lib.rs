@@ -14,6 +14,7 @@ mod folder;
 mod grants;
 mod ids;
 mod inbound;
+mod octets;
 mod one_line;
 mod page;
 mod permission;
@@ -37,6 +38,7 @@ pub use grants::{
 };
 pub use ids::{MessageId, RequestId, TokenId};
 pub use inbound::{InboundEvent, InboundOutcome};
+pub use octets::{OctetReader, OctetSource, Octets, Pieces};
 pub use one_line::OneLine;
 pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};

@@ -1,0 +1,319 @@
+//! Where a message lies while it is on its way: a small one in memory, a large one in a file.
+//!
+//! The file has no name, so it is gone with the last of those who hold it, or with the process, however that ends. It
+//! is no store: nobody is told that a message was taken before the mail server has it durably, and what lies here has
+//! never been promised to anyone. So it is not made durable either; when it is lost, its sender has no answer and
+//! sends again.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mailapi_model::{OctetSource, Octets};
+
+/// What messages on their way may take. [`SpoolSettings::new`] gives the defaults named at each field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoolSettings {
+    /// Where the files are made; a directory on a disk, not in memory.
+    pub directory: PathBuf,
+    /// Up to this length a message lies in memory. Default 1 MiB.
+    pub max_memory_bytes: usize,
+    /// How much is gathered before it is written to a file. Default 256 KiB.
+    pub write_bytes: usize,
+    /// What all files together may take. Default 4 GiB.
+    pub max_disk_bytes: u64,
+}
+
+impl SpoolSettings {
+    /// The defaults.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            max_memory_bytes: 1024 * 1024,
+            write_bytes: 256 * 1024,
+            max_disk_bytes: 4 * 1024 * 1024 * 1024,
+        }
+    }
+}
+
+/// Holds messages on their way; clones share its room.
+#[derive(Debug, Clone)]
+pub struct Spool(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: SpoolSettings,
+    /// Octets in files.
+    taken: AtomicU64,
+}
+
+/// Why octets cannot be held at the moment. Nothing of them is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// [`SpoolSettings::max_disk_bytes`] are in use.
+    #[error("messages on their way take all the room that they may have on the disk")]
+    Full,
+    /// The disk failed, or is full.
+    #[error("a message on its way cannot be written to the disk: {0}")]
+    Disk(#[from] io::Error),
+}
+
+impl From<SpoolError> for io::Error {
+    fn from(error: SpoolError) -> Self {
+        match error {
+            SpoolError::Full => Self::new(io::ErrorKind::QuotaExceeded, error),
+            SpoolError::Disk(error) => error,
+        }
+    }
+}
+
+impl Spool {
+    /// A spool in which nothing is.
+    #[must_use]
+    pub fn new(settings: SpoolSettings) -> Self {
+        Self(Arc::new(Inner { settings, taken: AtomicU64::new(0) }))
+    }
+
+    /// How it is set.
+    #[must_use]
+    pub fn settings(&self) -> &SpoolSettings {
+        &self.0.settings
+    }
+
+    /// Takes in octets of which nobody knows yet how many they are.
+    #[must_use]
+    pub fn writer(&self) -> SpoolWriter {
+        SpoolWriter { spool: self.clone(), gathered: Vec::new(), file: None, failed: false }
+    }
+
+    /// How many octets lie in files at the moment.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.0.taken.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, octets: u64) -> Result<(), SpoolError> {
+        let max = self.0.settings.max_disk_bytes;
+        let more = |taken: u64| taken.checked_add(octets).filter(|sum| *sum <= max);
+        let taken = self.0.taken.try_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(drop).map_err(|_| SpoolError::Full)
+    }
+}
+
+/// Octets that are being taken in. Dropped before [`SpoolWriter::finish`], nothing is left of them.
+#[derive(Debug)]
+pub struct SpoolWriter {
+    spool: Spool,
+    /// What came last: all, as long as there is no file.
+    gathered: Vec<u8>,
+    file: Option<SpoolFile>,
+    /// Something is lost; there will be no message.
+    failed: bool,
+}
+
+/// A file without a name, and its share of the room.
+#[derive(Debug)]
+struct SpoolFile {
+    file: File,
+    spool: Spool,
+    len: u64,
+}
+
+impl SpoolWriter {
+    /// How many octets were taken in.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.gathered.len() + self.file.as_ref().map_or(0, OctetSource::len)
+    }
+
+    /// Whether none were taken in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes in more. On a thread that may block; elsewhere use [`SpoolWriter::push`].
+    ///
+    /// # Errors
+    /// [`SpoolError`]; every further call fails, too.
+    pub fn write(&mut self, octets: &[u8]) -> Result<(), SpoolError> {
+        self.gathered.extend_from_slice(octets);
+        if self.is_full() { self.write_out() } else { Ok(()) }
+    }
+
+    /// Takes in more; what has to be written to a file is written on a thread that may block. A future that is dropped
+    /// before its end leaves a writer that fails.
+    ///
+    /// # Errors
+    /// [`SpoolError`]; every further call fails, too.
+    pub async fn push(&mut self, octets: &[u8]) -> Result<(), SpoolError> {
+        self.gathered.extend_from_slice(octets);
+        if !self.is_full() {
+            return Ok(());
+        }
+        let lost = Self { failed: true, ..self.spool.writer() };
+        let mut writer = std::mem::replace(self, lost);
+        let writing = tokio::task::spawn_blocking(move || (writer.write_out(), writer));
+        let (written, writer) = writing.await.map_err(io::Error::other)?;
+        *self = writer;
+        written
+    }
+
+    /// What was taken in. The file, when there is one, goes with the last clone of it.
+    ///
+    /// # Errors
+    /// [`SpoolError`] when something was lost before.
+    pub fn finish(self) -> Result<Octets, SpoolError> {
+        if self.failed {
+            return Err(lost());
+        }
+        let gathered = Octets::from(self.gathered);
+        Ok(match self.file {
+            None => gathered,
+            Some(file) => Octets::joined([Octets::elsewhere(Arc::new(file)), gathered]),
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        let settings = self.spool.settings();
+        let max = if self.file.is_some() { settings.write_bytes } else { settings.max_memory_bytes };
+        self.failed || self.gathered.len() > max
+    }
+
+    fn write_out(&mut self) -> Result<(), SpoolError> {
+        if self.failed {
+            return Err(lost());
+        }
+        self.failed = true;
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let file = tempfile::tempfile_in(&self.spool.settings().directory)?;
+                none.insert(SpoolFile { file, spool: self.spool.clone(), len: 0 })
+            }
+        };
+        file.append(&self.gathered)?;
+        // What was all of a small message is more than what is gathered from now on.
+        self.gathered.clear();
+        self.gathered.shrink_to(self.spool.settings().write_bytes);
+        self.failed = false;
+        Ok(())
+    }
+}
+
+fn lost() -> SpoolError {
+    io::Error::other("a part of it was lost before").into()
+}
+
+/// Blocks; see [`SpoolWriter::write`].
+impl io::Write for SpoolWriter {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        Self::write(self, octets)?;
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl SpoolFile {
+    fn append(&mut self, octets: &[u8]) -> Result<(), SpoolError> {
+        let more = octets.len() as u64;
+        self.spool.take(more)?;
+        let at = self.len;
+        // Counted before it is written, so that the room is given back whatever becomes of it.
+        self.len += more;
+        Ok(self.file.write_all_at(octets, at)?)
+    }
+}
+
+impl OctetSource for SpoolFile {
+    fn len(&self) -> usize {
+        usize::try_from(self.len).unwrap_or(usize::MAX)
+    }
+
+    fn read_at(&self, offset: usize, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(buffer, offset as u64)
+    }
+}
+
+impl Drop for SpoolFile {
+    fn drop(&mut self) {
+        self.spool.0.taken.fetch_sub(self.len, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn spool(directory: &Path) -> Spool {
+        let settings =
+            SpoolSettings { max_memory_bytes: 10, write_bytes: 4, max_disk_bytes: 40, directory: directory.into() };
+        Spool::new(settings)
+    }
+
+    #[tokio::test]
+    async fn what_has_no_room_on_the_disk_is_refused_and_gives_its_room_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = spool(directory.path());
+        let mut first = spool.writer();
+        first.push(&[1; 30]).await.unwrap();
+        let first = first.finish().unwrap();
+        assert_eq!((first.len(), spool.taken()), (30, 30));
+        let mut second = spool.writer();
+        second.push(&[2; 10]).await.unwrap();
+        assert!(matches!(second.push(&[2]).await, Err(SpoolError::Full)));
+        assert!(second.push(&[2]).await.is_err(), "a message with a hole is no message");
+        assert!(second.finish().is_err());
+        let clone = first.slice(10..12);
+        drop(first);
+        assert_eq!(spool.taken(), 30);
+        drop(clone);
+        assert_eq!(spool.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_fails_is_told_and_nothing_is_kept() {
+        let spool = spool(Path::new("/nowhere/at/all"));
+        let mut writer = spool.writer();
+        writer.push(b"0123456789").await.unwrap();
+        assert!(matches!(writer.push(b"a").await, Err(SpoolError::Disk(_))));
+        assert!(matches!(writer.write(b"b"), Err(SpoolError::Disk(_))));
+        assert!(writer.finish().is_err());
+        assert_eq!(spool.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_small_message_never_sees_the_disk() {
+        let spool = spool(Path::new("/nowhere/at/all"));
+        let mut writer = spool.writer();
+        writer.push(b"01234").await.unwrap();
+        writer.write(b"56789").unwrap();
+        assert_eq!(writer.len(), 10);
+        assert_eq!(writer.finish().unwrap().in_memory().unwrap(), "0123456789");
+    }
+
+    #[tokio::test]
+    async fn a_large_message_is_the_same_in_its_file_which_has_no_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = spool(directory.path());
+        let mut writer = spool.writer();
+        let whole: Vec<u8> = (0..37).collect();
+        for (number, piece) in whole.chunks(3).enumerate() {
+            if number % 2 == 0 { writer.push(piece).await.unwrap() } else { writer.write(piece).unwrap() }
+        }
+        assert_eq!(writer.len(), whole.len());
+        let octets = writer.finish().unwrap();
+        assert!(octets.in_memory().is_none());
+        assert_eq!(octets.to_bytes().unwrap(), whole);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
