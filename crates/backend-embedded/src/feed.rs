@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{DeliveryFeed, FeedBatch, FeedError};
-use mailapi_model::{DeliveryEvent, Evidence, FeedCursor, QueueId, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, FeedCursor, QueueId, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
@@ -14,8 +14,8 @@ use crate::maildrop::{Touched, damaged};
 /// Adds an event, in the transaction of what it tells.
 pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
     let sql = "INSERT INTO drop_feed (at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn,
-            response, relay, delay_ms)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+            response, relay, delay_ms, final_recipient)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     connection.prepare_cached(sql)?.execute(params![
         event.at.as_millis(),
         event.message_id.map(|id| id.to_string()),
@@ -28,6 +28,7 @@ pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &m
         event.response,
         event.relay,
         i64::try_from(event.delay.as_millis()).unwrap_or(i64::MAX),
+        event.final_recipient.as_ref().map(EmailAddress::as_str),
     ])?;
     touched.feed();
     Ok(())
@@ -87,7 +88,7 @@ fn unreadable(error: StoreError) -> FeedError {
 
 fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64, DeliveryEvent)>, StoreError> {
     let sql = "SELECT id, at, message_uuid, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay,
-            delay_ms
+            delay_ms, final_recipient
         FROM drop_feed WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_and_then(params![after, max], |row| Ok((row.get(0)?, read_event(row)?)))?;
@@ -98,6 +99,7 @@ fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
     let text = |column: usize| -> Result<Option<String>, StoreError> { Ok(row.get(column)?) };
     let message_id = text(2)?.map(|id| id.parse().map_err(|_| damaged("an identifier"))).transpose()?;
     let sender = text(4)?.map(|sender| sender.parse().map_err(|_| damaged("an address"))).transpose()?;
+    let final_recipient = text(11)?.map(|address| address.parse().map_err(|_| damaged("an address"))).transpose()?;
     let dsn = text(8)?.map(|dsn| dsn.parse().map_err(|_| damaged("a status code"))).transpose()?;
     let returned_mail: bool = row.get(7)?;
     Ok(DeliveryEvent {
@@ -111,6 +113,7 @@ fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
             .map_err(|_| damaged("an address"))?
             .parse()
             .map_err(|_| damaged("an address"))?,
+        final_recipient,
         outcome: row
             .get_ref(6)?
             .as_str()

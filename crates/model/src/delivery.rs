@@ -157,6 +157,15 @@ pub enum Evidence {
     ReturnedMail,
 }
 
+/// Whom an event speaks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// For the recipient that the sender named.
+    Recipient,
+    /// For one of the addresses that stand behind that recipient, of which there may be more.
+    Member,
+}
+
 /// One fact about one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryEvent {
@@ -170,6 +179,9 @@ pub struct DeliveryEvent {
     pub sender: ReversePath,
     /// The recipient that the sender named.
     pub recipient: EmailAddress,
+    /// The address that was tried in place of the recipient, where it is another one (RFC 3464 section 2.3.2): a member
+    /// of an alias, the target of a forwarding.
+    pub final_recipient: Option<EmailAddress>,
     /// How the try ended.
     pub outcome: Outcome,
     /// How we know.
@@ -182,6 +194,14 @@ pub struct DeliveryEvent {
     pub relay: Option<String>,
     /// From acceptance to this event.
     pub delay: Duration,
+}
+
+impl DeliveryEvent {
+    /// Whom it speaks for.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        if self.final_recipient.is_some() { Scope::Member } else { Scope::Recipient }
+    }
 }
 
 /// One event as it is kept.

@@ -28,7 +28,9 @@ mod violation;
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
 pub use clock::{Clock, Entropy, Timestamp};
-pub use delivery::{DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, Outcome, QueueId, Reply};
+pub use delivery::{
+    DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, Outcome, QueueId, Reply, Scope,
+};
 pub use domain::{DkimAlgorithm, DkimKey, Domain, NewDomain};
 pub use draft::{AttachmentFields, Draft, DraftAttachment, DraftFields, DraftHeader, DraftLimits, RecipientKind};
 pub use envelope::{Envelope, ReversePath};

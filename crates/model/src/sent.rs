@@ -46,6 +46,11 @@ pub struct SentRecipient {
     pub delivered_at: Option<Timestamp>,
     /// When it bounced.
     pub bounced_at: Option<Timestamp>,
+    /// When it last bounced for one of the addresses that stand behind this one (an alias, a forwarding), which is no
+    /// bounce of the whole.
+    pub partly_bounced_at: Option<Timestamp>,
+    /// What was said then.
+    pub partly_bounced_response: Option<String>,
     /// How many tries were deferred.
     pub attempts: u32,
     /// When the newest try ended.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::delivery::{Evidence, Outcome};
+use crate::delivery::{Evidence, Outcome, Scope};
 
 macro_rules! named_states {
     ($(#[$doc:meta])* $name:ident, $error:ident, $expected:literal { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }) => {
@@ -82,10 +82,14 @@ named_states! {
 impl RecipientStatus {
     /// The state after an event. What is final stays, with one exception: a bounce that comes back as a mail after
     /// the next server had taken the message over turns `sent` into `bounced`.
+    ///
+    /// Of the addresses behind a recipient one that got the message is enough for `sent`, and one that did not proves
+    /// nothing about the others: such a failure leaves the state as it was, until somebody says that all have failed.
     #[must_use]
-    pub const fn after(self, outcome: Outcome, evidence: Evidence) -> Self {
+    pub const fn after(self, outcome: Outcome, evidence: Evidence, scope: Scope) -> Self {
         match (self, outcome, evidence) {
             (Self::Bounced | Self::Failed, _, _) => self,
+            (_, Outcome::Bounced | Outcome::Expired, _) if matches!(scope, Scope::Member) => self,
             (Self::Sent, Outcome::Bounced | Outcome::Expired, Evidence::ReturnedMail) => Self::Bounced,
             (Self::Sent, _, _) => Self::Sent,
             (_, Outcome::Sent, _) => Self::Sent,
@@ -128,14 +132,28 @@ mod tests {
     #[test]
     fn nothing_leads_back_from_a_final_state_but_a_returned_mail() {
         for outcome in [Outcome::Sent, Outcome::Deferred, Outcome::Bounced, Outcome::Expired] {
-            assert_eq!(Sent.after(outcome, Evidence::MailServer), Sent);
-            for evidence in [Evidence::MailServer, Evidence::ReturnedMail] {
-                assert_eq!(Bounced.after(outcome, evidence), Bounced);
-                assert_eq!(Failed.after(outcome, evidence), Failed);
+            for scope in [Scope::Recipient, Scope::Member] {
+                assert_eq!(Sent.after(outcome, Evidence::MailServer, scope), Sent);
+                for evidence in [Evidence::MailServer, Evidence::ReturnedMail] {
+                    assert_eq!(Bounced.after(outcome, evidence, scope), Bounced);
+                    assert_eq!(Failed.after(outcome, evidence, scope), Failed);
+                }
             }
         }
-        assert_eq!(Sent.after(Outcome::Bounced, Evidence::ReturnedMail), Bounced);
-        assert_eq!(Sent.after(Outcome::Deferred, Evidence::ReturnedMail), Sent);
+        assert_eq!(Sent.after(Outcome::Bounced, Evidence::ReturnedMail, Scope::Recipient), Bounced);
+        assert_eq!(Sent.after(Outcome::Deferred, Evidence::ReturnedMail, Scope::Recipient), Sent);
+    }
+
+    #[test]
+    fn a_member_that_failed_proves_nothing_about_the_whole() {
+        for state in [Pending, Submitted, Deferred, Sent] {
+            for evidence in [Evidence::MailServer, Evidence::ReturnedMail] {
+                assert_eq!(state.after(Outcome::Bounced, evidence, Scope::Member), state);
+                assert_eq!(state.after(Outcome::Expired, evidence, Scope::Member), state);
+            }
+        }
+        assert_eq!(Submitted.after(Outcome::Sent, Evidence::MailServer, Scope::Member), Sent);
+        assert_eq!(Submitted.after(Outcome::Deferred, Evidence::MailServer, Scope::Member), Deferred);
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct Settings {
     pub pending_grace: Duration,
     /// A notice that comes back as mail later than this after its message was submitted is not believed.
     pub bounce_lifetime: Duration,
+    /// How many addresses behind the recipients of one message are believed to have bounced, of those that only a notice
+    /// names.
+    pub bounce_members: usize,
     /// The most delivery events that are read and stored in one step.
     pub feed_batch: usize,
     /// How far statistics reach, and how they are kept up to date.
@@ -76,6 +79,7 @@ impl Default for Settings {
             idempotency_lifetime: 24 * 60 * MINUTE,
             pending_grace: MINUTE,
             bounce_lifetime: 14 * 24 * 60 * MINUTE,
+            bounce_members: 1000,
             feed_batch: 1000,
             stats: StatsLimits::default(),
             cached_callers: 10_000,

@@ -27,6 +27,17 @@ pub struct Appended {
     pub messages_updated: u64,
 }
 
+/// An address that stands behind a recipient: a member of an alias, the target of a forwarding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The recipient that the sender named.
+    pub of: EmailAddress,
+    /// The address that was tried.
+    pub address: EmailAddress,
+    /// Whether it was told that the message bounced there.
+    pub has_bounced: bool,
+}
+
 /// Which entries to list; what is `None` does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryLogFilter {
@@ -47,7 +58,7 @@ pub struct DeliveryLogFilter {
 }
 
 const COLUMNS: &str = "id, at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay, \
-                       delay_millis";
+                       delay_millis, final_recipient";
 
 pub(crate) const ENTRIES: List =
     List { table: "delivery_events", key: "id", order: "at DESC, id DESC", columns: COLUMNS };
@@ -103,6 +114,23 @@ impl DeliveryLog<'_> {
         ENTRIES.page(self.0, conditions(filter), page, read_entry).await
     }
 
+    /// The addresses that were tried in place of recipients of a message, as far as events have told of them.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn members(&self, message_id: MessageId) -> Result<Vec<Member>, StoreError> {
+        let statement = Stmt::new(
+            "SELECT recipient, final_recipient, CAST(MAX(CASE WHEN outcome IN ('bounced', 'expired') THEN 1 ELSE 0 END) AS BIGINT) \
+             FROM delivery_events WHERE message_id = $1 AND final_recipient IS NOT NULL \
+             GROUP BY recipient, final_recipient ORDER BY recipient, final_recipient",
+        );
+        let rows = self.0.query(statement.bind(message_id)).await?;
+        let read = |mut row: Row| {
+            Ok(Member { of: row.parsed()?, address: row.parsed()?, has_bounced: row.int()? > 0 })
+        };
+        rows.into_iter().map(read).collect()
+    }
+
     /// When the newest event happened.
     ///
     /// # Errors
@@ -132,8 +160,8 @@ fn move_cursor(feed: &str, from: &FeedCursor, to: &FeedCursor) -> Stmt {
 fn insert_event(event: &DeliveryEvent) -> Stmt {
     Stmt::new(
         "INSERT INTO delivery_events (at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, \
-         response, relay, delay_millis) VALUES ($1, $2, $3, \
-         COALESCE($4, (SELECT sender FROM sent_messages WHERE message_id = $2)), $5, $6, $7, $8, $9, $10, $11)",
+         response, relay, delay_millis, final_recipient) VALUES ($1, $2, $3, \
+         COALESCE($4, (SELECT sender FROM sent_messages WHERE message_id = $2)), $5, $6, $7, $8, $9, $10, $11, $12)",
     )
     .bind(event.at)
     .bind(event.message_id)
@@ -146,6 +174,7 @@ fn insert_event(event: &DeliveryEvent) -> Stmt {
     .bind(event.response.as_str())
     .bind(event.relay.clone())
     .bind(millis(event.delay))
+    .bind(event.final_recipient.as_ref())
 }
 
 pub(crate) fn conditions(filter: &DeliveryLogFilter) -> Filter {
@@ -176,6 +205,7 @@ fn read_entry(mut row: Row) -> Result<DeliveryLogEntry, StoreError> {
             response: row.text()?,
             relay: row.text_or_null()?,
             delay: Duration::from_millis(row.unsigned()?),
+            final_recipient: row.parsed_or_null()?,
         },
     })
 }

@@ -25,7 +25,7 @@ mod store;
 mod tokens;
 
 pub use accounts::{AccountFilter, Accounts};
-pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter};
+pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member};
 pub use directory::{
     Copied, Copies, Directory, DirectoryMailbox, DirectoryPage, DirectoryPlace, DirectoryQueries, DirectoryQueryError,
     DirectorySettings,

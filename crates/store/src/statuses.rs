@@ -4,7 +4,7 @@
 //! that an event and the end of a submission may arrive in either order, on different machines. A property test holds
 //! the two together.
 
-use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, Outcome, Reply, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, Outcome, Reply, Scope, Timestamp};
 
 use crate::db::Stmt;
 
@@ -32,6 +32,7 @@ pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt 
         Outcome::Deferred => {
             statement("status = 'deferred', smtp_response = $5, attempts = attempts + 1", OPEN).bind(response)
         }
+        Outcome::Bounced | Outcome::Expired if event.scope() == Scope::Member => part_bounced(message_id, event),
         Outcome::Bounced | Outcome::Expired => {
             let from = match event.evidence {
                 Evidence::ReturnedMail => format!("{OPEN} OR status = 'sent'"),
@@ -40,6 +41,18 @@ pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt 
             statement("status = 'bounced', smtp_response = $5, bounced_at = $4", &from).bind(response)
         }
     }
+}
+
+/// Notes that an address behind a recipient failed, which changes no status.
+fn part_bounced(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
+    Stmt::new(format!(
+        "UPDATE sent_recipients SET partly_bounced_at = $3, partly_bounced_response = $4 \
+         WHERE {OF_RECIPIENT} AND status NOT IN ('bounced', 'failed')"
+    ))
+    .bind(message_id)
+    .bind(&event.recipient)
+    .bind(event.at)
+    .bind(event.response.as_str())
 }
 
 /// Notes that the mail server took the message: whoever is still pending is on the way now.

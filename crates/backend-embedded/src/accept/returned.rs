@@ -100,6 +100,7 @@ fn event(
         queue_id: left.queue_id.clone(),
         sender: Some(mailbox.clone()),
         recipient: failure.recipient.clone(),
+        final_recipient: failure.final_recipient.clone(),
         outcome: Outcome::Bounced,
         evidence: Evidence::ReturnedMail,
         dsn: Some(failure.status.unwrap_or(EnhancedCode::new(5, 0, 0))),

@@ -109,6 +109,7 @@ fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> Delivery
         queue_id: mail.queue_id.clone(),
         sender: mail.incoming.sender.clone(),
         recipient: recipient.address.clone(),
+        final_recipient: None,
         outcome: Outcome::Sent,
         evidence: Evidence::MailServer,
         dsn: Some(EnhancedCode::new(2, 0, 0)),

@@ -5,5 +5,7 @@ use mailapi_store::sqlite::Migration;
 /// The name under which the tables' version is kept in the file that other parts of the product share.
 pub(crate) const COMPONENT: &str = "maildrop";
 
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, sql: include_str!("../../migrations/0001_maildrop.sql") }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("../../migrations/0001_maildrop.sql") },
+    Migration { version: 2, sql: include_str!("../../migrations/0002_final_recipient.sql") },
+];

@@ -136,6 +136,7 @@ fn event(message: &QueuedMessage, result: &RecipientResult, now: Timestamp) -> O
         queue_id: message.queue_id.clone(),
         sender: message.sender.clone(),
         recipient: recipient.address.clone(),
+        final_recipient: None,
         outcome,
         evidence: Evidence::MailServer,
         dsn: reply.enhanced,

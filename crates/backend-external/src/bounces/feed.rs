@@ -89,6 +89,7 @@ impl BounceFeed {
             queue_id: QueueId(String::new()),
             sender: None,
             recipient: report.recipient,
+            final_recipient: report.final_recipient,
             outcome: Outcome::Bounced,
             evidence: Evidence::ReturnedMail,
             dsn: Some(report.status.unwrap_or(EnhancedCode::new(5, 0, 0))),

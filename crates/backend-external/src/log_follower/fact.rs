@@ -27,7 +27,12 @@ pub(super) enum Fact<'a> {
     /// Its Message-ID header.
     MessageId(&'a str),
     /// It is in the queue; said anew at every try.
-    Queued(Option<ReversePath>),
+    Queued {
+        /// The reverse-path, when the line has a readable one.
+        sender: Option<ReversePath>,
+        /// How many recipients it has, those behind aliases counted one by one.
+        recipients: Option<u64>,
+    },
     /// One try for one recipient ended.
     Delivery(Delivery<'a>),
     /// The recipients that are still waiting are given up.
@@ -172,7 +177,8 @@ fn of_queue_manager(text: &str) -> Option<Fact<'_>> {
     }
     let (sender, rest) = angle(text.strip_prefix("from=")?)?;
     if rest.starts_with(", size=") {
-        return Some(Fact::Queued(reverse_path(sender)));
+        let recipients = rest.split_once(", nrcpt=").and_then(|(_, rest)| rest.split_once(' ')?.0.parse().ok());
+        return Some(Fact::Queued { sender: reverse_path(sender), recipients });
     }
     let status = rest.strip_prefix(", status=")?;
     (status.starts_with("expired,") || status.starts_with("force-expired,")).then_some(Fact::Expired)

@@ -7,26 +7,22 @@
 //! enter: given back by a content filter, forwarded by an alias, put back by the operator; their outcomes count, and
 //! the hand-over itself does not. A copy that a mailing list sends back from outside does not count, unless the
 //! message of ours says that it was handed over under that very id.
+//!
+//! Where the mail for a recipient goes to other addresses, one of them that failed is told as such. That all of them
+//! failed is told when the message has left every queue, and the log had a last word for each address that it was for.
+
+mod deliveries;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use mailapi_model::{
-    DeliveryEvent, EmailAddress, Evidence, InboundEvent, InboundOutcome, MessageId, Outcome, QueueId, ReversePath,
-    Timestamp,
-};
+use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, QueueId, ReversePath, Timestamp};
 
-use super::fact::{Delivery, Fact, NO_QUEUE, Rejection, address, fact};
+use super::fact::{Fact, NO_QUEUE, Rejection, fact};
 use super::handed::Handed;
 use super::line::Line;
-use super::message::{Message, Origin, RefusedRecipient, Waiting};
+use super::message::{Message, Origin, RefusedRecipient};
 use super::report::{Crash, Findings, Taken};
 use super::settings::LedgerLimits;
-
-/// What an operator's `postsuper -d` means for a recipient that was still waiting.
-const DELETED: &str = "deleted from the queue by the operator";
-/// The programs that deliver into mailboxes of this installation.
-const LOCAL_DELIVERY: [&str; 4] = ["lmtp", "virtual", "local", "pipe"];
 
 /// The messages in the queue.
 #[derive(Debug, Clone, Default)]
@@ -77,10 +73,13 @@ impl Ledger {
             Fact::Begins { authenticated, loopback } => self.begin(line, id, authenticated, loopback),
             Fact::PickedUp { former } => self.pick_up(line, id, former),
             Fact::MessageId(header) => self.name(line, id, header),
-            Fact::Queued(sender) => self.queue(line, id, sender, handed, &mut findings),
+            Fact::Queued { sender, recipients } => {
+                self.open(line, id, Origin::Unknown).expect_recipients(recipients);
+                self.queue(line, id, sender, handed, &mut findings);
+            }
             Fact::Delivery(delivery) => self.deliver(line, id, &delivery, &mut findings),
             Fact::Expired => self.expire(line, id, &mut findings),
-            Fact::Removed => drop(self.close(line.instance, id)),
+            Fact::Removed => self.finish(line, id, &mut findings),
             Fact::Deleted => self.delete(line, id, &mut findings),
             Fact::Rejected(rejection) => self.reject(line, id, rejection, limits, &mut findings),
             Fact::Discarded => drop(self.close(line.instance, id)),
@@ -201,6 +200,10 @@ impl Ledger {
         if let Some(former) = former {
             message.renamed = former.renamed;
             message.first_seen = former.first_seen;
+            // Its recipients are counted anew, without those for whom delivery has ended.
+            (message.recipients, message.settled) = (former.recipients, former.settled);
+            message.is_incomplete = former.is_incomplete;
+            message.take_over(former.behind);
         }
     }
 
@@ -264,81 +267,6 @@ impl Ledger {
             let refused = refused.map(|one| (one.recipient, one.reply)).collect();
             findings.taken.push(Taken { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused });
         }
-    }
-
-    fn deliver(&mut self, line: &Line<'_>, id: &str, delivery: &Delivery<'_>, findings: &mut Findings) {
-        let message = self.open(line, id, Origin::Unknown);
-        // An address without a domain, as sendmail(1) may name it, is told apart by the one it was completed to.
-        let Some(named) = delivery.orig_to.and_then(address).or_else(|| address(delivery.to)) else { return };
-        let named = message.named(named);
-        message.waiting.retain(|waiting| waiting.to != delivery.to);
-        if delivery.outcome == Outcome::Deferred {
-            message.waiting.push(Waiting {
-                to: delivery.to.to_owned(),
-                named: named.clone(),
-                dsn: delivery.dsn,
-                relay: delivery.relay.map(Arc::from),
-                response: Arc::from(delivery.response),
-            });
-        }
-        let successor = delivery.handed_over_as().filter(|next| message.successors.iter().any(|known| known == next));
-        let (message_id, sender) = (message.message_id, message.reverse_path());
-        if let Some(message_id) = message_id
-            && let Some(successor) = successor
-        {
-            return self.hand_over(message_id, successor, delivery.to, named);
-        }
-        let is_inbound = message.origin == Origin::Outside || message.origin == Origin::Loopback;
-        let is_local = LOCAL_DELIVERY.contains(&line.daemon) && delivery.outcome == Outcome::Sent;
-        if is_inbound && is_local && message_id.is_none() {
-            let outcome = if message.marked_as_spam { InboundOutcome::Spam } else { InboundOutcome::Accepted };
-            findings.inbound.push(inbound(line, &named, sender.as_ref(), outcome));
-        }
-        findings.events.push(DeliveryEvent {
-            at: line.at,
-            message_id,
-            queue_id: QueueId(id.to_owned()),
-            sender,
-            recipient: named,
-            outcome: delivery.outcome,
-            evidence: Evidence::MailServer,
-            dsn: delivery.dsn,
-            response: delivery.response.to_owned(),
-            relay: delivery.relay.map(str::to_owned),
-            delay: delivery.delay,
-        });
-    }
-
-    /// A message of ours went on under another id: what becomes of it there is what counts.
-    fn hand_over(&mut self, message_id: MessageId, successor: &str, to: &str, named: EmailAddress) {
-        for (instance, messages) in &mut self.instances {
-            let Some(message) = messages.get_mut(successor) else { continue };
-            if message.claims == Some(message_id) {
-                message.claims = None;
-                message.message_id = Some(message_id);
-                self.by_message.entry(message_id).or_default().push((instance.clone(), successor.to_owned()));
-            }
-            if message.message_id == Some(message_id)
-                && let Some(to) = address(to).filter(|to| *to != named)
-            {
-                message.renamed.push((to, named.clone()));
-            }
-        }
-    }
-
-    fn expire(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
-        let message = self.open(line, id, Origin::Unknown);
-        let waiting = std::mem::take(&mut message.waiting);
-        let message = &*message;
-        findings.events.extend(waiting.into_iter().map(|one| given_up(line, id, message, Outcome::Expired, one)));
-    }
-
-    fn delete(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
-        let Some(mut message) = self.close(line.instance, id) else { return };
-        let waiting = std::mem::take(&mut message.waiting);
-        let deleted = |one: Waiting| Waiting { response: Arc::from(DELETED), dsn: None, relay: None, ..one };
-        let given_up = |one| given_up(line, id, &message, Outcome::Bounced, deleted(one));
-        findings.events.extend(waiting.into_iter().map(given_up));
     }
 
     fn reject(
@@ -440,22 +368,6 @@ impl Ledger {
         if is_session && line.daemon == "smtpd" && !self.refused_early.is_empty() {
             self.refused_early.remove(&(line.instance.to_owned(), line.pid));
         }
-    }
-}
-
-fn given_up(line: &Line<'_>, id: &str, message: &Message, outcome: Outcome, waiting: Waiting) -> DeliveryEvent {
-    DeliveryEvent {
-        at: line.at,
-        message_id: message.message_id,
-        queue_id: QueueId(id.to_owned()),
-        sender: message.reverse_path(),
-        recipient: waiting.named,
-        outcome,
-        evidence: Evidence::MailServer,
-        dsn: waiting.dsn,
-        response: waiting.response.as_ref().to_owned(),
-        relay: waiting.relay.as_deref().map(str::to_owned),
-        delay: line.at.since(message.first_seen),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Reply, ReversePath, Timestamp};
+use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Outcome, Reply, ReversePath, Timestamp};
 
 /// Where a message came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,27 @@ pub(super) struct Waiting {
     pub(super) response: Arc<str>,
 }
 
+/// What became of the addresses that stand behind a recipient whose mail goes to others: the members of an alias, the
+/// target of a forwarding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Behind {
+    /// The recipient that the sender named.
+    pub(super) named: EmailAddress,
+    /// Whether one of them got the message.
+    pub(super) got_through: bool,
+    /// How the last one failed of those that did.
+    pub(super) failure: Option<Failed>,
+}
+
+/// How an address failed for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) outcome: Outcome,
+    pub(super) dsn: Option<EnhancedCode>,
+    pub(super) relay: Option<Arc<str>>,
+    pub(super) response: Arc<str>,
+}
+
 /// A message in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
@@ -78,6 +99,14 @@ pub(super) struct Message {
     pub(super) renamed: Vec<(EmailAddress, EmailAddress)>,
     /// The recipients that the listener refused.
     pub(super) refused: Vec<RefusedRecipient>,
+    /// How many addresses it is to be delivered to; `None` while unknown.
+    pub(super) recipients: Option<u64>,
+    /// For how many of them delivery has ended.
+    pub(super) settled: u64,
+    /// Whether the log told less than all of a message that this one continues.
+    pub(super) is_incomplete: bool,
+    /// What became of recipients whose mail goes to other addresses.
+    pub(super) behind: Vec<Behind>,
 }
 
 /// A recipient that the listener refused.
@@ -107,7 +136,46 @@ impl Message {
             successors: Vec::new(),
             renamed: Vec::new(),
             refused: Vec::new(),
+            recipients: None,
+            settled: 0,
+            is_incomplete: false,
+            behind: Vec::new(),
         }
+    }
+
+    /// What the queue manager says first counts: later it may leave out those for whom delivery has ended.
+    pub(super) fn expect_recipients(&mut self, recipients: Option<u64>) {
+        self.recipients = self.recipients.or(recipients);
+    }
+
+    /// Takes in how delivery ended for an address that stands behind the recipient `named`.
+    pub(super) fn note_behind(&mut self, named: &EmailAddress, failure: Option<Failed>) {
+        let place = self.behind.iter().position(|behind| behind.named == *named).unwrap_or_else(|| {
+            self.behind.push(Behind { named: named.clone(), got_through: false, failure: None });
+            self.behind.len() - 1
+        });
+        match failure {
+            None => self.behind[place].got_through = true,
+            Some(_) => self.behind[place].failure = failure,
+        }
+    }
+
+    /// Goes on with what a message under another queue id had found out about the recipients of both.
+    pub(super) fn take_over(&mut self, ended: Vec<Behind>) {
+        for Behind { named, got_through, failure } in ended {
+            if got_through {
+                self.note_behind(&named, None);
+            }
+            if failure.is_some() {
+                self.note_behind(&named, failure);
+            }
+        }
+    }
+
+    /// Whether the log told how delivery ended for every address.
+    pub(super) fn is_settled(&self) -> bool {
+        let has_ended = self.recipients.is_some_and(|recipients| self.settled >= recipients);
+        has_ended && self.waiting.is_empty() && !self.is_incomplete
     }
 
     /// The recipient that the sender named, for one under which the message was delivered.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mailapi_model::{FeedCursor, Reply, ReversePath, Timestamp};
 
 use super::ledger::{InstanceState, Ledger, Running};
-use super::message::{Message, Origin, RefusedRecipient, Waiting};
+use super::message::{Behind, Failed, Message, Origin, RefusedRecipient, Waiting};
 use super::place::{Cursor, Place};
 use super::report::{Gap, GapKind, Notes};
 use super::text_record::{fields, push_line};
@@ -110,7 +110,7 @@ fn message_text(instance: &str, id: &str, message: &Message) -> String {
     let flags: String =
         [(message.has_header, 'h'), (message.queued, 'q'), (message.held, 'w'), (message.marked_as_spam, 's')]
             .iter()
-            .chain(&[(message.cut_off, 'c')])
+            .chain(&[(message.cut_off, 'c'), (message.is_incomplete, 'i')])
             .filter_map(|(is_set, flag)| is_set.then_some(*flag))
             .collect();
     let id_text = |id: Option<mailapi_model::MessageId>| id.map_or(String::new(), |id| id.to_string());
@@ -141,7 +141,24 @@ fn message_text(instance: &str, id: &str, message: &Message) -> String {
         push_line(&mut text, &["renamed", to.as_str(), named.as_str()]);
     }
     message.refused.iter().for_each(|one| push_refused(&mut text, one));
+    push_behind(&mut text, message);
     text
+}
+
+fn push_behind(text: &mut String, message: &Message) {
+    if let Some(recipients) = message.recipients {
+        push_line(text, &["recipients", &recipients.to_string(), &message.settled.to_string()]);
+    }
+    for Behind { named, got_through, failure } in &message.behind {
+        if *got_through {
+            push_line(text, &["reached", named.as_str()]);
+        }
+        if let Some(Failed { outcome, dsn, relay, response }) = failure {
+            let dsn = dsn.map_or(String::new(), |dsn| dsn.to_string());
+            let relay = relay.as_deref().unwrap_or_default();
+            push_line(text, &["failed", named.as_str(), outcome.as_str(), &dsn, relay, response]);
+        }
+    }
 }
 
 fn parse(text: &str) -> Option<Saved> {
@@ -259,6 +276,19 @@ impl Loader {
                 response: Arc::from(response),
             }),
             ["successor", id] => message.successors.push(id.to_owned()),
+            ["recipients", recipients, settled] => {
+                (message.recipients, message.settled) = (Some(recipients.parse().ok()?), settled.parse().ok()?);
+            }
+            ["reached", named] => message.note_behind(&named.parse().ok()?, None),
+            ["failed", named, outcome, dsn, relay, response] => {
+                let failure = Failed {
+                    outcome: outcome.parse().ok()?,
+                    dsn: optional(dsn)?,
+                    relay: (!relay.is_empty()).then(|| Arc::from(relay)),
+                    response: Arc::from(response),
+                };
+                message.note_behind(&named.parse().ok()?, Some(failure));
+            }
             ["renamed", to, named] => message.renamed.push((to.parse().ok()?, named.parse().ok()?)),
             _ => return None,
         }
@@ -276,6 +306,7 @@ fn message(fields: &[&str]) -> Option<(String, String, Message)> {
     message.held = flags.contains('w');
     message.marked_as_spam = flags.contains('s');
     message.cut_off = flags.contains('c');
+    message.is_incomplete = flags.contains('i');
     message.message_id = optional(message_id)?;
     message.claims = optional(claims)?;
     message.sender = sender(from)?;

@@ -13,6 +13,8 @@ pub struct ReturnedReport {
     pub message_id: Option<MessageId>,
     /// The recipient that the sender named, or, where the notification does not tell, the one that was tried.
     pub recipient: EmailAddress,
+    /// The one that was tried, where it is another one: the sender's was an alias, or was forwarded.
+    pub final_recipient: Option<EmailAddress>,
     /// What was done.
     pub action: ReturnedAction,
     /// Why (RFC 3463).
@@ -102,13 +104,15 @@ fn report(fields: &Fields, message_id: Option<MessageId>) -> Option<ReturnedRepo
         "expanded" => ReturnedAction::Expanded,
         _ => return None,
     };
-    let recipient =
-        ["Original-Recipient", "Final-Recipient"].into_iter().find_map(|name| recipient(fields.get(name)?))?;
+    let named = |name| fields.get(name).and_then(recipient);
+    let (original, tried) = (named("Original-Recipient"), named("Final-Recipient"));
+    let recipient = original.or_else(|| tried.clone())?;
+    let final_recipient = tried.filter(|tried| *tried != recipient);
     let status = fields.get("Status").and_then(|status| status.split_whitespace().next()?.parse().ok());
     let diagnostic = fields.get("Diagnostic-Code").unwrap_or_default();
     let diagnostic = diagnostic.split_once(';').map_or(diagnostic, |(_, text)| text);
     let diagnostic = diagnostic.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(ReturnedReport { message_id, recipient, action, status, diagnostic })
+    Some(ReturnedReport { message_id, recipient, final_recipient, action, status, diagnostic })
 }
 
 /// `rfc822; ann@example.org`, and `utf-8; …` (RFC 6533 section 3).
@@ -133,7 +137,8 @@ mod tests {
         let line = |report: ReturnedReport| {
             let id = report.message_id.map_or("-".to_owned(), |id| id.to_string());
             let status = report.status.map_or("-".to_owned(), |status| status.to_string());
-            format!("{id} {} {:?} {status} {}", report.recipient.as_str(), report.action, report.diagnostic)
+            let tried = report.final_recipient.map_or(String::new(), |tried| format!("({}) ", tried.as_str()));
+            format!("{id} {} {tried}{:?} {status} {}", report.recipient.as_str(), report.action, report.diagnostic)
         };
         returned_mail(raw.as_bytes()).into_iter().map(line).collect()
     }

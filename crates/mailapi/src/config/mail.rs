@@ -15,6 +15,7 @@ mirror!(
         idempotency_lifetime: HumanDuration,
         pending_grace: HumanDuration,
         bounce_lifetime: HumanDuration,
+        bounce_members: usize,
         feed_batch: usize,
     } with {
         backend: BackendName = BackendName::Embedded,

@@ -2,15 +2,22 @@
 //!
 //! Anybody can write such a notice. The backend has seen that it came to an address that only those know who got the
 //! message; here it is seen that it tells something that can be true: of a recipient of that message, for whom it is
-//! under way or was taken over, and no longer ago than servers try. Each recipient bounces once.
+//! under way or was taken over, and no longer ago than servers try. Each recipient bounces once, and so does each of the
+//! addresses that stand behind one.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use mailapi_model::{DeliveryEvent, Evidence, RecipientStatus, Timestamp};
-use mailapi_store::SentRecord;
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, RecipientStatus, Scope, Timestamp};
+use mailapi_store::{Member, SentRecord};
 
 use crate::{Service, Unavailable};
+
+/// What is known of a message before its notices are read.
+struct Known {
+    record: SentRecord,
+    members: Vec<Member>,
+}
 
 impl Service {
     /// The events without those that cannot be true, and without what is known already. The others are completed by
@@ -20,41 +27,88 @@ impl Service {
     /// [`Unavailable`] when the account database is.
     pub(super) async fn believable(&self, events: Vec<DeliveryEvent>) -> Result<Vec<DeliveryEvent>, Unavailable> {
         let (mut kept, mut seen) = (Vec::with_capacity(events.len()), HashSet::new());
-        let (mut records, mut false_reports, mut known) = (HashMap::new(), 0_u64, 0_u64);
+        let (mut messages, mut false_reports, mut old_news) = (HashMap::new(), 0_u64, 0_u64);
         for event in events {
             let (Evidence::ReturnedMail, Some(message_id)) = (event.evidence, event.message_id) else {
                 kept.push(event);
                 continue;
             };
             // One notice may tell of many recipients.
-            if let Entry::Vacant(unread) = records.entry(message_id) {
-                unread.insert(self.0.store.sent().get(message_id).await?);
+            if let Entry::Vacant(unread) = messages.entry(message_id) {
+                unread.insert(self.known(message_id).await?);
             }
-            let record = records.get(&message_id).and_then(Option::as_ref);
-            let in_time = |record: &&SentRecord| event.at.since(left_at(record)) <= self.0.settings.bounce_lifetime;
-            let is_new = seen.insert((message_id, event.recipient.clone()));
-            match record.filter(in_time).and_then(|record| Some((record, status_of(record, &event)?))) {
-                None => false_reports += 1,
-                Some((record, status)) if is_new && can_bounce(status) => kept.push(completed(event, record)),
-                Some(_) => known += 1,
+            let known = messages.get_mut(&message_id).and_then(Option::as_mut);
+            let in_time =
+                |known: &&mut Known| event.at.since(left_at(&known.record)) <= self.0.settings.bounce_lifetime;
+            let Some((known, event)) = known.filter(in_time).and_then(|known| {
+                let event = known.of_a_recipient(event.clone())?;
+                Some((known, event))
+            }) else {
+                false_reports += 1;
+                continue;
+            };
+            let is_new = seen.insert((message_id, event.recipient.clone(), event.final_recipient.clone()));
+            if is_new && known.can_bounce(&event, self.0.settings.bounce_members) {
+                known.note(&event);
+                kept.push(completed(event, &known.record));
+            } else {
+                old_news += 1;
             }
         }
         if false_reports > 0 {
             tracing::warn!(false_reports, "bounces that cannot be true have been ignored: late, or of what never was");
         }
-        if known > 0 {
-            tracing::debug!(known, "bounces came back as mail that were known already");
+        if old_news > 0 {
+            tracing::debug!(known = old_news, "bounces came back as mail that were known already");
         }
         Ok(kept)
     }
+
+    async fn known(&self, message_id: MessageId) -> Result<Option<Known>, Unavailable> {
+        let Some(record) = self.0.store.sent().get(message_id).await? else { return Ok(None) };
+        let members = self.0.store.delivery_log().members(message_id).await?;
+        Ok(Some(Known { record, members }))
+    }
 }
 
-fn status_of(record: &SentRecord, event: &DeliveryEvent) -> Option<RecipientStatus> {
-    record.recipients.iter().find(|recipient| recipient.email == event.recipient).map(|recipient| recipient.status)
-}
+impl Known {
+    fn status_of(&self, recipient: &EmailAddress) -> Option<RecipientStatus> {
+        self.record.recipients.iter().find(|known| known.email == *recipient).map(|known| known.status)
+    }
 
-const fn can_bounce(status: RecipientStatus) -> bool {
-    status.is_open() || matches!(status, RecipientStatus::Sent)
+    /// The event as one of a recipient of the message. A server that was not told whom the sender had named tells the
+    /// address that our mail server handed over to it: it is known from the log whose that is, unless it is of several.
+    fn of_a_recipient(&self, event: DeliveryEvent) -> Option<DeliveryEvent> {
+        if self.status_of(&event.recipient).is_some() {
+            return Some(event);
+        }
+        let mut owners = self.members.iter().filter(|member| member.address == event.recipient);
+        let owner = owners.next().filter(|_| owners.next().is_none())?;
+        Some(DeliveryEvent { recipient: owner.of.clone(), final_recipient: Some(event.recipient), ..event })
+    }
+
+    /// Whether this is news. Who knows how many addresses stand behind a recipient? So `most` of them are believed.
+    fn can_bounce(&self, event: &DeliveryEvent, most: usize) -> bool {
+        let can_bounce = self
+            .status_of(&event.recipient)
+            .is_some_and(|status| status.is_open() || matches!(status, RecipientStatus::Sent));
+        let is_this =
+            |member: &&Member| member.of == event.recipient && Some(&member.address) == event.final_recipient.as_ref();
+        let is_news = match (event.scope(), self.members.iter().find(is_this)) {
+            (Scope::Recipient, _) => true,
+            (Scope::Member, Some(member)) => !member.has_bounced,
+            (Scope::Member, None) => self.members.iter().filter(|member| member.has_bounced).count() < most,
+        };
+        can_bounce && is_news
+    }
+
+    fn note(&mut self, event: &DeliveryEvent) {
+        if let Some(address) = &event.final_recipient {
+            let (of, address) = (event.recipient.clone(), address.clone());
+            self.members.retain(|member| member.of != of || member.address != address);
+            self.members.push(Member { of, address, has_bounced: true });
+        }
+    }
 }
 
 /// When the message was handed over.

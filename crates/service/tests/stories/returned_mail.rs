@@ -79,6 +79,7 @@ impl Story {
             queue_id: QueueId(String::new()),
             sender: None,
             recipient: recipient.parse().unwrap(),
+            final_recipient: None,
             outcome: Outcome::Bounced,
             evidence: Evidence::ReturnedMail,
             dsn: "5.2.2".parse().ok(),

@@ -82,7 +82,7 @@ impl Sent<'_> {
         let message = Stmt::new(format!("SELECT {COLUMNS} FROM sent_messages WHERE message_id = $1"));
         let recipients = Stmt::new(
             "SELECT email, email_given, kind, status, dsn, smtp_response, delivered_at, bounced_at, attempts, \
-             last_attempt_at FROM sent_recipients \
+             last_attempt_at, partly_bounced_at, partly_bounced_response FROM sent_recipients \
              WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) ORDER BY position",
         );
         let statements = vec![message.bind(message_id), recipients.bind(message_id)];
@@ -181,6 +181,8 @@ fn read_recipient(mut row: Row) -> Result<SentRecipient, StoreError> {
         bounced_at: row.time_or_null()?,
         attempts: u32::try_from(row.unsigned()?).unwrap_or(u32::MAX),
         last_attempt_at: row.time_or_null()?,
+        partly_bounced_at: row.time_or_null()?,
+        partly_bounced_response: row.text_or_null()?,
     })
 }
 

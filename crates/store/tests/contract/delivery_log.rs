@@ -18,6 +18,7 @@ pub(crate) fn event(number: u64, recipient: &str, outcome: Outcome, seconds: i64
         queue_id: QueueId(format!("Q{number}")),
         sender: Some(email("ann@example.org")),
         recipient: email(recipient),
+        final_recipient: None,
         outcome,
         evidence: Evidence::MailServer,
         dsn: Some(EnhancedCode::new(if outcome == Outcome::Sent { 2 } else { 5 }, 0, 0)),

@@ -96,6 +96,7 @@ pub(crate) fn event(number: u64, outcome: Outcome) -> DeliveryEvent {
         queue_id: QueueId(format!("Q{number}")),
         sender: None,
         recipient: parse(BOB),
+        final_recipient: None,
         outcome,
         evidence: Evidence::MailServer,
         dsn: None,

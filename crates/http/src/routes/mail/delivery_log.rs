@@ -32,8 +32,8 @@ pub(crate) struct DeliveryLog {
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeliveryLogEntry, example = json!({
     "id": 42, "timestamp": "2026-11-20T10:15:30.300Z", "message_id": "67e55044-10b1-426f-9247-bb680e5fe0c8",
-    "queue_id": "4CqFzY3Wz1z9rxR", "sender": "ann@example.org", "recipient": "bob@example.com", "status": "sent",
-    "dsn_code": "2.0.0", "smtp_response": "250 2.0.0 Ok", "relay": "mx.example.com[192.0.2.7]:25",
+    "queue_id": "4CqFzY3Wz1z9rxR", "sender": "ann@example.org", "recipient": "bob@example.com", "final_recipient": null,
+    "status": "sent", "dsn_code": "2.0.0", "smtp_response": "250 2.0.0 Ok", "relay": "mx.example.com[192.0.2.7]:25",
     "delay_seconds": 0.177
 }))]
 struct DeliveryLogItem {
@@ -50,6 +50,10 @@ struct DeliveryLogItem {
     sender: String,
     /// The recipient.
     recipient: String,
+    /// The address that was tried in place of the recipient, an alias or one whose mail is forwarded; null when it was
+    /// the recipient itself.
+    #[schema(required)]
+    final_recipient: Option<String>,
     /// `sent`, `deferred`, `bounced` or `expired`.
     status: &'static str,
     /// The delivery status code; null when there was none.
@@ -73,6 +77,7 @@ impl From<DeliveryLogEntry> for DeliveryLogItem {
             queue_id: event.queue_id.0,
             sender: event.sender.as_ref().map_or("", EmailAddress::shown).to_owned(),
             recipient: event.recipient.shown().to_owned(),
+            final_recipient: event.final_recipient.as_ref().map(|tried| tried.shown().to_owned()),
             status: event.outcome.as_str(),
             dsn_code: event.dsn.map(|code| code.to_string()),
             smtp_response: event.response,

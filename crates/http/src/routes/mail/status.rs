@@ -58,6 +58,12 @@ struct RecipientRecord {
     /// With `bounced`: when that became known.
     #[serde(skip_serializing_if = "Option::is_none")]
     bounced_at: Option<Moment>,
+    /// When it last bounced for one of several addresses that stand behind this one: the others may have got the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partly_bounced_at: Option<Moment>,
+    /// What the mail server of that address said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partly_bounced_response: Option<String>,
     /// With `deferred`, `bounced` and `failed`: what the next mail server said.
     #[serde(skip_serializing_if = "Option::is_none")]
     smtp_response: Option<String>,
@@ -94,6 +100,8 @@ impl From<SentRecipient> for RecipientRecord {
             // One that bounced later was delivered once, as far as the next mail server said.
             delivered_at: recipient.delivered_at.filter(|_| is(&[Sent, Bounced])).map(Moment),
             bounced_at: recipient.bounced_at.filter(|_| is(&[Bounced])).map(Moment),
+            partly_bounced_at: recipient.partly_bounced_at.filter(|_| !is(&[Bounced, Failed])).map(Moment),
+            partly_bounced_response: recipient.partly_bounced_response.clone().filter(|_| !is(&[Bounced, Failed])),
             smtp_response: recipient.smtp_response.clone().filter(|_| is(&[Deferred, Bounced, Failed])),
             attempts: is(&[Deferred]).then_some(recipient.attempts),
             last_attempt_at: recipient.last_attempt_at.filter(|_| is(&[Deferred])).map(Moment),

@@ -36,6 +36,7 @@ async fn every_try_is_an_entry_and_filters_find_it() {
         queue_id: QueueId("MADE-UP".to_owned()),
         sender: None,
         recipient: "ann@example.org".parse().unwrap(),
+        final_recipient: None,
         outcome: Outcome::Deferred,
         evidence: Evidence::MailServer,
         dsn: None,

@@ -83,6 +83,7 @@ async fn a_bounce_that_comes_back_later_is_kept_with_both_times() {
         queue_id: QueueId("MADE-UP".to_owned()),
         sender: None,
         recipient: "bob@example.org".parse().unwrap(),
+        final_recipient: None,
         outcome: Outcome::Bounced,
         evidence: Evidence::ReturnedMail,
         dsn: Some(EnhancedCode::new(5, 2, 2)),
