@@ -1,7 +1,7 @@
 //! What happens to a message of a local author before it leaves.
 
 use async_trait::async_trait;
-use mailapi_model::DomainName;
+use mailapi_model::{DomainName, Octets};
 
 /// Answers a backend's own submission listener: may this domain send, and what is its signature. The product
 /// implements it, so that mail from a mail client is treated like mail from the API.
@@ -11,7 +11,7 @@ pub trait SignOutgoing: Send + Sync {
     ///
     /// # Errors
     /// [`SignError::NotAllowed`] when the domain may not send.
-    async fn sign(&self, from: &DomainName, message: Vec<u8>) -> Result<Vec<u8>, SignError>;
+    async fn sign(&self, from: &DomainName, message: Octets) -> Result<Octets, SignError>;
 }
 
 /// Why a message may not leave.

@@ -1,8 +1,7 @@
 //! Handing a message over.
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use mailapi_model::{EmailAddress, Envelope, MessageId, QueueId, Reply, Timestamp};
+use mailapi_model::{EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, Timestamp};
 
 /// Takes messages over for delivery.
 #[async_trait]
@@ -15,7 +14,7 @@ pub trait Submission: Send + Sync {
     /// # Errors
     /// [`SubmitError`] says whether the mail server has the message: it has not, but for
     /// [`SubmitError::OutcomeUnknown`].
-    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError>;
+    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError>;
 
     /// What [`Submission::submit`] answered for this message at an earlier time, when it was taken over; asked after
     /// a crash, or after an unknown outcome. `None` says that the mail server does not have it and never will.

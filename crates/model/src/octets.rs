@@ -269,6 +269,12 @@ impl From<Vec<u8>> for Octets {
     }
 }
 
+impl From<String> for Octets {
+    fn from(text: String) -> Self {
+        Self::from(text.into_bytes())
+    }
+}
+
 /// The length stands for the octets, which are nobody's business in a log.
 impl fmt::Debug for Octets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

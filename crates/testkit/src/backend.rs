@@ -12,7 +12,7 @@ use mailapi_backend_embedded::maildrop::MaildropError;
 use mailapi_backend_embedded::{Embedded, MaildropSettings};
 use mailapi_backend_external::External;
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, EmailAddress, Entropy, Envelope, FolderName, InboundEvent};
+use mailapi_model::{Clock, EmailAddress, Entropy, Envelope, FolderName, InboundEvent, Octets};
 use mailapi_service::Service;
 
 use crate::{FakeClock, FakeDns, RealMailServer, SmtpSink, TestDatabase};
@@ -226,7 +226,7 @@ struct Submitted {
 
 #[async_trait]
 impl Submission for Submitted {
-    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError> {
+    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
         let accepted = self.inner.submit(envelope, message).await?;
         let mut queue_ids = self.queue_ids.lock().unwrap_or_else(PoisonError::into_inner);
         queue_ids.push(accepted.queue_id.0.clone());

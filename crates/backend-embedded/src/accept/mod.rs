@@ -12,10 +12,9 @@ mod transaction;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use mailapi_backend::Refusal;
 use mailapi_backend::mime::ReturnedReport;
-use mailapi_model::{DomainName, EmailAddress, Entropy, MessageId, QueueId, Reply, ReversePath, Timestamp};
+use mailapi_model::{DomainName, EmailAddress, Entropy, MessageId, Octets, QueueId, Reply, ReversePath, Timestamp};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 
@@ -33,7 +32,7 @@ pub struct Incoming {
     /// For whom; one named twice gets the message once.
     pub recipients: Vec<Recipient>,
     /// The message with CRLF line ends and the trace fields of who took it.
-    pub message: Bytes,
+    pub message: Octets,
     /// Our identifier, when it came through the API. A message whose identifier was taken over before is not taken
     /// again; the answer is then that of the first time.
     pub message_id: Option<MessageId>,
@@ -55,7 +54,7 @@ impl Incoming {
     pub fn new(
         sender: ReversePath,
         recipients: impl IntoIterator<Item = EmailAddress>,
-        message: Bytes,
+        message: impl Into<Octets>,
         received_at: Timestamp,
         relaying: Relaying,
     ) -> Self {
@@ -63,7 +62,7 @@ impl Incoming {
         Self {
             sender,
             recipients,
-            message,
+            message: message.into(),
             message_id: None,
             received_at,
             relaying,
@@ -242,17 +241,25 @@ impl Maildrop {
 
 /// What a message says of others that came back; only one with the null reverse-path is looked at.
 async fn failures(incoming: &Incoming, inline_bytes: usize) -> Result<Vec<ReturnedReport>, StoreError> {
-    let message = &incoming.message;
-    let header = &message[dsn::header_block(message, message.len())];
+    let message = in_memory(&incoming.message).await?;
+    let header = &message[dsn::header_block(&message, message.len())];
     if incoming.sender.is_some() || !returned::is_notification(header) {
         return Ok(Vec::new());
     }
     if message.len() <= inline_bytes {
-        return Ok(returned::failures(message));
+        return Ok(returned::failures(&message));
     }
-    let message = message.clone();
     let reading = tokio::task::spawn_blocking(move || returned::failures(&message));
     reading.await.map_err(|_| StoreError::Panicked)
+}
+
+async fn in_memory(message: &Octets) -> Result<bytes::Bytes, StoreError> {
+    if let Some(octets) = message.in_memory() {
+        return Ok(octets.clone());
+    }
+    let message = message.clone();
+    let reading = tokio::task::spawn_blocking(move || message.to_bytes());
+    reading.await.map_err(|_| StoreError::Panicked)?.map_err(crate::maildrop::unreadable)
 }
 
 /// Sixty random bits in the letters of Crockford's base 32, which nobody misreads.

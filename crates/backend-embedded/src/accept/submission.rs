@@ -1,9 +1,8 @@
 //! Taking mail over from the API.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use mailapi_backend::{Accepted, Attempt, Submission, SubmitError};
-use mailapi_model::Envelope;
+use mailapi_model::{Envelope, Octets};
 use mailapi_store::StoreError;
 
 use super::{AcceptError, Incoming, Relaying, transaction};
@@ -11,7 +10,7 @@ use crate::Maildrop;
 
 #[async_trait]
 impl Submission for Maildrop {
-    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError> {
+    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
         let Envelope { message_id, sender, recipients } = envelope;
         let now = self.clock().now();
         let mut incoming = Incoming::new(sender, recipients, message, now, Relaying::Allowed);

@@ -71,7 +71,7 @@ impl Inner {
             now,
         };
         let composed = dsn::compose(&report)?;
-        let notice = Incoming::new(None, [sender.clone()], composed.into(), now, Relaying::Allowed);
+        let notice = Incoming::new(None, [sender.clone()], composed, now, Relaying::Allowed);
         Ok(maildrop.prepare(notice).await?)
     }
 

@@ -15,7 +15,7 @@ impl User {
         let AppendMessage { flags, internal_date, octets } = message;
         let date = internal_date.map(|date| Timestamp::from_millis(date.as_millisecond()));
         let name = folder_name(mailbox)?;
-        let appended = self.maildrop.append(&self.address, &name, &flags, date, octets.into()).await;
+        let appended = self.maildrop.append(&self.address, &name, &flags, date, octets).await;
         let appended = appended.map_err(failure)?;
         Ok(Reply::Appended { uid_validity: appended.uid_validity, uid: appended.uid })
     }

@@ -1,10 +1,11 @@
 //! Rows of messages and their octets, each message once.
 
+use std::io;
 use std::ops::Range;
 
 use bytes::Bytes;
 use mailapi_backend::mime::Digest;
-use mailapi_model::{ReversePath, Timestamp};
+use mailapi_model::{Octets, ReversePath, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -20,7 +21,7 @@ const PIECES: u64 = 1 << 16;
 pub(crate) struct NewContent {
     /// The `Return-Path` line of a final delivery, or nothing.
     return_path: String,
-    message: Bytes,
+    message: Octets,
     digest: Digest,
     received_at: Timestamp,
 }
@@ -30,7 +31,7 @@ impl NewContent {
     /// leaves out again.
     pub(crate) async fn delivered(
         sender: &ReversePath,
-        message: Bytes,
+        message: Octets,
         received_at: Timestamp,
         settings: &MaildropSettings,
     ) -> Result<Self, StoreError> {
@@ -41,7 +42,7 @@ impl NewContent {
 
     /// Parses a message that a client puts into a folder: it stays as it is.
     pub(crate) async fn appended(
-        message: Bytes,
+        message: Octets,
         received_at: Timestamp,
         settings: &MaildropSettings,
     ) -> Result<Self, StoreError> {
@@ -50,16 +51,17 @@ impl NewContent {
 
     async fn parse(
         return_path: String,
-        message: Bytes,
+        message: Octets,
         received_at: Timestamp,
         settings: &MaildropSettings,
     ) -> Result<Self, StoreError> {
-        let digest = if message.len() <= settings.inline_bytes {
-            Digest::of(&message)
-        } else {
-            let message = message.clone();
-            let parsing = tokio::task::spawn_blocking(move || Digest::of(&message));
-            parsing.await.map_err(|_| StoreError::Panicked)?
+        let digest = match message.in_memory() {
+            Some(octets) if octets.len() <= settings.inline_bytes => Digest::of(octets),
+            _ => {
+                let message = message.clone();
+                let parsing = tokio::task::spawn_blocking(move || Ok(Digest::of(&message.to_bytes()?)));
+                parsing.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)?
+            }
         };
         Ok(Self { return_path, message, digest, received_at })
     }
@@ -75,15 +77,11 @@ impl NewContent {
     }
 
     /// Piece by piece as stored; only the first one, which the `Return-Path` line begins, is copied.
-    fn pieces(&self, length: usize) -> impl Iterator<Item = Bytes> {
+    fn pieces(&self, length: usize) -> impl Iterator<Item = io::Result<Bytes>> {
         let taken = length.saturating_sub(self.return_path.len()).min(self.message.len());
-        let first = [self.return_path.as_bytes(), &self.message[..taken]].concat();
-        let mut rest = self.message.slice(taken..);
-        let rest = std::iter::from_fn(move || {
-            let piece = rest.split_to(length.min(rest.len()));
-            (!piece.is_empty()).then_some(piece)
-        });
-        std::iter::once(Bytes::from(first)).chain(rest)
+        let first = self.message.slice(0..taken).to_bytes();
+        let first = first.map(|octets| Bytes::from([self.return_path.as_bytes(), &octets].concat()));
+        std::iter::once(first).chain(self.message.slice(taken..self.message.len()).pieces(length))
     }
 }
 
@@ -126,9 +124,15 @@ pub(crate) fn insert(
     let mut statement = connection.prepare_cached("INSERT INTO drop_chunks (key, octets) VALUES (?1, ?2)")?;
     let length = usize::try_from(chunk_len).unwrap_or(usize::MAX);
     for (piece, octets) in new.pieces(length).enumerate() {
-        statement.execute(params![key(content, piece as u64), &octets[..]])?;
+        statement.execute(params![key(content, piece as u64), &octets.map_err(unreadable)?[..]])?;
     }
     Ok(content)
+}
+
+/// A message on its way that lies in a file which cannot be read.
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+pub(crate) fn unreadable(error: io::Error) -> StoreError {
+    StoreError::Unavailable(format!("a message on its way cannot be read: {error}"))
 }
 
 fn insert_row(connection: &Connection, new: &NewContent, chunk_len: u64) -> Result<ContentId, StoreError> {

@@ -40,7 +40,7 @@ use mailapi_store::sqlite::Sqlite;
 use rusqlite::Connection;
 
 pub(crate) use changes::{Announcement, Changes, Touched};
-pub(crate) use content::NewContent;
+pub(crate) use content::{NewContent, unreadable};
 pub(crate) use entry::NewEntry;
 pub(crate) use flag_bits::no_flags;
 pub(crate) use index::enqueue as enqueue_for_index;

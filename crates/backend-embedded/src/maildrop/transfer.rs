@@ -1,8 +1,7 @@
 //! Messages into folders: append, copy, move.
 
-use bytes::Bytes;
 use mailapi_imap::Flags;
-use mailapi_model::{EmailAddress, FolderName, Timestamp};
+use mailapi_model::{EmailAddress, FolderName, Octets, Timestamp};
 use rusqlite::Connection;
 
 use super::flag_bits::to_columns;
@@ -39,9 +38,9 @@ impl Maildrop {
         name: &FolderName,
         flags: &Flags,
         internal_date: Option<Timestamp>,
-        message: Bytes,
+        message: impl Into<Octets>,
     ) -> Result<Appended, MaildropError> {
-        let settings = self.settings().clone();
+        let (settings, message) = (self.settings().clone(), message.into());
         if message.len() > settings.max_message_bytes {
             return Err(MaildropError::TooLong);
         }

@@ -68,6 +68,8 @@ enum NotTaken {
     Accept(#[from] AcceptError),
     #[error(transparent)]
     NoNotice(#[from] dsn::ComposeError),
+    #[error("the message cannot be read: {0}")]
+    Unreadable(#[from] std::io::Error),
     #[error("the recipients that are refused change again and again")]
     Unsettled,
 }
@@ -135,7 +137,7 @@ fn notice(
     queue_id: &QueueId,
     refused: &[Refusal],
     now: Timestamp,
-) -> Result<Option<Incoming>, dsn::ComposeError> {
+) -> Result<Option<Incoming>, NotTaken> {
     let Some(sender) = &incoming.sender else { return Ok(None) };
     let asked = |refusal: &Refusal| incoming.recipients.iter().find(|one| one.address == refusal.recipient);
     let wants = |notify: Option<Notify>| notify.is_none_or(|notify| notify.failure);
@@ -153,7 +155,8 @@ fn notice(
     if recipients.is_empty() {
         return Ok(None);
     }
-    let headers = dsn::header_block(&incoming.message, delivery.max_returned_bytes);
+    let message = incoming.message.slice(0..delivery.max_returned_bytes).to_bytes()?;
+    let headers = dsn::header_block(&message, delivery.max_returned_bytes);
     let report = Report {
         hostname: delivery.hostname,
         queue_id,
@@ -162,10 +165,10 @@ fn notice(
         sender,
         action: Action::Failed,
         recipients,
-        returned: Returned::Headers(&incoming.message[headers]),
+        returned: Returned::Headers(&message[headers]),
         id: MessageId::random(delivery.maildrop.entropy()),
         now,
     };
     let notice = dsn::compose(&report)?;
-    Ok(Some(Incoming::new(None, [sender.clone()], notice.into(), now, Relaying::Allowed)))
+    Ok(Some(Incoming::new(None, [sender.clone()], notice, now, Relaying::Allowed)))
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 use mailapi_backend::{LogInError, LoggedIn, SignError};
-use mailapi_model::{DomainName, EmailAddress, Grants, MessageId, ReversePath, Secret};
+use mailapi_model::{DomainName, EmailAddress, Grants, MessageId, Octets, ReversePath, Secret};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
@@ -72,12 +72,12 @@ impl<'a> SubmissionHost<'a> {
         let octets = private::strip(std::mem::take(&mut message.data));
         let octets = complete(octets, &fields, &author, id, now);
         let authors = if fields.has_from { fields.authors } else { vec![author] };
-        message.data = self.sign(&authors, octets).await?;
+        message.data = self.sign(&authors, octets.into()).await?.to_bytes().map_err(|_| not_signed(SignError::Unavailable))?.into();
         Ok(())
     }
 
     /// Signs for each domain of an author; each must be one that may send.
-    async fn sign(&self, authors: &[EmailAddress], mut message: Vec<u8>) -> Result<Vec<u8>, Reply> {
+    async fn sign(&self, authors: &[EmailAddress], mut message: Octets) -> Result<Octets, Reply> {
         let mut signed: Vec<DomainName> = Vec::new();
         for author in authors {
             let domain = author.domain();

@@ -13,7 +13,7 @@ use mailapi_backend_embedded::{
     Embedded, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, Maildrop, MaildropSettings,
 };
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, SecretText};
+use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText};
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
 use tempfile::TempDir;
@@ -187,7 +187,7 @@ impl InboundLog for Gatekeeper {
 
 #[async_trait]
 impl SignOutgoing for Gatekeeper {
-    async fn sign(&self, _from: &DomainName, message: Vec<u8>) -> Result<Vec<u8>, SignError> {
+    async fn sign(&self, _from: &DomainName, message: Octets) -> Result<Octets, SignError> {
         Ok(message)
     }
 }

@@ -1,8 +1,7 @@
-use bytes::Bytes;
 use mailapi_backend::{Attempt, Mailboxes, Provisioning, Refusal, Submission, SubmitError};
 use mailapi_backend_embedded::MaildropSettings;
 use mailapi_backend_embedded::accept::{AcceptError, RecipientCheck, Relaying};
-use mailapi_model::{Clock, Envelope, MessageId, Page, ReversePath, Timestamp};
+use mailapi_model::{Clock, Envelope, MessageId, Octets, Page, ReversePath, Timestamp};
 use mailapi_testkit::SeededEntropy;
 
 use super::house::{House, address, ann, bob, folder, mail, octets};
@@ -69,7 +68,7 @@ async fn a_step_that_fails_leaves_nothing_of_the_message() {
             ))
             .unwrap();
         let envelope = envelope(&["ann@example.org", "carl@elsewhere.example"]);
-        let submitted = house.maildrop.submit(envelope, Bytes::from(mail("Hi", "."))).await;
+        let submitted = house.maildrop.submit(envelope, Octets::from(mail("Hi", "."))).await;
         assert!(matches!(submitted, Err(SubmitError::Unavailable(_))), "{table}");
         nothing_was_written(&house);
     }
@@ -109,7 +108,7 @@ async fn a_message_from_the_api_is_taken_over_once_and_found_again() {
     let house = House::new().await;
     let envelope = envelope(&["ann@example.org", "nobody@example.org", "carl@elsewhere.example"]);
     assert_eq!(house.maildrop.find(&attempt(&envelope)).await.unwrap(), None);
-    let message = Bytes::from(mail("Hi", "."));
+    let message = Octets::from(mail("Hi", "."));
     let first = house.maildrop.submit(envelope.clone(), message.clone()).await.unwrap();
     assert_eq!(codes(&first.refused), ["nobody@example.org 550 5.1.1"]);
     let again = house.open_again().await;
@@ -124,7 +123,7 @@ async fn a_message_from_the_api_is_taken_over_once_and_found_again() {
 async fn what_was_taken_over_is_forgotten_when_it_is_old() {
     let house = House::new().await;
     let envelope = envelope(&["ann@example.org", "nobody@example.org"]);
-    house.maildrop.submit(envelope.clone(), Bytes::from(mail("Hi", "."))).await.unwrap();
+    house.maildrop.submit(envelope.clone(), Octets::from(mail("Hi", "."))).await.unwrap();
     house.maildrop.keep_house_until_done().await.unwrap();
     assert!(house.maildrop.find(&attempt(&envelope)).await.unwrap().is_some());
     house.advance(31 * 24 * 60 * 60);

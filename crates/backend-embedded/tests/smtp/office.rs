@@ -18,7 +18,7 @@ use mailapi_backend_embedded::{
 };
 use mailapi_model::{
     Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, InboundEvent, InboundOutcome,
-    Outcome, Page, Permission, SecretText,
+    Octets, Outcome, Page, Permission, SecretText,
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
@@ -235,10 +235,10 @@ struct Seal;
 
 #[async_trait]
 impl SignOutgoing for Seal {
-    async fn sign(&self, from: &DomainName, message: Vec<u8>) -> Result<Vec<u8>, SignError> {
+    async fn sign(&self, from: &DomainName, message: Octets) -> Result<Octets, SignError> {
         match from.as_str() {
             "here.example" | "team.example" => {
-                Ok([format!("DKIM-Signature: d={from}\r\n").as_bytes(), &message].concat())
+                Ok(Octets::joined([format!("DKIM-Signature: d={from}\r\n").into(), message]))
             }
             _ => Err(SignError::NotAllowed),
         }

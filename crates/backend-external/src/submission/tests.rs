@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use mailapi_backend::{Attempt, Submission, SubmitError};
-use mailapi_model::{Envelope, Timestamp};
+use mailapi_model::{Envelope, Octets, Timestamp};
 use mailapi_testkit::{FakeClock, SmtpSink};
 
 use super::SmtpSubmission;
@@ -29,8 +28,8 @@ fn attempt() -> Attempt {
     Attempt { message_id: ID.parse().unwrap(), sender, since: Timestamp::from_millis(0) }
 }
 
-fn message() -> Bytes {
-    Bytes::from(format!("Message-ID: <{ID}@example.org>\r\n\r\nhello\r\n"))
+fn message() -> Octets {
+    Octets::from(format!("Message-ID: <{ID}@example.org>\r\n\r\nhello\r\n"))
 }
 
 fn submission(sink: &SmtpSink, log: Option<&Path>, settle_time: Duration) -> SmtpSubmission {

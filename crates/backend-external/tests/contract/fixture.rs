@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use mailapi_backend::contract::Fixture;
 use mailapi_backend::{Accepted, Attempt, Backend, InboundLog, Submission, SubmitError};
 use mailapi_backend_external::External;
 use mailapi_model::{
     AccountChange, Clock, DomainName, EmailAddress, Envelope, FolderName, InboundEvent, MessageId, NewAccount,
-    NewDomain, Secret,
+    NewDomain, Octets, Secret,
 };
 use mailapi_store::Store;
 use mailapi_testkit::{RealClock, RealMailServer, SeededEntropy, TestDatabase, TestDirectory, TestEngine};
@@ -155,7 +154,7 @@ struct Submitted {
 
 #[async_trait]
 impl Submission for Submitted {
-    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError> {
+    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
         let accepted = self.inner.submit(envelope, message).await?;
         self.taken.lock().expect("what was taken").push(accepted.queue_id.0.clone());
         Ok(accepted)

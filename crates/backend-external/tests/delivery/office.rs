@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Submission, SubmitError};
 use mailapi_backend_external::log_follower::{LogFollower, LogSettings, LogSource};
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
@@ -112,7 +111,7 @@ pub(crate) async fn send(
         recipients: recipients.iter().map(|recipient| recipient.parse().expect("an address")).collect(),
     };
     let text = format!("Message-ID: <{message_id}@example.org>\r\nFrom: ann@example.org\r\n\r\nhello\r\n");
-    (message_id, submission.submit(envelope, Bytes::from(text)).await)
+    (message_id, submission.submit(envelope, text.into()).await)
 }
 
 fn follower(postfix: &Postfix, state: &TempDir) -> Arc<LogFollower> {

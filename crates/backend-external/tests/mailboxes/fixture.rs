@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use mailapi_backend::contract::Fixture;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, Provisioning, ProvisioningError, Submission,
@@ -13,7 +12,7 @@ use mailapi_backend::{
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
 use mailapi_backend_external::{TlsTrust, client_config};
-use mailapi_model::{DomainName, EmailAddress, Envelope, FeedCursor, FolderName, MessageId, Secret};
+use mailapi_model::{DomainName, EmailAddress, Envelope, FeedCursor, FolderName, MessageId, Octets, Secret};
 use mailapi_testkit::{Dovecot, SeededEntropy};
 
 /// Dovecot and the port in front of it.
@@ -128,7 +127,7 @@ struct OtherFaces;
 
 #[async_trait]
 impl Submission for OtherFaces {
-    async fn submit(&self, _: Envelope, _: Bytes) -> Result<Accepted, SubmitError> {
+    async fn submit(&self, _: Envelope, _: Octets) -> Result<Accepted, SubmitError> {
         unreachable!("nothing is sent here")
     }
 

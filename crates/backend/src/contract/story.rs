@@ -1,6 +1,5 @@
 //! What the stories have in common.
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use mailapi_model::{
     DeliveryEvent, EmailAddress, EnhancedCode, Envelope, FeedCursor, FolderName, MessageId, Page, Timestamp,
@@ -50,7 +49,7 @@ pub(super) async fn send_text(fixture: &dyn Fixture, recipients: &[&EmailAddress
     let message = message.replace("Message-ID: <sent@elsewhere.example>", &own_id);
     let recipients = recipients.iter().map(|&recipient| recipient.clone()).collect();
     let envelope = Envelope { message_id: id, sender: Some(sender), recipients };
-    let answer = fixture.backend().submission.submit(envelope, Bytes::from(message)).await;
+    let answer = fixture.backend().submission.submit(envelope, message.into()).await;
     fixture.settle().await;
     Sent { id, answer }
 }

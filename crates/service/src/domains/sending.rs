@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{SignError, SignOutgoing};
-use mailapi_model::DomainName;
+use mailapi_model::{DomainName, Octets};
 
 use crate::cache::EpochCache;
 use crate::mail::Signer;
@@ -56,12 +56,13 @@ impl Service {
 
 #[async_trait]
 impl SignOutgoing for Service {
-    async fn sign(&self, from: &DomainName, message: Vec<u8>) -> Result<Vec<u8>, SignError> {
+    async fn sign(&self, from: &DomainName, message: Octets) -> Result<Octets, SignError> {
         let unavailable = |error: Unavailable| {
             tracing::error!(domain = %from, %error, "a message could not be signed");
             SignError::Unavailable
         };
         let domain = self.sending_domain(from).await.map_err(unavailable)?.ok_or(SignError::NotAllowed)?;
-        domain.sign(message).map_err(unavailable)
+        let message = message.to_bytes().map_err(|error| unavailable(Unavailable::Unforeseen(error.to_string())))?;
+        domain.sign(message.into()).map(Octets::from).map_err(unavailable)
     }
 }

@@ -156,7 +156,7 @@ impl Service {
             Begun::InFlight(_) => return Err(SendError::IdempotencyInFlight),
             Begun::Conflict => return Err(SendError::IdempotencyConflict),
         }
-        match self.0.backend.submission.submit(envelope, message).await {
+        match self.0.backend.submission.submit(envelope, message.into()).await {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
             Err(error) => Err(self.note_not_submitted(id, error).await?),
         }

@@ -38,7 +38,7 @@ async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
 
 async fn hand_over(backend: &Backend, envelope: &Envelope) -> Result<(), SubmitError> {
     let message = Bytes::from_static(b"From: ann@example.org\r\nSubject: Hello\r\n\r\nHello\r\n");
-    backend.submission.submit(envelope.clone(), message).await.map(drop)
+    backend.submission.submit(envelope.clone(), message.into()).await.map(drop)
 }
 
 #[tokio::test]
