@@ -203,6 +203,13 @@ impl From<Unavailable> for ApiError {
                 tracing::error!(error = %cause, "the account database is not available");
                 ErrorCode::ServiceUnavailable.into()
             }
+            Unavailable::Room(cause) => {
+                tracing::error!(error = %cause, "there is no room for a large message");
+                Self::new(
+                    ErrorCode::ServiceUnavailable,
+                    "There is no room for a message of this size at the moment; try again later.",
+                )
+            }
             Unavailable::Unforeseen(cause) => Self::internal(cause),
         }
     }

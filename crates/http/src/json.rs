@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mailapi_model::{OneLine, Timestamp, Violations};
-use mailapi_service::mail::{IdempotencyKey, IdempotencyKeyError};
+use mailapi_service::mail::{BodyHash, IdempotencyKey, IdempotencyKeyError};
 use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -55,7 +55,9 @@ impl FromRequest<HttpState> for LargeJsonBody {
         let octets = read(request, state, limit).await?;
         let length = octets.len();
         // Octets beyond ASCII break the key's rule, which is the one to say so.
-        let key_of = move |octets: &[u8]| name.map(|it| IdempotencyKey::new(it.to_str().unwrap_or_default(), octets));
+        let key_of = move |octets: &[u8]| {
+            name.map(|it| IdempotencyKey::new(it.to_str().unwrap_or_default(), BodyHash::of(octets)))
+        };
         let (value, idempotency) = parse(octets, state, key_of).await?;
         Ok(Self { members: Members::of(value)?, length, idempotency, room })
     }

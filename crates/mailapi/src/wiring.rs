@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
-use mailapi_backend::{Backend, Dns, InboundLog};
+use mailapi_backend::{Backend, Dns, InboundLog, Spool, SpoolSettings};
 use mailapi_backend_embedded::Embedded;
 use mailapi_backend_embedded::courier::Courier;
 use mailapi_backend_external::External;
@@ -100,6 +100,7 @@ impl Assembly {
             dns: Arc::clone(&dns),
             clock,
             entropy,
+            spool: Spool::new(SpoolSettings::new(directory.path())),
             settings: config.service(),
         });
         let inbound = Arc::new(service.clone());

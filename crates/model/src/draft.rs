@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::{DomainName, EmailAddress, NamedAddress, Violations};
+use crate::{DomainName, EmailAddress, NamedAddress, Octets, Violations};
 
 /// In which list of a request a recipient stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,7 +61,7 @@ pub struct AttachmentFields {
     /// Its name.
     pub filename: String,
     /// Its octets; none when they could not be decoded.
-    pub content: Option<Vec<u8>>,
+    pub content: Option<Octets>,
     /// Its media type; absent means `application/octet-stream`.
     pub content_type: Option<String>,
     /// Makes it inline: what a `cid:` link in the HTML names.
@@ -88,7 +88,7 @@ impl Default for DraftLimits {
 }
 
 /// A message to be sent. It can be composed and sent as it is: no line break can get into its headers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Draft {
     from: NamedAddress,
     to: Vec<NamedAddress>,
@@ -112,14 +112,14 @@ pub struct DraftHeader {
 }
 
 /// A file to be sent along.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct DraftAttachment {
     /// Its name.
     pub filename: String,
     /// Its media type, `type/subtype` with parameters if any.
     pub content_type: String,
     /// Its octets.
-    pub content: Vec<u8>,
+    pub content: Octets,
     /// Its Content-ID without angle brackets, when it is inline.
     pub content_id: Option<String>,
 }
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(refused(|f| f.headers.push(("X-A\r\nBcc".into(), "x@y.org".into()))), "headers.X-A\\r\\nBcc");
         let file = |change: fn(&mut AttachmentFields)| {
             let mut file =
-                AttachmentFields { filename: "a".into(), content: Some(vec![]), ..AttachmentFields::default() };
+                AttachmentFields { filename: "a".into(), content: Some(Octets::default()), ..AttachmentFields::default() };
             change(&mut file);
             refused(|f| f.attachments.push(file))
         };

@@ -1,7 +1,11 @@
 //! What can go wrong in every operation.
 
-use mailapi_backend::{FeedError, ProvisioningError};
+use std::io;
+
+use mailapi_backend::{FeedError, ProvisioningError, SpoolError};
 use mailapi_store::StoreError;
+
+use crate::mail::ComposeError;
 
 /// Something that the operation needs cannot be had at the moment, or broke. Nothing of it is for the caller's eyes.
 #[derive(Debug, thiserror::Error)]
@@ -9,9 +13,24 @@ pub enum Unavailable {
     /// The account database cannot be reached: trying again later will help.
     #[error("the database is not available: {0}")]
     Database(StoreError),
+    /// A large message cannot be held on the disk while it is on its way: trying again later will help.
+    #[error("there is no room for a large message: {0}")]
+    Room(io::Error),
     /// Something unforeseen.
     #[error("{0}")]
     Unforeseen(String),
+}
+
+impl From<SpoolError> for Unavailable {
+    fn from(error: SpoolError) -> Self {
+        Self::Room(error.into())
+    }
+}
+
+impl From<ComposeError> for Unavailable {
+    fn from(ComposeError(error): ComposeError) -> Self {
+        Self::Room(error)
+    }
 }
 
 impl From<StoreError> for Unavailable {

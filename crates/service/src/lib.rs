@@ -23,6 +23,7 @@ mod settings;
 use std::sync::Arc;
 
 use mailapi_backend::{Backend, Dns};
+pub use mailapi_backend::{Spool, SpoolError, SpoolWriter};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::Store;
 use tokio::sync::Semaphore;
@@ -57,6 +58,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The source of randomness that everything draws from.
     pub entropy: Arc<dyn Entropy>,
+    /// Where large messages lie on their way.
+    pub spool: Spool,
     /// What the operator decided.
     pub settings: Settings,
 }
@@ -67,6 +70,7 @@ struct Inner {
     dns: Arc<dyn Dns>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    spool: Spool,
     settings: Settings,
     epoch: Epoch,
     callers: CallerCache,
@@ -87,7 +91,7 @@ impl Service {
     /// The service over these parts; starts nothing.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, backend, dns, clock, entropy, settings } = parts;
+        let Parts { store, backend, dns, clock, entropy, spool, settings } = parts;
         Self(Arc::new(Inner {
             epoch: Epoch::new(store.foreign_changes()),
             callers: CallerCache::new(settings.cached_callers),
@@ -106,6 +110,7 @@ impl Service {
             dns,
             clock,
             entropy,
+            spool,
             settings,
         }))
     }
@@ -126,5 +131,11 @@ impl Service {
     #[must_use]
     pub fn entropy(&self) -> &Arc<dyn Entropy> {
         &self.0.entropy
+    }
+
+    /// Where large messages lie on their way.
+    #[must_use]
+    pub fn spool(&self) -> &Spool {
+        &self.0.spool
     }
 }

@@ -47,13 +47,13 @@ fn text_and_html() {
 fn inline_pictures_are_related_to_the_html_and_files_stand_beside() {
     let picture = AttachmentFields {
         filename: "logo.png".into(),
-        content: Some(vec![0x89, b'P', b'N', b'G']),
+        content: Some(vec![0x89, b'P', b'N', b'G'].into()),
         content_type: Some("image/png".into()),
         content_id: Some("<logo>".into()),
     };
     let report = AttachmentFields {
         filename: "Übersicht 2026.csv".into(),
-        content: Some(b"a;b\n".to_vec()),
+        content: Some(b"a;b\n".to_vec().into()),
         content_type: Some("text/csv; charset=utf-8".into()),
         content_id: None,
     };
@@ -97,7 +97,7 @@ proptest! {
         filename in "\\PC{1,60}",
         text in "(\\PC|[\r\n\t.\0]){0,300}",
     ) {
-        let file = AttachmentFields { filename, content: Some(vec![0, 13, 10, 255]), ..AttachmentFields::default() };
+        let file = AttachmentFields { filename, content: Some(vec![0, 13, 10, 255].into()), ..AttachmentFields::default() };
         let draft = DraftFields {
             from: format!("{name} <ann@example.org>"),
             subject: Some(subject.clone()),

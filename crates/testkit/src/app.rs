@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use mailapi_backend::{Spool, SpoolSettings};
 use mailapi_backend_embedded::MaildropSettings;
 use mailapi_http::{HttpSettings, HttpState};
 use mailapi_model::{Clock, EmailAddress, Secret, TokenKind};
@@ -95,6 +96,7 @@ impl TestApp {
             dns: dns.clone(),
             clock: clock.clone(),
             entropy,
+            spool: Spool::new(SpoolSettings::new(directory.path())),
             settings: settings.service,
         });
         let for_inbound = Arc::new(service.clone());

@@ -7,7 +7,7 @@ use mailapi_backend::{SignError, SignOutgoing};
 use mailapi_model::{DomainName, Octets};
 
 use crate::cache::EpochCache;
-use crate::mail::Signer;
+use crate::mail::{LONG_WORK_OCTETS, Signer};
 use crate::{Service, Unavailable};
 
 /// Sending domains by name; `None` is one that may not send.
@@ -19,14 +19,16 @@ pub(crate) struct SendingDomain {
 }
 
 impl SendingDomain {
-    /// `message` with its DKIM signature in front; as it is when the domain has no key.
-    pub(crate) fn sign(&self, mut message: Vec<u8>) -> Result<Vec<u8>, Unavailable> {
+    /// `message` with its DKIM signature in front; as it is when the domain has no key. Blocks when the message does not
+    /// lie in memory.
+    pub(crate) fn sign(&self, message: Octets) -> Result<Octets, Unavailable> {
         let Some(signer) = &self.signer else { return Ok(message) };
         let header = signer.header_for(&message).map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
-        // In its place: a large message is not held twice.
-        message.reserve_exact(header.len());
-        message.splice(0..0, header.into_bytes());
-        Ok(message)
+        match message.in_memory() {
+            // In one piece, which is read without looking for the next one.
+            Some(octets) => Ok([header.as_bytes(), octets].concat().into()),
+            None => Ok(Octets::joined([header.into_bytes().into(), message])),
+        }
     }
 }
 
@@ -62,7 +64,12 @@ impl SignOutgoing for Service {
             SignError::Unavailable
         };
         let domain = self.sending_domain(from).await.map_err(unavailable)?.ok_or(SignError::NotAllowed)?;
-        let message = message.to_bytes().map_err(|error| unavailable(Unavailable::Unforeseen(error.to_string())))?;
-        domain.sign(message.into()).map(Octets::from).map_err(unavailable)
+        let signed = match message.in_memory() {
+            Some(octets) if octets.len() <= LONG_WORK_OCTETS => domain.sign(message),
+            _ => tokio::task::spawn_blocking(move || domain.sign(message))
+                .await
+                .unwrap_or_else(|error| Err(Unavailable::Unforeseen(error.to_string()))),
+        };
+        signed.map_err(unavailable)
     }
 }

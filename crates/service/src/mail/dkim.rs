@@ -5,10 +5,10 @@ use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::KeyPair;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use mail_auth::common::crypto::{Ed25519Key, RsaKey, Sha256};
+use mail_auth::common::crypto::{Ed25519Key, RsaKey, Sha256, SigningKey};
 use mail_auth::common::headers::HeaderWriter;
-use mail_auth::dkim::{DkimSigner, Done};
-use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Secret, Timestamp};
+use mail_auth::dkim::{DkimSigner, Done, Signature};
+use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Octets, Secret, Timestamp};
 
 /// A key could not be made or used. The text says nothing of the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,9 @@ const SIGNED_HEADERS: [&str; 14] = [
     "List-Unsubscribe",
     "List-Unsubscribe-Post",
 ];
+
+/// How much of a message that does not lie in memory is read at once.
+const PIECE: usize = 64 * 1024;
 
 /// A new key under `selector`. RSA takes about a tenth of a second of computing.
 ///
@@ -97,31 +100,47 @@ impl Signer {
         }))
     }
 
-    /// The DKIM-Signature header of `message`, with its line end, to be put in front of it.
+    /// The DKIM-Signature header of `message`, with its line end, to be put in front of it. Blocks when the message does
+    /// not lie in memory.
     ///
     /// # Errors
-    /// [`DkimError`] when the key does not sign.
-    pub fn header_for(&self, message: &[u8]) -> Result<String, DkimError> {
-        let signature = match &self.0 {
-            Algorithm::Rsa(signer) => signer.sign(message),
-            Algorithm::Ed25519(signer) => signer.sign(message),
-        };
-        signature.map(|signature| signature.to_header()).map_err(|error| DkimError::because("signature", error))
+    /// [`DkimError`] when the key does not sign, or the message cannot be read.
+    pub fn header_for(&self, message: &Octets) -> Result<String, DkimError> {
+        match &self.0 {
+            Algorithm::Rsa(signer) => signature(signer, message),
+            Algorithm::Ed25519(signer) => signature(signer, message),
+        }
+        .map(|signature| signature.to_header())
     }
+}
+
+fn signature<K: SigningKey>(signer: &DkimSigner<K, Done>, message: &Octets) -> Result<Signature, DkimError> {
+    let failed = |error| DkimError::because("signature", error);
+    if let Some(octets) = message.in_memory() {
+        return signer.sign(octets).map_err(failed);
+    }
+    // The headers are gathered, the body is hashed piece by piece.
+    let mut signing = signer.sign_streaming();
+    for piece in message.pieces(PIECE) {
+        signing.write(&piece.map_err(|error| DkimError::because("message", error))?);
+    }
+    signing.finish().map_err(failed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MESSAGE: &[u8] = b"From: ann@example.org\r\nTo: bob@example.net\r\nSubject: Hi\r\n\r\nHello\r\n";
+
     #[test]
     fn a_message_is_signed_with_either_kind_of_key_and_no_key_shows_itself() {
         let domain: DomainName = "example.org".parse().unwrap();
-        let message = b"From: ann@example.org\r\nTo: bob@example.net\r\nSubject: Hi\r\n\r\nHello\r\n";
+        let message = Octets::from(MESSAGE.to_vec());
         for algorithm in [DkimAlgorithm::Rsa2048, DkimAlgorithm::Ed25519] {
             let key = generate_key(algorithm, "m1".into(), Timestamp::from_seconds(0)).unwrap();
             assert!(format!("{key:?}").contains("private_key: Secret(…)"));
-            let header = Signer::new(&domain, &key).unwrap().header_for(message).unwrap();
+            let header = Signer::new(&domain, &key).unwrap().header_for(&message).unwrap();
             assert!(header.starts_with("DKIM-Signature: ") && header.ends_with("\r\n"), "{header}");
             for tag in [format!("a={}", algorithm.as_str()), "d=example.org".into(), "s=m1".into()] {
                 assert!(header.contains(&tag), "{header}");

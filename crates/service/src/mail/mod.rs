@@ -9,12 +9,13 @@ mod returned_mail;
 mod send;
 mod status;
 
-pub use compose::{ComposeError, compose};
+pub use compose::{ComposeError, compose, compose_large};
 pub use delivery_log::{DeliveryLogError, Synced};
 pub use dkim::{DkimError, Signer, generate_key};
 pub use list_inbox::ListInboxError;
 pub use list_sent::{ListSentError, SentQuery};
 pub use mailapi_store::{DeliveryLogFilter, SentRecord};
-pub use send::{IdempotencyKey, IdempotencyKeyError, SendError, SendRequest, Submitted};
+pub(crate) use send::LONG_WORK_OCTETS;
+pub use send::{BodyHash, IdempotencyKey, IdempotencyKeyError, SendError, SendRequest, Submitted};
 pub(crate) use status::AccountAges;
 pub use status::StatusError;

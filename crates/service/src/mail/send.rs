@@ -6,18 +6,18 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use mailapi_backend::{Accepted, SubmitError};
-use mailapi_model::{Denied, Draft, EmailAddress, Envelope, MessageId, QueueId, Reply, SendAs, Timestamp};
+use mailapi_model::{Denied, Draft, EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, SendAs, Timestamp};
 use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoredAnswer};
+use sha2::{Digest, Sha256};
 
-use super::compose::compose;
+use super::compose::{compose, compose_large};
 use crate::domains::SendingDomain;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
 /// Messages larger than this are composed and signed on a thread for long work.
-const LONG_WORK_OCTETS: usize = 256 * 1024;
+pub(crate) const LONG_WORK_OCTETS: usize = 256 * 1024;
 
 /// What a caller asks to be sent.
 #[derive(Debug, Clone)]
@@ -40,6 +40,23 @@ pub struct IdempotencyKey {
 #[error("must have 1 to 255 printable ASCII characters")]
 pub struct IdempotencyKeyError;
 
+/// What a request's body comes down to: octets that are the same have the same one.
+#[derive(Debug, Clone, Default)]
+pub struct BodyHash(Sha256);
+
+impl BodyHash {
+    /// That of a whole body.
+    #[must_use]
+    pub fn of(body: &[u8]) -> Self {
+        Self(Sha256::new_with_prefix(body))
+    }
+
+    /// Takes in what comes next of the body.
+    pub fn update(&mut self, octets: &[u8]) {
+        self.0.update(octets);
+    }
+}
+
 impl IdempotencyKey {
     /// The most characters of a key.
     pub const MAX_CHARACTERS: usize = 255;
@@ -48,14 +65,12 @@ impl IdempotencyKey {
     ///
     /// # Errors
     /// [`IdempotencyKeyError`] when it is empty, too long, or not printable ASCII.
-    pub fn new(key: &str, body: &[u8]) -> Result<Self, IdempotencyKeyError> {
-        use sha2::{Digest, Sha256};
-
+    pub fn new(key: &str, body: BodyHash) -> Result<Self, IdempotencyKeyError> {
         let fits = (1..=Self::MAX_CHARACTERS).contains(&key.len());
         if !fits || !key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
             return Err(IdempotencyKeyError);
         }
-        Ok(Self { key: key.to_owned(), body_hash: Sha256::digest(body).into() })
+        Ok(Self { key: key.to_owned(), body_hash: body.0.finalize().into() })
     }
 }
 
@@ -156,7 +171,7 @@ impl Service {
             Begun::InFlight(_) => return Err(SendError::IdempotencyInFlight),
             Begun::Conflict => return Err(SendError::IdempotencyConflict),
         }
-        match self.0.backend.submission.submit(envelope, message.into()).await {
+        match self.0.backend.submission.submit(envelope, message).await {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
             Err(error) => Err(self.note_not_submitted(id, error).await?),
         }
@@ -198,26 +213,27 @@ impl Service {
         domain: Arc<SendingDomain>,
         id: MessageId,
         now: Timestamp,
-    ) -> Result<Bytes, SendError> {
+    ) -> Result<Octets, SendError> {
         let limit = self.0.settings.max_message_bytes;
         let files: usize = draft.attachments().iter().map(|file| file.content.len()).sum();
         let octets = files + draft.text().map_or(0, str::len) + draft.html().map_or(0, str::len);
         if octets > limit {
             return Err(SendError::TooLarge { limit });
         }
-        let work = move || -> Result<Vec<u8>, Unavailable> {
-            let message = compose(&draft, id, now).map_err(|e| Unavailable::Unforeseen(e.to_string()))?;
-            // The message holds all of it once more.
-            drop(draft);
-            domain.sign(message)
-        };
         let message = if octets > LONG_WORK_OCTETS {
+            let spool = self.0.spool.clone();
+            let work = move || {
+                let message = compose_large(&draft, id, now, &spool)?;
+                // The message holds all of it once more.
+                drop(draft);
+                domain.sign(message)
+            };
             let done = tokio::task::spawn_blocking(work).await;
             done.map_err(|error| Unavailable::Unforeseen(error.to_string()))??
         } else {
-            work()?
+            domain.sign(compose(&draft, id, now).map_err(Unavailable::from)?.into())?
         };
-        if message.len() > limit { Err(SendError::TooLarge { limit }) } else { Ok(message.into()) }
+        if message.len() > limit { Err(SendError::TooLarge { limit }) } else { Ok(message) }
     }
 
     /// The mail server has the message, so the answer is 202 even when that cannot be written down just now: the

@@ -56,6 +56,7 @@ impl Installation {
             dns: app.dns.clone(),
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(3)),
+            spool: app.service.spool().clone(),
             settings: Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() },
         });
         Self { app, users, service }

@@ -67,6 +67,7 @@ impl Story {
             dns: app.dns.clone(),
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
+            spool: app.service.spool().clone(),
             settings: Settings::default(),
         });
         Self { app, service, mailbox, id: sent.unwrap().message_id }

@@ -196,7 +196,7 @@ fn draft_fields(mut members: Members, violations: &mut Violations) -> DraftField
 fn attachments(files: Vec<Members>, violations: &mut Violations) -> Vec<AttachmentFields> {
     let read = |mut file: Members| AttachmentFields {
         filename: file.required_text("filename", violations).unwrap_or_default(),
-        content: file.required_text("content", violations).and_then(decoded),
+        content: file.required_text("content", violations).and_then(decoded).map(Into::into),
         content_type: file.text("content_type", violations),
         content_id: file.text("content_id", violations),
     };

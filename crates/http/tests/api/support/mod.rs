@@ -16,6 +16,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use mailapi_backend::{Spool, SpoolSettings};
 use mailapi_http::{HttpSettings, HttpState, router};
 use mailapi_model::{Clock, Permission, Timestamp, TokenKind, TokenValue};
 use mailapi_service::tokens::CreateToken;
@@ -91,6 +92,7 @@ impl App {
             dns: dns.clone(),
             clock: clock.clone(),
             entropy,
+            spool: Spool::new(SpoolSettings::new(directory.path())),
             settings,
         });
         let router = router(HttpState::new(service.clone(), http.clone()));

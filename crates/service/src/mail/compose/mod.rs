@@ -1,27 +1,56 @@
 //! From a draft to the octets of a message (RFC 5322, RFC 2045 to 2049). Pure: the same draft, identifier and time
 //! give the same octets.
 
-use std::borrow::Cow;
+mod large_files;
 
-use mail_builder::MessageBuilder;
+use std::borrow::Cow;
+use std::io;
+
 use mail_builder::headers::address::Address;
 use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId as MessageIdHeader;
 use mail_builder::headers::text::Text;
 use mail_builder::mime::{BodyPart, MimePart};
-use mailapi_model::{Draft, DraftAttachment, MessageId, NamedAddress, Timestamp};
+use mail_builder::{IoWriter, MessageBuilder, Writer};
+use mailapi_backend::{Spool, SpoolError};
+use mailapi_model::{Draft, DraftAttachment, MessageId, NamedAddress, Octets, Timestamp};
 
-/// The draft cannot become a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the message could not be composed")]
-pub struct ComposeError;
+use self::large_files::LargeFiles;
+
+/// The draft cannot become a message: what does not lie in memory cannot be read or written at the moment.
+#[derive(Debug, thiserror::Error)]
+#[error("the message could not be composed: {0}")]
+pub struct ComposeError(#[from] pub(crate) io::Error);
+
+impl From<SpoolError> for ComposeError {
+    fn from(error: SpoolError) -> Self {
+        Self(error.into())
+    }
+}
 
 /// The message of `draft`, with CRLF line ends. Bcc recipients are not in it.
 ///
 /// # Errors
-/// [`ComposeError`] when the builder fails to write to memory, which it has no reason to.
+/// [`ComposeError`] when a file of the draft, which does not lie in memory, cannot be read.
 pub fn compose(draft: &Draft, id: MessageId, now: Timestamp) -> Result<Vec<u8>, ComposeError> {
+    let mut message = Vec::new();
+    write(draft, id, now, &mut message)?;
+    Ok(message)
+}
+
+/// The same, where large messages lie. Blocks.
+///
+/// # Errors
+/// [`ComposeError`] when a file of the draft cannot be read, or the message cannot be held at the moment.
+pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, spool: &Spool) -> Result<Octets, ComposeError> {
+    let mut message = IoWriter::new(spool.writer());
+    write(draft, id, now, &mut message)?;
+    Ok(message.finish()?.finish()?)
+}
+
+fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer) -> Result<(), ComposeError> {
+    let large = LargeFiles::of(draft, id);
     let mut message =
         MessageBuilder::new().date(Date::new(now.as_seconds())).from(address(draft.from())).to(addresses(draft.to()));
     if !draft.cc().is_empty() {
@@ -36,8 +65,8 @@ pub fn compose(draft: &Draft, id: MessageId, now: Timestamp) -> Result<Vec<u8>, 
     for header in draft.headers() {
         message = message.header(header.name.as_str(), Text::new(header.value.as_str()));
     }
-    let boundaries = Boundaries(id);
-    message.body(with_files(draft, &boundaries)).write_to_vec().map_err(|_| ComposeError)
+    let body = with_files(draft, &Boundaries(id), &large)?;
+    large.write(message.body(body), output)
 }
 
 fn address(named: &NamedAddress) -> Address<'_> {
@@ -60,15 +89,19 @@ impl Boundaries {
 }
 
 /// Body and files: `mixed(related(alternative(text, html), inline…), attached…)`, with the levels that are needed.
-fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
-    let (inline, attached): (Vec<_>, Vec<_>) = draft.attachments().iter().partition(|file| file.content_id.is_some());
+fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries, large: &LargeFiles<'x>) -> io::Result<MimePart<'x>> {
+    let (mut inline, mut attached) = (Vec::new(), Vec::new());
+    for (number, file) in draft.attachments().iter().enumerate() {
+        let parts = if file.content_id.is_some() { &mut inline } else { &mut attached };
+        parts.push(part(file, large.content(number, file)?));
+    }
     let mut parts = vec![alternatives(draft, boundaries)];
     if !inline.is_empty() {
-        parts.extend(inline.into_iter().map(file));
+        parts.append(&mut inline);
         parts = vec![boundaries.multipart("related", parts)];
     }
-    parts.extend(attached.into_iter().map(file));
-    only_or(parts, |parts| boundaries.multipart("mixed", parts))
+    parts.append(&mut attached);
+    Ok(only_or(parts, |parts| boundaries.multipart("mixed", parts)))
 }
 
 fn alternatives<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
@@ -93,16 +126,31 @@ fn only_or<'x>(mut parts: Vec<MimePart<'x>>, wrap: impl FnOnce(Vec<MimePart<'x>>
     }
 }
 
-fn file(file: &DraftAttachment) -> MimePart<'_> {
-    let contents = BodyPart::Binary(file.content.as_slice().into());
-    let part = MimePart::new(content_type(&file.content_type), contents);
+/// A file as a part. It is the builder that chooses the transfer encoding, or `content` has it already.
+fn part<'x>(file: &'x DraftAttachment, content: Content<'x>) -> MimePart<'x> {
+    let (octets, encoding) = match content {
+        Content::Plain(octets) => (octets, None),
+        Content::Encoded(octets, encoding) => (octets.into(), Some(encoding)),
+    };
+    let part = MimePart::new(content_type(&file.content_type), BodyPart::Binary(octets));
     let disposition = if file.content_id.is_some() { "inline" } else { "attachment" };
     let disposition = ContentType::new(disposition).attribute("filename", file.filename.as_str());
     let part = part.header("Content-Disposition", disposition);
-    match &file.content_id {
+    let part = match &file.content_id {
         Some(id) => part.cid(id.as_str()),
         None => part,
+    };
+    match encoding {
+        Some(encoding) => part.transfer_encoding(encoding),
+        None => part,
     }
+}
+
+/// What a part holds.
+enum Content<'x> {
+    Plain(Cow<'x, [u8]>),
+    /// As it goes into the message, and what encoding that is.
+    Encoded(Vec<u8>, &'static str),
 }
 
 /// The type with its parameters as they were given; one that is no `name=value` is left out.
