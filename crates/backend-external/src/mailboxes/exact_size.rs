@@ -219,7 +219,7 @@ mod tests {
             DescribedAttachment { part: 1, encoding: TransferEncoding::Base64, info }
         };
         let measured = |names: &[&str]| {
-            let mut parts = Parts::of(&BodyStructure::Opaque);
+            let mut parts = Parts::of(BodyStructure::Opaque);
             parts.chosen.attachments = names.iter().map(|name| part(name)).collect();
             Measured { parts: Arc::new(parts), sizes: vec![0; names.len()] }
         };

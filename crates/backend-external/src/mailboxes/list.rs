@@ -97,10 +97,12 @@ impl ListPage<'_> {
         attributes.push(FetchAttribute::Flags);
         let mut items = Vec::with_capacity((last - first) as usize + 1);
         let fetched = connection.run(Command::fetch(first, last, &attributes), |untagged| {
-            let Untagged::Fetch(message) = untagged else { return };
-            items.extend(self.remember(key, &message, flags_of(&message).unwrap_or_default()));
+            let Untagged::Fetch(mut message) = untagged else { return };
+            let flags = flags_of(&mut message).unwrap_or_default();
+            items.extend(summaries::summary(*message, flags));
         });
         fetched.await?;
+        self.summaries.put(key, &items);
         let answers = items.len() as u64;
         Ok((items, answers))
     }
@@ -115,8 +117,8 @@ impl ListPage<'_> {
     ) -> Result<Fetched, ImapError> {
         let (mut items, mut missing) = (Vec::new(), HashMap::new());
         let fetched = connection.run(Command::fetch(first, last, &[FetchAttribute::Flags]), |untagged| {
-            let Untagged::Fetch(message) = untagged else { return };
-            let (Some(uid), Some(flags)) = (message.uid, flags_of(&message)) else { return };
+            let Untagged::Fetch(mut message) = untagged else { return };
+            let (Some(uid), Some(flags)) = (message.uid, flags_of(&mut message)) else { return };
             match self.summaries.get(key, uid, flags.clone()) {
                 Some(item) => items.push(item),
                 None => drop(missing.insert(uid, flags)),
@@ -125,27 +127,23 @@ impl ListPage<'_> {
         fetched.await?;
         let uids: Vec<u32> = missing.keys().copied().collect();
         for uids in uids.chunks(self.settings.uids_per_command.max(1)) {
+            let known = items.len();
             let command = Command::uid_fetch(uids, &summaries::attributes(self.settings));
             let fetched = connection.run(command, |untagged| {
                 let Untagged::Fetch(message) = untagged else { return };
                 let flags = message.uid.and_then(|uid| missing.get(&uid)).cloned().unwrap_or_default();
-                items.extend(self.remember(key, &message, flags));
+                items.extend(summaries::summary(*message, flags));
             });
             fetched.await?;
+            self.summaries.put(key, &items[known..]);
         }
         let answers = (items.len() + missing.len()) as u64;
         Ok((items, answers))
     }
-
-    fn remember(&self, key: &Arc<FolderKey>, message: &FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {
-        let summary = summaries::summary(message, flags)?;
-        self.summaries.put(key, &summary);
-        Some(summary)
-    }
 }
 
-fn flags_of(message: &FetchedMessage) -> Option<Vec<String>> {
-    message.flags.as_deref().map(summaries::shown_flags)
+fn flags_of(message: &mut FetchedMessage) -> Option<Vec<String>> {
+    message.flags.take().map(summaries::shown_flags)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(super) struct Loaded {
 
 /// What was fetched of it.
 pub(super) enum Loading {
-    /// All of it.
+    /// All of it, and what it consists of, uncut.
     Whole { raw: Vec<u8>, digest: Box<Digest> },
     /// What the server tells of its parts.
     Parts(Arc<Parts>),
@@ -61,7 +61,7 @@ pub(super) async fn load_from_open(
     settings: &MailboxSettings,
 ) -> Result<Loaded, ImapError> {
     let uid_validity = connection.folder().map_or(0, |open| open.uid_validity);
-    let found = match fetch_current(connection, uid, &attributes(settings)).await {
+    let mut found = match fetch_current(connection, uid, &attributes(settings)).await {
         Ok(None) | Err(ImapError::Refused(_)) if was_open => {
             connection.refresh().await?;
             fetch_one(connection, uid, &attributes(settings)).await?
@@ -69,21 +69,17 @@ pub(super) async fn load_from_open(
         found => found?.ok_or(ImapError::Told(MailboxError::NoSuchMessage))?,
     };
     let size = found.size.ok_or_else(|| ImapError::unavailable("the server told no size"))?;
-    let start = found.section(&[], &SectionText::All).unwrap_or_default();
-    let (flags, arrived) = (shown_flags(found.flags.as_deref().unwrap_or_default()), arrived(&found));
+    let start = found.take_section(&[], &SectionText::All).unwrap_or_default();
+    let (flags, arrived) = (shown_flags(found.flags.take().unwrap_or_default()), arrived(&found));
     // Some servers err in the size; a slice that is shorter than was asked for is certainly all.
     let is_whole = start.len() < settings.whole_message_octets as usize || start.len() as u64 == size;
-    let content = if is_whole {
-        whole(start.to_vec())
-    } else {
-        let structure = found.body_structure.as_ref();
-        of_parts(connection, uid, size, structure, settings).await?
-    };
+    let content =
+        if is_whole { whole(start) } else { of_parts(connection, uid, size, found.body_structure, settings).await? };
     Ok(Loaded { uid_validity, flags, size, arrived, content })
 }
 
 fn whole(raw: Vec<u8>) -> Loading {
-    let digest = Box::new(Digest::of(&raw));
+    let digest = Box::new(Digest::uncut(&raw));
     Loading::Whole { raw, digest }
 }
 
@@ -91,10 +87,10 @@ async fn of_parts(
     connection: &mut ImapConnection,
     uid: u32,
     size: u64,
-    structure: Option<&BodyStructure>,
+    structure: Option<BodyStructure>,
     settings: &MailboxSettings,
 ) -> Result<Loading, ImapError> {
-    let parts = Parts::of(structure.unwrap_or(&BodyStructure::Opaque));
+    let parts = Parts::of(structure.unwrap_or(BodyStructure::Opaque));
     if !parts.is_doubtful || size > u64::from(settings.doubtful_message_octets) {
         return Ok(Loading::Parts(Arc::new(parts)));
     }

@@ -15,10 +15,10 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn of(structure: &BodyStructure) -> Self {
+    pub(super) fn of(structure: BodyStructure) -> Self {
         let mut walk = Walk { described: Vec::new(), paths: Vec::new(), is_doubtful: false };
         walk.visit(structure, &mut Vec::new());
-        Self { chosen: DescribedMessage::of(&walk.described), paths: walk.paths, is_doubtful: walk.is_doubtful }
+        Self { chosen: DescribedMessage::of(walk.described), paths: walk.paths, is_doubtful: walk.is_doubtful }
     }
 
     /// About how many octets of memory they take.
@@ -47,20 +47,20 @@ struct Walk {
 
 impl Walk {
     /// The depth is bounded where the structure is read.
-    fn visit(&mut self, structure: &BodyStructure, path: &mut Vec<u32>) {
+    fn visit(&mut self, structure: BodyStructure, path: &mut Vec<u32>) {
         match structure {
             BodyStructure::Single(part) => {
                 // A message that is no multipart has one part, 1.
                 let own = if path.is_empty() { vec![1] } else { path.clone() };
-                self.push(describe(part), own);
                 // A header without an end is told as a part without octets.
                 self.is_doubtful |= part.octets == 0 && (path.is_empty() || part.media_type == "text");
+                self.push(describe(*part), own);
             }
             BodyStructure::Multipart(multipart) => {
-                let subtype = multipart.subtype.clone();
+                let (subtype, parts) = (multipart.subtype, multipart.parts);
                 let holder = DescribedPart { media_type: "multipart".to_owned(), subtype, ..DescribedPart::default() };
-                self.push(DescribedPart { has_parts: !multipart.parts.is_empty(), ..holder }, path.clone());
-                for (part, number) in multipart.parts.iter().zip(1..) {
+                self.push(DescribedPart { has_parts: !parts.is_empty(), ..holder }, path.clone());
+                for (part, number) in parts.into_iter().zip(1..) {
                     path.push(number);
                     self.visit(part, path);
                     path.pop();
@@ -81,18 +81,18 @@ impl Walk {
     }
 }
 
-fn describe(part: &SinglePart) -> DescribedPart {
+fn describe(part: SinglePart) -> DescribedPart {
     DescribedPart {
-        media_type: part.media_type.clone(),
-        subtype: part.subtype.clone(),
-        parameters: part.parameters.clone(),
-        disposition: part.disposition.clone(),
-        content_id: part.id.clone(),
-        encoding: part.encoding.clone(),
+        media_type: part.media_type,
+        subtype: part.subtype,
+        parameters: part.parameters,
+        disposition: part.disposition,
+        content_id: part.id,
+        encoding: part.encoding,
         octets: part.octets,
         has_parts: false,
-        forwarded_subject: match &part.details {
-            MediaDetails::Message { envelope, .. } => envelope.subject.clone(),
+        forwarded_subject: match part.details {
+            MediaDetails::Message { envelope, .. } => envelope.subject,
             MediaDetails::None => None,
         },
     }

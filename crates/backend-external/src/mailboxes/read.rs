@@ -25,9 +25,11 @@ impl Job for ReadMessage<'_> {
 
     async fn run(&self, connection: &mut ImapConnection) -> Result<FullMessage, ImapError> {
         let loaded = load::load(connection, self.folder, self.uid, self.settings).await?;
-        match &loaded.content {
-            Loading::Whole { raw, digest } => Ok(of_whole(self.uid, &loaded, raw, digest)),
-            Loading::Parts(parts) => {
+        match loaded.content {
+            Loading::Whole { raw, digest } => {
+                Ok(digest.into_full_message(&raw, self.uid, loaded.size, loaded.flags, loaded.arrived))
+            }
+            Loading::Parts(ref parts) => {
                 let key = MessageKey::new(self.mailbox, self.folder, loaded.uid_validity, self.uid);
                 let measured = self.exact_sizes.of(connection, &key, parts, self.settings).await?;
                 let mut message = of_parts(connection, self.uid, &loaded, parts, self.settings).await?;
@@ -38,15 +40,6 @@ impl Job for ReadMessage<'_> {
             }
         }
     }
-}
-
-/// A message that was fetched whole.
-pub(super) fn of_whole(uid: u32, loaded: &Loaded, raw: &[u8], digest: &Digest) -> FullMessage {
-    let summary = digest.summary(uid, loaded.size, loaded.flags.clone(), loaded.arrived);
-    let header = usize::try_from(digest.header_len).ok().and_then(|length| raw.get(..length)).unwrap_or(raw);
-    let body = |body: &Option<mailapi_backend::mime::BodyPart>| body.as_ref().map(|body| body.span.of(raw));
-    let (text, html) = (body(&digest.text).unwrap_or_default(), body(&digest.html).unwrap_or_default());
-    digest.full_message(summary, header, text, html)
 }
 
 /// A message of which the header and the bodies are fetched one by one. The sizes of attachments are those of their
@@ -66,8 +59,9 @@ pub(super) async fn of_parts(
     }
     let found = fetch_one(connection, uid, &attributes).await?;
     let header = octets(&found, &Section::header());
-    let digest = Digest::of_header_block(header);
-    let mut summary = digest.summary(uid, loaded.size, loaded.flags.clone(), loaded.arrived);
+    let mut digest = Digest::of_header_block(header);
+    let cc = std::mem::take(&mut digest.cc);
+    let mut summary = digest.into_summary(uid, loaded.size, loaded.flags.clone(), loaded.arrived);
     summary.has_attachments = !chosen.attachments.is_empty();
     let text_of = |body: &DescribedBody| body.decode(octets(&found, &Section::part(parts.path(body.part))));
     let attachments: Vec<AttachmentInfo> = chosen.attachments.iter().map(|one| one.info.clone()).collect();
@@ -77,7 +71,7 @@ pub(super) async fn of_parts(
         text: chosen.text.as_ref().map(text_of),
         html: chosen.html.as_ref().map(text_of),
         attachments,
-        cc: digest.cc,
+        cc,
     })
 }
 

@@ -37,6 +37,7 @@ pub(super) struct Summaries {
     pages: Cache<PageKey, ShownPage>,
     /// Folders of which something was remembered: there it pays to ask for flags first.
     known: Cache<Arc<FolderKey>, ()>,
+    remembers: bool,
 }
 
 /// How many folders are noted as known; more are simply fetched in full again.
@@ -53,7 +54,8 @@ impl Summaries {
         Self {
             by_message: Cache::builder().max_capacity(max_bytes - for_pages).weigher(weigh).build(),
             pages: Cache::builder().max_capacity(for_pages).weigher(weigh_page).build(),
-            known: Cache::new(if max_bytes == 0 { 0 } else { KNOWN_FOLDERS }),
+            known: Cache::new(KNOWN_FOLDERS),
+            remembers: max_bytes > 0,
         }
     }
 
@@ -74,6 +76,9 @@ impl Summaries {
         look: Look,
         listed: &Arc<Listed<MessageSummary>>,
     ) {
+        if !self.remembers {
+            return;
+        }
         let shown = ShownPage { look, listed: listed.clone() };
         self.pages.insert((folder.clone(), page.limit(), page.offset()), shown);
     }
@@ -84,9 +89,15 @@ impl Summaries {
         Some(MessageSummary { flags, ..MessageSummary::clone(&kept) })
     }
 
-    pub(super) fn put(&self, folder: &Arc<FolderKey>, summary: &MessageSummary) {
-        let kept = MessageSummary { flags: Vec::new(), ..summary.clone() };
-        self.by_message.insert((folder.clone(), summary.uid), Arc::new(kept));
+    /// Remembers messages of a folder.
+    pub(super) fn put(&self, folder: &Arc<FolderKey>, summaries: &[MessageSummary]) {
+        if !self.remembers {
+            return;
+        }
+        for summary in summaries {
+            let kept = MessageSummary { flags: Vec::new(), ..summary.clone() };
+            self.by_message.insert((folder.clone(), summary.uid), Arc::new(kept));
+        }
         self.known.insert(folder.clone(), ());
     }
 }
@@ -113,10 +124,11 @@ pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
 }
 
 /// A summary of what was fetched; none when that was not all that it takes: news of a message come in the same form.
-pub(super) fn summary(message: &FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {
+pub(super) fn summary(mut message: FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {
+    let parts = Parts::of(message.body_structure.take()?);
     let header = message.section(&[], &SectionText::SomeHeaderFields)?;
-    let parts = Parts::of(message.body_structure.as_ref()?);
-    let mut summary = Digest::of_header_block(header).summary(message.uid?, message.size?, flags, arrived(message));
+    let digest = Digest::of_header_block(header);
+    let mut summary = digest.into_summary(message.uid?, message.size?, flags, arrived(&message));
     summary.has_attachments = !parts.chosen.attachments.is_empty();
     Some(summary)
 }
@@ -126,6 +138,7 @@ pub(super) fn arrived(message: &FetchedMessage) -> Timestamp {
 }
 
 /// Flags as they are shown: `\Recent` is about the connection, not about the message.
-pub(super) fn shown_flags(flags: &[String]) -> Vec<String> {
-    flags.iter().filter(|flag| !flag.eq_ignore_ascii_case("\\Recent")).cloned().collect()
+pub(super) fn shown_flags(mut flags: Vec<String>) -> Vec<String> {
+    flags.retain(|flag| !flag.eq_ignore_ascii_case("\\Recent"));
+    flags
 }

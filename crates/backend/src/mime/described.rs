@@ -7,6 +7,7 @@
 use super::charset;
 use super::fields;
 use super::limits::Limits;
+use super::plain;
 use super::selection;
 use super::structure::{self, Part};
 use super::transfer::{self, TransferEncoding};
@@ -83,16 +84,17 @@ pub struct DescribedAttachment {
 impl DescribedMessage {
     /// Chooses among all parts of a message, in the order in which they begin; the first is the message itself.
     #[must_use]
-    pub fn of(described: &[DescribedPart]) -> Self {
+    pub fn of(described: Vec<DescribedPart>) -> Self {
         let limits = Limits::default();
-        let parts: Vec<Part> = described.iter().map(|part| read(part, &limits)).collect();
+        let (parts, contents): (Vec<Part>, Vec<Content>) =
+            described.into_iter().map(|part| read(part, &limits)).unzip();
         let chosen = selection::choose(&parts);
         let body = |at: usize| DescribedBody {
             part: at,
             encoding: parts[at].encoding,
             charset: parts[at].content_type.parameter("charset").map(ToOwned::to_owned),
         };
-        let attachment = |(index, at): (usize, usize)| attachment(&described[at], &parts[at], index, at, &limits);
+        let attachment = |(index, at): (usize, usize)| attachment(&contents[at], &parts[at], index, at, &limits);
         Self {
             text: chosen.text.map(body),
             html: chosen.html.map(body),
@@ -101,23 +103,36 @@ impl DescribedMessage {
     }
 }
 
-fn attachment(described: &DescribedPart, part: &Part, index: usize, at: usize, limits: &Limits) -> DescribedAttachment {
-    let subject = || described.forwarded_subject.as_deref().map(fields::subject).unwrap_or_default();
+/// What is told of a part's content rather than of its header.
+struct Content {
+    octets: u64,
+    forwarded_subject: Option<Vec<u8>>,
+}
+
+fn attachment(content: &Content, part: &Part, index: usize, at: usize, limits: &Limits) -> DescribedAttachment {
+    let subject = || content.forwarded_subject.as_deref().map(fields::subject).unwrap_or_default();
     let info = AttachmentInfo {
         index: u32::try_from(index).unwrap_or(u32::MAX),
         filename: selection::name(part, index, limits, subject),
         content_type: part.media_type.clone(),
-        size: described.octets,
+        size: content.octets,
         content_id: part.content_id.clone(),
     };
     DescribedAttachment { part: at, encoding: part.encoding, info }
 }
 
-fn read(described: &DescribedPart, limits: &Limits) -> Part {
-    let mut part = structure::read_header(&header(described), "text/plain", limits);
-    part.has_parts = described.has_parts;
+fn read(mut described: DescribedPart, limits: &Limits) -> (Part, Content) {
+    let content = Content { octets: described.octets, forwarded_subject: described.forwarded_subject.take() };
+    let has_parts = described.has_parts;
+    let is_plain = plain::is_plain_part(&described, limits);
+    let mut part = if is_plain { plain::part(described) } else { from_header(&described, limits) };
+    part.has_parts = has_parts;
     part.end();
-    part
+    (part, content)
+}
+
+fn from_header(described: &DescribedPart, limits: &Limits) -> Part {
+    structure::read_header(&header(described), "text/plain", limits)
 }
 
 /// The header that the description was made from, as far as it tells.
@@ -189,7 +204,7 @@ mod tests {
 
     fn name_of(part: DescribedPart) -> String {
         let holder = DescribedPart { has_parts: true, ..leaf("multipart", "mixed") };
-        DescribedMessage::of(&[holder, part]).attachments.remove(0).info.filename
+        DescribedMessage::of(vec![holder, part]).attachments.remove(0).info.filename
     }
 
     #[test]
@@ -225,14 +240,33 @@ mod tests {
     fn what_cannot_be_a_type_is_octets_and_an_empty_multipart_is_text() {
         let holder = || DescribedPart { has_parts: true, ..leaf("multipart", "mixed") };
         assert_eq!(
-            DescribedMessage::of(&[holder(), leaf("foo", "")]).attachments[0].info.content_type,
+            DescribedMessage::of(vec![holder(), leaf("foo", "")]).attachments[0].info.content_type,
             "application/octet-stream"
         );
-        assert_eq!(DescribedMessage::of(&[leaf("multipart", "mixed")]).text.map(|body| body.part), Some(0));
-        assert_eq!(DescribedMessage::of(&[]), DescribedMessage::default());
+        assert_eq!(DescribedMessage::of(vec![leaf("multipart", "mixed")]).text.map(|body| body.part), Some(0));
+        assert_eq!(DescribedMessage::of(Vec::new()), DescribedMessage::default());
     }
 
     proptest! {
+        #[test]
+        fn a_plain_part_says_what_its_header_says(
+            words in prop::collection::vec("[a-zA-Z0-9./_+=-]{0,5}", 6), value in "[ -~]{0,9}", id in "[ -~]{0,6}",
+        ) {
+            let part = DescribedPart {
+                media_type: words[0].to_lowercase(),
+                subtype: words[1].clone(),
+                parameters: named(&words[2], value.as_bytes()),
+                disposition: Some((words[3].clone(), named(&words[4], words[5].as_bytes()))),
+                content_id: Some(id.into_bytes()),
+                encoding: words[5].clone(),
+                ..DescribedPart::default()
+            };
+            let limits = Limits::default();
+            if plain::is_plain_part(&part, &limits) {
+                prop_assert_eq!(from_header(&part, &limits), plain::part(part));
+            }
+        }
+
         #[test]
         fn any_description_is_read(
             words in prop::collection::vec("\\PC{0,12}", 4), value in prop::collection::vec(any::<u8>(), 0..40), holds in any::<bool>(),
@@ -248,7 +282,7 @@ mod tests {
                 has_parts: holds,
                 forwarded_subject: Some(value),
             };
-            let outline = DescribedMessage::of(&[part.clone(), part]);
+            let outline = DescribedMessage::of(vec![part.clone(), part]);
             prop_assert_eq!(outline.attachments.len() <= 2, true);
         }
     }

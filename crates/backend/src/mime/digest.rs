@@ -1,11 +1,14 @@
 //! What a store keeps of a message, so that it is never taken apart again.
 
+use std::borrow::Cow;
+use std::io;
 use std::ops::Range;
 
-use mailapi_model::Timestamp;
+use mailapi_model::{Octets, Timestamp};
 
 use super::fields::{self, Field};
 use super::limits::Limits;
+use super::source::{Slice, Source, Window};
 use super::structure::{self, Part};
 use super::transfer::{self, TransferDecoder, TransferEncoding};
 use super::{charset, selection};
@@ -105,15 +108,48 @@ impl Digest {
     /// Takes a message apart.
     #[must_use]
     pub fn with_limits(raw: &[u8], limits: &Limits) -> Self {
-        let parts = structure::parts(raw, limits);
+        Self::uncut_with_limits(raw, limits).listed(limits)
+    }
+
+    /// Takes a message apart that is opened rather than listed: nothing is cut. With the default [`Limits`].
+    #[must_use]
+    pub fn uncut(raw: &[u8]) -> Self {
+        Self::uncut_with_limits(raw, &Limits::default())
+    }
+
+    fn uncut_with_limits(raw: &[u8], limits: &Limits) -> Self {
+        let Ok(digest) = Self::read(&mut Slice::new(raw, limits), limits);
+        digest
+    }
+
+    /// The same as [`Digest::of`] for a message that may lie elsewhere than in memory, of which no more than a piece is
+    /// there at a time. Blocks while it is read.
+    ///
+    /// # Errors
+    /// When the message cannot be read.
+    pub fn of_octets(octets: &Octets) -> io::Result<Self> {
+        Self::in_pieces(octets, Window::PIECE, &Limits::default())
+    }
+
+    fn in_pieces(octets: &Octets, piece_len: usize, limits: &Limits) -> io::Result<Self> {
+        match octets.in_memory() {
+            Some(raw) => Ok(Self::with_limits(raw, limits)),
+            None => Ok(Self::read(&mut Window::new(octets, piece_len, limits), limits)?.listed(limits)),
+        }
+    }
+
+    fn read<S: Source>(source: &mut S, limits: &Limits) -> Result<Self, S::Error> {
+        let parts = structure::read_parts(source, limits)?;
         let header_len = parts.first().map_or(0, |message| message.body.start);
-        let mut digest = Self::of_header(&raw[..header_len], limits).listed(limits);
+        let header = source.get(0..header_len.min(limits.max_header_octets))?;
+        let mut digest = Self { header_len: header_len as u64, ..Self::of_header(&header, limits) };
         let chosen = selection::choose(&parts);
         digest.text = chosen.text.map(|at| body(&parts[at]));
         digest.html = chosen.html.map(|at| body(&parts[at]));
         let numbered = chosen.attachments.into_iter().enumerate();
-        digest.attachments = numbered.map(|(index, at)| attachment(raw, &parts[at], index, limits)).collect();
-        digest
+        let read = numbered.map(|(index, at)| attachment(source, &parts[at], index, limits));
+        digest.attachments = read.collect::<Result<_, _>>()?;
+        Ok(digest)
     }
 
     /// What the header block alone tells, all of it: no bodies, no attachments. For backends whose mail server takes the parts
@@ -173,6 +209,33 @@ impl Digest {
         }
     }
 
+    /// The same for whoever needs the digest no more.
+    #[must_use]
+    pub fn into_summary(self, uid: u32, size: u64, flags: Vec<String>, arrived: Timestamp) -> MessageSummary {
+        let Self { message_id, from, to, subject, date, attachments, .. } = self;
+        let (date, has_attachments) = (date.unwrap_or(arrived), !attachments.is_empty());
+        MessageSummary { uid, message_id, from, to, subject, date, size, flags, has_attachments }
+    }
+
+    /// The whole message, when the digest was not cut ([`Digest::uncut`]) and all octets of the message are there.
+    #[must_use]
+    pub fn into_full_message(
+        mut self,
+        raw: &[u8],
+        uid: u32,
+        size: u64,
+        flags: Vec<String>,
+        arrived: Timestamp,
+    ) -> FullMessage {
+        let header = usize::try_from(self.header_len).ok().and_then(|length| raw.get(..length)).unwrap_or(raw);
+        let text_of = |body: &BodyPart| body.decode(body.span.of(raw));
+        let (text, html) = (self.text.as_ref().map(text_of), self.html.as_ref().map(text_of));
+        let cc = std::mem::take(&mut self.cc);
+        let attachments = self.attachments.iter().map(|attachment| attachment.info.clone()).collect();
+        let summary = self.into_summary(uid, size, flags, arrived);
+        FullMessage { summary, cc, headers: headers(header), text, html, attachments }
+    }
+
     /// The whole message, from the octets of its header block (the first `header_len`) and of its bodies as they
     /// stand in the message ([`PartSpan::of`]); a body that the digest does not name is not looked at. What a listing
     /// shows only the beginning of, comes whole from the header block.
@@ -211,7 +274,7 @@ pub fn headers(block: &[u8]) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut places = std::collections::HashMap::new();
     for field in fields::fields(block) {
-        let value = fields::decoded(field.value).replace(|c: char| c.is_control() && c != '\t', " ");
+        let value = without_controls(fields::decoded(field.value));
         let place = *places.entry(field.name.to_ascii_lowercase()).or_insert(headers.len());
         match headers.get_mut(place) {
             Some((_, joined)) => {
@@ -222,6 +285,11 @@ pub fn headers(block: &[u8]) -> Vec<(String, String)> {
         }
     }
     headers
+}
+
+fn without_controls(text: Cow<'_, str>) -> String {
+    let is_unwanted = |c: char| c.is_control() && c != '\t';
+    if text.contains(is_unwanted) { text.replace(is_unwanted, " ") } else { text.into_owned() }
 }
 
 fn truncate(text: &mut String, max_octets: usize) {
@@ -239,21 +307,27 @@ fn body(part: &Part) -> BodyPart {
     }
 }
 
-fn attachment(raw: &[u8], part: &Part, index: usize, limits: &Limits) -> AttachmentPart {
-    let encoded = &raw[part.body.clone()];
+fn attachment<S: Source>(
+    source: &mut S,
+    part: &Part,
+    index: usize,
+    limits: &Limits,
+) -> Result<AttachmentPart, S::Error> {
+    let size = transfer::decoded_size(part.encoding, source, part.body.clone())?;
+    let looked_at = if selection::is_message(part) { limits.max_forwarded_header_octets } else { 0 };
+    let beginning = source.get(part.body.start..part.body.end.min(part.body.start + looked_at))?;
     let info = AttachmentInfo {
         index: u32::try_from(index).unwrap_or(u32::MAX),
-        filename: selection::name(part, index, limits, || forwarded_subject(encoded, part.encoding, limits)),
+        filename: selection::name(part, index, limits, || forwarded_subject(&beginning, part.encoding)),
         content_type: part.media_type.clone(),
-        size: transfer::decoded_size(part.encoding, encoded),
+        size,
         content_id: part.content_id.clone(),
     };
-    AttachmentPart { info, span: PartSpan::new(&part.body, part.encoding) }
+    Ok(AttachmentPart { info, span: PartSpan::new(&part.body, part.encoding) })
 }
 
-fn forwarded_subject(encoded: &[u8], encoding: TransferEncoding, limits: &Limits) -> String {
-    let start = &encoded[..encoded.len().min(limits.max_forwarded_header_octets)];
-    let message = transfer::decode(encoding, start);
+fn forwarded_subject(beginning: &[u8], encoding: TransferEncoding) -> String {
+    let message = transfer::decode(encoding, beginning);
     let end = message.windows(2).position(|pair| pair == b"\n\n").unwrap_or(message.len());
     let end = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(end, |at| at.min(end));
     value(&fields::fields(&message[..end]), "Subject").map(fields::subject).unwrap_or_default()

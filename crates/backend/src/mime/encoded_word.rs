@@ -18,6 +18,11 @@ enum Piece<'a> {
     Decoded(String),
 }
 
+/// Whether a value has what encoded words begin with. Nearly none has.
+pub(super) fn may_begin_in(value: &[u8]) -> bool {
+    memchr::memchr_iter(b'=', value).any(|at| value.get(at + 1) == Some(&b'?'))
+}
+
 /// The value with its encoded words decoded.
 pub(super) fn decoded(value: &str) -> String {
     let piece = |piece| match piece {
@@ -142,7 +147,12 @@ impl Hidden {
     const MARK: char = '\u{f8ff}';
 
     pub(super) fn new(value: &str) -> Self {
-        let mut hidden = Self { value: String::with_capacity(value.len()), words: Vec::new() };
+        // Room for the line end that field parsers want.
+        let mut hidden = Self { value: String::with_capacity(value.len() + 1), words: Vec::new() };
+        if value.is_ascii() && !may_begin_in(value.as_bytes()) {
+            hidden.value.push_str(value);
+            return hidden;
+        }
         for piece in pieces(value) {
             match piece {
                 Piece::Plain(text) => hidden.push_plain(text),
@@ -171,6 +181,9 @@ impl Hidden {
 
     /// What a parser made of the value, with the words put back.
     pub(super) fn reveal(&self, parsed: &str) -> String {
+        if self.words.is_empty() {
+            return parsed.to_owned();
+        }
         let mut text = String::with_capacity(parsed.len());
         for (number, stretch) in parsed.split(Self::MARK).enumerate() {
             if number % 2 == 0 {

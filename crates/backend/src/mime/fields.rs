@@ -1,14 +1,15 @@
 //! Header fields: where they stand in a message and what their values mean. The only place that knows mail-parser's
 //! field parsers; the structure of a message is read by [`super::structure`].
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use mail_parser::parsers::MessageStream;
 use mail_parser::{Addr, Address, DateTime, HeaderValue};
 use mailapi_model::Timestamp;
 
-use super::charset;
 use super::encoded_word::{self, Hidden};
+use super::{charset, plain};
 use crate::Correspondent;
 
 /// One header field (RFC 5322 section 2.2).
@@ -23,7 +24,7 @@ pub(super) struct Field<'a> {
 /// One line with its line end.
 pub(super) fn line(raw: &[u8], start: usize) -> Range<usize> {
     let rest = &raw[start..];
-    start..rest.iter().position(|&octet| octet == b'\n').map_or(raw.len(), |at| start + at + 1)
+    start..memchr::memchr(b'\n', rest).map_or(raw.len(), |at| start + at + 1)
 }
 
 /// A line without its line end.
@@ -67,12 +68,18 @@ pub(super) fn fields(block: &[u8]) -> Vec<Field<'_>> {
 }
 
 /// The value on one line, not decoded.
-pub(super) fn unfolded(value: &[u8]) -> String {
-    charset::guess(value).replace(['\r', '\n'], "").trim().to_owned()
+pub(super) fn unfolded(value: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(value) {
+        Ok(text) if memchr::memchr2(b'\r', b'\n', value).is_none() => Cow::Borrowed(text.trim()),
+        _ => Cow::Owned(charset::guess(value).replace(['\r', '\n'], "").trim().to_owned()),
+    }
 }
 
 /// Without control characters and with one space where there was white space: fit for a list, a log, a file.
 pub(super) fn one_line(text: &str) -> String {
+    if is_one_line(text) {
+        return text.to_owned();
+    }
     let mut line = String::with_capacity(text.len());
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         if !line.is_empty() {
@@ -83,9 +90,26 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
+/// Whether a text of ASCII, as nearly all are, is fit as it stands.
+fn is_one_line(text: &str) -> bool {
+    let mut is_behind_space = true;
+    for octet in text.bytes() {
+        let is_space = octet == b' ';
+        if !octet.is_ascii_graphic() && !(is_space && !is_behind_space) {
+            return false;
+        }
+        is_behind_space = is_space;
+    }
+    !is_behind_space || text.is_empty()
+}
+
 /// A value with its encoded words (RFC 2047) decoded.
-pub(super) fn decoded(value: &[u8]) -> String {
-    encoded_word::decoded(&unfolded(value)).trim().to_owned()
+pub(super) fn decoded(value: &[u8]) -> Cow<'_, str> {
+    let text = unfolded(value);
+    if encoded_word::may_begin_in(text.as_bytes()) {
+        return Cow::Owned(encoded_word::decoded(&text).trim().to_owned());
+    }
+    text
 }
 
 /// A Subject, decoded, on one line.
@@ -114,6 +138,13 @@ pub enum AddressEntry {
 
 /// The people named in an address field (RFC 5322 section 3.4), groups opened.
 pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
+    let text = unfolded(value);
+    let simple = if text.len() <= max_octets { plain::correspondents(&text) } else { None };
+    simple.unwrap_or_else(|| parsed_correspondents(value, max_octets))
+}
+
+/// The same of a field in any form.
+pub(super) fn parsed_correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
     let entries = address_entries(value, max_octets).into_iter();
     let people = entries.filter_map(|entry| match entry {
         AddressEntry::Mailbox(person) => Some(person),
@@ -178,11 +209,19 @@ pub(super) fn identifier(value: &[u8]) -> Option<String> {
 pub(super) struct Parameterized {
     /// `text/plain`, or `attachment`; lower case.
     pub(super) value: String,
-    parameters: Vec<(String, String)>,
+    /// Names and values, in the order of the field.
+    pub(super) parameters: Vec<(String, String)>,
 }
 
 impl Parameterized {
     pub(super) fn read(value: &[u8], max_octets: usize) -> Option<Self> {
+        let text = unfolded(value);
+        let simple = if text.len() <= max_octets { plain::parameterized(&text) } else { None };
+        simple.or_else(|| Self::parsed(value, max_octets))
+    }
+
+    /// The same of a field in any form.
+    pub(super) fn parsed(value: &[u8], max_octets: usize) -> Option<Self> {
         let text = terminated(value, max_octets);
         let HeaderValue::ContentType(read) = MessageStream::new(text.value.as_bytes()).parse_content_type() else {
             return None;

@@ -44,7 +44,7 @@ impl<'a> Header<'a> {
     /// A field as it is written, on one line.
     #[must_use]
     pub fn written(&self, name: &str) -> Option<String> {
-        self.named(name).next().map(fields::unfolded)
+        self.named(name).next().map(|value| fields::unfolded(value).into_owned())
     }
 
     /// The people of an address field, decoded, with the groups that they stand in.

@@ -79,6 +79,12 @@ impl FetchedMessage {
         self.sections.iter().find(same)?.octets.as_deref()
     }
 
+    /// Takes those octets out.
+    pub fn take_section(&mut self, part: &[u32], text: &SectionText) -> Option<Vec<u8>> {
+        let same = |fetched: &&mut FetchedSection| fetched.section.part == part && fetched.section.text == *text;
+        self.sections.iter_mut().find(same)?.octets.take()
+    }
+
     /// The octets of a slice of a part that begins at this octet.
     pub fn slice(&self, part: &[u32], origin: u64) -> Option<&[u8]> {
         let same = |fetched: &&FetchedSection| fetched.section.part == part && fetched.origin == Some(origin);

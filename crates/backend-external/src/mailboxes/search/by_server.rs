@@ -146,7 +146,7 @@ impl Search<'_> {
         }
         let told = connection.run(Command::fetch(first, exists, &[FetchAttribute::BodyStructure]), |untagged| {
             let Untagged::Fetch(message) = untagged else { return };
-            let (Some(uid), Some(structure)) = (message.uid, &message.body_structure) else { return };
+            let (Some(uid), Some(structure)) = (message.uid, message.body_structure) else { return };
             if found.contains(uid) {
                 return;
             }

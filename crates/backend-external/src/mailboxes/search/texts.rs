@@ -92,9 +92,11 @@ pub(super) async fn of_longer(
         Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
         loaded => loaded?,
     };
-    let message: FullMessage = match &loaded.content {
-        Loading::Whole { raw, digest } => read::of_whole(uid, &loaded, raw, digest),
-        Loading::Parts(parts) => match read::of_parts(connection, uid, &loaded, parts, settings).await {
+    let message: FullMessage = match loaded.content {
+        Loading::Whole { raw, digest } => {
+            digest.into_full_message(&raw, uid, loaded.size, loaded.flags, loaded.arrived)
+        }
+        Loading::Parts(ref parts) => match read::of_parts(connection, uid, &loaded, parts, settings).await {
             Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),
             message => message?,
         },

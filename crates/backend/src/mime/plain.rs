@@ -1,0 +1,256 @@
+//! The forms that nearly all fields have, read in one pass. A value that looks otherwise in any way is left to
+//! mail-parser (`None`), and the tests hold both to the same answer wherever this one answers.
+
+use super::described::{DescribedParameter, DescribedPart};
+use super::encoded_word;
+use super::fields::{self, Parameterized, one_line};
+use super::limits::Limits;
+use super::structure::Part;
+use super::transfer::TransferEncoding;
+use crate::Correspondent;
+
+/// People as `Name <address>`, `"Name" <address>` or `address`, between commas.
+pub(super) fn correspondents(text: &str) -> Option<Vec<Correspondent>> {
+    if !is_plain(text.as_bytes()) {
+        return None;
+    }
+    let (mut people, mut rest) = (Vec::new(), text);
+    loop {
+        let (person, after) = correspondent(rest.trim_ascii_start())?;
+        people.push(person);
+        let after = after.trim_ascii_start();
+        if after.is_empty() {
+            return Some(people);
+        }
+        rest = after.strip_prefix(',')?;
+    }
+}
+
+/// The first person, and what stands behind.
+fn correspondent(text: &str) -> Option<(Correspondent, &str)> {
+    let (name, rest) = match text.strip_prefix('"') {
+        Some(quoted) => {
+            let (name, after) = quoted.split_once('"')?;
+            (Some(name).filter(|name| !name.contains('\\'))?, after.trim_ascii_start())
+        }
+        None => text.split_at(text.bytes().position(is_special)?),
+    };
+    if let Some(rest) = rest.strip_prefix('<') {
+        let (email, rest) = address(rest)?;
+        let person = Correspondent { name: one_line(name), email: email.to_owned() };
+        return Some((person, rest.strip_prefix('>')?));
+    }
+    let (email, rest) = address(text)?;
+    email.contains('@').then(|| (Correspondent { name: String::new(), email: email.to_owned() }, rest))
+}
+
+/// Octets without white space and without anything that could mean something else in an address.
+fn address(text: &str) -> Option<(&str, &str)> {
+    let ends = |octet: u8| octet != b'@' && (is_special(octet) || octet.is_ascii_whitespace());
+    let end = text.bytes().position(ends).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// `specials` of RFC 5322 section 3.2.3, the dot aside.
+fn is_special(octet: u8) -> bool {
+    matches!(octet, b'(' | b')' | b'<' | b'>' | b'[' | b']' | b':' | b';' | b'@' | b'\\' | b',' | b'"')
+}
+
+/// A value with parameters, each a token or in quotes: `text/plain; charset=utf-8`.
+pub(super) fn parameterized(text: &str) -> Option<Parameterized> {
+    if !is_plain(text.as_bytes()) {
+        return None;
+    }
+    let (value, mut rest) = text.split_at(text.bytes().position(|octet| !is_value(octet)).unwrap_or(text.len()));
+    let mut parameters = Vec::new();
+    while let Some(after) = rest.trim_ascii_start().strip_prefix(';') {
+        let after = after.trim_ascii_start();
+        if after.is_empty() {
+            rest = after;
+            break;
+        }
+        let (name, after) = after.split_once('=')?;
+        let (value, after) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => after.split_at(after.bytes().position(|octet| !is_value(octet)).unwrap_or(after.len())),
+        };
+        if !is_name(name) || !is_quotable(value.as_bytes()) {
+            return None;
+        }
+        parameters.push((name.to_ascii_lowercase(), value.to_owned()));
+        rest = after;
+    }
+    let is_whole = rest.trim_ascii_start().is_empty() && is_type(value);
+    is_whole.then(|| Parameterized { value: value.to_ascii_lowercase(), parameters })
+}
+
+/// Whether [`part`] can read a description: it holds nothing that the field that it is from would have to be read for.
+pub(super) fn is_plain_part(described: &DescribedPart, limits: &Limits) -> bool {
+    let fits = |value: &str, parameters: &[DescribedParameter]| {
+        // What stands around a parameter: `; `, the equals sign, two quotes.
+        const AROUND: usize = 5;
+        let octets = |(name, value): &DescribedParameter| name.len() + value.len() + AROUND;
+        let is_plain = |(name, value): &DescribedParameter| is_name(name) && is_quotable(value) && is_plain(value);
+        is_word(value)
+            && parameters.iter().all(is_plain)
+            && value.len() + parameters.iter().map(octets).sum::<usize>() <= limits.max_parameter_octets / 2
+    };
+    let is_one_line = |text: &[u8]| !text.iter().any(|octet| matches!(octet, b'\r' | b'\n' | 0));
+    is_word(&described.media_type)
+        && fits(&described.subtype, &described.parameters)
+        && described.disposition.as_ref().is_none_or(|(kind, parameters)| fits(kind, parameters))
+        && described.content_id.as_deref().is_none_or(is_one_line)
+        && described.encoding.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+}
+
+/// What the header of a plain part says. The part is neither placed nor known to hold others.
+pub(super) fn part(described: DescribedPart) -> Part {
+    let DescribedPart { mut media_type, subtype, parameters, disposition, content_id, encoding, .. } = described;
+    media_type.push('/');
+    media_type.push_str(&subtype);
+    let content_type = lower(media_type, parameters);
+    Part {
+        header: 0..0,
+        body: 0..0,
+        media_type: content_type.value.clone(),
+        content_type,
+        disposition: disposition.map(|(kind, parameters)| lower(kind, parameters)).unwrap_or_default(),
+        content_id: content_id.as_deref().and_then(fields::identifier),
+        encoding: TransferEncoding::named(&encoding),
+        has_parts: false,
+        level: 0,
+    }
+}
+
+fn lower(mut value: String, parameters: Vec<DescribedParameter>) -> Parameterized {
+    value.make_ascii_lowercase();
+    let parameter = |(mut name, value): DescribedParameter| {
+        name.make_ascii_lowercase();
+        (name, String::from_utf8(value).unwrap_or_default())
+    };
+    Parameterized { value, parameters: parameters.into_iter().map(parameter).collect() }
+}
+
+/// Printable ASCII, blanks included, in which no encoded word can begin.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(|octet| octet.is_ascii_graphic() || matches!(octet, b' ' | b'\t'))
+        && !encoded_word::may_begin_in(text)
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|octet| is_value(octet) && octet != b'/')
+}
+
+/// `type/subtype`, or one word.
+fn is_type(text: &str) -> bool {
+    text.split_once('/').map_or_else(|| is_word(text), |(kind, subtype)| is_word(kind) && is_word(subtype))
+}
+
+/// Without the asterisk of RFC 2231.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_'))
+}
+
+/// What stands in tokens and has no other meaning in any parser.
+fn is_value(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'+' | b'/')
+}
+
+/// What means itself between quotes.
+fn is_quotable(text: &[u8]) -> bool {
+    !text.is_empty() && !text.iter().any(|octet| matches!(octet, b'"' | b'\\' | b'\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MAX: usize = 1 << 16;
+
+    fn people(text: &str) -> Option<Vec<(String, String)>> {
+        correspondents(text).map(|people| people.into_iter().map(|p| (p.name, p.email)).collect())
+    }
+
+    #[test]
+    fn other_forms_are_left_to_the_parser() {
+        for text in [
+            "",
+            ",",
+            "a",
+            "a@x,",
+            "Team: a@x;",
+            "a@x (A)",
+            "=?utf-8?q?A?= <a@x>",
+            "J\u{fc}rgen <a@x>",
+            "A <>",
+            "A <a@x> B",
+            "\"A \\\" B\" <a@x>",
+            "\"A",
+            "A <a@x",
+            "<@y:a@x>",
+            "\"a b\"@x",
+            "A \"B\" <a@x>",
+            "a b@x",
+        ] {
+            assert_eq!(people(text), None, "{text}");
+        }
+        for text in [
+            "",
+            "text/",
+            "/plain",
+            "a/b/c",
+            "a/b;c",
+            "a/b; c=",
+            "a/b; c=\"\"",
+            "a/b; c*=x",
+            "a/b; c=d e",
+            "a/b (c)",
+            "a/b; c=\"d",
+            "a/b; c =d",
+            "a/b; c=\"\\d\"",
+            "a/b; c=\"=?utf-8?q?d?=\"",
+        ] {
+            assert_eq!(parameterized(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_usual_forms_are_read() {
+        let own = |people: &[(&str, &str)]| {
+            Some(people.iter().map(|(name, email)| ((*name).to_owned(), (*email).to_owned())).collect::<Vec<_>>())
+        };
+        let expected =
+            own(&[("Ann  B.".replace("  ", " ").as_str(), "a@x"), ("Lee, Ann", "l@x"), ("", "b@x"), ("", "c@x")]);
+        assert_eq!(people("Ann  B. <a@x>,\t\"Lee, Ann\" <l@x>, b@x , <c@x>"), expected);
+        let read = parameterized("TEXT/Plain; Charset=UTF-8; name=\"a; b\";").unwrap();
+        assert_eq!((read.value.as_str(), read.parameter("charset")), ("text/plain", Some("UTF-8")));
+        assert_eq!(read.parameter("name"), Some("a; b"));
+    }
+
+    proptest! {
+        #[test]
+        fn people_are_those_that_the_parser_finds(
+            text in "((\"[ -~]{0,8}\"|[ -~]{0,8}|[A-Za-z. ]{0,8}) ?(<[!-~]{0,8}>|<[a-z.]{1,4}@[a-z.]{1,4}>|[a-z]@[a-z])[, \t]{0,2}){0,3}"
+        ) {
+            if let Some(people) = correspondents(text.trim()) {
+                prop_assert_eq!(people, fields::parsed_correspondents(text.as_bytes(), MAX));
+            }
+        }
+
+        #[test]
+        fn parameters_are_those_that_the_parser_finds(
+            text in "[a-zA-Z./]{0,8}( ?;[ \t]?([a-zA-Z*0-9-]{0,5}=([!-~]{0,5}|\"[ -~]{0,6}\"|[a-z0-9.]{1,5}))?){0,3} ?"
+        ) {
+            if let Some(read) = parameterized(text.trim()) {
+                prop_assert_eq!(Some(read), Parameterized::parsed(text.as_bytes(), MAX));
+            }
+        }
+
+        #[test]
+        fn any_value_is_read_or_left(text in any::<String>(), octets in prop::collection::vec(any::<u8>(), 0..20)) {
+            let _ = (correspondents(&text), parameterized(&text), is_plain(&octets));
+        }
+    }
+}
