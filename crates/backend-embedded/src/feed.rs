@@ -99,7 +99,7 @@ fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
     let text = |column: usize| -> Result<Option<String>, StoreError> { Ok(row.get(column)?) };
     let message_id = text(2)?.map(|id| id.parse().map_err(|_| damaged("an identifier"))).transpose()?;
     let sender = text(4)?.map(|sender| sender.parse().map_err(|_| damaged("an address"))).transpose()?;
-    let final_recipient = text(11)?.map(|address| address.parse().map_err(|_| damaged("an address"))).transpose()?;
+    let final_recipient = text(12)?.map(|address| address.parse().map_err(|_| damaged("an address"))).transpose()?;
     let dsn = text(8)?.map(|dsn| dsn.parse().map_err(|_| damaged("a status code"))).transpose()?;
     let returned_mail: bool = row.get(7)?;
     Ok(DeliveryEvent {
