@@ -105,3 +105,85 @@ async fn what_our_own_mail_server_gives_up_counts_once() {
     let seen = office.watch(&id, "bounced", SOON).await;
     assert_eq!(recipient(&seen, "gone@elsewhere.example")["dsn_code"], "5.1.1");
 }
+
+/// What another server writes when it gives up an address that stands behind one of its own.
+fn notice_of_member(return_address: &str, recipient: &str, member: &str) -> String {
+    let final_recipient = format!("Final-Recipient: rfc822; {member}\r\n");
+    let original = format!("Original-Recipient: rfc822; {recipient}\r\n{final_recipient}");
+    notice(return_address, member, "failed").replace(&final_recipient, &original)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
+    let settings = [
+        ("MAILAPI_MAIL__EXTERNAL__BOUNCES__MAILBOX", MAILBOX),
+        ("MAILAPI_MAIL__EXTERNAL__BOUNCES__LIMITS__POLL_INTERVAL", "100ms"),
+        ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__UNKNOWN_MAILBOX_PAUSE", "0s"),
+    ];
+    let office = Office::open_on(Engine::Sqlite, &settings, |postfix| {
+        let team = "inline:{ {team@example.org = one@elsewhere.example two@elsewhere.example} }";
+        postfix.parameters.push(("virtual_alias_maps".to_owned(), team.to_owned()));
+        // Each member by itself, so that one can be refused after DATA.
+        postfix.parameters.push(("smtp_destination_recipient_limit".to_owned(), "1".to_owned()));
+    });
+    let office = office.await;
+    let user = json!({ "email": MAILBOX, "password": "correct horse battery" });
+    assert_eq!(office.post("/users", user).await.status, 201);
+    let notices = async || {
+        let listed = office.get(&format!("/mailbox/{MAILBOX}/messages")).await.json();
+        listed["total"].as_u64()
+    };
+
+    office.sink.refuse_data(&["554 5.7.1 Not this one"]);
+    let id = office.send(&["team@example.org"]).await;
+    // Postfix tells of the one that failed by its log and by mail.
+    office.until(SOON, async || notices().await == Some(1)).await;
+    office.watch(&id, "sent", SOON).await;
+    let has_both = async || {
+        let seen = office.get(&format!("/mail/{id}/status")).await.json();
+        seen["recipients"][0]["partly_bounced_at"].is_string()
+    };
+    office.until(SOON, has_both).await;
+    assert_eq!(office.get("/mail/delivery-log/sync").await.status, 200);
+    let seen = office.watch(&id, "sent", SOON).await;
+    let team = recipient(&seen, "team@example.org");
+    assert_eq!((&team["status"], &team["bounced_at"]), (&json!("sent"), &Value::Null));
+    assert!(team["partly_bounced_response"].as_str().unwrap().contains("Not this one"), "{team}");
+    let log = office.get(&format!("/mail/delivery-log?message_id={id}")).await.expect(200);
+    let mut tried: Vec<_> =
+        log["entries"].as_array().unwrap().iter().map(|entry| entry["final_recipient"].as_str().unwrap()).collect();
+    tried.sort_unstable();
+    tried.dedup();
+    assert_eq!(tried, ["one@elsewhere.example", "two@elsewhere.example"]);
+    assert!(log["entries"].as_array().unwrap().iter().all(|entry| entry["recipient"] == "team@example.org"), "{log}");
+
+    // The server of the other one gives up later, and was not told whom the sender had named.
+    let return_address = office.sink.received()[0].sender.trim_matches(['<', '>']).to_owned();
+    let reached = office.sink.received()[0].recipients[0].trim_matches(['<', '>']).to_owned();
+    office.postfix.deliver("", &return_address, &[notice(&return_address, &reached, "failed").as_bytes()]).await;
+    let says_full = async || {
+        let seen = office.get(&format!("/mail/{id}/status")).await.json();
+        seen["recipients"][0]["partly_bounced_response"] == "552 5.2.2 Mailbox full"
+    };
+    office.until(SOON, says_full).await;
+
+    // Both at once.
+    office.sink.refuse_data(&["554 5.7.1 Nor this one", "554 5.7.1 Nor this one"]);
+    let id = office.send(&["team@example.org"]).await;
+    let seen = office.watch(&id, "bounced", SOON).await;
+    assert_eq!(recipient(&seen, "team@example.org")["partly_bounced_at"], Value::Null);
+
+    // An alias of another server, of whose members nobody here knows.
+    let id = office.send(&["staff@elsewhere.example"]).await;
+    office.watch(&id, "sent", SOON).await;
+    let received = office.sink.received();
+    let return_address = received.last().unwrap().sender.trim_matches(['<', '>']).to_owned();
+    let notice = notice_of_member(&return_address, "staff@elsewhere.example", "eve@inside.elsewhere.example");
+    office.postfix.deliver("", &return_address, &[notice.as_bytes()]).await;
+    let is_told = async || {
+        let seen = office.get(&format!("/mail/{id}/status")).await.json();
+        seen["recipients"][0]["partly_bounced_at"].is_string()
+    };
+    office.until(SOON, is_told).await;
+    office.watch(&id, "sent", SOON).await;
+}

@@ -1,9 +1,12 @@
 //! Delivery status notifications that came back as mail (RFC 3464): what a server further on says of a message that it
 //! had taken over.
 
-use mailapi_model::{EmailAddress, EnhancedCode, MessageId};
+use std::convert::Infallible;
+use std::io;
 
-use super::{Digest, PartSpan, decode, header_block, headers};
+use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Octets};
+
+use super::{Digest, Limits, PartSpan, decode, header_block, headers};
 
 /// What a notification says of one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,23 +44,42 @@ pub enum ReturnedAction {
 /// What a mail says of recipients of a message of ours; nothing when it is no notification.
 #[must_use]
 pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
-    let digest = Digest::of(raw);
+    let Ok(reports) = reports(&Digest::of(raw), |span| Ok::<_, Infallible>(span.of(raw)));
+    reports
+}
+
+/// The same for a mail that may lie elsewhere than in memory, when it was taken apart already. May block.
+///
+/// # Errors
+/// When the mail cannot be read.
+pub fn returned_mail_in(octets: &Octets, digest: &Digest) -> io::Result<Vec<ReturnedReport>> {
+    reports(digest, |span| {
+        let start = usize::try_from(span.offset).unwrap_or(usize::MAX);
+        octets.slice(start..start.saturating_add(usize::try_from(span.length).unwrap_or(usize::MAX))).to_bytes()
+    })
+}
+
+/// `octets` reads a stretch of the mail, not decoded.
+fn reports<T: AsRef<[u8]>, E>(
+    digest: &Digest,
+    octets: impl Fn(PartSpan) -> Result<T, E>,
+) -> Result<Vec<ReturnedReport>, E> {
     let part = |wanted: &[&str]| {
         let mut parts = digest.attachments.iter();
         let found = parts.find(|part| wanted.contains(&part.info.content_type.to_ascii_lowercase().as_str()));
-        found.map(|part| content(raw, part.span))
+        found.map(|part| content(part.span, &octets)).transpose()
     };
-    let Some(status) = part(&["message/delivery-status", "message/global-delivery-status"]) else { return Vec::new() };
-    let returned = part(&["message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers"]);
+    let status = part(&["message/delivery-status", "message/global-delivery-status"])?;
+    let Some(status) = status else { return Ok(Vec::new()) };
+    let returned = part(&["message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers"])?;
     let mut groups = groups(&status).into_iter().map(|group| Fields(headers(group)));
-    let Some(about_message) = groups.next() else { return Vec::new() };
-    let header_len = usize::try_from(digest.header_len).unwrap_or(usize::MAX).min(raw.len());
-    let message_id = in_return_address(&Fields(headers(&raw[..header_len])))
+    let Some(about_message) = groups.next() else { return Ok(Vec::new()) };
+    let message_id = in_return_address(&Fields(headers(octets(digest.header())?.as_ref())))
         .or_else(|| about_message.get("Original-Envelope-Id")?.trim().parse().ok())
         .or_else(|| MessageId::from_header(Fields(headers(header_block(&returned?))).get("Message-ID")?));
     // Some servers leave out the empty line between what is said of the message and of its only recipient.
     let alone = about_message.get("Final-Recipient").is_some().then_some(about_message);
-    groups.chain(alone).filter_map(|fields| report(&fields, message_id)).collect()
+    Ok(groups.chain(alone).filter_map(|fields| report(&fields, message_id)).collect())
 }
 
 struct Fields(Vec<(String, String)>);
@@ -68,8 +90,10 @@ impl Fields {
     }
 }
 
-fn content(raw: &[u8], span: PartSpan) -> Vec<u8> {
-    decode(span.encoding, span.of(raw))
+/// The beginning of a part: no server writes reports, or headers, as long as that.
+fn content<T: AsRef<[u8]>, E>(span: PartSpan, octets: impl Fn(PartSpan) -> Result<T, E>) -> Result<Vec<u8>, E> {
+    let length = span.length.min(Limits::default().max_report_octets as u64);
+    Ok(decode(span.encoding, octets(PartSpan { length, ..span })?.as_ref()))
 }
 
 /// The groups of fields; between them stand empty lines (RFC 3464 section 2.1).
@@ -155,7 +179,7 @@ mod tests {
             shown(BOUNCE),
             [
                 // Expanded by an alias: the sender named the alias.
-                format!("{OURS} team@example.org Failed 5.7.1 550 5.7.1 Not for you"),
+                format!("{OURS} team@example.org (eve@other.example.net) Failed 5.7.1 550 5.7.1 Not for you"),
                 format!(
                     "{OURS} gone@remote.example.net Failed 5.1.1 550 5.1.1 <gone@remote.example.net>: User unknown"
                 ),

@@ -74,13 +74,18 @@ impl Story {
     }
 
     fn bounce(&self, id: MessageId, recipient: &str) {
+        self.bounce_behind(id, recipient, None);
+    }
+
+    /// A bounce of an address that stands behind the recipient.
+    fn bounce_behind(&self, id: MessageId, recipient: &str, tried: Option<&str>) {
         self.mailbox.0.lock().unwrap().push(DeliveryEvent {
             at: self.app.clock.now(),
             message_id: Some(id),
             queue_id: QueueId(String::new()),
             sender: None,
             recipient: recipient.parse().unwrap(),
-            final_recipient: None,
+            final_recipient: tried.map(|tried| tried.parse().unwrap()),
             outcome: Outcome::Bounced,
             evidence: Evidence::ReturnedMail,
             dsn: "5.2.2".parse().ok(),
@@ -150,6 +155,46 @@ async fn what_was_sent_becomes_bounced_once_and_both_times_are_kept() {
         (Some(&logged[0].queue_id), logged[0].delay),
         (record.message.queue_id.as_ref(), Duration::from_secs(3600))
     );
+}
+
+#[tokio::test]
+async fn an_address_behind_a_recipient_bounces_once_and_the_recipient_has_not() {
+    let story = Story::begin().await;
+    let members = ["home@far.example", "HOME@far.example", "work@far.example"];
+    members.iter().for_each(|tried| story.bounce_behind(story.id, "bob@example.org", Some(tried)));
+    let (synced, _) = story.service.collect_bounces_once().await.unwrap();
+    assert_eq!((synced.entries_added, synced.messages_updated), (2, 1));
+    // Told again: by their own server, which was not told that the mail was Bob's.
+    story.bounce_behind(story.id, "bob@example.org", Some("home@far.example"));
+    story.bounce(story.id, "work@far.example");
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 0);
+
+    let status = async || {
+        let record = story.app.store.sent().get(story.id).await.unwrap().unwrap();
+        (record.message.status, record.recipients[0].clone())
+    };
+    let (whole, bob) = status().await;
+    assert_eq!((whole, bob.status, bob.bounced_at), (MessageStatus::Sent, RecipientStatus::Sent, None));
+    assert_eq!(bob.partly_bounced_response.as_deref(), Some("552 5.2.2 Mailbox full"));
+    let tried: Vec<_> = story.logged().await.into_iter().map(|event| event.final_recipient).collect();
+    assert_eq!(tried, ["work@far.example", "home@far.example"].map(|tried| tried.parse().ok()));
+
+    // Bob himself can bounce still; then that is all there is to say.
+    story.bounce(story.id, "bob@example.org");
+    story.bounce_behind(story.id, "bob@example.org", Some("third@far.example"));
+    assert_eq!(story.service.collect_bounces_once().await.unwrap().0.entries_added, 1);
+    assert_eq!(status().await.0, MessageStatus::Bounced);
+}
+
+#[tokio::test]
+async fn nobody_can_invent_addresses_without_end() {
+    let story = Story::begin().await;
+    let most = Settings::default().bounce_members;
+    for number in 0..=most {
+        story.bounce_behind(story.id, "bob@example.org", Some(&format!("m{number}@far.example")));
+    }
+    let (synced, _) = story.service.collect_bounces_once().await.unwrap();
+    assert_eq!(synced.entries_added, u64::try_from(most).unwrap());
 }
 
 #[tokio::test]

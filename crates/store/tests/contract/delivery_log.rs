@@ -115,12 +115,44 @@ async fn a_returned_mail_turns_sent_into_bounced_and_keeps_both_times() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_of_an_alias_that_bounced_is_kept_beside_the_status_of_the_alias() {
+    on_every_engine(async |store| {
+        store.sent().begin(&new_sent(1, &["team@example.net"])).await.unwrap();
+        store.sent().submitted(message_id(1), &QueueId("Q1".to_owned()), at(2), &[]).await.unwrap();
+        let member = |name: &str, outcome, seconds| DeliveryEvent {
+            final_recipient: Some(email(name)),
+            ..event(1, "team@example.net", outcome, seconds)
+        };
+        let team = async || store.sent().get(message_id(1)).await.unwrap().unwrap().recipients.remove(0);
+        let events = [member("gone@example.net", Outcome::Bounced, 5)];
+        store.delivery_log().append("feed", &events, &cursor(""), &cursor("1")).await.unwrap();
+        let open = team().await;
+        assert_eq!((open.status, open.bounced_at, open.smtp_response), (RecipientStatus::Submitted, None, None));
+        assert_eq!((open.partly_bounced_at, open.partly_bounced_response.is_some()), (Some(at(5)), true));
+
+        let events = [member("here@example.net", Outcome::Sent, 6), member("late@example.net", Outcome::Expired, 7)];
+        store.delivery_log().append("feed", &events, &cursor("1"), &cursor("2")).await.unwrap();
+        let sent = team().await;
+        assert_eq!((sent.status, sent.delivered_at), (RecipientStatus::Sent, Some(at(6))));
+        assert_eq!(sent.partly_bounced_at, Some(at(7)));
+
+        let members = store.delivery_log().members(message_id(1)).await.unwrap();
+        let shown: Vec<_> = members.iter().map(|member| (member.address.as_str(), member.has_bounced)).collect();
+        assert_eq!(shown, [("gone@example.net", true), ("here@example.net", false), ("late@example.net", true)]);
+        assert!(members.iter().all(|member| member.of == email("team@example.net")));
+        assert_eq!(store.delivery_log().members(message_id(2)).await, Ok(vec![]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn entries_are_read_as_they_were_written_and_filtered() {
     on_every_engine(async |store| {
         assert_eq!(store.delivery_log().last_event_at().await, Ok(None));
         let mut returned = event(2, "eve@example.net", Outcome::Bounced, 6);
         returned.evidence = Evidence::ReturnedMail;
         returned.sender = None;
+        returned.final_recipient = Some(email("eve@home.example"));
         let mut bare = event(3, "bob@example.net", Outcome::Sent, 6);
         (bare.message_id, bare.dsn, bare.relay) = (None, None, None);
         let events = [event(1, "bob@example.net", Outcome::Deferred, 5), returned, bare];

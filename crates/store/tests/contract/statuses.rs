@@ -2,7 +2,7 @@
 //! same.
 
 use mailapi_model::{
-    DeliveryEvent, EmailAddress, Evidence, FeedCursor, Outcome, QueueId, RecipientStatus, Reply, overall,
+    DeliveryEvent, EmailAddress, Evidence, FeedCursor, Outcome, QueueId, RecipientStatus, Reply, Scope, overall,
 };
 use mailapi_store::{SentRecord, Store};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ const REFUSED: &str = "refused@example.net";
 /// What happens to one message.
 #[derive(Debug, Clone)]
 struct Story {
-    events: Vec<(usize, Outcome, Evidence)>,
+    events: Vec<(usize, Outcome, Evidence, Scope)>,
     /// How many events arrive before the end of the submission is stored; more than there are: never.
     submitted_after: usize,
     with_refusal: bool,
@@ -28,7 +28,8 @@ struct Story {
 fn stories() -> impl Strategy<Value = Story> {
     let evidence = prop_oneof![3 => Just(Evidence::MailServer), 1 => Just(Evidence::ReturnedMail)];
     let outcome = prop::sample::select(Outcome::ALL.to_vec());
-    let events = prop::collection::vec((0..RECIPIENTS.len(), outcome, evidence), 0..10);
+    let scope = prop_oneof![2 => Just(Scope::Recipient), 1 => Just(Scope::Member)];
+    let events = prop::collection::vec((0..RECIPIENTS.len(), outcome, evidence, scope), 0..10);
     (events, 0_usize..12, any::<bool>(), 1_usize..4).prop_map(|(events, submitted_after, with_refusal, batch)| Story {
         events,
         submitted_after,
@@ -54,8 +55,8 @@ impl Story {
                     states[RECIPIENTS.len()] = RecipientStatus::Bounced;
                 }
             }
-            if let Some((who, outcome, evidence)) = self.events.get(step) {
-                states[*who] = states[*who].after(*outcome, *evidence);
+            if let Some((who, outcome, evidence, scope)) = self.events.get(step) {
+                states[*who] = states[*who].after(*outcome, *evidence, *scope);
             }
         }
         states
@@ -94,9 +95,10 @@ impl Player {
     async fn append(&mut self, number: u64, story: &Story, range: std::ops::Range<usize>) {
         let events: Vec<DeliveryEvent> = range
             .map(|step| {
-                let (who, outcome, evidence) = story.events[step];
+                let (who, outcome, evidence, scope) = story.events[step];
                 let seconds = 10 + i64::try_from(step).unwrap();
-                DeliveryEvent { evidence, ..event(number, RECIPIENTS[who], outcome, seconds) }
+                let final_recipient = (scope == Scope::Member).then(|| email("member@example.net"));
+                DeliveryEvent { evidence, final_recipient, ..event(number, RECIPIENTS[who], outcome, seconds) }
             })
             .collect();
         for batch in events.chunks(story.batch) {

@@ -1,5 +1,6 @@
 //! Stories of the follower: a log that is written, rotated and read in a temporary directory.
 
+mod aliases;
 mod golden;
 mod interrupted;
 mod journal;

@@ -36,7 +36,7 @@ async fn every_try_is_an_entry_and_filters_find_it() {
         queue_id: QueueId("MADE-UP".to_owned()),
         sender: None,
         recipient: "ann@example.org".parse().unwrap(),
-        final_recipient: None,
+        final_recipient: "ann@home.example".parse().ok(),
         outcome: Outcome::Deferred,
         evidence: Evidence::MailServer,
         dsn: None,
@@ -51,7 +51,7 @@ async fn every_try_is_an_entry_and_filters_find_it() {
     let now = app.now();
     let newest = json!({
         "id": null, "timestamp": now.to_string(), "message_id": null, "queue_id": "MADE-UP", "sender": "",
-        "recipient": "ann@example.org", "status": "deferred", "dsn_code": null,
+        "recipient": "ann@example.org", "final_recipient": "ann@home.example", "status": "deferred", "dsn_code": null,
         "smtp_response": "connection timed out", "relay": null, "delay_seconds": 1.5,
     });
     let told = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
@@ -62,8 +62,8 @@ async fn every_try_is_an_entry_and_filters_find_it() {
     assert!(first["dsn_code"].take().as_str().is_some_and(|code| code.starts_with("2.")), "{first}");
     let expected = json!({ "success": true, "total": 2, "limit": 50, "offset": 0, "entries": [newest, {
         "id": null, "timestamp": null, "message_id": id, "queue_id": queue_id, "sender": "ann@example.org",
-        "recipient": "bob@example.org", "status": "sent", "dsn_code": null, "smtp_response": null, "relay": null,
-        "delay_seconds": null,
+        "recipient": "bob@example.org", "final_recipient": null, "status": "sent", "dsn_code": null,
+        "smtp_response": null, "relay": null, "delay_seconds": null,
     }] });
     assert_eq!(log, expected);
 

@@ -69,15 +69,9 @@ async fn each_recipient_has_a_story_of_its_own() {
     assert_eq!(seen, expected);
 }
 
-#[tokio::test]
-async fn a_bounce_that_comes_back_later_is_kept_with_both_times() {
-    let (app, ann, _) = App::with_ann_and_bob().await;
-    let id = send(&app, &ann, &["bob@example.org"]).await;
-    let handed_over = app.now();
-    app.sync().await;
-    assert_eq!(status(&app, &ann, &id).await["status"], "sent");
-    app.clock.advance(Duration::from_secs(3600));
-    app.trouble.report(DeliveryEvent {
+/// A notice of Bob's server that it gave the message up.
+fn bounce_that_came_back(app: &App, id: &str) -> DeliveryEvent {
+    DeliveryEvent {
         at: app.clock.now(),
         message_id: Some(id.parse().unwrap()),
         queue_id: QueueId("MADE-UP".to_owned()),
@@ -90,7 +84,35 @@ async fn a_bounce_that_comes_back_later_is_kept_with_both_times() {
         response: "552 5.2.2 Mailbox full".to_owned(),
         relay: None,
         delay: Duration::ZERO,
-    });
+    }
+}
+
+#[tokio::test]
+async fn a_bounce_of_an_address_behind_a_recipient_is_shown_beside_its_status() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let id = send(&app, &ann, &["bob@example.org"]).await;
+    app.sync().await;
+    app.clock.advance(Duration::from_secs(3600));
+    app.trouble
+        .report(DeliveryEvent { final_recipient: "bob@home.example".parse().ok(), ..bounce_that_came_back(&app, &id) });
+    app.sync().await;
+    let seen = status(&app, &ann, &id).await;
+    let bob = &seen["recipients"][0];
+    assert_eq!((&seen["status"], &bob["status"]), (&json!("sent"), &json!("sent")));
+    assert_eq!(bob["partly_bounced_at"], app.now().to_string());
+    assert_eq!(bob["partly_bounced_response"], "552 5.2.2 Mailbox full");
+    assert_eq!((&bob["bounced_at"], &bob["smtp_response"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn a_bounce_that_comes_back_later_is_kept_with_both_times() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let id = send(&app, &ann, &["bob@example.org"]).await;
+    let handed_over = app.now();
+    app.sync().await;
+    assert_eq!(status(&app, &ann, &id).await["status"], "sent");
+    app.clock.advance(Duration::from_secs(3600));
+    app.trouble.report(bounce_that_came_back(&app, &id));
     app.sync().await;
     let seen = status(&app, &ann, &id).await;
     let bob = &seen["recipients"][0];
