@@ -152,6 +152,13 @@ impl Digest {
         Ok(digest)
     }
 
+    /// Where the header block stands, as much of it as fields are looked for in.
+    #[must_use]
+    pub fn header(&self) -> PartSpan {
+        let length = self.header_len.min(Limits::default().max_header_octets as u64);
+        PartSpan { offset: 0, length, encoding: TransferEncoding::Identity }
+    }
+
     /// What the header block alone tells, all of it: no bodies, no attachments. For backends whose mail server takes the parts
     /// apart itself ([`super::Outline`]).
     #[must_use]
@@ -236,20 +243,36 @@ impl Digest {
         FullMessage { summary, cc, headers: headers(header), text, html, attachments }
     }
 
-    /// The whole message, from the octets of its header block (the first `header_len`) and of its bodies as they
-    /// stand in the message ([`PartSpan::of`]); a body that the digest does not name is not looked at. What a listing
-    /// shows only the beginning of, comes whole from the header block.
+    /// The whole message, from what a listing shows of it ([`Digest::summary`]), the octets of its header block (the first
+    /// `header_len`), and those of its bodies as they stand in the message ([`PartSpan::of`]); a body that the digest does
+    /// not name is not looked at. What a listing shows only the beginning of, comes whole from the header block.
     #[must_use]
     pub fn full_message(&self, summary: MessageSummary, header: &[u8], text: &[u8], html: &[u8]) -> FullMessage {
-        let Self { message_id, from, to, cc, subject, .. } = Self::of_header_block(header);
+        let (summary, cc) = if self.may_be_cut(&Limits::default()) {
+            let Self { message_id, from, to, cc, subject, .. } = Self::of_header_block(header);
+            (MessageSummary { message_id, from, to, subject, ..summary }, cc)
+        } else {
+            (summary, self.cc.clone())
+        };
         FullMessage {
-            summary: MessageSummary { message_id, from, to, subject, ..summary },
+            summary,
             cc,
             headers: headers(header),
             text: self.text.as_ref().map(|body| body.decode(text)),
             html: self.html.as_ref().map(|body| body.decode(html)),
             attachments: self.attachments.iter().map(|attachment| attachment.info.clone()).collect(),
         }
+    }
+
+    /// Whether something of it reaches up to where it was cut for listings.
+    fn may_be_cut(&self, limits: &Limits) -> bool {
+        // A cut falls between two characters, so it may leave up to three octets less.
+        let reaches = |text: &str, max_octets: usize| text.len().saturating_add(3) >= max_octets;
+        let mut people = std::iter::once(&self.from).chain(&self.to).chain(&self.cc);
+        reaches(&self.message_id, limits.max_listed_identifier_octets)
+            || self.subject.chars().count() >= limits.max_listed_subject_characters
+            || self.to.len().max(self.cc.len()) >= limits.max_listed_correspondents
+            || people.any(|person| [&person.name, &person.email].iter().any(|t| reaches(t, limits.max_listed_name_octets)))
     }
 }
 
@@ -331,4 +354,51 @@ fn forwarded_subject(beginning: &[u8], encoding: TransferEncoding) -> String {
     let end = message.windows(2).position(|pair| pair == b"\n\n").unwrap_or(message.len());
     let end = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(end, |at| at.min(end));
     value(&fields::fields(&message[..end]), "Subject").map(fields::subject).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Octets that lie elsewhere, of which some are read at a time.
+    struct Elsewhere(Vec<u8>, usize);
+
+    impl mailapi_model::OctetSource for Elsewhere {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn read_at(&self, offset: usize, buffer: &mut [u8]) -> io::Result<usize> {
+            let rest = &self.0[offset.min(self.0.len())..];
+            let read = rest.len().min(buffer.len()).min(self.1);
+            buffer[..read].copy_from_slice(&rest[..read]);
+            Ok(read)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn wherever_a_message_is_cut_it_is_taken_apart_as_in_memory(
+            lines in prop::collection::vec(prop_oneof![
+                Just("Content-Type: multipart/mixed; boundary=a"), Just("Content-Type: multipart/digest; boundary=b"),
+                Just("Content-Type: message/rfc822"), Just("Content-Transfer-Encoding: base64"), Just("Subject: =?utf-8?q?=C3=BC?="),
+                Just("Content-Disposition: attachment; filename=x.bin"), Just("From: Ann <ann@example.org>"),
+                Just("--a"), Just("--b"), Just("--a--"), Just("--b-- \t"), Just(""), Just("aGVsbG8="), Just("a longer line of text"),
+            ], 0..60),
+            octets in prop::collection::vec(any::<u8>(), 0..60),
+            (piece_len, read_len) in (1_usize..70, 1_usize..70),
+            (max_line_octets, max_header_octets) in prop_oneof![Just((65_536, 65_536)), (1_usize..60, 1_usize..90)],
+        ) {
+            let mut raw = lines.join("\r\n").into_bytes();
+            raw.extend(octets);
+            let limits = Limits { max_line_octets, max_header_octets, ..Limits::default() };
+            let expected = Digest::with_limits(&raw, &limits);
+            let elsewhere = Octets::elsewhere(std::sync::Arc::new(Elsewhere(raw.clone(), read_len)));
+            prop_assert_eq!(&Digest::in_pieces(&elsewhere, piece_len, &limits).unwrap(), &expected);
+            let halves = Octets::joined([elsewhere.slice(0..raw.len() / 2), Octets::from(raw[raw.len() / 2..].to_vec())]);
+            prop_assert_eq!(&Digest::in_pieces(&halves, piece_len, &limits).unwrap(), &expected);
+        }
+    }
 }

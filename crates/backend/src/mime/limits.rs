@@ -14,6 +14,12 @@ pub struct Limits {
     pub max_address_octets: usize,
     /// Octets of a header value in which parameters are looked for. 8 KiB.
     pub max_parameter_octets: usize,
+    /// Octets of a line that are looked at; a longer one separates no parts. 64 KiB.
+    pub max_line_octets: usize,
+    /// Octets of a header block in which fields are looked for. 8 MiB.
+    pub max_header_octets: usize,
+    /// Octets of a delivery report, and of a header that comes back with it, that are looked at. 1 MiB.
+    pub max_report_octets: usize,
     /// Octets of a forwarded message in which its subject is looked for. 64 KiB.
     pub max_forwarded_header_octets: usize,
     /// Characters of an attachment's file name. 200.
@@ -37,6 +43,9 @@ impl Default for Limits {
             max_messages: 16,
             max_address_octets: 256 * 1024,
             max_parameter_octets: 8 * 1024,
+            max_line_octets: 64 * 1024,
+            max_header_octets: 8 * 1024 * 1024,
+            max_report_octets: 1024 * 1024,
             max_forwarded_header_octets: 64 * 1024,
             max_filename_characters: 200,
             max_listed_subject_characters: 1_000,

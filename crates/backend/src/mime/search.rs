@@ -1,6 +1,8 @@
 //! What a search looks into, how it compares, and what it shows of what it found.
 
-use super::digest::Digest;
+use std::convert::Infallible;
+
+use super::digest::{BodyPart, Digest, PartSpan};
 use super::fields::one_line;
 use super::html;
 use crate::{Correspondent, FullMessage, SearchText};
@@ -30,18 +32,31 @@ impl SearchableText {
     /// The text of a message as it was received.
     #[must_use]
     pub fn of(raw: &[u8], digest: &Digest) -> Self {
-        let decoded = |body: Option<&super::BodyPart>| body.map(|body| body.decode(body.span.of(raw)));
-        let (text, html) = (decoded(digest.text.as_ref()), decoded(digest.html.as_ref()));
+        let Ok(text) = Self::read(digest, |span| Ok::<_, Infallible>(span.of(raw)));
+        text
+    }
+
+    /// The text of a message of which `octets` reads a stretch, not decoded; what is not asked for is not looked at.
+    ///
+    /// # Errors
+    /// Those of `octets`.
+    pub fn read<T: AsRef<[u8]>, E>(
+        digest: &Digest,
+        mut octets: impl FnMut(PartSpan) -> Result<T, E>,
+    ) -> Result<Self, E> {
+        let mut decoded = |body: Option<&BodyPart>| {
+            body.map(|body| octets(body.span).map(|encoded| body.decode(encoded.as_ref()))).transpose()
+        };
+        let (text, html) = (decoded(digest.text.as_ref())?, decoded(digest.html.as_ref())?);
         // A digest keeps the beginnings of long fields only.
-        let header_len = usize::try_from(digest.header_len).unwrap_or(usize::MAX).min(raw.len());
-        let header = Digest::of_header_block(&raw[..header_len]);
-        Self {
+        let header = Digest::of_header_block(octets(digest.header())?.as_ref());
+        Ok(Self {
             from: shown(std::slice::from_ref(&header.from)),
             to: shown(&header.to),
             cc: shown(&header.cc),
             subject: header.subject,
             body: body_text(text.as_deref(), html.as_deref()),
-        }
+        })
     }
 
     /// The text of a message that was opened.

@@ -33,12 +33,16 @@ fn given_name(part: &Part) -> Option<&str> {
     part.disposition.parameter("filename").or_else(|| part.content_type.parameter("name"))
 }
 
+/// Whether it is a message that was forwarded.
+pub(super) fn is_message(part: &Part) -> bool {
+    matches!(part.media_type.as_str(), "message/rfc822" | "message/global")
+}
+
 /// The name that the sender gave; that of a forwarded message is its subject when the sender gave none.
 pub(super) fn name(part: &Part, index: usize, limits: &Limits, subject: impl FnOnce() -> String) -> String {
     let max = limits.max_filename_characters;
     let given = given_name(part).and_then(|name| filename::harmless(name, max));
-    let is_message = matches!(part.media_type.as_str(), "message/rfc822" | "message/global");
-    if !is_message {
+    if !is_message(part) {
         return given.unwrap_or_else(|| filename::made_up(index, &part.media_type));
     }
     let name = given.or_else(|| filename::harmless(&subject(), max));

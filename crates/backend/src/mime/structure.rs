@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::fields::{self, Parameterized, line, without_line_end};
+use super::fields::{self, Parameterized, without_line_end};
 use super::limits::Limits;
+use super::source::{Line, Slice, Source};
 use super::transfer::TransferEncoding;
 
 /// A part of a message, in the order in which they begin; the first is the message itself.
@@ -42,19 +43,28 @@ impl Part {
     }
 }
 
-/// All parts of a message.
+/// All parts of a message in memory.
 pub(super) fn parts(raw: &[u8], limits: &Limits) -> Vec<Part> {
-    let mut scan = Scan { raw, limits, parts: Vec::new(), open: Vec::new(), by_boundary: HashMap::new(), leaf: None };
-    let mut at = scan.begin_part(0, "text/plain");
-    while at < raw.len() {
-        let span = line(raw, at);
-        at = match scan.delimiter(&raw[span.clone()]) {
-            Some(delimiter) => scan.cross(delimiter, span),
+    let Ok(parts) = read_parts(&mut Slice::new(raw, limits), limits);
+    parts
+}
+
+/// All parts of a message.
+pub(super) fn read_parts<S: Source>(source: &mut S, limits: &Limits) -> Result<Vec<Part>, S::Error> {
+    let whole = source.len();
+    let (boundaries, parts, open) = (Boundaries::default(), Vec::new(), Vec::new());
+    let mut scan = Scan { source, limits, parts, open, boundaries, leaf: None };
+    let mut at = scan.begin_part(0, "text/plain")?;
+    while at < whole {
+        let line = scan.source.line(at)?;
+        let (delimiter, span) = (scan.boundaries.delimiter(line), at..line.end);
+        at = match delimiter {
+            Some(delimiter) => scan.cross(delimiter, span)?,
             None => span.end,
         };
     }
-    scan.close_above(0, raw.len());
-    scan.parts
+    scan.close_above(0, whole);
+    Ok(scan.parts)
 }
 
 /// A multipart whose end has not been seen.
@@ -71,38 +81,57 @@ struct Delimiter {
     closes: bool,
 }
 
-struct Scan<'a> {
-    raw: &'a [u8],
+/// The levels that have a boundary, innermost last: a look-up costs the same however deep the parts are nested.
+#[derive(Default)]
+struct Boundaries(HashMap<Vec<u8>, Vec<usize>>);
+
+impl Boundaries {
+    fn delimiter(&self, line: Line<'_>) -> Option<Delimiter> {
+        // White space after the boundary is padding of a gateway (RFC 2046 section 5.1.1).
+        let text = line.text.strip_prefix(b"--")?.trim_ascii_end();
+        let level_of = |boundary: &[u8]| self.0.get(boundary).and_then(|levels| levels.last()).copied();
+        let found = match level_of(text) {
+            Some(level) => Some(Delimiter { level, closes: false }),
+            None => level_of(text.strip_suffix(b"--")?).map(|level| Delimiter { level, closes: true }),
+        };
+        found.filter(|_| line.is_whole)
+    }
+
+    fn add(&mut self, boundary: Vec<u8>, level: usize) {
+        self.0.entry(boundary).or_default().push(level);
+    }
+
+    fn forget(&mut self, boundary: &[u8]) {
+        if let Some(levels) = self.0.get_mut(boundary) {
+            levels.pop();
+            if levels.is_empty() {
+                self.0.remove(boundary);
+            }
+        }
+    }
+}
+
+struct Scan<'a, S> {
+    source: &'a mut S,
     limits: &'a Limits,
     parts: Vec<Part>,
     open: Vec<Open>,
-    /// The levels that have a boundary, innermost last: a look-up costs the same however deep the parts are nested.
-    by_boundary: HashMap<Vec<u8>, Vec<usize>>,
+    boundaries: Boundaries,
     leaf: Option<usize>,
 }
 
-impl Scan<'_> {
-    fn delimiter(&self, line: &[u8]) -> Option<Delimiter> {
-        // White space after the boundary is padding of a gateway (RFC 2046 section 5.1.1).
-        let text = line.strip_prefix(b"--")?.trim_ascii_end();
-        let level_of = |boundary: &[u8]| self.by_boundary.get(boundary).and_then(|levels| levels.last()).copied();
-        match level_of(text) {
-            Some(level) => Some(Delimiter { level, closes: false }),
-            None => level_of(text.strip_suffix(b"--")?).map(|level| Delimiter { level, closes: true }),
-        }
-    }
-
+impl<S: Source> Scan<'_, S> {
     /// Ends what the delimiter ends and begins the next part; where to read on.
-    fn cross(&mut self, delimiter: Delimiter, line: Range<usize>) -> usize {
+    fn cross(&mut self, delimiter: Delimiter, line: Range<usize>) -> Result<usize, S::Error> {
         let is_last = self.parts.len() >= self.limits.max_parts && !delimiter.closes;
         if is_last {
-            return line.end;
+            return Ok(line.end);
         }
-        let end = self.before_line_end(line.start);
+        let end = self.before_line_end(line.start)?;
         self.close_above(delimiter.level + 1, end);
         if delimiter.closes {
             self.forget_boundary(delimiter.level);
-            return line.end;
+            return Ok(line.end);
         }
         let holder = &mut self.parts[self.open[delimiter.level].part];
         holder.has_parts = true;
@@ -111,8 +140,9 @@ impl Scan<'_> {
     }
 
     /// The line end before a delimiter belongs to the delimiter.
-    fn before_line_end(&self, start: usize) -> usize {
-        without_line_end(&self.raw[..start]).len()
+    fn before_line_end(&mut self, start: usize) -> Result<usize, S::Error> {
+        let from = start.saturating_sub(b"\r\n".len());
+        Ok(from + without_line_end(&self.source.get(from..start)?).len())
     }
 
     /// Ends the leaf and every multipart from this level on. A part that begins and ends within one line end is empty,
@@ -139,47 +169,44 @@ impl Scan<'_> {
     }
 
     fn forget_boundary(&mut self, level: usize) {
-        let Some(boundary) = self.open[level].boundary.take() else { return };
-        if let Some(levels) = self.by_boundary.get_mut(&boundary) {
-            levels.pop();
-            if levels.is_empty() {
-                self.by_boundary.remove(&boundary);
-            }
+        if let Some(boundary) = self.open[level].boundary.take() {
+            self.boundaries.forget(&boundary);
         }
     }
 
     /// Reads a part's header block; where its body begins.
-    fn begin_part(&mut self, start: usize, default_type: &str) -> usize {
-        let header = start..self.header_end(start);
+    fn begin_part(&mut self, start: usize, default_type: &str) -> Result<usize, S::Error> {
+        let header = start..self.header_end(start)?;
         let body = header.end;
-        let part = read_header(&self.raw[header.clone()], default_type, self.limits);
+        let read = start..body.min(start + self.limits.max_header_octets);
+        let part = read_header(&self.source.get(read)?, default_type, self.limits);
         let part = Part { header, body: body..body, level: self.open.len(), ..part };
         let index = self.parts.len();
         let boundary = part.content_type.parameter("boundary").map(|b| b.trim_end().as_bytes().to_vec());
         match boundary.filter(|boundary| !boundary.is_empty()) {
             Some(boundary) if part.media_type.starts_with("multipart/") && self.open.len() < self.limits.max_depth => {
-                self.by_boundary.entry(boundary.clone()).or_default().push(self.open.len());
+                self.boundaries.add(boundary.clone(), self.open.len());
                 self.open.push(Open { part: index, boundary: Some(boundary) });
             }
             _ => self.leaf = Some(index),
         }
         self.parts.push(part);
-        body
+        Ok(body)
     }
 
     /// Where the header block that begins here ends, its empty line included: at the latest at a delimiter. Lines that
     /// are no fields and that no field follows are the body of a message whose sender left out the empty line, or
     /// the header, and to which servers on its way put their trace fields.
-    fn header_end(&self, start: usize) -> usize {
+    fn header_end(&mut self, start: usize) -> Result<usize, S::Error> {
         let mut at = start;
         let mut no_fields_from = None;
-        while at < self.raw.len() {
-            let span = line(self.raw, at);
-            let text = &self.raw[span.clone()];
+        while at < self.source.len() {
+            let line = self.source.line(at)?;
+            let text = line.text;
             if without_line_end(text).is_empty() {
-                return no_fields_from.unwrap_or(span.end);
+                return Ok(no_fields_from.unwrap_or(line.end));
             }
-            if self.delimiter(text).is_some() {
+            if self.boundaries.delimiter(line).is_some() {
                 break;
             }
             let continues = at > start && matches!(text[0], b' ' | b'\t');
@@ -193,9 +220,9 @@ impl Scan<'_> {
                     break;
                 }
             }
-            at = span.end;
+            at = line.end;
         }
-        no_fields_from.unwrap_or(at)
+        Ok(no_fields_from.unwrap_or(at))
     }
 }
 

@@ -1,0 +1,200 @@
+//! What a message is read from while it is taken apart: memory, or wherever else it lies. Both ways look at the same
+//! octets, so that a message looks the same wherever it lay when it came.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::io;
+use std::ops::Range;
+
+use mailapi_model::Octets;
+use memchr::memchr;
+
+use super::limits::Limits;
+
+/// Octets with lines.
+pub(super) trait Source {
+    /// Why octets cannot be read.
+    type Error;
+
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// The line that begins at `start`, which lies within the octets.
+    fn line(&mut self, start: usize) -> Result<Line<'_>, Self::Error>;
+
+    /// The octets of a range that lies within them; few at a time, since they may be copied.
+    fn get(&mut self, range: Range<usize>) -> Result<Cow<'_, [u8]>, Self::Error>;
+}
+
+/// A line, its line end included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    /// Where the next one begins.
+    pub(super) end: usize,
+    /// The line, or the beginning of one that is longer than [`Limits::max_line_octets`].
+    pub(super) text: &'a [u8],
+    /// Whether that is all of it.
+    pub(super) is_whole: bool,
+}
+
+impl<'a> Line<'a> {
+    fn new(start: usize, end: usize, octets: &'a [u8], max: usize) -> Self {
+        let length = end - start;
+        Self { end, text: &octets[..length.min(max)], is_whole: length <= max }
+    }
+}
+
+/// A message in memory.
+pub(super) struct Slice<'a> {
+    octets: &'a [u8],
+    max_line: usize,
+}
+
+impl<'a> Slice<'a> {
+    pub(super) const fn new(octets: &'a [u8], limits: &Limits) -> Self {
+        Self { octets, max_line: limits.max_line_octets }
+    }
+}
+
+impl Source for Slice<'_> {
+    type Error = Infallible;
+
+    fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    fn line(&mut self, start: usize) -> Result<Line<'_>, Infallible> {
+        let rest = &self.octets[start..];
+        let end = memchr(b'\n', rest).map_or(self.octets.len(), |at| start + at + 1);
+        Ok(Line::new(start, end, rest, self.max_line))
+    }
+
+    fn get(&mut self, range: Range<usize>) -> Result<Cow<'_, [u8]>, Infallible> {
+        Ok(Cow::Borrowed(&self.octets[range]))
+    }
+}
+
+/// A message that is read piece by piece. Blocks.
+pub(super) struct Window<'a> {
+    octets: &'a Octets,
+    max_line: usize,
+    /// What was read last, and where it begins.
+    piece: Vec<u8>,
+    start: usize,
+    /// How much is read at once; never less than what is looked at of a line.
+    piece_len: usize,
+}
+
+impl<'a> Window<'a> {
+    /// How much is read at once unless lines need more.
+    pub(super) const PIECE: usize = 128 * 1024;
+
+    pub(super) fn new(octets: &'a Octets, piece_len: usize, limits: &Limits) -> Self {
+        let max_line = limits.max_line_octets;
+        Self { octets, max_line, piece: Vec::new(), start: 0, piece_len: piece_len.max(max_line).max(1) }
+    }
+
+    fn piece_end(&self) -> usize {
+        self.start + self.piece.len()
+    }
+
+    /// Reads the piece that begins at `start`.
+    fn read_from(&mut self, start: usize) -> io::Result<()> {
+        let mut piece = std::mem::take(&mut self.piece);
+        piece.resize(self.piece_len.min(self.octets.len() - start), 0);
+        read_exact(self.octets, start, &mut piece)?;
+        (self.start, self.piece) = (start, piece);
+        Ok(())
+    }
+
+    /// Where the line ends that goes on at `from`.
+    fn line_end(&self, from: usize) -> io::Result<usize> {
+        let mut at = from;
+        for piece in self.octets.slice(from..self.octets.len()).pieces(self.piece_len) {
+            let piece = piece?;
+            match memchr(b'\n', &piece) {
+                Some(found) => return Ok(at + found + 1),
+                None => at += piece.len(),
+            }
+        }
+        Ok(at)
+    }
+}
+
+impl Source for Window<'_> {
+    type Error = io::Error;
+
+    fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    fn line(&mut self, start: usize) -> io::Result<Line<'_>> {
+        if !(self.start..self.piece_end()).contains(&start) {
+            self.read_from(start)?;
+        }
+        let mut found = memchr(b'\n', &self.piece[start - self.start..]);
+        if found.is_none() && self.start < start && self.piece_end() < self.len() {
+            self.read_from(start)?;
+            found = memchr(b'\n', &self.piece);
+        }
+        let end = match found {
+            Some(at) => start + at + 1,
+            // More of it than is looked at is there already.
+            None => self.line_end(self.piece_end())?,
+        };
+        Ok(Line::new(start, end, &self.piece[start - self.start..], self.max_line))
+    }
+
+    fn get(&mut self, range: Range<usize>) -> io::Result<Cow<'_, [u8]>> {
+        if range.len() > self.piece_len {
+            let mut octets = vec![0; range.len()];
+            read_exact(self.octets, range.start, &mut octets)?;
+            return Ok(Cow::Owned(octets));
+        }
+        if range.start < self.start || range.end > self.piece_end() {
+            self.read_from(range.start)?;
+        }
+        Ok(Cow::Borrowed(&self.piece[range.start - self.start..range.end - self.start]))
+    }
+}
+
+fn read_exact(octets: &Octets, mut start: usize, mut buffer: &mut [u8]) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match octets.read_at(start, buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                start += read;
+                buffer = &mut buffer[read..];
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn wherever_octets_lie_their_lines_are_the_same(
+            octets in prop::collection::vec(prop_oneof![3 => Just(b'a'), 1 => Just(b'\n'), 1 => any::<u8>()], 1..80),
+            places in prop::collection::vec((0_usize..80, 0_usize..30), 1..20),
+            (piece_len, max_line) in (1_usize..20, 1_usize..20),
+        ) {
+            let limits = Limits { max_line_octets: max_line, ..Limits::default() };
+            let elsewhere = Octets::from(octets.clone());
+            let (mut slice, mut window) = (Slice::new(&octets, &limits), Window::new(&elsewhere, piece_len, &limits));
+            for (start, length) in places {
+                let start = start % octets.len();
+                let Ok(expected) = slice.line(start);
+                prop_assert_eq!(window.line(start).unwrap(), expected);
+                let range = start..(start + length).min(octets.len());
+                let Ok(expected) = slice.get(range.clone());
+                prop_assert_eq!(window.get(range).unwrap(), expected);
+            }
+        }
+    }
+}
