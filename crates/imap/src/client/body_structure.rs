@@ -159,7 +159,14 @@ fn read_parameters(cursor: &mut Cursor) -> Result<Vec<Parameter>, SyntaxError> {
 }
 
 fn lower(text: Option<Vec<u8>>) -> String {
-    String::from_utf8_lossy(&text.unwrap_or_default()).to_lowercase()
+    match String::from_utf8(text.unwrap_or_default()) {
+        Ok(mut text) if text.is_ascii() => {
+            text.make_ascii_lowercase();
+            text
+        }
+        Ok(text) => text.to_lowercase(),
+        Err(octets) => String::from_utf8_lossy(octets.as_bytes()).to_lowercase(),
+    }
 }
 
 /// Passes over the rest of a part and its closing parenthesis.

@@ -52,23 +52,24 @@ impl FetchedMessage {
     }
 
     fn read_attribute(&mut self, cursor: &mut Cursor, max_depth: usize) -> Result<(), SyntaxError> {
-        let name = cursor.keyword()?;
-        if name == "BODY" && cursor.peek() == Some(b'[') {
+        let attribute = Attribute::named(cursor.written_keyword()?);
+        if attribute == Attribute::Body && cursor.peek() == Some(b'[') {
             self.sections.push(read_section(cursor)?);
             return Ok(());
         }
         cursor.space()?;
-        match name.as_str() {
-            "UID" => self.uid = Some(cursor.number()?),
-            "FLAGS" => self.flags = Some(cursor.list(Cursor::flag)?),
-            "RFC822.SIZE" => self.size = Some(cursor.number64()?),
-            "INTERNALDATE" => {
-                let date = String::from_utf8_lossy(&cursor.string()?).into_owned();
-                self.arrived = datetime::parse_date_time(&date).map(jiff::Timestamp::as_second);
+        match attribute {
+            Attribute::Uid => self.uid = Some(cursor.number()?),
+            Attribute::Flags => self.flags = Some(cursor.list(Cursor::flag)?),
+            Attribute::Size => self.size = Some(cursor.number64()?),
+            Attribute::Arrived => {
+                let date = cursor.string()?;
+                let date = std::str::from_utf8(&date).ok().and_then(datetime::parse_date_time);
+                self.arrived = date.map(jiff::Timestamp::as_second);
             }
-            "ENVELOPE" => self.envelope = Some(Box::new(Envelope::read(cursor)?)),
-            "BODYSTRUCTURE" => self.body_structure = Some(BodyStructure::read(cursor, max_depth)?),
-            _ => skip(cursor)?,
+            Attribute::Envelope => self.envelope = Some(Box::new(Envelope::read(cursor)?)),
+            Attribute::BodyStructure => self.body_structure = Some(BodyStructure::read(cursor, max_depth)?),
+            Attribute::Body | Attribute::Other => skip(cursor)?,
         }
         Ok(())
     }
@@ -89,6 +90,36 @@ impl FetchedMessage {
     pub fn slice(&self, part: &[u32], origin: u64) -> Option<&[u8]> {
         let same = |fetched: &&FetchedSection| fetched.section.part == part && fetched.origin == Some(origin);
         self.sections.iter().find(same)?.octets.as_deref()
+    }
+}
+
+/// What a server tells of a message, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attribute {
+    Uid,
+    Flags,
+    Size,
+    Arrived,
+    Envelope,
+    BodyStructure,
+    /// A section, or a structure in its short form.
+    Body,
+    Other,
+}
+
+impl Attribute {
+    fn named(name: &str) -> Self {
+        const NAMES: [(&str, Attribute); 7] = [
+            ("UID", Attribute::Uid),
+            ("FLAGS", Attribute::Flags),
+            ("RFC822.SIZE", Attribute::Size),
+            ("INTERNALDATE", Attribute::Arrived),
+            ("ENVELOPE", Attribute::Envelope),
+            ("BODYSTRUCTURE", Attribute::BodyStructure),
+            ("BODY", Attribute::Body),
+        ];
+        let known = NAMES.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        known.map_or(Self::Other, |(_, attribute)| attribute)
     }
 }
 

@@ -91,15 +91,15 @@ impl Untagged {
     fn read_numbered(cursor: &mut Cursor, limits: &ClientLimits) -> Result<Self, SyntaxError> {
         let number = cursor.number()?;
         cursor.space()?;
+        if cursor.try_keyword("FETCH") {
+            cursor.space()?;
+            let message = FetchedMessage::read(cursor, number, limits.max_depth)?;
+            return Ok(Self::Fetch(Box::new(message)));
+        }
         let word = cursor.keyword()?;
         match word.as_str() {
             "EXISTS" => Ok(Self::Exists(number)),
             "EXPUNGE" => Ok(Self::Expunge(number)),
-            "FETCH" => {
-                cursor.space()?;
-                let message = FetchedMessage::read(cursor, number, limits.max_depth)?;
-                Ok(Self::Fetch(Box::new(message)))
-            }
             _ => Ok(Self::Other(word)),
         }
     }

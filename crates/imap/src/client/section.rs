@@ -58,22 +58,24 @@ impl Section {
         if cursor.try_byte(b']') {
             return Ok(Self::message());
         }
-        let word = cursor.keyword()?;
+        let word = cursor.written_keyword()?;
         let name_at = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
         let (numbers, name) = word.split_at(name_at);
         let numbers = numbers.strip_suffix('.').unwrap_or(numbers);
         let part: Result<Vec<u32>, _> = numbers.split('.').filter(|n| !n.is_empty()).map(str::parse).collect();
-        let text = match name {
-            "" => SectionText::All,
-            "HEADER" => SectionText::Header,
-            "HEADER.FIELDS" | "HEADER.FIELDS.NOT" => SectionText::SomeHeaderFields,
-            "TEXT" => SectionText::Text,
-            "MIME" => SectionText::Mime,
-            _ => return Err(INVALID),
-        };
+        const TEXTS: [(&str, SectionText); 6] = [
+            ("", SectionText::All),
+            ("HEADER", SectionText::Header),
+            ("HEADER.FIELDS", SectionText::SomeHeaderFields),
+            ("HEADER.FIELDS.NOT", SectionText::SomeHeaderFields),
+            ("TEXT", SectionText::Text),
+            ("MIME", SectionText::Mime),
+        ];
+        let text = TEXTS.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let (_, text) = text.ok_or(INVALID)?;
         if text == SectionText::SomeHeaderFields {
             cursor.space()?;
-            cursor.list(Cursor::astring)?;
+            cursor.list(Cursor::skip_astring)?;
         }
         cursor.byte(b']', "expected the end of a section")?;
         Ok(Self { part: part.map_err(|_| INVALID)?, text })

@@ -89,18 +89,25 @@ impl Cursor {
         self.byte(b' ', "expected a space")
     }
 
-    fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> String {
+    /// Takes the bytes that are accepted, perhaps none. Every caller's characters are ASCII.
+    fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> &str {
+        let start = self.offset;
         let rest = self.rest();
         let len = rest.iter().position(|&byte| !accept(byte)).unwrap_or(rest.len());
-        // Every caller's characters are ASCII.
-        let word = String::from_utf8_lossy(&rest[..len]).into_owned();
         self.offset += len;
-        word
+        match self.frame.parts.get(self.part) {
+            Some(Part::Text(text)) => std::str::from_utf8(&text[start..start + len]).unwrap_or_default(),
+            _ => "",
+        }
+    }
+
+    fn bare(&mut self, accept: impl Fn(u8) -> bool, expected: &'static str) -> Result<&str, SyntaxError> {
+        let word = self.take_while(accept);
+        if word.is_empty() { Err(SyntaxError(expected)) } else { Ok(word) }
     }
 
     fn word(&mut self, accept: impl Fn(u8) -> bool, expected: &'static str) -> Result<String, SyntaxError> {
-        let word = self.take_while(accept);
-        if word.is_empty() { Err(SyntaxError(expected)) } else { Ok(word) }
+        self.bare(accept, expected).map(ToOwned::to_owned)
     }
 
     /// A command's tag.
@@ -115,11 +122,15 @@ impl Cursor {
 
     /// Letters, digits, dots and hyphens, in upper case: command names, FETCH items, search keys.
     pub fn keyword(&mut self) -> Result<String, SyntaxError> {
-        let word = self.word(
+        self.written_keyword().map(str::to_ascii_uppercase)
+    }
+
+    /// The same as it is written.
+    pub fn written_keyword(&mut self) -> Result<&str, SyntaxError> {
+        self.bare(
             |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'=' | b'+'),
             "expected a keyword",
-        )?;
-        Ok(word.to_ascii_uppercase())
+        )
     }
 
     /// Takes `word` when exactly it is the next atom, in any case of letters; else stays.
@@ -133,9 +144,14 @@ impl Cursor {
 
     /// A flag: an atom, or a backslash and an atom.
     pub fn flag(&mut self) -> Result<String, SyntaxError> {
-        let system = self.try_byte(b'\\');
-        let name = self.word(is_atom_char, "expected a flag")?;
-        Ok(if system { format!("\\{name}") } else { name })
+        if !self.try_byte(b'\\') {
+            return self.word(is_atom_char, "expected a flag");
+        }
+        let name = self.bare(is_atom_char, "expected a flag")?;
+        let mut flag = String::with_capacity(1 + name.len());
+        flag.push('\\');
+        flag.push_str(name);
+        Ok(flag)
     }
 
     /// The rest of the line, whatever it is.
@@ -155,14 +171,13 @@ impl Cursor {
         self.digits()?.parse().map_err(|_| SyntaxError("number too large"))
     }
 
-    fn digits(&mut self) -> Result<String, SyntaxError> {
-        self.word(|byte| byte.is_ascii_digit(), "expected a number")
+    fn digits(&mut self) -> Result<&str, SyntaxError> {
+        self.bare(|byte| byte.is_ascii_digit(), "expected a number")
     }
 
     /// A sequence set such as `1:3,7,9:*`.
     pub fn sequence_set(&mut self) -> Result<SequenceSet, SyntaxError> {
-        let word = self.take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b',' | b'*'));
-        word.parse()
+        self.take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b',' | b'*')).parse()
     }
 
     /// True when a sequence set could begin here.
@@ -186,6 +201,19 @@ impl Cursor {
 
     fn quoted(&mut self) -> Result<Vec<u8>, SyntaxError> {
         self.byte(b'"', "expected a quoted string")?;
+        if let Some(end) = memchr::memchr2(b'"', b'\\', self.rest())
+            && self.rest()[end] == b'"'
+            && memchr::memchr2(b'\0', b'\r', &self.rest()[..end]).is_none()
+        {
+            let value = self.rest()[..end].to_vec();
+            self.offset += end + 1;
+            return Ok(value);
+        }
+        self.escaped()
+    }
+
+    /// A quoted string from its first byte on, in any form.
+    fn escaped(&mut self) -> Result<Vec<u8>, SyntaxError> {
         let mut value = Vec::new();
         let mut bytes = self.rest().iter().enumerate();
         while let Some((at, &byte)) = bytes.next() {
@@ -208,8 +236,11 @@ impl Cursor {
     /// A quoted string or literal. Octets above 127 are let through (RFC 6855 clients send UTF-8);
     /// NUL is not (RFC 3501 section 9, `CHAR8`).
     pub fn string(&mut self) -> Result<Vec<u8>, SyntaxError> {
-        let value = if self.at_literal() { self.literal()? } else { self.quoted()? };
-        if value.contains(&0) {
+        if !self.at_literal() {
+            return self.quoted();
+        }
+        let value = self.literal()?;
+        if memchr::memchr(0, &value).is_some() {
             return Err(SyntaxError("NUL in a string"));
         }
         Ok(value)
@@ -229,7 +260,15 @@ impl Cursor {
         if self.peek() == Some(b'"') || self.at_literal() {
             return self.string();
         }
-        Ok(self.word(accept, "expected a string")?.into_bytes())
+        Ok(self.bare(accept, "expected a string")?.into())
+    }
+
+    /// Passes over what [`Self::astring`] reads.
+    pub fn skip_astring(&mut self) -> Result<(), SyntaxError> {
+        if self.peek() == Some(b'"') || self.at_literal() {
+            return self.string().map(drop);
+        }
+        self.bare(is_astring_char, "expected a string").map(drop)
     }
 
     /// An astring that is UTF-8.

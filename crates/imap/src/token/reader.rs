@@ -225,7 +225,7 @@ impl FrameReader {
 
     fn take_line(&mut self) -> LinePoll {
         let room = self.limits.max_line.saturating_sub(self.frame.text_len());
-        let Some(at) = self.input[self.scanned..].iter().position(|&byte| byte == b'\n') else {
+        let Some(at) = memchr::memchr(b'\n', &self.input[self.scanned..]) else {
             self.scanned = self.input.len();
             return if self.scanned - self.start > room { LinePoll::Overrun } else { LinePoll::NeedMore };
         };
