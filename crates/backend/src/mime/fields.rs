@@ -180,8 +180,11 @@ pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEnt
 }
 
 fn date_time(value: &[u8], max_octets: usize) -> Option<DateTime> {
-    let text = terminated(value, max_octets);
-    match MessageStream::new(text.value.as_bytes()).parse_date() {
+    let text = unfolded(value);
+    let start = &text[..text.floor_char_boundary(max_octets)];
+    let is_plain = start.is_ascii() && !encoded_word::may_begin_in(start.as_bytes());
+    let start = if is_plain { Cow::Borrowed(start) } else { Cow::Owned(Hidden::new(start).value) };
+    match MessageStream::new(start.as_bytes()).parse_date() {
         HeaderValue::DateTime(date) if date.is_valid() => Some(date),
         _ => None,
     }
