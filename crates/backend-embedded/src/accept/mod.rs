@@ -18,8 +18,8 @@ use mailapi_model::{DomainName, EmailAddress, Entropy, MessageId, Octets, QueueI
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 
-use crate::maildrop::NewContent;
-use crate::{Maildrop, dsn};
+use crate::Maildrop;
+use crate::maildrop::{NewContent, unreadable};
 
 pub use routing::RecipientCheck;
 pub(crate) use transaction::accept as accept_in_transaction;
@@ -207,7 +207,7 @@ impl Maildrop {
         let content = NewContent::delivered(&incoming.sender, message, incoming.received_at, settings).await?;
         let expires_at = incoming.received_at.plus(settings.queue_lifetime);
         let queue_id = incoming.queue_id.clone().unwrap_or_else(|| self.new_queue_id());
-        let failures = failures(&incoming, settings.inline_bytes).await?;
+        let failures = failures(&incoming, &content, settings.inline_bytes).await?;
         Ok(Prepared { content, queue_id, expires_at, failures, incoming })
     }
 
@@ -240,26 +240,20 @@ impl Maildrop {
 }
 
 /// What a message says of others that came back; only one with the null reverse-path is looked at.
-async fn failures(incoming: &Incoming, inline_bytes: usize) -> Result<Vec<ReturnedReport>, StoreError> {
-    let message = in_memory(&incoming.message).await?;
-    let header = &message[dsn::header_block(&message, message.len())];
-    if incoming.sender.is_some() || !returned::is_notification(header) {
+async fn failures(
+    incoming: &Incoming,
+    content: &NewContent,
+    inline_bytes: usize,
+) -> Result<Vec<ReturnedReport>, StoreError> {
+    if incoming.sender.is_some() {
         return Ok(Vec::new());
     }
-    if message.len() <= inline_bytes {
-        return Ok(returned::failures(&message));
+    let (message, digest) = (incoming.message.clone(), content.digest().clone());
+    if message.in_memory().is_some_and(|octets| octets.len() <= inline_bytes) {
+        return returned::failures(&message, &digest).map_err(unreadable);
     }
-    let reading = tokio::task::spawn_blocking(move || returned::failures(&message));
-    reading.await.map_err(|_| StoreError::Panicked)
-}
-
-async fn in_memory(message: &Octets) -> Result<bytes::Bytes, StoreError> {
-    if let Some(octets) = message.in_memory() {
-        return Ok(octets.clone());
-    }
-    let message = message.clone();
-    let reading = tokio::task::spawn_blocking(move || message.to_bytes());
-    reading.await.map_err(|_| StoreError::Panicked)?.map_err(crate::maildrop::unreadable)
+    let reading = tokio::task::spawn_blocking(move || returned::failures(&message, &digest));
+    reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }
 
 /// Sixty random bits in the letters of Crockford's base 32, which nobody misreads.

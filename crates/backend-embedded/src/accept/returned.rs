@@ -4,8 +4,10 @@
 //! reverse-path to the mailbox that the message was sent from, and names a recipient for whom the message did leave
 //! this server. Each of them can come back once.
 
-use mailapi_backend::mime::{Header, ReturnedAction, ReturnedReport, returned_mail};
-use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Timestamp};
+use std::io;
+
+use mailapi_backend::mime::{Digest, Header, ReturnedAction, ReturnedReport, returned_mail_in};
+use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Octets, Outcome, QueueId, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -27,7 +29,7 @@ struct Left {
 }
 
 /// Whether a header block is that of a delivery status notification (RFC 6522 section 3).
-pub(super) fn is_notification(header: &[u8]) -> bool {
+fn is_notification(header: &[u8]) -> bool {
     let Some(kind) = Header::of(header).parameters("Content-Type") else { return false };
     let is_of = |name: &str, value: &str| {
         kind.parameters.iter().any(|(known, is)| known.eq_ignore_ascii_case(name) && is.eq_ignore_ascii_case(value))
@@ -35,11 +37,16 @@ pub(super) fn is_notification(header: &[u8]) -> bool {
     kind.value.eq_ignore_ascii_case("multipart/report") && is_of("report-type", "delivery-status")
 }
 
-/// The failures that a notification tells of messages of ours.
-pub(super) fn failures(message: &[u8]) -> Vec<ReturnedReport> {
-    let mut reports = returned_mail(message);
+/// The failures that a message tells of messages of ours, when it is a notification. May block.
+pub(super) fn failures(message: &Octets, digest: &Digest) -> io::Result<Vec<ReturnedReport>> {
+    let header = digest.header();
+    let header = message.slice(0..usize::try_from(header.length).unwrap_or(usize::MAX)).to_bytes()?;
+    if !is_notification(&header) {
+        return Ok(Vec::new());
+    }
+    let mut reports = returned_mail_in(message, digest)?;
     reports.retain(|report| report.action == ReturnedAction::Failed && report.message_id.is_some());
-    reports
+    Ok(reports)
 }
 
 /// The recipients as a column of the memory of what was taken over.
