@@ -94,10 +94,63 @@ impl FromStr for Timestamp {
     }
 }
 
+/// A moment as it is shown, such as `2026-11-20T10:15:30.123Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimestampText([u8; 24]);
+
+impl TimestampText {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).expect("digits and punctuation are ASCII")
+    }
+}
+
+impl Timestamp {
+    /// The moment as it is shown. Lists show hundreds of them, so it is written without the detour of a formatter.
+    #[must_use]
+    pub fn to_text(self) -> TimestampText {
+        let (days, millis) = (self.0.div_euclid(DAY_MILLIS), self.0.rem_euclid(DAY_MILLIS));
+        let (year, month, day) = civil(days);
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        put(&mut text[0..4], year);
+        put(&mut text[5..7], month);
+        put(&mut text[8..10], day);
+        put(&mut text[11..13], millis / 3_600_000);
+        put(&mut text[14..16], millis / 60_000 % 60);
+        put(&mut text[17..19], millis / 1000 % 60);
+        put(&mut text[20..23], millis % 1000);
+        TimestampText(text)
+    }
+}
+
+const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+
+/// Year, month and day of a day that is counted from 1970-01-01, in the proleptic Gregorian calendar. Years begin in
+/// March here, so that a leap day is the last of its year, and 400 of them are always 146,097 days.
+const fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
+/// Writes a number in as many digits as there is room for.
+fn put(digits: &mut [u8], mut number: i64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moment = jiff::Timestamp::from_millisecond(self.0).map_err(|_| fmt::Error)?;
-        write!(f, "{moment:.3}")
+        f.write_str(self.to_text().as_str())
     }
 }
 
@@ -121,6 +174,8 @@ pub trait Entropy: Send + Sync {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -141,5 +196,23 @@ mod tests {
     fn moments_outside_the_calendar_are_clamped_and_still_shown() {
         assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), "9999-12-30T21:59:59.999Z");
         assert_eq!(Timestamp::from_millis(i64::MIN).to_string(), "0001-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn leap_days_and_the_ends_of_years_are_shown() {
+        for text in ["2024-02-29T23:59:59.999Z", "2000-02-29T00:00:00.000Z", "1900-03-01T00:00:00.000Z"] {
+            assert_eq!(Timestamp::parse_date_or_time(text).unwrap().to_string(), text);
+        }
+        for text in ["1970-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z", "2100-02-28T12:00:00.500Z"] {
+            assert_eq!(Timestamp::parse_date_or_time(text).unwrap().to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_moment_is_shown_as_the_calendar_has_it(millis in Timestamp::EARLIEST..=Timestamp::LATEST) {
+            let expected = format!("{:.3}", jiff::Timestamp::from_millisecond(millis).unwrap());
+            prop_assert_eq!(Timestamp::from_millis(millis).to_string(), expected);
+        }
     }
 }
