@@ -19,7 +19,7 @@ impl From<Timestamp> for Moment {
 
 impl Serialize for Moment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+        serializer.serialize_str(self.0.to_text().as_str())
     }
 }
 
