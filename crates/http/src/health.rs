@@ -57,7 +57,7 @@ struct HealthChecks {
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<&'static str>,
     /// Reading the mailbox that bounces go to, where there is one. When it cannot be read everything goes on, and what
-    /// comes meanwhile is read later.
+    /// comes meanwhile is read later. `incomplete` when a message in it was left out lately, since it is damaged.
     #[serde(skip_serializing_if = "Option::is_none")]
     bounces: Option<&'static str>,
     /// The user database that is only read here, where there is one.
@@ -79,7 +79,9 @@ struct HealthChecks {
 async fn health(State(state): State<HttpState>) -> Response {
     let health = state.service().health().await;
     let is_ok = health.is_ok();
-    let word = |check: Check| check.err().unwrap_or("ok");
+    let word_of_feed = |check: Check, is_whole: bool| {
+        if check.is_ok() && !is_whole { "incomplete" } else { word(check) }
+    };
     let body = HealthBody {
         success: is_ok,
         error: (!is_ok).then_some(ErrorCode::ServiceUnavailable.as_str()),
@@ -91,13 +93,17 @@ async fn health(State(state): State<HttpState>) -> Response {
             database: word(health.database),
             smtp: word(health.smtp),
             imap: word(health.imap),
-            log: health.log.map(|log| if log.is_ok() && !health.log_is_whole { "incomplete" } else { word(log) }),
-            bounces: health.bounces.map(word),
+            log: health.log.map(|log| word_of_feed(log, health.log_is_whole)),
+            bounces: health.bounces.map(|bounces| word_of_feed(bounces, health.bounces_are_whole)),
             users: health.users.map(word),
         },
     };
     let status = if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(body)).into_response()
+}
+
+fn word(check: Check) -> &'static str {
+    check.err().unwrap_or("ok")
 }
 
 /// The process answers.

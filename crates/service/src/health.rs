@@ -25,6 +25,8 @@ pub struct Health {
     /// Reading the mailbox that bounces go to, where there is one. Mail goes in and out without it; what comes meanwhile
     /// is read later.
     pub bounces: Option<Check>,
+    /// Whether all messages of that mailbox could be read lately. Those that could not were stepped over.
+    pub bounces_are_whole: bool,
     /// The user database that is not ours, where there is one.
     pub users: Option<Check>,
 }
@@ -60,17 +62,17 @@ impl Service {
         }
         let limit = self.0.settings.health_timeout;
         let backend = &self.0.backend;
-        let (database, smtp, imap, log, losses, bounces, users) = tokio::join!(
+        let (database, smtp, imap, log, log_is_whole, bounces, bounces_are_whole, users) = tokio::join!(
             answered("database", limit, async { self.0.store.ping().await.map_err(|error| error.to_string()) }),
             answered("smtp", limit, backend.submission.check()),
             answered("imap", limit, backend.mailboxes.check()),
             self.feed_check("log", Some(&backend.delivery_feed)),
-            backend.delivery_feed.losses(),
+            is_whole(Some(&backend.delivery_feed)),
             self.feed_check("bounces", backend.bounce_feed.as_ref()),
+            is_whole(backend.bounce_feed.as_ref()),
             self.directory_check(),
         );
-        let log_is_whole = losses.is_none();
-        let health = Arc::new(Health { database, smtp, imap, log, log_is_whole, bounces, users });
+        let health = Arc::new(Health { database, smtp, imap, log, log_is_whole, bounces, bounces_are_whole, users });
         *last = Some((now, health.clone()));
         health
     }
@@ -84,6 +86,13 @@ impl Service {
     async fn feed_check(&self, part: &str, feed: Option<&Arc<dyn DeliveryFeed>>) -> Option<Check> {
         let checked = feed?.check().await?;
         Some(answered(part, self.0.settings.health_timeout, async { checked }).await)
+    }
+}
+
+async fn is_whole(feed: Option<&Arc<dyn DeliveryFeed>>) -> bool {
+    match feed {
+        Some(feed) => feed.losses().await.is_none(),
+        None => true,
     }
 }
 

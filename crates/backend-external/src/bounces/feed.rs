@@ -1,6 +1,6 @@
 //! The mailbox as a feed of deliveries.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,7 +8,8 @@ use mailapi_backend::mime::ReturnedReport;
 use mailapi_backend::{DeliveryFeed, FeedBatch, FeedError, MailboxError};
 use mailapi_model::{DeliveryEvent, EnhancedCode, Evidence, FeedCursor, MessageId, Outcome, QueueId, Timestamp};
 
-use super::new_mail::{NewMail, ReadMessage, ReadNewMail};
+use super::doubt::{Doubt, SteppedOver};
+use super::new_mail::{NewMail, ReadMessage, ReadNewMail, Stuck};
 use super::notice::Notice;
 use super::place::Place;
 use super::{BounceSettings, ReturnAddress, ReturnAddressError};
@@ -26,6 +27,9 @@ pub struct BounceFeed {
     name: String,
     /// Why the mailbox could not be read when that was last tried.
     error: Mutex<Option<String>>,
+    /// The message at which reading ended then.
+    doubt: Mutex<Option<Doubt>>,
+    stepped_over: Mutex<SteppedOver>,
 }
 
 /// Mails that told of no failure of ours.
@@ -44,7 +48,15 @@ impl BounceFeed {
     pub fn new(pool: ImapPool, settings: BounceSettings) -> Result<Self, ReturnAddressError> {
         let addresses = settings.return_addresses()?;
         let name = format!("bounces:{}/{}", settings.mailbox.as_str(), settings.folder);
-        Ok(Self { pool, settings, addresses, name, error: Mutex::default() })
+        Ok(Self {
+            pool,
+            settings,
+            addresses,
+            name,
+            error: Mutex::default(),
+            doubt: Mutex::default(),
+            stepped_over: Mutex::default(),
+        })
     }
 
     /// The addresses that bounces go to.
@@ -55,18 +67,49 @@ impl BounceFeed {
 
     async fn read(&self, place: Option<Place>) -> Result<NewMail, MailboxError> {
         let BounceSettings { mailbox, folder, limits, .. } = &self.settings;
-        let job = ReadNewMail { folder, place, addresses: &self.addresses, limits };
-        self.pool.run(mailbox, Some(folder), &job).await
+        let doubt = *held(&self.doubt);
+        let job = ReadNewMail { folder, place, doubt, addresses: &self.addresses, limits };
+        let read = self.pool.run(mailbox, Some(folder), &job).await;
+        if read.is_err()
+            && let Some(doubt) = held(&self.doubt).as_mut()
+        {
+            // The other message that was asked for may be damaged, too.
+            doubt.tries += 1;
+        }
+        read
+    }
+
+    /// Decides what becomes of a message at which the connection ended. Answers why nothing was read, when that is so.
+    fn judge(&self, mail: &mut NewMail) -> Option<String> {
+        let mut doubt = held(&self.doubt);
+        let Some(Stuck { uid, reason, others_can_be_read }) = mail.stuck.take() else {
+            *doubt = None;
+            return None;
+        };
+        let validity = mail.from.uid_validity;
+        let now = Doubt::after_failure(*doubt, validity, uid);
+        if others_can_be_read && now.failures >= self.settings.limits.message_tries {
+            tracing::warn!(uid, reason, "a mail in the bounces' mailbox ends every connection and is left out");
+            mail.messages.push(ReadMessage::unreadable(uid));
+            (mail.to, mail.more) = (Place::behind(validity, uid), true);
+            *doubt = None;
+            return None;
+        }
+        *doubt = Some(now);
+        Some(format!("the connection ended at the message with UID {uid}: {reason}"))
     }
 
     /// At most `max` events of what was read, and where to go on.
     fn batch(&self, mail: NewMail, max: usize) -> FeedBatch {
-        let NewMail { from, messages, to, more } = mail;
+        let NewMail { from, messages, to, more, .. } = mail;
         let (mut batch, mut ignored) =
             (FeedBatch { cursor: to.encode(), more, ..FeedBatch::default() }, Ignored::default());
         for ReadMessage { uid, arrived, notice } in messages {
             batch.lines_read += 1;
             let told = if uid == from.next_uid { from.told } else { 0 };
+            if notice == Notice::Unreadable {
+                held(&self.stepped_over).note(from.uid_validity, uid);
+            }
             let Notice::Failure { message_id, reports } = ignored.count(notice) else { continue };
             let (room, left) = (max.max(1) - batch.events.len(), reports.len().saturating_sub(told));
             let new = reports.into_iter().skip(told).take(room);
@@ -104,7 +147,8 @@ impl Ignored {
     /// Counts what is no failure; gives back what is one.
     fn count(&mut self, notice: Notice) -> Notice {
         match notice {
-            Notice::Failure { .. } => {}
+            // Whoever left it out has said so.
+            Notice::Failure { .. } | Notice::Unreadable => {}
             Notice::Harmless => self.harmless += 1,
             Notice::Forged => self.forged += 1,
             Notice::Other => self.other += 1,
@@ -123,6 +167,10 @@ impl Ignored {
     }
 }
 
+fn held<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[async_trait]
 impl DeliveryFeed for BounceFeed {
     fn name(&self) -> &str {
@@ -134,8 +182,13 @@ impl DeliveryFeed for BounceFeed {
             "" => None,
             _ => Some(Place::decode(cursor).ok_or_else(|| FeedError("the cursor is of another feed".to_owned()))?),
         };
-        let read = self.read(place).await;
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = read.as_ref().err().map(ToString::to_string);
+        let mut read = self.read(place).await.map_err(|error| error.to_string());
+        let stuck = read.as_mut().ok().and_then(|mail| self.judge(mail));
+        (*held(&self.error)).clone_from(&read.as_ref().err().cloned().or_else(|| stuck.clone()));
+        let read = match stuck {
+            Some(reason) if read.as_ref().is_ok_and(|mail| mail.messages.is_empty()) => Err(reason),
+            _ => read,
+        };
         let mail = read.map_err(|error| FeedError(format!("the bounces' mailbox: {error}")))?;
         if place.is_some_and(|place| place.uid_validity != mail.from.uid_validity) {
             // Whoever keeps the events knows those that were told before.
@@ -153,6 +206,10 @@ impl DeliveryFeed for BounceFeed {
     }
 
     async fn check(&self) -> Option<Result<(), String>> {
-        Some(self.error.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err))
+        Some(held(&self.error).clone().map_or(Ok(()), Err))
+    }
+
+    async fn losses(&self) -> Option<String> {
+        held(&self.stepped_over).told(self.settings.limits.loss_memory)
     }
 }

@@ -9,11 +9,13 @@
 //! | `return_address` | the address of one message, which nobody else can write |
 //! | `notice` | what a mail says, and whether it may be believed |
 //! | `new_mail` | reading what is new in the mailbox, without a trace |
+//! | `doubt` | a message at which the server ends the connection |
 //! | `place`, `feed` | one step: from a place in the mailbox to events and the next place |
 //!
 //! Anybody may write to that mailbox. A notification counts when it came to an address whose proof is right; whether
 //! the recipient is one of that message's is for the reader of the feed to look up.
 
+mod doubt;
 mod feed;
 mod new_mail;
 mod notice;
@@ -54,6 +56,11 @@ pub struct BounceLimits {
     /// How much of each message is read. What matters stands in front of the message that is returned. Default
     /// 256 KiB.
     pub message_octets: u32,
+    /// How often a message is asked for at which the server ends the connection, while it gives others out. Then it is
+    /// stepped over. Default 5.
+    pub message_tries: usize,
+    /// How long it is told that a message was stepped over. Default 24 h.
+    pub loss_memory: Duration,
     /// How many characters are kept of what the other server said. Default 1,000.
     pub response_characters: usize,
 }
@@ -65,6 +72,8 @@ impl Default for BounceLimits {
             batch_messages: 100,
             uid_range: 10_000,
             message_octets: 256 << 10,
+            message_tries: 5,
+            loss_memory: Duration::from_secs(24 * 3600),
             response_characters: 1000,
         }
     }

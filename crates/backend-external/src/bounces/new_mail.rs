@@ -4,6 +4,7 @@ use mailapi_imap::client::{Code, Command, FetchAttribute, Section, SectionText, 
 use mailapi_model::{FolderName, Timestamp};
 
 use super::BounceLimits;
+use super::doubt::Doubt;
 use super::notice::Notice;
 use super::place::Place;
 use super::return_address::ReturnAddress;
@@ -15,6 +16,8 @@ pub(super) struct ReadNewMail<'a> {
     pub(super) folder: &'a FolderName,
     /// None at the very beginning.
     pub(super) place: Option<Place>,
+    /// The message that could not be read when that was last tried.
+    pub(super) doubt: Option<Doubt>,
     pub(super) addresses: &'a ReturnAddress,
     pub(super) limits: &'a BounceLimits,
 }
@@ -30,6 +33,18 @@ pub(super) struct NewMail {
     pub(super) to: Place,
     /// Whether there is more at once.
     pub(super) more: bool,
+    /// The message at which the connection ended, when it did.
+    pub(super) stuck: Option<Stuck>,
+}
+
+/// A message at which the connection ended.
+#[derive(Debug)]
+pub(super) struct Stuck {
+    pub(super) uid: u32,
+    /// Why, as far as the server told.
+    pub(super) reason: String,
+    /// Whether the same connection gave out another message before.
+    pub(super) others_can_be_read: bool,
 }
 
 /// One message.
@@ -49,22 +64,59 @@ impl Job for ReadNewMail<'_> {
         let from = self.place.filter(is_same).unwrap_or(Place::beginning_of(folder.uid_validity));
         let newest = newest_uid(connection, folder.exists).await?.filter(|newest| *newest >= from.next_uid);
         let Some(newest) = newest else {
-            return Ok(NewMail { from, messages: Vec::new(), to: from, more: false });
+            return Ok(NewMail { from, messages: Vec::new(), to: from, more: false, stuck: None });
         };
         let last = from.next_uid.saturating_add(self.limits.uid_range.max(1) - 1).min(newest);
         let mut uids = uids_between(connection, from.next_uid, last).await?;
+        let others_can_be_read = self.can_read_others(connection, &uids, newest).await?;
         let is_cut = uids.len() > self.limits.batch_messages.max(1);
         uids.truncate(self.limits.batch_messages.max(1));
         let last = if is_cut { uids.last().copied().unwrap_or(last) } else { last };
         let mut messages = Vec::with_capacity(uids.len());
         for uid in uids {
-            messages.extend(self.read(connection, uid).await?);
+            match self.read(connection, uid).await {
+                Ok(message) => messages.extend(message),
+                Err(ImapError::Broken(reason)) => {
+                    let others_can_be_read = others_can_be_read || messages.iter().any(ReadMessage::was_read);
+                    let stuck = Some(Stuck { uid, reason, others_can_be_read });
+                    let to = if uid == from.next_uid { from } else { Place::at(folder.uid_validity, uid) };
+                    return Ok(NewMail { from, messages, to, more: false, stuck });
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(NewMail { from, messages, to: Place::behind(folder.uid_validity, last), more: last < newest })
+        let (to, more) = (Place::behind(folder.uid_validity, last), last < newest);
+        Ok(NewMail { from, messages, to, more, stuck: None })
+    }
+}
+
+impl ReadMessage {
+    /// One that cannot be read.
+    pub(super) const fn unreadable(uid: u32) -> Self {
+        Self { uid, arrived: Timestamp::from_seconds(0), notice: Notice::Unreadable }
+    }
+
+    fn was_read(&self) -> bool {
+        self.notice != Notice::Unreadable
     }
 }
 
 impl ReadNewMail<'_> {
+    /// Whether this connection gives out another message than the doubtful one, of those behind it; asked only when the
+    /// doubtful one is next. One that nothing waits behind need not be stepped over.
+    async fn can_read_others(
+        &self,
+        connection: &mut ImapConnection,
+        uids: &[u32],
+        newest: u32,
+    ) -> Result<bool, ImapError> {
+        let Some(doubt) = self.doubt.filter(|doubt| uids.first() == Some(&doubt.uid)) else { return Ok(false) };
+        let mut others = uids[1..].to_vec();
+        others.extend((newest > *uids.last().unwrap_or(&newest)).then_some(newest));
+        let Some(other) = doubt.other_to_read(&others) else { return Ok(false) };
+        Ok(self.read(connection, other).await?.is_some_and(|message| message.was_read()))
+    }
+
     /// One message, unless it was removed in the meantime. One that the server cannot read is told as such: the others
     /// behind it are not to wait for it.
     async fn read(&self, connection: &mut ImapConnection, uid: u32) -> Result<Option<ReadMessage>, ImapError> {
@@ -87,7 +139,7 @@ impl ReadNewMail<'_> {
                     said = refusal.text,
                     "a mail in the bounces' mailbox cannot be read and is left out"
                 );
-                Ok(Some(ReadMessage { uid, arrived: Timestamp::from_seconds(0), notice: Notice::Other }))
+                Ok(Some(ReadMessage::unreadable(uid)))
             }
             Err(error) => Err(error),
         }

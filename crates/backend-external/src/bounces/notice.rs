@@ -19,6 +19,8 @@ pub(super) enum Notice {
     Forged,
     /// It is no notification.
     Other,
+    /// The server cannot give it out.
+    Unreadable,
 }
 
 impl Notice {

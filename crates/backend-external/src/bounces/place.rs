@@ -15,12 +15,17 @@ pub(super) struct Place {
 impl Place {
     /// The beginning of a folder.
     pub(super) const fn beginning_of(uid_validity: u32) -> Self {
-        Self { uid_validity, next_uid: 1, told: 0 }
+        Self::at(uid_validity, 1)
+    }
+
+    /// In front of a message.
+    pub(super) const fn at(uid_validity: u32, uid: u32) -> Self {
+        Self { uid_validity, next_uid: uid, told: 0 }
     }
 
     /// Behind a message.
     pub(super) const fn behind(uid_validity: u32, uid: u32) -> Self {
-        Self { uid_validity, next_uid: uid.saturating_add(1), told: 0 }
+        Self::at(uid_validity, uid.saturating_add(1))
     }
 
     /// The place as a feed's cursor.

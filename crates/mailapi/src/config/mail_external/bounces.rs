@@ -25,6 +25,8 @@ mirror!(
         batch_messages: usize,
         uid_range: u32,
         message_octets: ByteSize,
+        message_tries: usize,
+        loss_memory: HumanDuration,
         response_characters: usize,
     }
 );
@@ -61,6 +63,7 @@ impl BounceKeys {
         at_least_one("mail.external.bounces.limits.batch_messages", self.limits.batch_messages as u64)?;
         at_least_one("mail.external.bounces.limits.uid_range", self.limits.uid_range.into())?;
         at_least_one("mail.external.bounces.limits.message_octets", self.limits.message_octets.0)?;
+        at_least_one("mail.external.bounces.limits.message_tries", self.limits.message_tries as u64)?;
         let wrong = |error: String| ConfigError::new(format!("mail.external.bounces: {error}"));
         self.folder.parse::<FolderName>().map_err(|error| wrong(format!("folder {error}")))?;
         // Whether the address has room for more does not depend on the key.

@@ -1,0 +1,68 @@
+//! A message at which the server ends the connection, as Dovecot does at some that are damaged.
+//!
+//! That may be the message's fault or the server's, which is stopped, or has lost its disk. It is the message's when the
+//! same connection gave out another message right before, and that several times. Only then is it stepped over.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A message that could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Doubt {
+    pub(super) uid_validity: u32,
+    pub(super) uid: u32,
+    /// At how many tries the connection ended.
+    pub(super) failures: usize,
+    /// How often it was tried in all, those times included at which the server did not get as far.
+    pub(super) tries: usize,
+}
+
+impl Doubt {
+    /// What is known after the connection ended at this message, with what was known before.
+    pub(super) fn after_failure(before: Option<Self>, uid_validity: u32, uid: u32) -> Self {
+        let is_same = |doubt: &Self| (doubt.uid_validity, doubt.uid) == (uid_validity, uid);
+        let before = before.filter(is_same).unwrap_or(Self { uid_validity, uid, failures: 0, tries: 0 });
+        Self { failures: before.failures + 1, tries: before.tries + 1, ..before }
+    }
+
+    /// The message that is read first, to see whether the server gives out any: one of `others`, each time another one.
+    pub(super) fn other_to_read(&self, others: &[u32]) -> Option<u32> {
+        others.get(self.tries.checked_rem(others.len())?).copied()
+    }
+}
+
+/// The messages that were stepped over, and when.
+#[derive(Debug, Default)]
+pub(super) struct SteppedOver(BTreeMap<(u32, u32), Instant>);
+
+impl SteppedOver {
+    pub(super) fn note(&mut self, uid_validity: u32, uid: u32) {
+        self.0.entry((uid_validity, uid)).or_insert_with(Instant::now);
+    }
+
+    /// Those of the last `memory`, in words; none when there are none.
+    pub(super) fn told(&mut self, memory: Duration) -> Option<String> {
+        self.0.retain(|_, at| at.elapsed() < memory);
+        let uids: Vec<String> = self.0.keys().map(|(_, uid)| uid.to_string()).collect();
+        (!uids.is_empty())
+            .then(|| format!("the server could not read messages of the bounces' mailbox: UID {}", uids.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_at_one_message_are_counted_and_the_others_take_turns() {
+        let first = Doubt::after_failure(None, 7, 12);
+        let second = Doubt::after_failure(Some(first), 7, 12);
+        assert_eq!((first.failures, second.failures), (1, 2));
+        assert_eq!(Doubt::after_failure(Some(second), 8, 12).failures, 1, "another mailbox of the same name");
+        assert_eq!(Doubt::after_failure(Some(second), 7, 13).failures, 1);
+        assert_eq!((first.other_to_read(&[20, 30]), second.other_to_read(&[20, 30])), (Some(30), Some(20)));
+        assert_eq!(first.other_to_read(&[]), None);
+    }
+}
