@@ -11,7 +11,7 @@ use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, NetworkDns};
 use mailapi_model::{Clock, Entropy, InboundEvent, Secret};
-use mailapi_service::{Parts, Service};
+use mailapi_service::{Parts, Service, Settings};
 use mailapi_store::Store;
 use mailapi_store::postgres::Postgres;
 use mailapi_store::sqlite::Sqlite;
@@ -77,6 +77,7 @@ impl Assembly {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
         let to_service = Arc::new(ToService::default());
+        let mail_in_store_file = file.is_some() && !config.is_external();
         let mail = if config.is_external() {
             let mut settings = config.external(directory.path())?;
             settings.bounces = bounces(config, &store, entropy.as_ref()).await?;
@@ -101,7 +102,7 @@ impl Assembly {
             clock,
             entropy,
             spool: Spool::new(SpoolSettings::new(directory.path())),
-            settings: config.service(),
+            settings: Settings { mail_in_store_file, ..config.service() },
         });
         let inbound = Arc::new(service.clone());
         // It is set once, here.

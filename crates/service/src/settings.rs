@@ -36,6 +36,9 @@ pub struct Settings {
     pub draft: DraftLimits,
     /// The most octets of a message on the wire.
     pub max_message_bytes: usize,
+    /// Whether the mail server keeps what it takes over in the account database's own file. It follows from which of
+    /// them there are, and saves each message one wait for the disk.
+    pub mail_in_store_file: bool,
     /// How long an `Idempotency-Key` is remembered.
     pub idempotency_lifetime: Duration,
     /// A message that is still `pending` after this long is looked up at the mail server.
@@ -79,6 +82,7 @@ impl Default for Settings {
             idempotency_lifetime: 24 * 60 * MINUTE,
             pending_grace: MINUTE,
             bounce_lifetime: 14 * 24 * 60 * MINUTE,
+            mail_in_store_file: false,
             bounce_members: 1000,
             feed_batch: 1000,
             stats: StatsLimits::default(),

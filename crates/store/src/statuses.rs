@@ -11,7 +11,8 @@ use crate::db::Stmt;
 /// The rows of one recipient of the message `$1`.
 const OF_RECIPIENT: &str = "sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) AND email = $2";
 
-const OPEN: &str = "status IN ('pending', 'submitted', 'deferred')";
+/// No list: SQLite builds a table of its own for one, each time.
+const OPEN: &str = "(status = 'pending' OR status = 'submitted' OR status = 'deferred')";
 
 /// Takes the lock of the message's row, so that two writers compute the overall status one after the other.
 pub(crate) fn lock(message_id: MessageId) -> Stmt {
@@ -111,20 +112,20 @@ pub(crate) fn after_failure(message_id: MessageId, reason: &str, reply: Option<&
     .bind(at)
 }
 
-/// Computes the message's overall status from its recipients; touches no row when it stays.
+/// The overall status of a message, from its recipients (`mailapi_model::overall`).
+const OVERALL: &str = "(SELECT CASE \
+    WHEN COUNT(*) = SUM(CASE WHEN status = 'pending' THEN 1 ELSE 0 END) THEN 'pending' \
+    WHEN SUM(CASE WHEN status = 'pending' OR status = 'submitted' OR status = 'deferred' THEN 1 ELSE 0 END) > 0 \
+        THEN 'submitted' \
+    WHEN COUNT(*) = SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) THEN 'sent' \
+    WHEN COUNT(*) = SUM(CASE WHEN status = 'failed' THEN 1 ELSE 0 END) THEN 'failed' \
+    WHEN SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) > 0 THEN 'partial' \
+    ELSE 'bounced' END \
+    FROM sent_recipients WHERE sent_id = sent_messages.id)";
+
+/// Computes the message's overall status from its recipients; touches no row when it stays. To compute it twice costs
+/// less than the tables that SQLite fills for an update from a query.
 pub(crate) fn recompute(message_id: MessageId) -> Stmt {
-    Stmt::new(
-        "UPDATE sent_messages SET status = whole.status FROM (\
-           SELECT sent_id, CASE \
-             WHEN COUNT(*) = SUM(CASE WHEN status = 'pending' THEN 1 ELSE 0 END) THEN 'pending' \
-             WHEN SUM(CASE WHEN status IN ('pending', 'submitted', 'deferred') THEN 1 ELSE 0 END) > 0 THEN 'submitted' \
-             WHEN COUNT(*) = SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) THEN 'sent' \
-             WHEN COUNT(*) = SUM(CASE WHEN status = 'failed' THEN 1 ELSE 0 END) THEN 'failed' \
-             WHEN SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) > 0 THEN 'partial' \
-             ELSE 'bounced' END AS status \
-           FROM sent_recipients WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) \
-           GROUP BY sent_id) AS whole \
-         WHERE sent_messages.id = whole.sent_id AND sent_messages.status <> whole.status",
-    )
-    .bind(message_id)
+    Stmt::new(format!("UPDATE sent_messages SET status = {OVERALL} WHERE message_id = $1 AND status <> {OVERALL}"))
+        .bind(message_id)
 }

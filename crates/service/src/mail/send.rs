@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use mailapi_backend::{Accepted, SubmitError};
 use mailapi_model::{Denied, Draft, EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, SendAs, Timestamp};
-use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoredAnswer};
+use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoreError, StoredAnswer};
 use sha2::{Digest, Sha256};
 
 use super::compose::{compose, compose_large};
@@ -165,7 +165,7 @@ impl Service {
         };
         let recipient_count = new.recipient_count as u64;
         let message = self.composed_and_signed(request.draft, domain, id, now).await?;
-        match self.0.store.sent().begin(&new).await? {
+        match self.begin(&new).await? {
             Begun::New => {}
             Begun::Repeat(answer) => return answer_again(answer),
             Begun::InFlight(_) => return Err(SendError::IdempotencyInFlight),
@@ -175,6 +175,12 @@ impl Service {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
             Err(error) => Err(self.note_not_submitted(id, error).await?),
         }
+    }
+
+    /// Stores the message in such a way that what the mail server has of it is never without trace.
+    async fn begin(&self, new: &NewSent) -> Result<Begun, StoreError> {
+        let sent = self.0.store.sent();
+        if self.0.settings.mail_in_store_file { sent.begin_in_one_file(new).await } else { sent.begin(new).await }
     }
 
     fn new_sent(

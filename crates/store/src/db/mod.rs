@@ -120,7 +120,18 @@ impl Db {
         }
     }
 
-    /// The same, one after the other with all batches of this turn.
+    /// The same, but on SQLite it answers as soon as everybody sees it ([`Sqlite::write_in_order`]): a loss of power may
+    /// take it away, with everything that came after it. A server answers when it has kept it, as always.
+    pub(crate) async fn batch_in_order(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
+        match self {
+            Self::Sqlite(engine) => {
+                engine.write_in_order(move |connection| sqlite::batch(connection, &statements)).await
+            }
+            Self::Postgres(_) => self.batch(statements).await,
+        }
+    }
+
+    /// The same as [`Db::batch`], one after the other with all batches of this turn.
     pub(crate) async fn batch_in_turn(&self, turn: Turn, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
         match self {
             // All batches run one after the other.

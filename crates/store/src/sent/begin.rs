@@ -40,7 +40,16 @@ pub enum StoredAnswer {
     },
 }
 
-pub(super) async fn begin(db: &Db, message: &NewSent) -> Result<Begun, StoreError> {
+/// What an answer promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It is on disk.
+    OnDisk,
+    /// It is on disk before anything is that is written from now on.
+    BeforeWhatFollows,
+}
+
+pub(super) async fn begin(db: &Db, message: &NewSent, kept: Kept) -> Result<Begun, StoreError> {
     let mut statements = Vec::with_capacity(message.recipients.len() + 3);
     if let Some(request) = &message.idempotency {
         statements.push(forget_if_expired(request, message.created_at));
@@ -49,7 +58,11 @@ pub(super) async fn begin(db: &Db, message: &NewSent) -> Result<Begun, StoreErro
     statements.push(insert_message(message));
     let recipients = message.recipients.iter().zip(0..);
     statements.extend(recipients.map(|((email, kind), place)| insert_recipient(message, email, *kind, place)));
-    match (db.batch(statements).await, &message.idempotency) {
+    let stored = match kept {
+        Kept::OnDisk => db.batch(statements).await,
+        Kept::BeforeWhatFollows => db.batch_in_order(statements).await,
+    };
+    match (stored, &message.idempotency) {
         (Ok(_), _) => Ok(Begun::New),
         (Err(error @ StoreError::Conflict(_)), Some(request)) => seen_before(db, request).await?.ok_or(error),
         (Err(error), _) => Err(error),

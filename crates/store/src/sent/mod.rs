@@ -71,7 +71,16 @@ impl Sent<'_> {
     /// # Errors
     /// [`StoreError::Conflict`] when there is a message of this identifier.
     pub async fn begin(&self, message: &NewSent) -> Result<Begun, StoreError> {
-        begin::begin(self.0, message).await
+        begin::begin(self.0, message, begin::Kept::OnDisk).await
+    }
+
+    /// The same for a mail server that takes the message over by writing into the same file, behind this: on SQLite it
+    /// answers without waiting for the disk. What the mail server has on disk is never there without this.
+    ///
+    /// # Errors
+    /// As [`Sent::begin`].
+    pub async fn begin_in_one_file(&self, message: &NewSent) -> Result<Begun, StoreError> {
+        begin::begin(self.0, message, begin::Kept::BeforeWhatFollows).await
     }
 
     /// Notes that the mail server has taken the message for all but the `refused`. Delivery events that came earlier
@@ -79,6 +88,10 @@ impl Sent<'_> {
     ///
     /// # Errors
     /// A failed guard when there is no such message.
+    /// It answers when everybody sees it, and does not wait for the disk: the message itself is at the mail server, and
+    /// that it was begun is on disk. A loss of power leaves the message pending, as a crash between the two steps does,
+    /// and the mail server is asked for it.
+    ///
     pub async fn submitted(
         &self,
         message_id: MessageId,
@@ -94,7 +107,7 @@ impl Sent<'_> {
         statements.extend(refusals(message_id, refused, at, WholeMessage::Taken));
         statements.push(statuses::after_submission(message_id));
         statements.push(statuses::recompute(message_id));
-        self.0.batch(statements).await.map(drop)
+        self.0.batch_in_order(statements).await.map(drop)
     }
 
     /// Notes that the mail server has not taken the message.

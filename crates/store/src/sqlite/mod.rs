@@ -1,9 +1,11 @@
 //! The SQLite engine: one writer thread that groups jobs into commits, a pool of readers, migrations.
 //!
 //! SQLite lets one connection write at a time. A pool of writers would sleep in back-off; one thread that takes all
-//! waiting jobs into one transaction pays one `fsync` for all of them, and every answer still means "on disk".
+//! waiting jobs into one transaction pays one `fsync` for all of them, and every answer still means "on disk". Another
+//! thread waits for that `fsync`, while the writer is at the next group.
 
 mod failure;
+mod flusher;
 mod foreign;
 mod migrate;
 mod open;
@@ -21,10 +23,11 @@ use tokio::sync::watch;
 
 use crate::StoreError;
 pub use crate::migration::Migration;
+use flusher::LogFile;
 pub(crate) use foreign::ForeignSqlite;
 use readers::{Owner, Readers};
 pub use settings::SqliteSettings;
-use writer::Writer;
+use writer::{Answered, Writer};
 
 /// A handle on one SQLite database file; clones share it.
 ///
@@ -49,7 +52,7 @@ impl Sqlite {
     /// When the file cannot be opened, is no SQLite database, or stays locked by another process.
     pub fn open(path: &Path, settings: SqliteSettings) -> Result<Self, StoreError> {
         let connection = open::writer(path, &settings)?;
-        let writer = Writer::start(connection, settings.clone())?;
+        let writer = Writer::start(connection, LogFile::of(path), settings.clone())?;
         Ok(Self(Arc::new(Inner { readers: Readers::new(path.to_owned(), settings, Owner::Mailapi), writer })))
     }
 
@@ -60,7 +63,8 @@ impl Sqlite {
     /// queued it runs, also when the caller no longer waits.
     ///
     /// # Errors
-    /// What the job answers; [`StoreError::Unavailable`] when the commit failed (then nothing was kept) or the
+    /// What the job answers; [`StoreError::Unavailable`] when the commit failed (then nothing was kept), when the disk
+    /// failed behind it (then nobody knows, and nothing is written any more until the file is opened again), or when the
     /// database is closed; [`StoreError::Panicked`].
     pub async fn write<T, E, F>(&self, job: F) -> Result<T, E>
     where
@@ -68,7 +72,25 @@ impl Sqlite {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.0.writer.write(job).await
+        self.0.writer.write(Answered::OnDisk, job).await
+    }
+
+    /// Runs `job` as [`Sqlite::write`] does, in the same order, and answers after the commit without waiting for the
+    /// disk. From then on everybody sees it, and a crash of this process takes nothing away. When the machine loses
+    /// power, it may be gone, with everything that was written after it: nothing that is on disk follows something that
+    /// is not. Within [`SqliteSettings::foreign_check`] or so it is on disk, too.
+    ///
+    /// For what can be found out again after such a loss, or is worth nothing without what is written next.
+    ///
+    /// # Errors
+    /// As [`Sqlite::write`].
+    pub async fn write_in_order<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.0.writer.write(Answered::InOrder, job).await
     }
 
     /// Runs a short `job` in a read transaction on the calling thread: for look-ups by key and single pages.

@@ -21,8 +21,8 @@ pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connectio
     let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
     connection.busy_timeout(settings.busy_timeout)?;
     use_write_ahead_log(&connection, settings)?;
-    // FULL: an answered write survives a power cut. Grouping already pays the price of it once for many.
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    // A commit only writes; what is answered as being on disk is flushed by a thread of its own before it is.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", settings.checkpoint_pages)?;
     let wal_limit = i64::try_from(settings.wal_limit_bytes).unwrap_or(i64::MAX);

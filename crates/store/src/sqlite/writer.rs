@@ -1,37 +1,57 @@
 //! The writer thread and its group commit.
+//!
+//! A group stays open for as long as the one before it is being flushed: whoever comes meanwhile is taken in, and the
+//! disk is never waited for while there is something to execute.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
+use super::flusher::{Flush, Flusher};
 use super::{SqliteSettings, run_guarded};
 use crate::StoreError;
 
 /// The near end: queues jobs for the thread.
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// `None` only while dropping.
-    queue: Option<Sender<Message>>,
+    queue: Sender<Message>,
     /// One permit per job that waits, so that a burst cannot fill the memory.
     places: Arc<Semaphore>,
     begun: AtomicU64,
     foreign: watch::Receiver<u64>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    flusher: ThreadId,
 }
 
-enum Message {
+pub(super) enum Message {
     Job(Box<dyn Job>),
+    /// So many groups were flushed, or could not be.
+    Flushed {
+        groups: usize,
+        failed: Option<StoreError>,
+    },
     /// Write what waits, close the file, then answer.
     Close(oneshot::Sender<()>),
 }
 
+/// When a job is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answered {
+    /// When it is on disk.
+    OnDisk,
+    /// When everybody sees it. It is on disk no later than what is written after it.
+    InOrder,
+}
+
 /// One unit of work: run inside a savepoint, answered after the group's commit.
-trait Job: Send {
+pub(super) trait Job: Send {
+    /// When it is answered.
+    fn answered(&self) -> Answered;
     /// Whether its changes are to be kept.
     fn run(&mut self, connection: &Connection) -> bool;
     /// Tells the caller: its own outcome, or why the group around it was lost.
@@ -39,6 +59,7 @@ trait Job: Send {
 }
 
 struct Task<F, T, E> {
+    answered: Answered,
     job: Option<F>,
     outcome: Option<Result<T, E>>,
     caller: oneshot::Sender<Result<T, E>>,
@@ -51,6 +72,11 @@ where
     T: Send,
     E: From<StoreError> + Send,
 {
+    fn answered(&self) -> Answered {
+        // What changed nothing has nothing to wait for.
+        if matches!(self.outcome, Some(Err(_))) { Answered::InOrder } else { self.answered }
+    }
+
     fn run(&mut self, connection: &Connection) -> bool {
         let outcome = self.job.take().map(|job| run_guarded(job, connection));
         let keep = matches!(outcome, Some(Ok(_)));
@@ -72,20 +98,27 @@ where
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, settings: SqliteSettings) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        connection: Connection,
+        flush: impl Flush + 'static,
+        settings: SqliteSettings,
+    ) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel();
         let places = Arc::new(Semaphore::new(settings.queue_jobs.max(1)));
         let (changes, foreign) = watch::channel(0);
         let seen_version = data_version(&connection)?;
+        let flusher = Flusher::start(flush, queue.clone())?;
+        let flusher_id = flusher.thread_id();
+        let disk = Disk { flusher, flushing: 0, behind: false, failed: None };
         let thread = thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || Thread { connection, settings, jobs, changes, seen_version }.serve())
+            .spawn(move || Thread { connection, settings, jobs, changes, seen_version, disk }.serve())
             .map_err(|error| StoreError::Unavailable(format!("no thread for the writer: {error}")))?;
         let begun = AtomicU64::new(0);
-        Ok(Self { queue: Some(queue), places, begun, foreign, thread: Mutex::new(Some(thread)) })
+        Ok(Self { queue, places, begun, foreign, thread: Mutex::new(Some(thread)), flusher: flusher_id })
     }
 
-    pub(super) async fn write<T, E, F>(&self, job: F) -> Result<T, E>
+    pub(super) async fn write<T, E, F>(&self, answered: Answered, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
@@ -94,7 +127,7 @@ impl Writer {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::closed())?;
         let (caller, answer) = oneshot::channel();
-        self.send(Message::Job(Box::new(Task { job: Some(job), outcome: None, caller, _place: place })))?;
+        self.send(Message::Job(Box::new(Task { answered, job: Some(job), outcome: None, caller, _place: place })))?;
         answer.await.unwrap_or_else(|_| Err(StoreError::closed().into()))
     }
 
@@ -117,14 +150,15 @@ impl Writer {
     }
 
     fn send(&self, message: Message) -> Result<(), StoreError> {
-        let queue = self.queue.as_ref().ok_or_else(StoreError::closed)?;
-        queue.send(message).map_err(|_| StoreError::closed())
+        self.queue.send(message).map_err(|_| StoreError::closed())
     }
 
     fn join(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A job may own the last handle: then it is the writer itself that drops it, and it cannot wait for itself.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
+        // A job, or its answer, may own the last handle: then it is one of the two threads that drops it, and they cannot
+        // wait for themselves.
+        let here = thread::current().id();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != here && self.flusher != here) {
             // It catches the panics of jobs; should it have died nevertheless, there is nothing left to close.
             let _ = thread.join();
         }
@@ -133,9 +167,33 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Without senders the thread writes what waits and ends.
-        self.queue = None;
+        // Nobody waits to be told; an error means that it was closed before.
+        let _ = self.send(Message::Close(oneshot::channel().0));
         self.join();
+    }
+}
+
+/// What the writer knows of the disk.
+struct Disk {
+    flusher: Flusher,
+    /// Groups that were committed and are not flushed yet.
+    flushing: usize,
+    /// Whether something was committed that no flush has been asked for.
+    behind: bool,
+    /// Why nothing can be kept any longer.
+    failed: Option<StoreError>,
+}
+
+impl Disk {
+    fn heard(&mut self, groups: usize, failed: Option<StoreError>) {
+        self.flushing -= groups;
+        self.failed = self.failed.take().or(failed);
+    }
+
+    fn flush(&mut self, group: Vec<Box<dyn Job>>) {
+        self.flushing += 1;
+        self.behind = false;
+        self.flusher.answer_when_flushed(group);
     }
 }
 
@@ -146,6 +204,7 @@ struct Thread {
     jobs: Receiver<Message>,
     changes: watch::Sender<u64>,
     seen_version: i64,
+    disk: Disk,
 }
 
 impl Thread {
@@ -153,24 +212,42 @@ impl Thread {
         let mut closing = Vec::new();
         while closing.is_empty() {
             match self.jobs.recv_timeout(self.settings.foreign_check) {
-                Ok(Message::Job(job)) => self.commit_group(job, &mut closing),
-                Ok(Message::Close(done)) => closing.push(done),
-                // A failing look is not an event: the next group meets the same trouble and reports it.
-                Err(RecvTimeoutError::Timeout) => drop(self.notice_foreign_changes()),
+                Ok(message) => self.take(message, &mut closing),
+                Err(RecvTimeoutError::Timeout) => self.look_around(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         while let Ok(message) = self.jobs.try_recv() {
-            match message {
-                Message::Job(job) => self.commit_group(job, &mut closing),
-                Message::Close(done) => closing.push(done),
-            }
+            self.take(message, &mut closing);
+        }
+        self.disk.flusher.end();
+        while self.disk.flushing > 0
+            && let Ok(message) = self.jobs.recv()
+        {
+            self.take(message, &mut closing);
         }
         // A reader in another process may forbid it; then the next one to open the file does this work.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         drop(self);
         for done in closing {
             let _ = done.send(());
+        }
+    }
+
+    fn take(&mut self, message: Message, closing: &mut Vec<oneshot::Sender<()>>) {
+        match message {
+            Message::Job(job) => self.commit_group(job, closing),
+            Message::Flushed { groups, failed } => self.disk.heard(groups, failed),
+            Message::Close(done) => closing.push(done),
+        }
+    }
+
+    /// Nobody wants anything.
+    fn look_around(&mut self) {
+        // A failing look is not an event: the next group meets the same trouble and reports it.
+        drop(self.notice_foreign_changes());
+        if self.disk.behind {
+            self.disk.flush(Vec::new());
         }
     }
 
@@ -182,8 +259,17 @@ impl Thread {
             // When even this fails the next BEGIN says so.
             let _ = self.execute("ROLLBACK");
         }
-        for job in group {
-            job.answer(outcome.as_ref().err());
+        if let Err(lost) = &outcome {
+            return group.into_iter().for_each(|job| job.answer(Some(lost)));
+        }
+        let (on_disk, in_order): (Vec<_>, Vec<_>) =
+            group.into_iter().partition(|job| job.answered() == Answered::OnDisk);
+        self.disk.behind = true;
+        if !on_disk.is_empty() {
+            self.disk.flush(on_disk);
+        }
+        for job in in_order {
+            job.answer(None);
         }
     }
 
@@ -193,9 +279,9 @@ impl Thread {
         closing: &mut Vec<oneshot::Sender<()>>,
     ) -> Result<(), StoreError> {
         let began = Instant::now();
-        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
+        if let Err(error) = self.begin() {
             // All that wait would meet the same lock or full disk, each for the whole time-out.
-            while let Some(job) = self.next_waiting(closing) {
+            while let Some(job) = self.next_waiting(Duration::ZERO, closing) {
                 group.push(job);
             }
             return Err(error);
@@ -206,9 +292,9 @@ impl Thread {
         while next < group.len() {
             self.run_job(group[next].as_mut())?;
             next += 1;
-            let full = group.len() >= self.settings.group_jobs || began.elapsed() >= self.settings.group_time;
-            if !full && next == group.len() {
-                group.extend(self.next_waiting(closing));
+            if next == group.len() && next < self.settings.group_jobs {
+                let left = self.settings.group_time.saturating_sub(began.elapsed());
+                group.extend((!left.is_zero()).then(|| self.next_waiting(left, closing)).flatten());
             }
         }
         self.execute("COMMIT")
@@ -227,14 +313,29 @@ impl Thread {
         self.execute("RELEASE job")
     }
 
-    fn next_waiting(&self, closing: &mut Vec<oneshot::Sender<()>>) -> Option<Box<dyn Job>> {
-        match self.jobs.try_recv() {
-            Ok(Message::Job(job)) => Some(job),
-            Ok(Message::Close(done)) => {
-                closing.push(done);
-                None
+    fn begin(&self) -> Result<(), StoreError> {
+        match &self.disk.failed {
+            Some(failed) => Err(failed.clone()),
+            None => self.execute("BEGIN IMMEDIATE"),
+        }
+    }
+
+    /// The next job that waits. For as long as an earlier group is being flushed, one that comes within `patience`.
+    fn next_waiting(&mut self, patience: Duration, closing: &mut Vec<oneshot::Sender<()>>) -> Option<Box<dyn Job>> {
+        let end = Instant::now() + patience;
+        loop {
+            let message = match self.disk.flushing {
+                0 => self.jobs.try_recv().ok()?,
+                _ => self.jobs.recv_timeout(end.saturating_duration_since(Instant::now())).ok()?,
+            };
+            match message {
+                Message::Job(job) => return Some(job),
+                Message::Flushed { groups, failed } => self.disk.heard(groups, failed),
+                Message::Close(done) => {
+                    closing.push(done);
+                    return None;
+                }
             }
-            Err(_) => None,
         }
     }
 

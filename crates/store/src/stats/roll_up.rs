@@ -57,7 +57,8 @@ impl Stats<'_> {
         let counted = sent.count(size.groups, &mut sums, count_sent, &mut statements)?
             + inbound.count(size.groups, &mut sums, count_inbound, &mut statements)?;
         statements.extend(sums.into_statements());
-        match self.0.batch(statements).await {
+        // What a loss of power takes away of it is in the journals again.
+        match self.0.batch_in_order(statements).await {
             Err(error) if error.is_guard_failed() => Ok(RolledUp { changes: 0, more: true }),
             stored => stored.map(|_| RolledUp { changes: counted, more: more || counted < noted }),
         }

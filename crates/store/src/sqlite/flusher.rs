@@ -1,0 +1,217 @@
+//! The thread that waits for the disk, so that the writer need not.
+//!
+//! SQLite commits into the write-ahead log without flushing it (`synchronous=NORMAL`); the log's file is flushed here,
+//! and only then are those answered who were promised that what they wrote is on disk. Meanwhile the writer is at the
+//! next group. Whatever was committed before a flush began is in it, so the order of commits is the order on disk.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle, ThreadId};
+
+use super::writer::{Job, Message};
+use crate::StoreError;
+
+/// Flushes what was committed until now.
+pub(super) trait Flush: Send {
+    /// Returns when it is on disk.
+    fn flush(&mut self) -> io::Result<()>;
+}
+
+/// The write-ahead log beside a database file. Locks are never held on it, so it may be opened beside SQLite's own
+/// handle (closing a second handle of the database itself would release SQLite's locks).
+pub(super) struct LogFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl LogFile {
+    /// The log of this database.
+    pub(super) fn of(database: &std::path::Path) -> Self {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-wal");
+        Self { path: path.into(), file: None }
+    }
+}
+
+impl Flush for LogFile {
+    fn flush(&mut self) -> io::Result<()> {
+        // It exists since the first commit, and stays the same file while a connection is open.
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::options().write(true).open(&self.path)?,
+        };
+        let flushed = file.sync_data();
+        self.file = Some(file);
+        flushed
+    }
+}
+
+/// The near end, kept by the writer's thread.
+pub(super) struct Flusher {
+    groups: Option<Sender<Vec<Box<dyn Job>>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Flusher {
+    /// Starts the thread. It tells `done` of each group that it has flushed, or could not flush.
+    pub(super) fn start(flush: impl Flush + 'static, done: Sender<Message>) -> Result<Self, StoreError> {
+        let (groups, waiting) = channel();
+        let thread = thread::Builder::new()
+            .name("sqlite-flusher".to_owned())
+            .spawn(move || serve(flush, &waiting, &done))
+            .map_err(|error| StoreError::Unavailable(format!("no thread for flushing: {error}")))?;
+        Ok(Self { groups: Some(groups), thread })
+    }
+
+    pub(super) fn thread_id(&self) -> ThreadId {
+        self.thread.thread().id()
+    }
+
+    /// Flushes what was committed until now, then answers these.
+    pub(super) fn answer_when_flushed(&self, group: Vec<Box<dyn Job>>) {
+        let unheard = match &self.groups {
+            Some(groups) => groups.send(group).map_err(|lost| lost.0).err(),
+            None => Some(group),
+        };
+        for job in unheard.into_iter().flatten() {
+            job.answer(Some(&StoreError::closed()));
+        }
+    }
+
+    /// Lets the thread end when it has answered everybody.
+    pub(super) fn end(&mut self) {
+        self.groups = None;
+    }
+}
+
+fn serve(mut flush: impl Flush, waiting: &Receiver<Vec<Box<dyn Job>>>, done: &Sender<Message>) {
+    // The kernel reports a failed flush once, and may have dropped what it could not write: nothing that is committed
+    // behind it can be trusted to be on disk either.
+    let mut failed = None;
+    while let Ok(group) = waiting.recv() {
+        let groups: Vec<_> = std::iter::once(group).chain(waiting.try_iter()).collect();
+        if failed.is_none() {
+            failed = flush.flush().err().map(|error| StoreError::Unavailable(format!("flushing the log: {error}")));
+        }
+        // First the writer, which has waited with its next commit, then those who asked for this one. When the writer
+        // is gone, it has nothing left to be told.
+        let _ = done.send(Message::Flushed { groups: groups.len(), failed: failed.clone() });
+        for job in groups.into_iter().flatten() {
+            job.answer(failed.as_ref());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::SyncSender;
+    use std::time::Duration;
+
+    use rusqlite::Connection;
+
+    use super::super::writer::{Answered, Writer};
+    use super::*;
+    use crate::sqlite::SqliteSettings;
+
+    /// A disk that is asked, and does as the test says.
+    struct Obedient {
+        asked: SyncSender<()>,
+        orders: Receiver<io::Result<()>>,
+    }
+
+    impl Flush for Obedient {
+        fn flush(&mut self) -> io::Result<()> {
+            let _ = self.asked.send(());
+            self.orders.recv().unwrap_or(Ok(()))
+        }
+    }
+
+    struct Desk {
+        _folder: tempfile::TempDir,
+        writer: std::sync::Arc<Writer>,
+        asked: Receiver<()>,
+        orders: Sender<io::Result<()>>,
+    }
+
+    fn desk(settings: SqliteSettings) -> Desk {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = crate::sqlite::open::writer(&folder.path().join("test.db"), &settings).unwrap();
+        connection.execute_batch("CREATE TABLE names (name TEXT PRIMARY KEY)").unwrap();
+        let ((asked, hears), (orders, obeys)) = (std::sync::mpsc::sync_channel(100), channel());
+        let writer = Writer::start(connection, Obedient { asked, orders: obeys }, settings).unwrap().into();
+        Desk { _folder: folder, writer, asked: hears, orders }
+    }
+
+    impl Desk {
+        fn write(&self, answered: Answered, name: &'static str) -> tokio::task::JoinHandle<Result<i64, StoreError>> {
+            let writer = std::sync::Arc::clone(&self.writer);
+            tokio::spawn(async move {
+                let job = move |connection: &Connection| -> Result<i64, StoreError> {
+                    connection.execute("INSERT INTO names (name) VALUES (?1)", [name])?;
+                    Ok(connection.query_row("SELECT COUNT(*) FROM names", [], |row| row.get(0))?)
+                };
+                writer.write(answered, job).await
+            })
+        }
+    }
+
+    /// So long that a test that waits for it has failed.
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn after_a_flush_that_failed_nothing_is_promised_any_more() {
+        let desk = desk(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
+        desk.orders.send(Err(io::Error::other("a broken disk"))).unwrap();
+        let lost = desk.write(Answered::OnDisk, "lost").await.unwrap().unwrap_err();
+        assert!(lost.is_unavailable() && lost.to_string().contains("a broken disk"), "{lost}");
+        for answered in [Answered::OnDisk, Answered::InOrder] {
+            assert_eq!(desk.write(answered, "later").await.unwrap(), Err(lost.clone()));
+        }
+        assert_eq!(desk.asked.try_iter().count(), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_is_promised_the_disk_waits_for_it_and_the_writer_does_not() {
+        let settings = SqliteSettings { foreign_check: NEVER, group_time: Duration::ZERO, ..SqliteSettings::default() };
+        let desk = desk(settings);
+        let first = desk.write(Answered::OnDisk, "first");
+        desk.asked.recv().unwrap();
+        // The disk is busy, and nobody else is held up by that.
+        assert_eq!(desk.write(Answered::InOrder, "second").await.unwrap(), Ok(2));
+        let third = desk.write(Answered::OnDisk, "third");
+        assert_eq!(desk.write(Answered::InOrder, "fourth").await.unwrap().map(|seen| seen >= 3), Ok(true));
+        assert!(!first.is_finished() && !third.is_finished());
+        desk.orders.send(Ok(())).unwrap();
+        assert_eq!(first.await.unwrap(), Ok(1));
+        desk.asked.recv().unwrap();
+        assert!(!third.is_finished(), "it was written after that flush had begun");
+        desk.orders.send(Ok(())).unwrap();
+        assert!(third.await.unwrap().is_ok());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_comes_while_the_disk_is_busy_shares_the_next_flush() {
+        let desk = desk(SqliteSettings { foreign_check: NEVER, group_time: NEVER, ..SqliteSettings::default() });
+        let first = desk.write(Answered::OnDisk, "first");
+        desk.asked.recv().unwrap();
+        let later = ["a", "b", "c", "d"].map(|name| desk.write(Answered::OnDisk, name));
+        desk.orders.send(Ok(())).unwrap();
+        first.await.unwrap().unwrap();
+        drop(desk.orders);
+        for job in later {
+            job.await.unwrap().unwrap();
+        }
+        assert!(desk.asked.try_iter().count() <= 4);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_waits_for_nobody_is_flushed_a_moment_later() {
+        let short = Duration::from_millis(1);
+        let desk = desk(SqliteSettings { foreign_check: short, ..SqliteSettings::default() });
+        assert_eq!(desk.write(Answered::InOrder, "lazy").await.unwrap(), Ok(1));
+        desk.asked.recv().unwrap();
+        desk.orders.send(Ok(())).unwrap();
+    }
+}
