@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BufMut;
 use mailapi_backend::MailboxError;
 use mailapi_imap::client::{
     Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, Untagged,
@@ -59,7 +60,7 @@ impl OpenFolder {
 pub(crate) struct ImapConnection {
     stream: Stream,
     protocol: Connection,
-    buffer: Vec<u8>,
+    read_octets: usize,
     silence_timeout: Duration,
     reopen_after: Duration,
     folder: Option<OpenFolder>,
@@ -73,7 +74,7 @@ impl ImapConnection {
         Self {
             stream,
             protocol: Connection::new(settings.limits.clone()),
-            buffer: vec![0; settings.read_octets],
+            read_octets: settings.read_octets,
             silence_timeout: settings.silence_timeout,
             reopen_after: settings.reopen_after,
             folder: None,
@@ -158,25 +159,32 @@ impl ImapConnection {
         }
     }
 
+    /// The octets of the last [`Event::BodyPiece`], until the next event is awaited.
+    pub(crate) fn body_piece(&self) -> &[u8] {
+        self.protocol.body_piece()
+    }
+
     /// Writes what waits to be written, and reads.
     async fn exchange(&mut self) -> Result<(), ImapError> {
         let output = self.protocol.take_output();
+        let input = self.protocol.input();
+        if input.capacity() - input.len() < self.read_octets / 2 {
+            input.reserve(self.read_octets);
+        }
+        let mut room = input.limit(self.read_octets);
         let io = async {
             if !output.is_empty() {
                 self.stream.write_all(&output).await?;
                 self.stream.flush().await?;
             }
-            self.stream.read(&mut self.buffer).await
+            self.stream.read_buf(&mut room).await
         };
         match timeout(self.silence_timeout, io).await {
             Ok(Ok(0)) => {
                 let reason = self.farewell.take().unwrap_or_else(|| "the server closed it".to_owned());
                 Err(self.broken(&reason))
             }
-            Ok(Ok(length)) => {
-                self.protocol.feed(&self.buffer[..length]);
-                Ok(())
-            }
+            Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(self.broken(&error.to_string())),
             Err(_) => Err(self.broken("the server is silent")),
         }

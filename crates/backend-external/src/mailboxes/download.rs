@@ -11,6 +11,11 @@ use crate::imap_pool::{ImapError, Lease};
 
 /// The longest piece of what is in memory already.
 const PIECE: usize = 64 * 1024;
+/// What comes is gathered up to so many octets, so that a short download is handed on at once: each piece costs the
+/// sender's side a write, and both sides a turn.
+const GATHERED: usize = 128 * 1024;
+/// Decoders ask for room as if the line ends between the digits were digits too.
+const ROOM_FOR_LINE_ENDS: usize = 4 * 1024;
 
 /// A download in progress. It holds its connection to the end; given up in the middle, it closes it.
 pub(super) struct Download {
@@ -56,12 +61,15 @@ pub(super) fn of_memory(octets: Vec<u8>) -> ByteStream {
 
 impl Download {
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, MailboxError> {
-        let mut decoded = Vec::new();
+        let left = usize::try_from(self.promised.saturating_sub(self.given)).unwrap_or(GATHERED);
+        let room = if left == 0 { 0 } else { left.min(GATHERED) + ROOM_FOR_LINE_ENDS };
+        let mut decoded = Vec::with_capacity(room);
         while let Some(lease) = &mut self.lease {
-            match lease.connection().event().await? {
-                Event::BodyPiece(octets) => {
+            let connection = lease.connection();
+            match connection.event().await? {
+                Event::BodyPiece(_) => {
                     if let Some(decoder) = &mut self.decoder {
-                        decoder.push(&octets, &mut decoded);
+                        decoder.push(connection.body_piece(), &mut decoded);
                     }
                 }
                 Event::BodyEnd => {
@@ -80,7 +88,7 @@ impl Download {
             }
             // Who has got as much as was promised asks for no more. The last piece waits for the end of the answer, or
             // each download would cost its connection.
-            if !decoded.is_empty() && self.given + decoded.len() as u64 != self.promised {
+            if decoded.len() >= GATHERED && self.given + decoded.len() as u64 != self.promised {
                 break;
             }
         }

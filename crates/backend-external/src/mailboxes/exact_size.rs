@@ -166,7 +166,7 @@ async fn by_counting(
     let mut count = Count::new(encoding);
     loop {
         match connection.event().await? {
-            Event::BodyPiece(octets) => count.push(&octets),
+            Event::BodyPiece(_) => count.push(connection.body_piece()),
             Event::Done(status) if status.is_ok() => return Ok(count.finish()),
             Event::Done(status) => return Err(ImapError::Refused(status)),
             _ => {}

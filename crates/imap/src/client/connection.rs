@@ -35,8 +35,8 @@ pub enum Event {
     Untagged(Untagged),
     /// A body of so many octets begins.
     BodyBegin(u64),
-    /// Its next octets.
-    BodyPiece(Vec<u8>),
+    /// So many more of its octets have come: [`Connection::body_piece`].
+    BodyPiece(usize),
     /// It is complete.
     BodyEnd,
     /// The command in flight is answered.
@@ -107,6 +107,16 @@ impl Connection {
     /// Adds octets from the server; only after [`Event::NeedMore`].
     pub fn feed(&mut self, octets: &[u8]) {
         self.reader.feed(octets);
+    }
+
+    /// Where octets from the server are added, for those who read straight into it; what is there must stay.
+    pub fn input(&mut self) -> &mut Vec<u8> {
+        self.reader.input()
+    }
+
+    /// The octets of the last [`Event::BodyPiece`], until more are added.
+    pub fn body_piece(&self) -> &[u8] {
+        self.reader.piece()
     }
 
     /// Looks for what happened next.

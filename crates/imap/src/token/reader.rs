@@ -55,8 +55,8 @@ pub enum StreamPoll {
     NeedMore,
     /// The literal of a body section begins: so many octets follow as pieces.
     Begin(u64),
-    /// The next octets of the literal that began.
-    Piece(Vec<u8>),
+    /// So many more octets of the literal that began: [`FrameReader::piece`].
+    Piece(usize),
     /// The literal is complete; the rest of its response follows.
     End,
     /// A whole response. A literal that was handed out in pieces is empty in it.
@@ -92,6 +92,8 @@ pub struct FrameReader {
     input: Vec<u8>,
     start: usize,
     scanned: usize,
+    /// How many octets before `start` were handed out last.
+    piece: usize,
     frame: Frame,
     state: State,
     refused: Option<Refusal>,
@@ -109,6 +111,7 @@ impl FrameReader {
             input: Vec::new(),
             start: 0,
             scanned: 0,
+            piece: 0,
             frame: Frame::default(),
             state: State::Text,
             refused: None,
@@ -125,17 +128,28 @@ impl FrameReader {
     /// Adds bytes from the connection. Feed only when a poll said `NeedMore`: then the memory held
     /// stays within the limits plus one read.
     pub fn feed(&mut self, bytes: &[u8]) {
+        self.input().extend_from_slice(bytes);
+    }
+
+    /// Where bytes from the connection are added, for those who read straight into it. The same holds as for
+    /// [`Self::feed`]; what is there already must stay.
+    pub fn input(&mut self) -> &mut Vec<u8> {
         self.input.drain(..self.start);
         self.scanned -= self.start;
-        self.start = 0;
-        self.input.extend_from_slice(bytes);
+        (self.start, self.piece) = (0, 0);
+        &mut self.input
+    }
+
+    /// The octets of the last [`StreamPoll::Piece`], until more bytes are added.
+    pub fn piece(&self) -> &[u8] {
+        &self.input[self.start - self.piece..self.start]
     }
 
     /// Throws away everything not yet read. After STARTTLS, plain-text bytes that were sent along
     /// must not count as commands (RFC 9051 section 6.2.1).
     pub fn clear(&mut self) {
         self.input.clear();
-        (self.start, self.scanned) = (0, 0);
+        (self.start, self.scanned, self.piece) = (0, 0, 0);
         self.reset_frame();
     }
 
@@ -210,11 +224,10 @@ impl FrameReader {
         if take == 0 {
             return StreamPoll::NeedMore;
         }
-        let piece = self.input[self.start..self.start + take].to_vec();
         self.start += take;
-        self.scanned = self.start;
+        (self.scanned, self.piece) = (self.start, take);
         self.state = State::Streamed { remaining: remaining - take as u64 };
-        StreamPoll::Piece(piece)
+        StreamPoll::Piece(take)
     }
 
     /// Looks for the next line and does not look for literals in it: answers to a SASL challenge,
@@ -465,40 +478,42 @@ mod tests {
         assert!(matches!(reader.poll(), Poll::Frame(frame) if frame.parts().len() == 3));
     }
 
-    /// Everything a client's reader says about `input`; neighbouring pieces joined.
-    fn streamed(input: &[u8], size: usize) -> Vec<StreamPoll> {
+    /// Everything a client's reader says about `input`, neighbouring pieces joined, and the octets of all pieces.
+    fn streamed(input: &[u8], size: usize) -> (Vec<StreamPoll>, Vec<u8>) {
         let mut reader = FrameReader::new(Side::Client, small());
-        let mut all = Vec::new();
+        let (mut all, mut octets) = (Vec::new(), Vec::new());
         for chunk in input.chunks(size) {
             reader.feed(chunk);
             loop {
-                match (reader.poll_streaming(), all.last_mut()) {
+                let told = reader.poll_streaming();
+                if matches!(told, StreamPoll::Piece(_)) {
+                    octets.extend_from_slice(reader.piece());
+                }
+                match (told, all.last_mut()) {
                     (StreamPoll::NeedMore, _) => break,
                     (StreamPoll::Overrun, _) => {
                         all.push(StreamPoll::Overrun);
-                        return all;
+                        return (all, octets);
                     }
-                    (StreamPoll::Piece(more), Some(StreamPoll::Piece(piece))) => piece.extend(more),
+                    (StreamPoll::Piece(more), Some(StreamPoll::Piece(piece))) => *piece += more,
                     (other, _) => all.push(other),
                 }
             }
         }
-        all
+        (all, octets)
     }
 
     #[test]
     fn only_the_literal_of_a_section_is_streamed() {
-        let told = streamed(b"* 1 FETCH (ENVELOPE ({17}\r\n01234567890123456 x) UID 1)\r\n", 7);
+        let (told, _) = streamed(b"* 1 FETCH (ENVELOPE ({17}\r\n01234567890123456 x) UID 1)\r\n", 7);
         assert!(matches!(told[..], [StreamPoll::Refused(_)]), "{told:?}");
         for name in ["BODY[]", "BODY[1.2]<30>"] {
-            let told = streamed(
+            let (told, octets) = streamed(
                 format!("* 1 FETCH ({name} {{20}}\r\n0123456789\r\n{{5}}\r\nabc UID 7)\r\n* 2\r\n").as_bytes(),
                 5,
             );
-            assert_eq!(
-                told[..3],
-                [StreamPoll::Begin(20), StreamPoll::Piece(b"0123456789\r\n{5}\r\nabc".to_vec()), StreamPoll::End]
-            );
+            assert_eq!(told[..3], [StreamPoll::Begin(20), StreamPoll::Piece(20), StreamPoll::End]);
+            assert_eq!(octets, b"0123456789\r\n{5}\r\nabc");
             assert!(matches!(&told[3..], [StreamPoll::Frame(_), StreamPoll::Frame(_)]), "{told:?}");
         }
     }
