@@ -39,6 +39,9 @@ pub struct Attempt {
     pub sender: EmailAddress,
     /// The mail server cannot have seen anything of it before this moment.
     pub since: Timestamp,
+    /// Whether it was handed over by this process, or by one on the same data directory that is gone. Another one may
+    /// still be at it.
+    pub by_this_node: bool,
 }
 
 /// The mail server has the message.

@@ -5,12 +5,18 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use mailapi_model::Entropy;
+
 use crate::failure::{Failure, Outcome};
 
 /// Held locked while a server runs.
 const LOCK_FILE: &str = "mailapi.lock";
 /// Where the first start leaves the admin token.
 const ADMIN_TOKEN_FILE: &str = "admin-token";
+/// The name of the directory, by which others know that it is another one.
+const NODE_FILE: &str = "node";
+/// Octets of such a name, which are written in hexadecimal digits: no two directories get the same one.
+const NODE_OCTETS: usize = 16;
 /// Only the owner may look into the directory: it holds mail, password hashes and private keys.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Only the owner may read a file with a secret.
@@ -40,6 +46,25 @@ impl DataDir {
     /// Where the first start leaves the admin token.
     pub(crate) fn admin_token_file(&self) -> PathBuf {
         self.0.join(ADMIN_TOKEN_FILE)
+    }
+
+    /// The name of the directory, which it is given when it is first asked for. Only whoever holds the lock may ask.
+    pub(crate) fn node(&self, _: &ServerLock, entropy: &dyn Entropy) -> Outcome<String> {
+        let path = self.0.join(NODE_FILE);
+        let failed = |error| Failure::new(format!("{} cannot be used: {error}", path.display()));
+        match std::fs::read_to_string(&path) {
+            Ok(name) if name.trim().len() == 2 * NODE_OCTETS => return Ok(name.trim().to_owned()),
+            // Cut off by a crash.
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let mut octets = [0; NODE_OCTETS];
+        entropy.fill(&mut octets);
+        let name: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+        let mut file = File::create(&path).map_err(failed)?;
+        writeln!(file, "{name}").and_then(|()| file.sync_all()).map_err(failed)?;
+        Ok(name)
     }
 
     /// Makes sure that no other server runs on this directory.
@@ -103,6 +128,20 @@ mod tests {
         assert!(refusal.contains(&std::process::id().to_string()), "{refusal}");
         drop(first);
         assert!(directory.lock().is_ok());
+    }
+
+    #[test]
+    fn a_directory_keeps_its_name_and_no_other_has_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let name_of = |name: &str| {
+            let directory = DataDir::open(&parent.path().join(name)).unwrap();
+            let lock = directory.lock().unwrap();
+            directory.node(&lock, &crate::system::SystemEntropy).unwrap()
+        };
+        assert_eq!(name_of("one"), name_of("one"));
+        assert_ne!(name_of("one"), name_of("two"));
+        std::fs::write(parent.path().join("one/node"), "").unwrap();
+        assert_eq!(name_of("one").len(), 2 * NODE_OCTETS);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use mailapi_store::postgres::Postgres;
 use mailapi_store::sqlite::Sqlite;
 
 use crate::config::{Config, Database, DatabasePlace};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, ServerLock};
 use crate::failure::{Failure, Outcome};
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -65,15 +65,20 @@ impl InboundLog for ToService {
 impl Assembly {
     /// Opens the database, brings its tables up to date, and puts the parts on it.
     pub(crate) async fn open(config: &Config, directory: &DataDir) -> Outcome<Self> {
-        Self::open_as(config, directory, true).await
+        Self::open_as(config, directory, Role::Command).await
+    }
+
+    /// The same for the server that holds the directory: mail servers are handed messages by it.
+    pub(crate) async fn open_server(config: &Config, directory: &DataDir, lock: &ServerLock) -> Outcome<Self> {
+        Self::open_as(config, directory, Role::Server(lock)).await
     }
 
     /// The same for a process that follows the log of messages that others hand over.
     pub(crate) async fn open_follower(config: &Config, directory: &DataDir) -> Outcome<Self> {
-        Self::open_as(config, directory, false).await
+        Self::open_as(config, directory, Role::Follower).await
     }
 
-    async fn open_as(config: &Config, directory: &DataDir, hands_over: bool) -> Outcome<Self> {
+    async fn open_as(config: &Config, directory: &DataDir, role: Role<'_>) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
         let to_service = Arc::new(ToService::default());
@@ -82,13 +87,17 @@ impl Assembly {
             let mut settings = config.external(directory.path())?;
             settings.bounces = bounces(config, &store, entropy.as_ref()).await?;
             if let Some(log) = &mut settings.log {
-                // Where several hosts share the database, others hand over, too.
-                log.hands_over_here = hands_over && settings.log_host.is_none();
+                // Each of several hosts that are handed messages knows nothing of the others'.
+                log.hands_over_here = !matches!(role, Role::Follower) && settings.log_host.is_none();
             }
             MailServer::External(External::open(settings, to_service.clone(), Arc::clone(&clock))?)
         } else {
             let usual = || open_file(config, &Database::usual_file(directory.path()));
             let sqlite = file.take().map_or_else(usual, Ok)?;
+        let node = match role {
+            Role::Server(lock) if config.is_external() => Some(directory.node(lock, entropy.as_ref())?),
+            Role::Server(_) | Role::Follower | Role::Command => None,
+        };
             file = Some(sqlite.clone());
             let embedded = Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
             let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));

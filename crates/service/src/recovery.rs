@@ -79,8 +79,9 @@ impl Service {
 
     async fn recover(&self, message: PendingMessage, recovered: &mut Recovered) -> Result<(), Unavailable> {
         let (sent, now) = (self.0.store.sent(), self.0.clock.now());
-        let PendingMessage { message_id: id, from: sender, created_at: since } = message;
-        match self.0.backend.submission.find(&Attempt { message_id: id, sender, since }).await {
+        let PendingMessage { message_id: id, from: sender, created_at: since, node } = message;
+        let by_this_node = self.0.settings.node.is_some() && node == self.0.settings.node;
+        match self.0.backend.submission.find(&Attempt { message_id: id, sender, since, by_this_node }).await {
             Ok(Some(accepted)) => {
                 let refused: Vec<(EmailAddress, Reply)> =
                     accepted.refused.into_iter().map(|refusal| (refusal.recipient, refusal.reply)).collect();

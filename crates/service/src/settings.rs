@@ -41,6 +41,9 @@ pub struct Settings {
     pub mail_in_store_file: bool,
     /// How long an `Idempotency-Key` is remembered.
     pub idempotency_lifetime: Duration,
+    /// The name of the data directory, which one process uses at a time: what an earlier one was handing over to the mail
+    /// server is no longer on its way there. Needed where several data directories can share a database.
+    pub node: Option<String>,
     /// A message that is still `pending` after this long is looked up at the mail server.
     pub pending_grace: Duration,
     /// A notice that comes back as mail later than this after its message was submitted is not believed.
@@ -81,6 +84,7 @@ impl Default for Settings {
             max_message_bytes: 25 * 1024 * 1024,
             idempotency_lifetime: 24 * 60 * MINUTE,
             pending_grace: MINUTE,
+            node: None,
             bounce_lifetime: 14 * 24 * 60 * MINUTE,
             mail_in_store_file: false,
             bounce_members: 1000,

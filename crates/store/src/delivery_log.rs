@@ -125,9 +125,7 @@ impl DeliveryLog<'_> {
              GROUP BY recipient, final_recipient ORDER BY recipient, final_recipient",
         );
         let rows = self.0.query(statement.bind(message_id)).await?;
-        let read = |mut row: Row| {
-            Ok(Member { of: row.parsed()?, address: row.parsed()?, has_bounced: row.int()? > 0 })
-        };
+        let read = |mut row: Row| Ok(Member { of: row.parsed()?, address: row.parsed()?, has_bounced: row.int()? > 0 });
         rows.into_iter().map(read).collect()
     }
 

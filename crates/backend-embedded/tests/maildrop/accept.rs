@@ -100,7 +100,7 @@ async fn a_message_lies_once_on_disk_and_in_every_inbox() {
 /// What is asked after a crash while this was handed over.
 fn attempt(envelope: &Envelope) -> Attempt {
     let sender = envelope.sender.clone().unwrap();
-    Attempt { message_id: envelope.message_id, sender, since: Timestamp::from_seconds(0) }
+    Attempt { message_id: envelope.message_id, sender, since: Timestamp::from_seconds(0), by_this_node: true }
 }
 
 #[tokio::test]

@@ -54,8 +54,8 @@ pub struct LogSettings {
     pub index_file_octets: u64,
     /// How many files of the index are kept; the oldest goes first. Default: 16.
     pub max_index_files: usize,
-    /// Whether nobody but this process hands messages over to the mail server, so that whatever was begun before it
-    /// started has ended. Otherwise a handing-over may go on for `reception_time`. Default: yes.
+    /// Whether this process hands messages over to the mail server, so that whatever was begun before it started by its
+    /// own node has ended. Otherwise a handing-over may go on for `reception_time`. Default: yes.
     pub hands_over_here: bool,
     /// How many gaps are remembered; of more, the oldest become one that covers them. Default: 100.
     pub max_gaps: usize,

@@ -25,7 +25,7 @@ fn envelope(recipients: &[&str]) -> Envelope {
 
 fn attempt() -> Attempt {
     let sender = "ann@example.org".parse().unwrap();
-    Attempt { message_id: ID.parse().unwrap(), sender, since: Timestamp::from_millis(0) }
+    Attempt { message_id: ID.parse().unwrap(), sender, since: Timestamp::from_millis(0), by_this_node: true }
 }
 
 fn message() -> Octets {

@@ -96,7 +96,7 @@ impl Office {
 /// A message that was sent as [`send`] does it, for whoever asks what became of it.
 pub(crate) fn attempt(message_id: MessageId) -> Attempt {
     let sender = "ann@example.org".parse().expect("an address");
-    Attempt { message_id, sender, since: Timestamp::from_millis(0) }
+    Attempt { message_id, sender, since: Timestamp::from_millis(0), by_this_node: true }
 }
 
 /// Sends a message under this identifier.

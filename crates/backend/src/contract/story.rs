@@ -56,7 +56,7 @@ pub(super) async fn send_text(fixture: &dyn Fixture, recipients: &[&EmailAddress
 
 /// A message that was sent as [`send`] does it, for whoever asks what became of it.
 pub(super) fn attempt(fixture: &dyn Fixture, message_id: MessageId) -> Attempt {
-    Attempt { message_id, sender: address(fixture, "sender"), since: Timestamp::from_millis(0) }
+    Attempt { message_id, sender: address(fixture, "sender"), since: Timestamp::from_millis(0), by_this_node: true }
 }
 
 /// The enhanced status code of a refusal.

@@ -22,8 +22,8 @@ pub(super) async fn run(config: &Config, style: Style) -> Outcome {
     // From here on a signal is heard, also while the start is still under way.
     let mut signals = Signals::listen()?;
     let directory = DataDir::open(&config.data_dir)?;
-    let _lock = directory.lock()?;
-    let assembly = Assembly::open(config, &directory).await?;
+    let lock = directory.lock()?;
+    let assembly = Assembly::open_server(config, &directory, &lock).await?;
     let outcome = serve(config, &directory, &assembly, style, &mut signals).await;
     assembly.close().await;
     outcome

@@ -210,6 +210,7 @@ impl Service {
             recipient_count: draft.recipient_count(),
             created_at: now,
             idempotency,
+            node: self.0.settings.node.clone(),
         }
     }
 

@@ -26,6 +26,7 @@ async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
         recipient_count: recipients.len(),
         created_at: mailapi_model::Clock::now(app.clock.as_ref()),
         idempotency: None,
+        node: None,
         recipients: recipients.clone(),
     };
     app.store.sent().begin(&new).await.unwrap();

@@ -56,6 +56,7 @@ pub(super) async fn begin(db: &Db, message: &NewSent, kept: Kept) -> Result<Begu
         statements.push(remember(request, message.message_id));
     }
     statements.push(insert_message(message));
+    statements.extend(message.node.as_deref().map(|node| note_node(message.message_id, node)));
     let recipients = message.recipients.iter().zip(0..);
     statements.extend(recipients.map(|((email, kind), place)| insert_recipient(message, email, *kind, place)));
     let stored = match kept {
@@ -102,6 +103,10 @@ fn insert_message(message: &NewSent) -> Stmt {
     .bind(count(message.recipient_count))
     .bind(MessageStatus::Pending)
     .bind(message.created_at)
+}
+
+fn note_node(message_id: MessageId, node: &str) -> Stmt {
+    Stmt::new("UPDATE sent_messages SET node = $2 WHERE message_id = $1").bind(message_id).bind(node)
 }
 
 fn insert_recipient(message: &NewSent, email: &EmailAddress, kind: RecipientKind, place: i64) -> Stmt {

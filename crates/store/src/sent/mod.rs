@@ -38,6 +38,8 @@ pub struct NewSent {
     pub created_at: Timestamp,
     /// How a repeated request is known.
     pub idempotency: Option<Idempotency>,
+    /// The name of the data directory whose process hands it over, where that has to be known after a crash.
+    pub node: Option<String>,
 }
 
 /// The caller's name of a request, by which a repeat of it is known.
@@ -132,7 +134,7 @@ impl Sent<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn pending(&self, after: Option<MessageId>, limit: usize) -> Result<Vec<PendingMessage>, StoreError> {
-        let pending = "SELECT message_id, sender, sender_given, created_at FROM sent_messages \
+        let pending = "SELECT message_id, sender, sender_given, created_at, node FROM sent_messages \
                        WHERE submitted_at IS NULL AND failed_at IS NULL";
         let page = match after {
             None => Stmt::new(format!("{pending} ORDER BY id LIMIT $1")),

@@ -27,6 +27,8 @@ pub struct PendingMessage {
     pub from: EmailAddress,
     /// When it was stored.
     pub created_at: Timestamp,
+    /// The name of the data directory whose process handed it over, where that was noted.
+    pub node: Option<String>,
 }
 
 /// Whose messages to list.
@@ -192,5 +194,10 @@ fn read_kind(name: &str) -> Result<RecipientKind, StoreError> {
 }
 
 pub(super) fn read_pending(mut row: Row) -> Result<PendingMessage, StoreError> {
-    Ok(PendingMessage { message_id: row.parsed()?, from: row.address()?, created_at: row.time()? })
+    Ok(PendingMessage {
+        message_id: row.parsed()?,
+        from: row.address()?,
+        created_at: row.time()?,
+        node: row.text_or_null()?,
+    })
 }

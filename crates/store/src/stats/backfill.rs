@@ -23,6 +23,7 @@ fn message(id: MessageId) -> NewSent {
         subject: String::new(),
         created_at: SENT_AT,
         idempotency: None,
+        node: None,
     }
 }
 

@@ -159,6 +159,7 @@ pub(crate) fn new_sent(number: u64, recipients: &[&str]) -> NewSent {
         subject: format!("Message {number}"),
         created_at: at(i64::try_from(number).unwrap()),
         idempotency: None,
+        node: None,
     }
 }
 

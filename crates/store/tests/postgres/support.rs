@@ -86,6 +86,7 @@ pub(crate) fn new_sent(number: u64) -> NewSent {
         recipient_count: 1,
         created_at: at(0),
         idempotency: None,
+        node: None,
     }
 }
 

@@ -177,7 +177,7 @@ impl Follow {
     /// When the connection of a message ended at the latest that this process did not hand over: the process that did
     /// was before this one and is gone, or it is another one that may still be at work.
     fn latest_end(&self, attempt: &Attempt) -> Timestamp {
-        if self.settings.hands_over_here && attempt.since < self.started_at {
+        if attempt.by_this_node && self.settings.hands_over_here && attempt.since < self.started_at {
             return self.started_at;
         }
         attempt.since.plus(self.settings.reception_time)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailapi_backend::Accepted;
+use mailapi_backend::{Accepted, Attempt};
 use mailapi_model::{Clock as _, QueueId};
 
 use super::support::{OURS, Reader, Scene, attempt, line, outcomes};
@@ -154,14 +154,22 @@ fn the_silence_of_a_dead_mail_server_says_nothing() {
 
 #[test]
 fn what_others_began_before_a_start_of_ours_may_still_be_handed_over() {
-    let mut scene = Scene::new();
-    scene.clock = std::sync::Arc::new(mailapi_testkit::FakeClock::at("2026-11-21T08:00:30Z"));
-    scene.settings.hands_over_here = false;
-    scene.append("");
-    let mut reader = Reader::new(&scene);
-    assert!(matches!(trace(&scene, &mut reader), Trace::Undecided(_)));
-    scene.clock.advance(scene.settings.reception_time);
-    assert_eq!(trace(&scene, &mut reader), Trace::NotTaken);
+    // A follower apart from the API, and an API with another one beside it.
+    for (hands_over_here, by_this_node) in [(false, true), (true, false)] {
+        let mut scene = Scene::new();
+        scene.clock = std::sync::Arc::new(mailapi_testkit::FakeClock::at("2026-11-21T08:00:30Z"));
+        scene.settings.hands_over_here = hands_over_here;
+        scene.append("");
+        let mut reader = Reader::new(&scene);
+        let attempt = Attempt { by_this_node, ..attempt() };
+        let mut trace = || match reader.follow.find(&attempt, Signs::default()).unwrap() {
+            Look::Told(trace) => trace,
+            Look::Interrupted(_) => panic!("nothing was interrupted"),
+        };
+        assert!(matches!(trace(), Trace::Undecided(_)));
+        scene.clock.advance(scene.settings.reception_time);
+        assert_ne!(trace(), Trace::Undecided("the mail server may not have logged it yet"));
+    }
 }
 
 #[test]

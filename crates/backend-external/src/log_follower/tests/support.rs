@@ -169,7 +169,7 @@ pub(super) fn shown(event: &DeliveryEvent) -> String {
 /// The message of ours, handed over at the time of the first lines.
 pub(super) fn attempt() -> Attempt {
     let (message_id, sender) = (OURS.parse().unwrap(), "ann@example.org".parse().unwrap());
-    Attempt { message_id, sender, since: "2026-11-21T08:00:00Z".parse().unwrap() }
+    Attempt { message_id, sender, since: "2026-11-21T08:00:00Z".parse().unwrap(), by_this_node: true }
 }
 
 /// Outcomes alone: `queue id, recipient, outcome, whether it is ours`.
