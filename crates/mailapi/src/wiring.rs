@@ -62,6 +62,17 @@ impl InboundLog for ToService {
     }
 }
 
+/// What a process does with the parts.
+#[derive(Clone, Copy)]
+enum Role<'a> {
+    /// It answers requests, and holds the data directory.
+    Server(&'a ServerLock),
+    /// It follows the log of messages that others hand over.
+    Follower,
+    /// It is one command.
+    Command,
+}
+
 impl Assembly {
     /// Opens the database, brings its tables up to date, and puts the parts on it.
     pub(crate) async fn open(config: &Config, directory: &DataDir) -> Outcome<Self> {
@@ -111,7 +122,7 @@ impl Assembly {
             clock,
             entropy,
             spool: Spool::new(SpoolSettings::new(directory.path())),
-            settings: Settings { mail_in_store_file, ..config.service() },
+            settings: Settings { mail_in_store_file, node, ..config.service() },
         });
         let inbound = Arc::new(service.clone());
         // It is set once, here.
