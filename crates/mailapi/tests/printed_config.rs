@@ -157,22 +157,24 @@ fn command(place: &Place, ports: &Ports, arguments: &[&str]) -> Command {
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", ports.imap.port().to_string())
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "master secret")
         .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", ports.doveadm))
-        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", "api-key");
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", "api-key")
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__FLUSH_AUTH_CACHE", Dovecot::flushes_auth_cache().to_string());
     command
 }
 
 /// Prints a configuration with the certificate into a directory of this name.
-fn print(place: &Place, ports: &Ports, kind: &str) -> PathBuf {
-    let directory = place.path().join(kind);
+fn print(place: &Place, ports: &Ports, kind: &[&str]) -> PathBuf {
+    let directory = place.path().join(kind[0]);
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| place.path().join(name).display().to_string());
     let write = directory.to_str().unwrap();
-    run(command(place, ports, &["config", kind, "--write", write, "--tls-cert", &certificate, "--tls-key", &key]));
+    let proved = ["--write", write, "--tls-cert", &certificate, "--tls-key", &key];
+    run(command(place, ports, &[&["config"], kind, &proved].concat()));
     directory
 }
 
 /// Dovecot with its sockets where Postfix looks for them.
 async fn set_dovecot_up(place: &Place, ports: &Ports, postfix: &Postfix) -> Dovecot {
-    let directory = print(place, ports, "dovecot");
+    let directory = print(place, ports, &["dovecot", "--version", Dovecot::version()]);
     let sockets = postfix.config_dir().parent().unwrap().join("queue/private");
     change(
         &directory.join("dovecot.conf"),
@@ -188,7 +190,7 @@ async fn set_dovecot_up(place: &Place, ports: &Ports, postfix: &Postfix) -> Dove
 
 /// Runs the printed script, twice, for a listener on another port.
 async fn set_postfix_up(place: &Place, ports: &Ports, postfix: &Postfix) {
-    let directory = print(place, ports, "postfix");
+    let directory = print(place, ports, &["postfix"]);
     let script = directory.join("apply.sh");
     let listener = ports.submission.to_string();
     change(

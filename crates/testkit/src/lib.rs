@@ -12,6 +12,7 @@ mod database;
 pub mod dialog;
 #[cfg(feature = "app")]
 mod dns;
+#[cfg(feature = "mail-server")]
 mod dovecot;
 mod entropy;
 mod foreign_users;
@@ -23,6 +24,7 @@ mod mail_server;
 mod ports;
 mod postfix;
 mod postgres;
+mod signal;
 mod sink;
 
 #[cfg(feature = "app")]
@@ -33,7 +35,8 @@ pub use clock::{FakeClock, RealClock};
 pub use database::{TestDatabase, TestEngine};
 #[cfg(feature = "app")]
 pub use dns::FakeDns;
-pub use dovecot::Dovecot;
+#[cfg(feature = "mail-server")]
+pub use dovecot::{Dovecot, DovecotFormat, DovecotSettings};
 pub use entropy::SeededEntropy;
 pub use foreign_users::{ForeignSchema, ForeignUsers};
 pub use guard::TestDirectory;

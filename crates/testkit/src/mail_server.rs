@@ -10,14 +10,13 @@ use mailapi_backend_external::doveadm::DoveadmSettings;
 use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::log_follower::{LogSettings, LogSource};
 use mailapi_backend_external::mailboxes::MailboxSettings;
-use mailapi_backend_external::printed::{
-    DovecotConfiguration, DovecotVersion, LookupDatabase, PostfixConfiguration, PrintedFile,
-};
+use mailapi_backend_external::printed::{DovecotConfiguration, LookupDatabase, PostfixConfiguration, PrintedFile};
 use mailapi_backend_external::search_index::SearchSettings;
 use mailapi_backend_external::smtp_pool::SmtpSettings;
 use mailapi_backend_external::{ExternalSettings, TlsTrust};
 use mailapi_model::Secret;
 
+use crate::dovecot::installed_version;
 use crate::guard::TestDirectory;
 use crate::ports::free_port;
 use crate::{Dovecot, Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
@@ -84,7 +83,7 @@ impl RealMailServer {
         let directory = TestDirectory::new();
         let dovecot = DovecotConfiguration {
             database,
-            version: DovecotVersion::V2_3,
+            version: installed_version(),
             imap_port: ports.imap.port(),
             master_user: Self::MASTER_USER,
             master_password: Secret::new(Self::MASTER_PASSWORD.to_owned()),
@@ -154,6 +153,8 @@ impl RealMailServer {
             settle_time: Duration::ZERO,
             ..LogSettings::new(LogSource::file(self.postfix.log()), state_dir.join("log"))
         };
+        let mut doveadm = DoveadmSettings::new(doveadm, Secret::new(Self::API_KEY.to_owned()));
+        doveadm.flush_auth_cache = Dovecot::flushes_auth_cache();
         ExternalSettings {
             smtp: SmtpSettings::new(host(smtp), smtp.port()),
             imap: ImapSettings::new(
@@ -167,7 +168,7 @@ impl RealMailServer {
             log: Some(log),
             log_host: None,
             bounces: None,
-            doveadm: Some(DoveadmSettings::new(doveadm, Secret::new(Self::API_KEY.to_owned()))),
+            doveadm: Some(doveadm),
             trust: TlsTrust::System,
         }
     }

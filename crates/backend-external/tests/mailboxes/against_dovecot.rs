@@ -9,7 +9,7 @@ use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::mailboxes::MailboxSettings;
 use mailapi_backend_external::{TlsMode, TlsTrust, client_config};
 use mailapi_model::{EmailAddress, FolderName, Page, Secret};
-use mailapi_testkit::Dovecot;
+use mailapi_testkit::{Dovecot, DovecotSettings};
 
 use crate::fixture::{DovecotFixture, imap_settings, mailboxes, pool};
 
@@ -164,13 +164,9 @@ async fn tls_is_spoken_in_both_ways_and_only_with_a_trusted_server() {
     std::fs::write(&cert, certificate.cert.pem()).unwrap();
     std::fs::write(&key, certificate.signing_key.serialize_pem()).unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let dovecot = Dovecot::start_with(&format!(
-        "ssl = yes\nssl_cert = <{}\nssl_key = <{}\ndisable_plaintext_auth = yes\n\
-         service imap-login {{\n inet_listener imaps {{\n  port = {free}\n  ssl = yes\n }}\n}}",
-        cert.display(),
-        key.display()
-    ))
-    .await;
+    let lines = format!("service imap-login {{\n inet_listener imaps {{\n  port = {free}\n }}\n}}");
+    let settings = DovecotSettings { certificate: Some((cert, key)), lines, ..DovecotSettings::default() };
+    let dovecot = Dovecot::start_with(settings).await;
     dovecot.put_mailbox("bob@example.org", None);
     let bob: EmailAddress = "bob@example.org".parse().unwrap();
     let ours = TlsTrust::Authorities(certificate.cert.pem().into_bytes());

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use mailapi_testkit::Dovecot;
+use mailapi_testkit::{Dovecot, DovecotFormat, DovecotSettings};
 use serde_json::json;
 
 use super::Size;
@@ -22,11 +22,12 @@ const REAL: usize = 1_000;
 const READ: usize = 500;
 const SEED: u64 = 14;
 /// A million files are no mailbox: Dovecot's own format keeps many messages in one, and a copy is an entry of its index.
-const FORMAT: &str = "mail_location = mdbox:~/mdbox\nmail_max_userip_connections = 64\n";
+const FORMAT: DovecotFormat = DovecotFormat::Mdbox;
+const MANY_CONNECTIONS: &str = "mail_max_userip_connections = 64\n";
 
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     let mut grown = Grown::new("Folders in front of Dovecot", "messages in the folder", size).judged(Judge::Latency);
-    let dovecot = Dovecot::start_with(FORMAT).await;
+    let dovecot = Dovecot::start_with(DovecotSettings { format: FORMAT, ..MANY_CONNECTIONS.into() }).await;
     let directory = tempfile::tempdir()?;
     let log = directory.path().join("mail.log");
     std::fs::write(&log, "")?;

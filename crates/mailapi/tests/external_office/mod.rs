@@ -101,9 +101,10 @@ impl Office {
         };
 
         // As the binary prints it, with what only the operator tells.
-        for server in ["dovecot", "postfix"] {
-            let directory = place.path().join(server);
-            run(configured(&place, &setting, &["config", server, "--write", directory.to_str().unwrap()]));
+        for server in [&["dovecot", "--version", Dovecot::version()][..], &["postfix"]] {
+            let directory = place.path().join(server[0]);
+            let written = ["--write", directory.to_str().unwrap()];
+            run(configured(&place, &setting, &[&["config"], server, &written].concat()));
         }
         let sink = SmtpSink::start().await;
         let servers = RealMailServer::start_printed(place.path(), setting.ports, kind, sink.address(), change).await;
@@ -305,7 +306,8 @@ fn configured(place: &Place, setting: &Setting, arguments: &[&str]) -> Command {
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", setting.ports.imap.port().to_string())
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", RealMailServer::MASTER_PASSWORD)
         .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", setting.ports.doveadm))
-        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", RealMailServer::API_KEY);
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", RealMailServer::API_KEY)
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__FLUSH_AUTH_CACHE", Dovecot::flushes_auth_cache().to_string());
     command
 }
 

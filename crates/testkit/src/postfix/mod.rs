@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 use crate::guard::Guard;
 use crate::logger::Logger;
 use crate::ports::free_port;
+use crate::signal;
 use layout::{id_of, own, set_mode};
 
 /// How long a start or a stop may take.
@@ -284,23 +285,19 @@ impl Postfix {
     fn signal(&self, name: &str) {
         let (master, _) = self.master.as_ref().expect("a running Postfix");
         // To the master alone, who tells the others; but nobody tells them of a kill.
-        let group = if name == "KILL" { "-" } else { "" };
-        let status = Command::new("kill").args(["-s", name, "--", &format!("{group}{}", master.id())]).status();
-        assert!(status.expect("kill(1) runs").success(), "Postfix is gone already");
+        let master = i64::from(master.id());
+        assert!(signal::send(name, if name == "KILL" { -master } else { master }), "Postfix is gone already");
     }
 }
 
 impl Drop for Postfix {
     fn drop(&mut self) {
         let Some((mut master, _guard)) = self.master.take() else { return };
-        let group = format!("-{}", master.id());
-        let tell = |signal: &str| {
-            // Those that are gone already cannot be told.
-            let _ = Command::new("kill").args(["-s", signal, "--", group.as_str()]).stderr(Stdio::null()).status();
-        };
-        tell("TERM");
+        let group = -i64::from(master.id());
+        // Those that are gone already cannot be told.
+        signal::send("TERM", group);
         let _ = master.wait();
-        tell("KILL");
+        signal::send("KILL", group);
     }
 }
 

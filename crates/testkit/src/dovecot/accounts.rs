@@ -1,0 +1,51 @@
+//! Who has a mailbox on a private Dovecot: the views of mailapi's database that Dovecot looks into, as tables.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Mutex;
+
+use rusqlite::Connection;
+
+const TABLES: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = OFF;
+    CREATE TABLE mailapi_virtual_mailboxes (email TEXT NOT NULL PRIMARY KEY, quota_bytes INTEGER);
+    CREATE TABLE mailapi_credentials (email TEXT NOT NULL PRIMARY KEY, password_hash TEXT NOT NULL, active INTEGER NOT NULL);
+";
+
+/// The accounts. What is changed here is so for the next log-in.
+pub(super) struct Accounts(Mutex<Connection>);
+
+impl Accounts {
+    /// None yet, in a new file of a new directory.
+    pub(super) fn new(file: &Path) -> Self {
+        let directory = file.parent().expect("a directory");
+        fs::create_dir(directory).expect("a directory for accounts");
+        // Dovecot's users look into the file, and keep SQLite's shared memory beside it.
+        fs::set_permissions(directory, Permissions::from_mode(0o777)).expect("a directory of ours");
+        fs::write(file, "").expect("an empty file");
+        fs::set_permissions(file, Permissions::from_mode(0o666)).expect("a file of ours");
+        let connection = Connection::open(file).expect("a database");
+        connection.execute_batch(TABLES).expect("tables");
+        Self(Mutex::new(connection))
+    }
+
+    /// Makes one, or changes how much its mailbox may hold.
+    pub(super) fn put(&self, address: &str, password: &str, quota_bytes: Option<u64>) {
+        self.run("INSERT OR REPLACE INTO mailapi_credentials VALUES (?1, '{PLAIN}' || ?2, TRUE)", (address, password));
+        self.run("INSERT OR REPLACE INTO mailapi_virtual_mailboxes VALUES (?1, ?2)", (address, quota_bytes));
+    }
+
+    /// Removes one, if it is there.
+    pub(super) fn remove(&self, address: &str) {
+        for table in ["mailapi_credentials", "mailapi_virtual_mailboxes"] {
+            self.run(&format!("DELETE FROM {table} WHERE email = ?1"), (address,));
+        }
+    }
+
+    fn run(&self, sql: &str, parameters: impl rusqlite::Params) {
+        let connection = self.0.lock().expect("nobody panicked with the accounts");
+        connection.execute(sql, parameters).expect("the accounts can be changed");
+    }
+}

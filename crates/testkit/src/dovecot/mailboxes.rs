@@ -1,0 +1,149 @@
+//! What mail clients, other mail servers and the operator do to the mailboxes of a private Dovecot.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::accounts::Accounts;
+use super::{Dovecot, MAIL_UID};
+use crate::hand_in::HandIn;
+
+impl Dovecot {
+    /// Makes a mailbox, or changes how much it may hold.
+    ///
+    /// # Panics
+    /// When its accounts are in a database that a printed configuration names.
+    pub fn put_mailbox(&self, address: &str, quota_bytes: Option<u64>) {
+        self.accounts().put(address, Self::PASSWORD, quota_bytes);
+    }
+
+    /// Removes a mailbox with its mail, and closes its connections.
+    ///
+    /// # Panics
+    /// As [`Dovecot::put_mailbox`].
+    pub fn remove_mailbox(&self, address: &str) {
+        self.accounts().remove(address);
+        let _ = self.run_doveadm(&["kick", address]);
+        let _ = fs::remove_dir_all(self.home(address));
+    }
+
+    /// Brings a message to a mailbox as another mail server does, over LMTP.
+    ///
+    /// # Panics
+    /// When Dovecot does not take it.
+    pub async fn deliver(&self, address: &str, message: &[u8]) {
+        let mut connection = HandIn::connect(self.lmtp, "LHLO client.example").await;
+        connection.message("ann@elsewhere.example", address, message).await;
+    }
+
+    /// Puts a file into a mailbox's INBOX without Dovecot's knowledge: quick for many messages.
+    ///
+    /// # Panics
+    /// When the file cannot be written.
+    pub fn drop_message(&self, address: &str, number: u32, message: &[u8]) {
+        let inbox = self.home(address).join("Maildir");
+        let folder = inbox.join("new");
+        if !folder.exists() {
+            for name in ["cur", "new", "tmp"] {
+                fs::create_dir_all(inbox.join(name)).expect("the maildir is made");
+            }
+            let parents = [inbox.join("cur"), folder.clone(), inbox.join("tmp"), inbox.clone(), self.home(address)];
+            let domain = self.home(address).parent().map(Path::to_path_buf);
+            for path in parents.into_iter().chain(domain) {
+                chown(path, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the maildir away");
+            }
+        }
+        // Dovecot's hash of a name hears most of the last seven letters: with the same ones a large folder takes minutes.
+        let file = folder.join(format!("{}.M{number}P1.{number:07}", 1_700_000_000 + number));
+        fs::write(&file, message).expect("the message is written");
+        chown(file, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the message away");
+    }
+
+    /// Runs `doveadm`: what a mail client, or the operator, does to a mailbox. Its output.
+    ///
+    /// # Panics
+    /// When the command fails.
+    pub fn doveadm(&self, arguments: &[&str]) -> String {
+        let output = self.run_doveadm(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "doveadm {arguments:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Whether a mailbox has this folder.
+    ///
+    /// # Panics
+    /// When there is no such mailbox.
+    #[must_use]
+    pub fn has_folder(&self, address: &str, folder: &str) -> bool {
+        self.doveadm(&["mailbox", "list", "-u", address]).lines().any(|line| line == folder)
+    }
+
+    /// Makes a folder, as a mail client does.
+    ///
+    /// # Panics
+    /// When it is there already.
+    pub fn create_folder(&self, address: &str, folder: &str) {
+        self.doveadm(&["mailbox", "create", "-u", address, folder]);
+    }
+
+    /// Replaces a message's flags, as a mail client does.
+    ///
+    /// # Panics
+    /// When the folder is missing.
+    pub fn set_flags(&self, address: &str, folder: &str, uid: u32, flags: &[&str]) {
+        let of = ["-u", address, &flags.join(" "), "mailbox", folder, "uid", &uid.to_string()];
+        self.doveadm(&[&["flags", "replace"][..], &of].concat());
+    }
+
+    /// Moves a message into another folder, as a mail client does.
+    ///
+    /// # Panics
+    /// When a folder is missing.
+    pub fn move_message(&self, address: &str, folder: &str, uid: u32, target: &str) {
+        self.doveadm(&["move", "-u", address, target, "mailbox", folder, "uid", &uid.to_string()]);
+    }
+
+    /// A message's flags, as a mail client sees them, but for the one that only tells whether the client is the first.
+    ///
+    /// # Panics
+    /// When the folder is missing.
+    #[must_use]
+    pub fn flags(&self, address: &str, folder: &str, uid: u32) -> Vec<String> {
+        let of = ["-u", address, "flags", "mailbox", folder, "uid", &uid.to_string()];
+        let told = self.doveadm(&[&["-f", "tab", "fetch"][..], &of].concat());
+        let flags = told.lines().nth(1).unwrap_or_default().split(' ').map(ToOwned::to_owned);
+        flags.filter(|flag| !flag.is_empty() && flag != "\\Recent").collect()
+    }
+
+    /// Puts a message into a folder, as a mail client does with a draft. Nothing is added to it.
+    ///
+    /// # Panics
+    /// When the folder is missing.
+    pub fn append(&self, address: &str, folder: &str, message: &[u8]) {
+        let mut command = Command::new("doveadm");
+        command.arg("-c").arg(self.path("dovecot.conf")).args(["save", "-u", address, "-m", folder]);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("doveadm is run");
+        let mut input = child.stdin.take().expect("a pipe");
+        input.write_all(message).expect("the message is read");
+        drop(input);
+        assert!(child.wait().expect("doveadm ends").success(), "the message is not put into {folder} of {address}");
+    }
+
+    fn accounts(&self) -> &Accounts {
+        self.accounts.as_ref().expect("accounts of its own")
+    }
+
+    fn run_doveadm(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("doveadm");
+        command.arg("-c").arg(self.path("dovecot.conf")).args(arguments);
+        command.output().expect("doveadm is run")
+    }
+
+    fn home(&self, address: &str) -> PathBuf {
+        let (local, domain) = address.split_once('@').expect("an address");
+        self.path("mail").join(domain).join(local)
+    }
+}
