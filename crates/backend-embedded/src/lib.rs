@@ -20,7 +20,7 @@ mod submission_listener;
 
 use std::sync::Arc;
 
-use mailapi_backend::Backend;
+use mailapi_backend::{Backend, Spool};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
@@ -38,7 +38,8 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the mail server's tables in a database file, which may hold other tables too.
+    /// Opens the mail server's tables in a database file, which may hold other tables too. Long messages lie in the spool
+    /// while they come and go.
     ///
     /// # Errors
     /// When the database fails, or a newer program wrote it.
@@ -47,8 +48,9 @@ impl Embedded {
         settings: MaildropSettings,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
+        spool: Spool,
     ) -> Result<Self, StoreError> {
-        Ok(Self { maildrop: Maildrop::open(sqlite, settings, clock, entropy).await? })
+        Ok(Self { maildrop: Maildrop::open(sqlite, settings, clock, entropy, spool).await? })
     }
 
     /// What the listeners and the courier work on.

@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::Backend;
 use mailapi_backend::contract::Fixture;
+use mailapi_backend::{Backend, Spool, SpoolSettings};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::maildrop::{FlagChange, Folder};
 use mailapi_backend_embedded::{Embedded, Maildrop, MaildropSettings};
@@ -58,7 +58,8 @@ impl EmbeddedFixture {
         let directory = tempfile::tempdir().unwrap();
         let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
         let (clock, entropy) = (Arc::new(FakeClock::default()), Arc::new(SeededEntropy::default()));
-        let embedded = Embedded::open(sqlite, settings, clock.clone(), entropy.clone()).await.unwrap();
+        let spool = Spool::new(SpoolSettings::new(directory.path()));
+        let embedded = Embedded::open(sqlite, settings, clock.clone(), entropy.clone(), spool).await.unwrap();
         let (backend, domain) = (embedded.backend(), "example.org".parse().unwrap());
         backend.provisioning.put_domain(&domain).await.unwrap();
         Self { _directory: directory, clock, entropy, embedded, backend, domain, keeps_house }

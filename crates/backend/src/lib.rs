@@ -27,11 +27,12 @@ pub use inbound_log::InboundLog;
 pub use log_in::{LogIn, LogInError, LogInMark, LoggedIn};
 pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
-    MessageSummary, OpenedAttachment, OpenedMessage, Purged, SearchHit, SearchQuery, SearchText, SearchTextError,
+    MessageSummary, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, SearchText,
+    SearchTextError,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError};
 pub use sign_outgoing::{SignError, SignOutgoing};
-pub use spool::{Spool, SpoolError, SpoolSettings, SpoolWriter};
+pub use spool::{Spool, SpoolError, SpoolSettings, SpoolWriter, read_octets};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
 
 /// One mail server, behind its four faces.

@@ -7,11 +7,13 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use mailapi_model::{OctetSource, Octets};
 
 /// What messages on their way may take. [`SpoolSettings::new`] gives the defaults named at each field.
@@ -68,6 +70,19 @@ impl From<SpoolError> for io::Error {
             SpoolError::Full => Self::new(io::ErrorKind::QuotaExceeded, error),
             SpoolError::Disk(error) => error,
         }
+    }
+}
+
+/// The octets of a range, read on a thread that may block unless they lie in memory. All of them are in memory then: for
+/// one piece after the other.
+///
+/// # Errors
+/// When they cannot be read at the moment.
+pub async fn read_octets(octets: &Octets, range: Range<usize>) -> io::Result<Bytes> {
+    let piece = octets.slice(range);
+    match piece.into_bytes() {
+        Ok(octets) => Ok(octets),
+        Err(piece) => tokio::task::spawn_blocking(move || piece.to_bytes()).await.map_err(io::Error::other).flatten(),
     }
 }
 

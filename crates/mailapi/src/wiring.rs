@@ -92,7 +92,12 @@ impl Assembly {
     async fn open_as(config: &Config, directory: &DataDir, role: Role<'_>) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
+        let spool = Spool::new(SpoolSettings::new(directory.path()));
         let to_service = Arc::new(ToService::default());
+        let node = match role {
+            Role::Server(lock) if config.is_external() => Some(directory.node(lock, entropy.as_ref())?),
+            Role::Server(_) | Role::Follower | Role::Command => None,
+        };
         let mail_in_store_file = file.is_some() && !config.is_external();
         let mail = if config.is_external() {
             let mut settings = config.external(directory.path())?;
@@ -105,12 +110,9 @@ impl Assembly {
         } else {
             let usual = || open_file(config, &Database::usual_file(directory.path()));
             let sqlite = file.take().map_or_else(usual, Ok)?;
-        let node = match role {
-            Role::Server(lock) if config.is_external() => Some(directory.node(lock, entropy.as_ref())?),
-            Role::Server(_) | Role::Follower | Role::Command => None,
-        };
             file = Some(sqlite.clone());
-            let embedded = Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy));
+            let embedded =
+                Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy), spool.clone());
             let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
             MailServer::Embedded(embedded.await.map_err(failed)?)
         };
@@ -121,7 +123,7 @@ impl Assembly {
             dns: Arc::clone(&dns),
             clock,
             entropy,
-            spool: Spool::new(SpoolSettings::new(directory.path())),
+            spool,
             settings: Settings { mail_in_store_file, node, ..config.service() },
         });
         let inbound = Arc::new(service.clone());

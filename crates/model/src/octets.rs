@@ -96,6 +96,17 @@ impl Octets {
         }
     }
 
+    /// All of them, when they lie in memory in one piece; otherwise they are given back.
+    ///
+    /// # Errors
+    /// The octets, when they lie elsewhere.
+    pub fn into_bytes(self) -> Result<Bytes, Self> {
+        match self.0 {
+            Place::Memory(octets) => Ok(octets),
+            elsewhere => Err(Self(elsewhere)),
+        }
+    }
+
     /// The octets of a range; what of it lies behind the end is left out.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {

@@ -181,7 +181,7 @@ proptest! {
 
 /// Sends a message from our client to our server, and gives what the server's host got.
 fn sent_and_received(message: &[u8], write_bytes: usize, cut: usize) -> Vec<u8> {
-    let mut server = Session::new(Config::new("mx.example", Role::Inbound));
+    let mut server = Session::new(Config { piece_bytes: write_bytes, ..Config::new("mx.example", Role::Inbound) });
     let mut client = Client::new(ClientConfig { write_bytes, ..ClientConfig::new("a.example") });
     let mut received = Vec::new();
     client.push(&server.greeting().encode());
@@ -219,10 +219,11 @@ fn serve(server: &mut Session, bytes: &[u8], cut: usize, received: &mut Vec<u8>)
                 Step::Reply(reply) => reply.encode_into(&mut replies),
                 Step::Ask(question) => {
                     if let Question::Message(message) = question {
-                        *received = message.data;
+                        received.extend(message.data);
                     }
                     server.answer(Answer::Accept);
                 }
+                Step::Keep(piece) => received.extend(piece),
                 step => panic!("{step:?}"),
             }
         }

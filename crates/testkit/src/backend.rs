@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{Accepted, Attempt, Backend, InboundLog, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, Backend, InboundLog, Spool, SpoolSettings, Submission, SubmitError};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
 use mailapi_backend_embedded::maildrop::MaildropError;
@@ -120,7 +120,8 @@ impl TestMailServer {
         let world = SmtpSink::start().await;
         let kind = match backend {
             TestBackend::Embedded => {
-                let embedded = Embedded::open(database.file(), maildrop, clock.clone(), entropy);
+                let spool = Spool::new(SpoolSettings::new(directory));
+                let embedded = Embedded::open(database.file(), maildrop, clock.clone(), entropy, spool);
                 let embedded = embedded.await.expect("a maildrop");
                 let address = world.address();
                 let relay = Some(Relay::new(address.ip().to_string(), address.port()));

@@ -1,16 +1,18 @@
 //! One connection's worth of work: messages for one destination, one after the other.
 
+use bytes::Bytes;
 use mailapi_model::Timestamp;
 use mailapi_smtp::client::{End, Failure, Outcome};
 
 use super::connect::{Destination, NoLink};
 use super::envelope::envelope;
+use super::letter::Letter;
 use super::notices::Tried;
 use super::transfer::Link;
 use super::verdict::{Finding, findings, follow_up};
 use super::{Courier, Inner};
 use crate::accept::Prepared;
-use crate::maildrop::MaildropError;
+use crate::maildrop::{MaildropError, unreadable};
 use crate::queue::{Attempt, QueuedMessage, RecipientResult};
 
 /// A claimed message, its recipients all of one destination.
@@ -52,13 +54,14 @@ impl Errand<'_> {
         if self.destination == Destination::Here {
             return self.tell(message).await;
         }
-        let (content, range) = (message.layout.content, message.layout.as_handed_over());
-        let octets = self.courier.maildrop.load_range(content, range).await?;
+        let letter =
+            Letter::of(self.courier.maildrop.spool_range(message.layout, message.layout.as_handed_over()).await?);
+        let letter = letter.await.map_err(unreadable)?;
         for recipients in message.recipients.chunks(self.courier.settings.max_recipients.max(1)) {
             let part = QueuedMessage { recipients: recipients.to_vec(), ..message.clone() };
             let _in_hand = self.courier.in_hand.take(&part);
-            let findings = self.try_once(&part, &octets).await;
-            self.record(part, &findings, &octets).await;
+            let findings = self.try_once(&part, &letter).await;
+            self.record(part, &findings, &letter).await;
         }
         Ok(())
     }
@@ -81,7 +84,7 @@ impl Errand<'_> {
     }
 
     /// One transaction; a finding for each recipient.
-    async fn try_once(&mut self, message: &QueuedMessage, octets: &[u8]) -> Vec<Finding> {
+    async fn try_once(&mut self, message: &QueuedMessage, letter: &Letter) -> Vec<Finding> {
         loop {
             let settings = &self.courier.settings;
             let mut link = match self.link().await {
@@ -89,7 +92,7 @@ impl Errand<'_> {
                 Err(no_link) => return vec![Finding::without_link(&no_link); message.recipients.len()],
             };
             let offered = link.client.capabilities();
-            let outcome = link.send(&envelope(message, offered), octets, settings).await;
+            let outcome = link.send(&envelope(message, offered), letter, settings).await;
             let (relay, was_kept) = (link.relay.clone(), link.used > 1);
             if link.client.is_ready() {
                 self.link = Some(link);
@@ -114,7 +117,7 @@ impl Errand<'_> {
     }
 
     /// Results, events and notices in one transaction.
-    async fn record(&self, message: QueuedMessage, findings: &[Finding], octets: &[u8]) {
+    async fn record(&self, message: QueuedMessage, findings: &[Finding], letter: &Letter) {
         let Inner { maildrop, settings, .. } = self.courier;
         let now = maildrop.clock().now();
         let follow_up =
@@ -127,7 +130,7 @@ impl Errand<'_> {
             .zip(&attempts)
             .map(|((recipient, finding), attempt)| Tried { recipient, finding: Some(finding), attempt })
             .collect();
-        let notices = self.courier.notices(&message, &tried, octets).await;
+        let notices = self.courier.notices(&message, &tried, &self.beginning(letter).await).await;
         drop(tried);
         let taken = findings.iter().filter(|finding| finding.taken).count();
         let relay = findings.first().and_then(|finding| finding.relay.clone());
@@ -136,6 +139,17 @@ impl Errand<'_> {
         let positions: Vec<_> = message.recipients.iter().map(|recipient| recipient.position).collect();
         let results = positions.into_iter().zip(attempts).map(result).collect();
         self.write_down(message, results, notices).await;
+    }
+
+    /// What a notice may return of a message; nothing when it cannot be read.
+    async fn beginning(&self, letter: &Letter) -> Bytes {
+        let settings = &self.courier.settings;
+        let whole = usize::try_from(settings.max_returned_message_bytes).unwrap_or(usize::MAX);
+        let read = letter.beginning(whole.max(settings.max_returned_header_bytes)).await;
+        read.unwrap_or_else(|error| {
+            tracing::error!(%error, "a message cannot be read for a notice");
+            Bytes::new()
+        })
     }
 
     /// Does not give up: were the result forgotten, the message would go out once more. Meanwhile nobody else tries

@@ -16,6 +16,7 @@ mod connect;
 mod envelope;
 mod errand;
 mod in_hand;
+mod letter;
 mod next_hop;
 mod notices;
 mod retry;

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::CourierSettings;
+use super::letter::Letter;
 use crate::net::Stream;
 
 /// A connection that is ready for transactions.
@@ -43,12 +44,12 @@ pub(super) async fn bring_up(
 
 impl Link {
     /// Sends one message. Never takes longer than the settings allow for a message.
-    pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8], settings: &CourierSettings) -> Outcome {
+    pub(super) async fn send(&mut self, envelope: &Envelope, letter: &Letter, settings: &CourierSettings) -> Outcome {
         let end = Instant::now() + settings.message_timeout;
         let mut buffer = vec![0; settings.read_bytes.max(1)];
         self.used += 1;
-        let mut transaction = self.client.transaction(envelope, message);
-        let mut broken = None;
+        let mut transaction = letter.begin(&mut self.client, envelope);
+        let (mut broken, mut given) = (None, 0);
         loop {
             match transaction.step() {
                 TransactionStep::Done => return transaction.finish(),
@@ -60,6 +61,14 @@ impl Link {
                         Err(error) => broken = Some(error),
                     }
                 }
+                TransactionStep::Message => match letter.piece(given).await {
+                    Ok((piece, is_last)) => {
+                        given += piece.len();
+                        transaction.give(&piece, is_last);
+                        continue;
+                    }
+                    Err(error) => return transaction.abandon(error.to_string()),
+                },
                 TransactionStep::Read => {}
             }
             let read = read(&mut self.stream, &mut buffer, settings.reply_timeout);

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use mailapi_backend::mime::Digest;
 use mailapi_model::{Octets, ReversePath, Timestamp};
 use mailapi_store::StoreError;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::id::ContentId;
-use super::{MaildropError, people};
+use super::{MaildropError, people, pieces};
 use crate::MaildropSettings;
 
 /// Keys of pieces that one message may use; `drop_chunks.key` is message * this + piece.
@@ -59,7 +59,7 @@ impl NewContent {
             Some(octets) if octets.len() <= settings.inline_bytes => Digest::of(octets),
             _ => {
                 let message = message.clone();
-                let parsing = tokio::task::spawn_blocking(move || Ok(Digest::of(&message.to_bytes()?)));
+                let parsing = tokio::task::spawn_blocking(move || Digest::of_octets(&message));
                 parsing.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)?
             }
         };
@@ -69,6 +69,11 @@ impl NewContent {
     /// Octets as stored.
     pub(crate) fn size(&self) -> u64 {
         (self.return_path.len() + self.message.len()) as u64
+    }
+
+    /// The message taken apart.
+    pub(crate) const fn digest(&self) -> &Digest {
+        &self.digest
     }
 
     /// When it came.
@@ -103,6 +108,11 @@ impl Layout {
     #[must_use]
     pub fn whole(&self) -> Range<u64> {
         0..self.size
+    }
+
+    /// Where the piece that holds an octet ends.
+    pub(crate) fn end_of_piece(&self, octet: u64) -> u64 {
+        (octet / self.chunk_len + 1).saturating_mul(self.chunk_len)
     }
 
     /// The message as it was handed over, without our `Return-Path` line.
@@ -157,58 +167,35 @@ fn insert_row(connection: &Connection, new: &NewContent, chunk_len: u64) -> Resu
     Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
 }
 
-pub(crate) fn layout(connection: &Connection, content: ContentId) -> Result<Layout, MaildropError> {
-    let sql = "SELECT size, return_path_len, chunk_len FROM drop_messages WHERE id = ?1";
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok(Layout { content, size: row.get(0)?, return_path_len: row.get(1)?, chunk_len: row.get(2)? })
-    };
-    let found = connection.prepare_cached(sql)?.query_row(params![content], read).optional()?;
-    found.ok_or(MaildropError::NoSuchMessage)
+/// What [`read_layout`] and [`read_digest`] read, of the message `m`.
+pub(crate) const STORED_COLUMNS: &str = "m.id, m.size, m.return_path_len, m.chunk_len, m.digest";
+
+/// The layout in a row that begins with [`STORED_COLUMNS`].
+pub(crate) fn read_layout(row: &Row<'_>) -> rusqlite::Result<Layout> {
+    Ok(Layout { content: row.get(0)?, size: row.get(1)?, return_path_len: row.get(2)?, chunk_len: row.get(3)? })
 }
 
-/// What is kept of the parsed message. Its offsets count from the end of our `Return-Path` line.
-pub(crate) fn digest(connection: &Connection, content: ContentId) -> Result<Digest, MaildropError> {
-    let sql = "SELECT digest FROM drop_messages WHERE id = ?1";
-    let found: Option<Vec<u8>> =
-        connection.prepare_cached(sql)?.query_row(params![content], |row| row.get(0)).optional()?;
-    let octets = found.ok_or(MaildropError::NoSuchMessage)?;
+/// The digest in such a row. Its offsets count from the end of our `Return-Path` line.
+pub(crate) fn read_digest(connection: &Connection, row: &Row<'_>) -> Result<Digest, MaildropError> {
     // A digest that an older program wrote is made again.
-    Digest::from_bytes(&octets).or_else(|_| {
-        let layout = layout(connection, content)?;
-        Ok(Digest::of(&read_range(connection, &layout, layout.as_handed_over())?))
+    Digest::from_bytes(row.get_ref(4)?.as_blob_or_null().ok().flatten().unwrap_or_default()).or_else(|_| {
+        let layout = read_layout(row)?;
+        Ok(Digest::of(&pieces::read_range(connection, &layout, layout.as_handed_over())?))
     })
 }
 
-/// The octets of the piece that holds `offset`, from there on and not beyond `end`.
-pub(crate) fn read_piece(
-    connection: &Connection,
-    layout: &Layout,
-    offset: u64,
-    end: u64,
-) -> Result<Vec<u8>, MaildropError> {
-    let (piece, skip) = (offset / layout.chunk_len, offset % layout.chunk_len);
-    let length = end.saturating_sub(offset);
-    let sql = "SELECT substr(octets, ?2 + 1, ?3) FROM drop_chunks WHERE key = ?1";
-    let values = params![key(layout.content, piece), skip, length];
-    let octets: Option<Vec<u8>> = connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
-    octets.filter(|octets| !octets.is_empty()).ok_or(MaildropError::NoSuchMessage)
+pub(crate) fn layout(connection: &Connection, content: ContentId) -> Result<Layout, MaildropError> {
+    let sql = "SELECT id, size, return_path_len, chunk_len FROM drop_messages WHERE id = ?1";
+    let found = connection.prepare_cached(sql)?.query_row(params![content], read_layout).optional()?;
+    found.ok_or(MaildropError::NoSuchMessage)
 }
 
-/// A range of a message's octets; what of it lies beyond the end is left out.
-pub(crate) fn read_range(
-    connection: &Connection,
-    layout: &Layout,
-    range: Range<u64>,
-) -> Result<Vec<u8>, MaildropError> {
-    let end = range.end.min(layout.size);
-    let mut offset = range.start;
-    let mut octets = Vec::with_capacity(usize::try_from(end.saturating_sub(offset)).unwrap_or_default());
-    while offset < end {
-        let piece = read_piece(connection, layout, offset, end)?;
-        offset += piece.len() as u64;
-        octets.extend_from_slice(&piece);
-    }
-    Ok(octets)
+/// What is kept of the parsed message.
+pub(crate) fn digest(connection: &Connection, content: ContentId) -> Result<Digest, MaildropError> {
+    let sql = format!("SELECT {STORED_COLUMNS} FROM drop_messages m WHERE m.id = ?1");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![content])?;
+    read_digest(connection, rows.next()?.ok_or(MaildropError::NoSuchMessage)?)
 }
 
 /// Removes octets and texts of a message that nothing refers to any more.
@@ -227,6 +214,7 @@ pub(crate) fn remove(connection: &Connection, content: ContentId) -> Result<(), 
     Ok(())
 }
 
-fn key(content: ContentId, piece: u64) -> i64 {
+/// The row of a piece.
+pub(super) fn key(content: ContentId, piece: u64) -> i64 {
     content.0 * PIECES as i64 + piece as i64
 }

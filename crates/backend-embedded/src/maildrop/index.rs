@@ -6,7 +6,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::{ContentId, MailboxId};
-use super::{Maildrop, MaildropError, content};
+use super::{Maildrop, MaildropError, content, pieces};
 use crate::MaildropSettings;
 
 /// A message's text, decoded.
@@ -46,8 +46,11 @@ pub(crate) fn enqueue(connection: &Connection, content: ContentId) -> Result<(),
 pub(crate) fn text_of(connection: &Connection, content: ContentId) -> Result<String, MaildropError> {
     let layout = content::layout(connection, content)?;
     let digest = content::digest(connection, content)?;
-    let message = content::read_range(connection, &layout, layout.as_handed_over())?;
-    Ok(SearchableText::of(&message, &digest).joined())
+    let text = SearchableText::read(&digest, |span| {
+        let start = layout.return_path_len.saturating_add(span.offset);
+        pieces::read_range(connection, &layout, start..start.saturating_add(span.length))
+    })?;
+    Ok(text.joined())
 }
 
 fn extract(connection: &Connection, settings: &MaildropSettings) -> Result<Vec<Extracted>, MaildropError> {

@@ -24,16 +24,19 @@ pub(crate) mod mailbox;
 mod mailboxes;
 mod octets;
 mod people;
+pub(crate) mod pieces;
 mod provisioning;
 mod reading;
 mod schema;
 mod search;
+mod spooled;
 mod sweep;
 mod transfer;
 mod turns;
 
 use std::sync::Arc;
 
+use mailapi_backend::Spool;
 use mailapi_model::{Clock, EmailAddress, Entropy};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
@@ -69,6 +72,7 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     changes: Arc<Changes>,
     turns: Arc<Turns>,
+    spool: Spool,
 }
 
 impl Maildrop {
@@ -81,10 +85,11 @@ impl Maildrop {
         settings: MaildropSettings,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
+        spool: Spool,
     ) -> Result<Self, StoreError> {
         sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, clock.now()).await?;
         let turns = Arc::new(Turns::new(settings.mailbox_searches));
-        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default(), turns })))
+        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default(), turns, spool })))
     }
 
     /// The number of a mailbox.
@@ -103,6 +108,11 @@ impl Maildrop {
 
     pub(crate) fn settings(&self) -> &MaildropSettings {
         &self.0.settings
+    }
+
+    /// Where long messages lie on their way.
+    pub(crate) fn spool(&self) -> &Spool {
+        &self.0.spool
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

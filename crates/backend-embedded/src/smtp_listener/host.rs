@@ -11,7 +11,7 @@ use super::InboundSetup;
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
-use crate::smtp_session::{Delivery, Host, forward_path, reverse_path, take_over, too_many_hops};
+use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, reverse_path, take_over};
 
 pub(super) struct InboundHost<'a> {
     maildrop: Maildrop,
@@ -79,8 +79,8 @@ impl Host for InboundHost<'_> {
         Answer::bad_credentials()
     }
 
-    async fn take(&mut self, message: Message) -> Answer {
-        if let Some(refusal) = too_many_hops(&message.data, self.setup.settings.max_hops) {
+    async fn take(&mut self, message: Message, body: Body) -> Answer {
+        if let Err(refusal) = check_hops(&body, self.setup.settings.max_hops, self.maildrop.spool()) {
             return Answer::Refuse(refusal);
         }
         let delivery = Delivery {
@@ -97,7 +97,7 @@ impl Host for InboundHost<'_> {
             .iter()
             .filter_map(|recipient| forward_path(recipient, delivery.hostname, delivery.postmaster).ok())
             .collect();
-        let answer = take_over(&delivery, message).await;
+        let answer = take_over(&delivery, message, body).await;
         let taken = matches!(answer, Answer::Queued(_));
         let outcome = if taken { InboundOutcome::Accepted } else { InboundOutcome::Rejected };
         for recipient in recipients {

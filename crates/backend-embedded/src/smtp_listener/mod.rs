@@ -47,9 +47,10 @@ async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<InboundSetup>)
         ),
         settings: &setup.settings,
         tls: setup.tls.as_ref(),
+        spool: maildrop.spool(),
         grace: setup.limits.grace,
     };
-    let mut host = InboundHost::new(maildrop, &setup, peer.ip());
+    let mut host = InboundHost::new(maildrop.clone(), &setup, peer.ip());
     if let Err(error) = converse(arrival, doorway, &mut host).await {
         tracing::debug!(%peer, %error, "an SMTP connection broke");
     }

@@ -3,11 +3,13 @@
 use std::io;
 use std::time::Duration;
 
+use mailapi_backend::Spool;
 use mailapi_smtp::Reply;
-use mailapi_smtp::server::{Config, Question, Session, Step};
+use mailapi_smtp::server::{Answer, Config, Message, Question, Session, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::body::Coming;
 use super::{Host, SmtpSettings};
 use crate::net::{Arrival, ServerTls, Shutdown, Stream};
 
@@ -16,6 +18,8 @@ pub(crate) struct Doorway<'a> {
     pub(crate) session: Config,
     pub(crate) settings: &'a SmtpSettings,
     pub(crate) tls: Option<&'a ServerTls>,
+    /// Where long messages lie while they come.
+    pub(crate) spool: &'a Spool,
     /// How long a message that is under way may still take after the signal to stop.
     pub(crate) grace: Duration,
 }
@@ -25,7 +29,8 @@ pub(crate) struct Doorway<'a> {
 /// # Errors
 /// When the connection breaks, or the client does not take what we say.
 pub(crate) async fn converse(arrival: Arrival, doorway: Doorway<'_>, host: &mut impl Host) -> io::Result<()> {
-    let Doorway { session, settings, tls, grace } = doorway;
+    let Doorway { mut session, settings, tls, spool, grace } = doorway;
+    session.piece_bytes = spool.settings().max_memory_bytes;
     let session = Session::new(session);
     let mut conversation = Conversation {
         replies: session.greeting().encode(),
@@ -34,6 +39,7 @@ pub(crate) async fn converse(arrival: Arrival, doorway: Doorway<'_>, host: &mut 
         settings,
         tls,
         receiving: false,
+        coming: Coming::new(spool.clone()),
         end: Instant::now() + settings.session_timeout,
         shutdown: arrival.shutdown,
         grace,
@@ -51,6 +57,8 @@ struct Conversation<'a> {
     replies: Vec<u8>,
     /// Whether the client is sending a message.
     receiving: bool,
+    /// What has come of it.
+    coming: Coming,
     /// When the session has taken too long.
     end: Instant,
     shutdown: Shutdown,
@@ -88,14 +96,21 @@ impl Conversation<'_> {
             match self.session.step() {
                 Step::Reply(reply) => {
                     self.receiving = reply.code == 354;
+                    self.coming.forget();
                     reply.encode_into(&mut self.replies);
+                }
+                Step::Keep(piece) => {
+                    if let Err(error) = self.coming.keep(&piece).await {
+                        tracing::warn!(%error, "a message that comes by SMTP cannot be kept");
+                        self.session.lose();
+                    }
                 }
                 Step::Ask(question) => {
                     let answer = match question {
                         Question::Mail(mail) => host.may_send(&mail).await,
                         Question::Rcpt(recipient) => host.may_receive(&recipient).await,
                         Question::Authenticate(credentials) => host.log_in(credentials).await,
-                        Question::Message(message) => host.take(message).await,
+                        Question::Message(message) => self.take(message, host).await,
                     };
                     self.session.answer(answer);
                 }
@@ -113,6 +128,16 @@ impl Conversation<'_> {
                     self.write().await?;
                     return Ok(false);
                 }
+            }
+        }
+    }
+
+    async fn take(&mut self, mut message: Message, host: &mut impl Host) -> Answer {
+        match self.coming.complete(std::mem::take(&mut message.data)).await {
+            Ok(body) => host.take(message, body).await,
+            Err(error) => {
+                tracing::warn!(%error, "a message that came by SMTP cannot be kept");
+                Answer::Refuse(Reply::new(452, (4, 3, 1), "The message cannot be kept at the moment, try again later"))
             }
         }
     }

@@ -3,6 +3,7 @@
 //! The session's logic is `mailapi_smtp::server`; here it gets its octets, its time-outs and its answers. A listener
 //! is a [`Host`]: it says who may send, who may receive, and what is done to a message before it is taken over.
 
+mod body;
 mod conversation;
 mod recipients;
 mod settings;
@@ -13,11 +14,12 @@ use async_trait::async_trait;
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo};
 
+pub(crate) use body::Body;
 pub(crate) use conversation::{Doorway, converse};
 pub(crate) use recipients::{forward_path, reverse_path};
 pub use settings::SmtpSettings;
 pub(crate) use take_over::{Delivery, take_over};
-pub(crate) use trace::{Trace, too_many_hops};
+pub(crate) use trace::{Trace, check_hops, header_of};
 
 /// What a client above the limits is told (RFC 5321 section 3.8).
 pub(crate) const BUSY: &[u8] = b"421 4.7.0 Too many connections, try again later\r\n";
@@ -34,8 +36,8 @@ pub(crate) trait Host: Send {
     /// Are these the credentials of a user?
     async fn log_in(&mut self, credentials: Credentials) -> Answer;
 
-    /// Takes responsibility for a message. [`Answer::Queued`] only when it is on disk.
-    async fn take(&mut self, message: Message) -> Answer;
+    /// Takes responsibility for a message, whose octets are `body`. [`Answer::Queued`] only when it is on disk.
+    async fn take(&mut self, message: Message, body: Body) -> Answer;
 
     /// The handshake is done; what was said before does not count (RFC 3207 section 4.2).
     fn tls_established(&mut self);

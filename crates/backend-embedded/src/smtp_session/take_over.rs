@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mailapi_backend::Refusal;
-use mailapi_model::{EmailAddress, MessageId, QueueId, Timestamp};
+use mailapi_model::{EmailAddress, MessageId, Octets, QueueId, Timestamp};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Notify, Reply};
 
-use super::{Trace, forward_path, reverse_path};
+use super::{Body, Trace, forward_path, reverse_path};
 use crate::Maildrop;
 use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, Relaying, Taken};
 use crate::dsn::{self, Action, Fate, Report, Returned};
@@ -34,13 +34,13 @@ const TRIES: usize = 3;
 /// all are, the reply says so. When some are, the message is theirs no more than before, but the client has been told
 /// otherwise: the sender gets a notification (RFC 5321 section 4.2.5), which is kept together with the message, or
 /// neither of them is.
-pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message) -> Answer {
+pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message, body: Body) -> Answer {
     let _room = std::mem::take(&mut message.room);
     let queue_id = delivery.maildrop.new_queue_id();
     let now = delivery.maildrop.clock().now();
     let trace = Trace { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };
     let header = trace.header(&message);
-    let incoming = match incoming(delivery, message, &header, &queue_id, now) {
+    let incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now) {
         Ok(incoming) => incoming,
         Err(refusal) => return Answer::Refuse(refusal),
     };
@@ -96,16 +96,20 @@ async fn accept(
     Err(NotTaken::Unsettled)
 }
 
+/// Within the room that the session keeps for it: a message lies in memory only once.
+fn in_front(header: String, mut body: Body) -> Octets {
+    body.replace_beginning(0, header.into_bytes());
+    body.into()
+}
+
 fn incoming(
     delivery: &Delivery<'_>,
     message: Message,
-    header: &str,
+    octets: Octets,
     queue_id: &QueueId,
     now: Timestamp,
 ) -> Result<Incoming, Reply> {
-    let Message { envelope, mut data, .. } = message;
-    // Within the room that the session keeps for it: the message lies in memory only once.
-    data.splice(..0, header.bytes());
+    let envelope = message.envelope;
     let recipients = envelope.recipients.into_iter().map(|recipient| {
         let address = forward_path(&recipient, delivery.hostname, delivery.postmaster)?;
         Ok(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt })
@@ -113,7 +117,7 @@ fn incoming(
     Ok(Incoming {
         sender: reverse_path(&envelope.mail)?,
         recipients: recipients.collect::<Result<_, Reply>>()?,
-        message: data.into(),
+        message: octets,
         message_id: None,
         received_at: now,
         relaying: delivery.relaying,

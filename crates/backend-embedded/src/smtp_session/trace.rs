@@ -1,11 +1,15 @@
 //! Trace fields: the Received header that is added, and those that are counted (RFC 5321 sections 4.4 and 6.3).
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use mail_builder::headers::date::Date;
+use mailapi_backend::Spool;
 use mailapi_model::{QueueId, Timestamp};
 use mailapi_smtp::Reply;
 use mailapi_smtp::server::Message;
+
+use super::Body;
 
 /// Where a message came from.
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +49,21 @@ fn address_literal(address: IpAddr) -> String {
     }
 }
 
+/// As much of a message as a header may be long: all of a short one.
+pub(crate) fn header_of<'a>(body: &'a Body, spool: &Spool) -> Result<Cow<'a, [u8]>, Reply> {
+    body.beginning(spool.settings().max_memory_bytes).map_err(|error| {
+        tracing::error!(%error, "a message cannot be read again");
+        Reply::new(451, (4, 3, 0), "The message cannot be read at the moment")
+    })
+}
+
+/// Refuses a message that has come through more servers than `max`.
+pub(crate) fn check_hops(body: &Body, max: usize, spool: &Spool) -> Result<(), Reply> {
+    too_many_hops(&header_of(body, spool)?, max).map_or(Ok(()), Err)
+}
+
 /// The refusal of a message that has come through more servers than `max`.
-pub(crate) fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
+fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
     let hops = header_lines(message).filter(|line| is_received(line)).take(max + 1).count();
     (hops > max).then(|| Reply::new(554, (5, 4, 6), "The message has come through too many servers"))
 }

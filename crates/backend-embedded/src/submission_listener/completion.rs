@@ -3,16 +3,18 @@
 use mail_builder::headers::date::Date;
 use mailapi_model::{EmailAddress, MessageId, Timestamp};
 
-use super::header::{AuthorFields, block};
+use super::header::AuthorFields;
 
-/// `message` with From, Date and Message-ID in front where they are missing.
-pub(super) fn complete(
-    mut message: Vec<u8>,
+/// From, Date and Message-ID where they are missing, to be put in front of a message: of its header block `kept` stays,
+/// and `rest` follows.
+pub(super) fn added(
+    kept: &[u8],
+    rest: &[u8],
     fields: &AuthorFields,
     author: &EmailAddress,
     id: MessageId,
     now: Timestamp,
-) -> Vec<u8> {
+) -> String {
     let mut added = String::new();
     if !fields.has_date {
         added.push_str(&format!("Date: {}\r\n", Date::new(now.as_seconds()).to_rfc822()));
@@ -23,27 +25,24 @@ pub(super) fn complete(
     if !fields.has_message_id {
         added.push_str(&format!("Message-ID: <{id}@{}>\r\n", author.domain_str()));
     }
-    if added.is_empty() {
-        return message;
-    }
-    let header_len = block(&message).len();
-    if header_len == 0 && !message.starts_with(b"\r\n") {
+    if !added.is_empty() && kept.is_empty() && !rest.starts_with(b"\r\n") {
         // There is no header block at all: the text must not become one.
         added.push_str("\r\n");
     }
-    message.splice(..0, added.into_bytes());
-    message
+    added
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::header::block;
     use super::*;
 
     fn completed(message: &str) -> String {
         let fields = AuthorFields::of(message.as_bytes()).unwrap();
         let id = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
         let (ann, now) = ("ann@here.example".parse().unwrap(), "2026-11-20T10:15:30Z".parse().unwrap());
-        String::from_utf8(complete(message.as_bytes().to_vec(), &fields, &ann, id, now)).unwrap()
+        let (header, rest) = message.as_bytes().split_at(block(message.as_bytes()).len());
+        added(header, rest, &fields, &ann, id, now) + message
     }
 
     const ADDED: &str = "Date: Fri, 20 Nov 2026 10:15:30 +0000\r\nFrom: <ann@here.example>\r\n\

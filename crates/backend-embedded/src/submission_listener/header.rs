@@ -25,6 +25,8 @@ pub(super) enum HeaderError {
     Unreadable,
     /// The header block breaks off with a line that is no field: readers disagree on where it ends.
     Malformed,
+    /// It is longer than anything that is a header.
+    TooLong,
 }
 
 /// Where a message's header block ends: the empty line not included. A message may have none.

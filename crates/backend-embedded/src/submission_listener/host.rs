@@ -9,13 +9,13 @@ use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
 use super::SubmissionSetup;
-use super::completion::complete;
-use super::header::{AuthorFields, HeaderError};
+use super::completion::added;
+use super::header::{AuthorFields, HeaderError, block};
 use super::private;
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
-use crate::smtp_session::{Delivery, Host, forward_path, reverse_path, take_over, too_many_hops};
+use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, header_of, reverse_path, take_over};
 
 pub(super) struct SubmissionHost<'a> {
     maildrop: Maildrop,
@@ -57,23 +57,28 @@ impl<'a> SubmissionHost<'a> {
     }
 
     /// Checks and completes a message, takes out what is for nobody else's eyes, and signs what is left.
-    async fn prepare(&self, message: &mut Message) -> Result<(), Reply> {
-        if let Some(refusal) = too_many_hops(&message.data, self.setup.settings.max_hops) {
-            return Err(refusal);
-        }
+    async fn prepare(&self, message: &Message, mut body: Body) -> Result<Body, Reply> {
+        check_hops(&body, self.setup.settings.max_hops, self.maildrop.spool())?;
         let grants = self.grants()?;
         let sender = reverse_path(&message.envelope.mail)?;
-        let fields = AuthorFields::of(&message.data).map_err(bad_header)?;
+        let beginning = header_of(&body, self.maildrop.spool())?;
+        if block(&beginning).len() == beginning.len() && beginning.len() < body.len() {
+            return Err(bad_header(HeaderError::TooLong));
+        }
+        let fields = AuthorFields::of(&beginning).map_err(bad_header)?;
         for address in fields.authors.iter().chain(&fields.senders) {
             may_send_as(grants, address)?;
         }
         let author = fields.authors.first().or(sender.as_ref()).or(grants.mailbox()).ok_or_else(no_author)?.clone();
         let (id, now) = (MessageId::random(self.maildrop.entropy()), self.maildrop.clock().now());
-        let octets = private::strip(std::mem::take(&mut message.data));
-        let octets = complete(octets, &fields, &author, id, now);
+        let (block, rest) = beginning.split_at(block(&beginning).len());
+        let (kept, length) = (private::strip(block), block.len());
+        let added = added(&kept, rest, &fields, &author, id, now);
+        if !added.is_empty() || kept.len() < length {
+            body.replace_beginning(length, [added.as_bytes(), &kept].concat());
+        }
         let authors = if fields.has_from { fields.authors } else { vec![author] };
-        message.data = self.sign(&authors, octets.into()).await?.to_bytes().map_err(|_| not_signed(SignError::Unavailable))?.into();
-        Ok(())
+        self.sign(&authors, body.into()).await.map(Body::from)
     }
 
     /// Signs for each domain of an author; each must be one that may send.
@@ -135,13 +140,14 @@ impl Host for SubmissionHost<'_> {
         }
     }
 
-    async fn take(&mut self, mut message: Message) -> Answer {
+    async fn take(&mut self, message: Message, body: Body) -> Answer {
         if let Err(refusal) = self.renew().await {
             return Answer::Refuse(refusal);
         }
-        if let Err(refusal) = self.prepare(&mut message).await {
-            return Answer::Refuse(refusal);
-        }
+        let body = match self.prepare(&message, body).await {
+            Ok(body) => body,
+            Err(refusal) => return Answer::Refuse(refusal),
+        };
         let delivery = Delivery {
             maildrop: &self.maildrop,
             hostname: &self.setup.hostname,
@@ -150,7 +156,7 @@ impl Host for SubmissionHost<'_> {
             relaying: Relaying::Allowed,
             max_returned_bytes: self.setup.max_returned_bytes,
         };
-        take_over(&delivery, message).await
+        take_over(&delivery, message, body).await
     }
 
     fn tls_established(&mut self) {
@@ -172,6 +178,7 @@ fn bad_header(error: HeaderError) -> Reply {
     let text = match error {
         HeaderError::Twice => "From and Sender must not occur twice",
         HeaderError::Malformed => "The header block holds a line that is no field",
+        HeaderError::TooLong => "The header block is too long",
         HeaderError::Unreadable => "From and Sender must name mail addresses",
     };
     Reply::new(550, (5, 6, 0), text)

@@ -54,9 +54,10 @@ async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<SubmissionSetu
         ),
         settings: &setup.settings,
         tls: setup.tls.as_ref(),
+        spool: maildrop.spool(),
         grace: setup.limits.grace,
     };
-    let mut host = SubmissionHost::new(maildrop, &setup, peer.ip());
+    let mut host = SubmissionHost::new(maildrop.clone(), &setup, peer.ip());
     if let Err(error) = converse(arrival, doorway, &mut host).await {
         tracing::debug!(%peer, %error, "a submission connection broke");
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Provisioning, SignError, SignOutgoing};
+use mailapi_backend::{
+    InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Provisioning, SignError, SignOutgoing, Spool, SpoolSettings,
+};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_backend_embedded::{
@@ -141,7 +143,8 @@ impl Door {
 
 async fn embedded(directory: &TempDir, settings: MaildropSettings, clock: &Arc<FakeClock>) -> Embedded {
     let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
-    Embedded::open(sqlite, settings, clock.clone(), Arc::new(SeededEntropy::default())).await.unwrap()
+    let (entropy, spool) = (Arc::new(SeededEntropy::default()), Spool::new(SpoolSettings::new(directory.path())));
+    Embedded::open(sqlite, settings, clock.clone(), entropy, spool).await.unwrap()
 }
 
 pub(crate) fn ann() -> EmailAddress {

@@ -53,7 +53,7 @@ async fn a_client_that_idles_hears_of_other_processes() {
     let mut idle = door.ann_in("INBOX").await;
     idle.idle().await;
     let other = door.other_process().await;
-    other.append(&ann(), &"INBOX".parse().unwrap(), &Flags::new(), None, MAIL.into()).await.unwrap();
+    other.append(&ann(), &"INBOX".parse().unwrap(), &Flags::new(), None, MAIL.to_owned()).await.unwrap();
     assert_eq!(idle.line().await.unwrap(), "* 1 EXISTS");
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use mailapi_backend::{ByteStream, MailboxError, Provisioning};
+use mailapi_backend::{Spool, SpoolSettings};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::{Embedded, Maildrop, MaildropSettings};
 use mailapi_model::{Clock, EmailAddress, FolderName};
@@ -69,7 +70,8 @@ impl House {
 async fn open(directory: &TempDir, settings: MaildropSettings, clock: &Arc<FakeClock>) -> Maildrop {
     let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
     let entropy = Arc::new(SeededEntropy::default());
-    Embedded::open(sqlite, settings, clock.clone(), entropy).await.unwrap().maildrop().clone()
+    let spool = Spool::new(SpoolSettings::new(directory.path()));
+    Embedded::open(sqlite, settings, clock.clone(), entropy, spool).await.unwrap().maildrop().clone()
 }
 
 pub(crate) fn address(text: &str) -> EmailAddress {

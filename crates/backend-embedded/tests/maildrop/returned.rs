@@ -28,7 +28,7 @@ fn notice(id: &str, action: &str, recipient: &str) -> String {
 /// Delivers a notice; answers what the feed tells of returned mail so far.
 async fn told(house: &House, from: &str, to: &str, notice: &str) -> Vec<DeliveryEvent> {
     let sender = (!from.is_empty()).then(|| address(from));
-    let message = notice.to_owned().into();
+    let message = notice.to_owned();
     let incoming = Incoming::new(sender, [address(to)], message, house.clock.now(), Relaying::Denied);
     house.maildrop.accept(incoming).await.unwrap();
     let mut events = house.maildrop.read_after(&FeedCursor::default(), 1000).await.unwrap().events;

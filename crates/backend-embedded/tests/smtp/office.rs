@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use mailapi_backend::{
     DeliveryFeed, InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Mailboxes, Provisioning, SignError, SignOutgoing,
+    Spool, SpoolSettings,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
@@ -68,7 +69,8 @@ impl Office {
         let clock = Arc::new(FakeClock::default());
         let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
         let entropy = Arc::new(SeededEntropy::default());
-        let embedded = Embedded::open(sqlite, settings.1, clock.clone(), entropy).await.unwrap();
+        let spool = Spool::new(SpoolSettings::new(directory.path()));
+        let embedded = Embedded::open(sqlite, settings.1, clock.clone(), entropy, spool).await.unwrap();
         furnish(embedded.maildrop()).await;
         let loopback = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let addresses = ListenAddresses { smtp: loopback, submission: loopback, imap: None };

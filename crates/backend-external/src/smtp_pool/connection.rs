@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
+use super::letter::Letter;
 use super::settings::SmtpSettings;
 use crate::TlsMode;
 
@@ -74,8 +75,9 @@ impl Connection {
     }
 
     /// Hands one message over.
-    pub(super) async fn send(&mut self, settings: &SmtpSettings, envelope: &Envelope, message: &[u8]) -> Outcome {
-        let mut transaction = self.client.transaction(envelope, message);
+    pub(super) async fn send(&mut self, settings: &SmtpSettings, envelope: &Envelope, letter: &Letter) -> Outcome {
+        let mut transaction = letter.begin(&mut self.client, envelope);
+        let mut given = 0;
         let mut patience = settings.command_timeout;
         let mut read = [0; READ_OCTETS];
         loop {
@@ -95,6 +97,13 @@ impl Connection {
                         return transaction.abandon(reason);
                     }
                 }
+                TransactionStep::Message => match letter.piece(given).await {
+                    Ok(piece) => {
+                        given += piece.len();
+                        transaction.give(&piece, given == letter.len());
+                    }
+                    Err(error) => return transaction.abandon(error.to_string()),
+                },
                 TransactionStep::Read => match within(patience, self.stream.read(&mut read)).await {
                     Ok(0) => return transaction.abandon("the server closed the connection"),
                     Ok(count) => transaction.push(&read[..count]),

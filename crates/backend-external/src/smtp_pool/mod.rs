@@ -5,12 +5,14 @@
 //! over a new one, which cannot double it. After the final dot nothing is ever sent again.
 
 mod connection;
+mod letter;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mailapi_model::Octets;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Failure, Outcome};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -18,6 +20,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::breaker::Breaker;
 use connection::{Connection, TIMED_OUT};
+use letter::Letter;
 pub use settings::SmtpSettings;
 
 /// Connections to one SMTP server.
@@ -46,18 +49,19 @@ impl SmtpPool {
     /// Hands one message over.
     ///
     /// # Errors
-    /// Why the server could not be reached; it has then seen nothing of the message.
-    pub async fn send(&self, envelope: &Envelope, message: &[u8]) -> Result<Outcome, String> {
+    /// Why the server could not be reached, or the message not be read; the server has then seen nothing of it.
+    pub async fn send(&self, envelope: &Envelope, message: Octets) -> Result<Outcome, String> {
+        let letter = Letter::of(message).await.map_err(|error| format!("the message cannot be read: {error}"))?;
         let _place = self.place().await?;
         if let Some(mut warm) = self.warm() {
-            let outcome = warm.send(&self.settings, envelope, message).await;
+            let outcome = warm.send(&self.settings, envelope, &letter).await;
             if !died_while_idle(&outcome) {
                 self.keep(warm);
                 return Ok(outcome);
             }
         }
         let mut fresh = self.fresh().await?;
-        let outcome = fresh.send(&self.settings, envelope, message).await;
+        let outcome = fresh.send(&self.settings, envelope, &letter).await;
         self.keep(fresh);
         Ok(outcome)
     }

@@ -25,7 +25,7 @@ fn pool(settings: SmtpSettings) -> SmtpPool {
 
 async fn send(pool: &SmtpPool) -> Result<Outcome, String> {
     let envelope = Envelope::new("ann@example.org", ["bob@example.net"]);
-    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n").await
+    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into()).await
 }
 
 fn is_accepted(outcome: &Result<Outcome, String>) -> bool {

@@ -50,9 +50,8 @@ impl SmtpSubmission {
 #[async_trait]
 impl Submission for SmtpSubmission {
     async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
-        let message = in_memory(message).await?;
         let wire = convert::envelope(&envelope, self.returns.as_ref());
-        let Outcome { rcpt_replies, end } = self.pool.send(&wire, &message).await.map_err(SubmitError::Unavailable)?;
+        let Outcome { rcpt_replies, end } = self.pool.send(&wire, message).await.map_err(SubmitError::Unavailable)?;
         let refused = || convert::refusals(&envelope, &rcpt_replies);
         match end {
             End::Accepted(reply) => {
@@ -96,15 +95,6 @@ impl Submission for SmtpSubmission {
     async fn check(&self) -> Result<(), String> {
         self.pool.check().await
     }
-}
-
-async fn in_memory(message: Octets) -> Result<bytes::Bytes, SubmitError> {
-    let unavailable = |error: std::io::Error| SubmitError::Unavailable(error.to_string());
-    if let Some(octets) = message.in_memory() {
-        return Ok(octets.clone());
-    }
-    let read = tokio::task::spawn_blocking(move || message.to_bytes()).await;
-    read.map_err(std::io::Error::other).flatten().map_err(unavailable)
 }
 
 async fn look(log: &LogFollower, attempt: &Attempt) -> Result<Trace, SubmitError> {

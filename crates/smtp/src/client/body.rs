@@ -1,74 +1,156 @@
 //! The message as it goes over the wire: dot-stuffed, in pieces, the final dot with the last piece.
 
+/// What is said of a message before it is sent. Of a message that is given in pieces it is gathered from them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageFacts {
+    /// Octets of it.
+    len: usize,
+    /// Whether there are bytes above 127.
+    eight_bit: bool,
+    /// Whether there are some in the header.
+    international_header: bool,
+    /// Octets of the empty line that ends the header, as many as the last piece ended with.
+    header_end: usize,
+}
+
+impl Default for MessageFacts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MessageFacts {
+    const HEADER_END: &'static [u8] = b"\r\n\r\n";
+
+    /// Of an empty message.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { len: 0, eight_bit: false, international_header: false, header_end: 0 }
+    }
+
+    /// Of a whole message.
+    #[must_use]
+    pub fn of(message: &[u8]) -> Self {
+        let mut facts = Self::new();
+        facts.see(message);
+        facts
+    }
+
+    /// Looks at the next piece.
+    pub fn see(&mut self, piece: &[u8]) {
+        self.len += piece.len();
+        let is_ascii = piece.is_ascii();
+        let header = self.rest_of_header(piece);
+        self.international_header |= !is_ascii && !header.is_ascii();
+        self.eight_bit |= !is_ascii;
+    }
+
+    /// What of a piece is still header.
+    fn rest_of_header<'a>(&mut self, piece: &'a [u8]) -> &'a [u8] {
+        for (at, byte) in piece.iter().enumerate() {
+            match Self::HEADER_END.get(self.header_end) {
+                None => return &piece[..at],
+                Some(wanted) if byte == wanted => self.header_end += 1,
+                Some(_) => self.header_end = usize::from(*byte == b'\r'),
+            }
+        }
+        piece
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) const fn is_eight_bit(&self) -> bool {
+        self.eight_bit
+    }
+
+    pub(super) const fn has_international_header(&self) -> bool {
+        self.international_header
+    }
+}
+
 /// Writes a message out.
 ///
 /// A bare CR or LF leaves as CRLF: nobody shall smuggle a message through us into a server that takes such
 /// line ends for real ones. A missing CRLF at the end is added (RFC 5321 section 4.1.1.4).
-pub(super) struct BodyWriter<'a> {
-    message: &'a [u8],
-    written: usize,
-    at_line_start: bool,
+#[derive(Debug)]
+pub(super) struct BodyWriter {
+    at: At,
 }
 
-impl<'a> BodyWriter<'a> {
-    pub(super) fn new(message: &'a [u8]) -> Self {
-        Self { message, written: 0, at_line_start: true }
+/// Where in a line the next byte stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    LineStart,
+    /// Behind a CR, for which CRLF was written.
+    Cr,
+    InLine,
+}
+
+impl BodyWriter {
+    pub(super) const fn new() -> Self {
+        Self { at: At::LineStart }
     }
 
-    pub(super) fn message(&self) -> &'a [u8] {
-        self.message
-    }
-
-    /// The next piece, of about `size` bytes, and whether it is the last.
-    pub(super) fn next_piece(&mut self, size: usize) -> (Vec<u8>, bool) {
-        let mut out = Vec::with_capacity(size.min(self.message.len() - self.written) + 16);
-        while self.written < self.message.len() {
-            if out.len() >= size.max(1) {
-                return (out, false);
+    /// The next piece as it goes over the wire; the last one with the end of the message.
+    pub(super) fn write(&mut self, piece: &[u8], is_last: bool) -> Vec<u8> {
+        /// The dots that are doubled, and the end.
+        const SPARE: usize = 64;
+        let mut out = Vec::with_capacity(piece.len() + SPARE);
+        let mut rest = piece;
+        while !rest.is_empty() {
+            rest = self.write_line(rest, &mut out);
+        }
+        if is_last {
+            if self.at == At::InLine {
+                out.extend_from_slice(b"\r\n");
             }
-            self.write_line(&mut out, size);
+            out.extend_from_slice(b".\r\n");
         }
-        if !self.at_line_start {
-            out.extend_from_slice(b"\r\n");
-        }
-        out.extend_from_slice(b".\r\n");
-        (out, true)
+        out
     }
 
-    /// Writes up to the next line end, or `size` bytes of a line longer than that.
-    fn write_line(&mut self, out: &mut Vec<u8>, size: usize) {
-        let rest = &self.message[self.written..];
-        if self.at_line_start && rest[0] == b'.' {
+    /// Writes up to the next line end; what is left.
+    fn write_line<'a>(&mut self, octets: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+        let mut rest = octets;
+        if self.at == At::Cr {
+            self.at = At::LineStart;
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+        if self.at == At::LineStart && rest.starts_with(b".") {
             out.push(b'.');
         }
-        let window = &rest[..rest.len().min(size.max(1))];
-        let Some(run) = window.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
-            out.extend_from_slice(window);
-            self.written += window.len();
-            self.at_line_start = false;
-            return;
-        };
-        out.extend_from_slice(&window[..run]);
-        out.extend_from_slice(b"\r\n");
-        self.written += run + if rest[run..].starts_with(b"\r\n") { 2 } else { 1 };
-        self.at_line_start = true;
+        let run = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(rest.len());
+        let (line, rest) = rest.split_at(run);
+        out.extend_from_slice(line);
+        match rest.split_first() {
+            Some((end, rest)) => {
+                out.extend_from_slice(b"\r\n");
+                self.at = if *end == b'\r' { At::Cr } else { At::LineStart };
+                rest
+            }
+            None => {
+                if run > 0 {
+                    self.at = At::InLine;
+                }
+                rest
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn written(message: &[u8], size: usize) -> Vec<u8> {
-        let mut writer = BodyWriter::new(message);
-        let mut all = Vec::new();
-        loop {
-            let (piece, last) = writer.next_piece(size);
-            all.extend(piece);
-            if last {
-                return all;
-            }
-        }
+        let mut writer = BodyWriter::new();
+        let mut all: Vec<u8> = message.chunks(size).flat_map(|piece| writer.write(piece, false)).collect();
+        all.extend(writer.write(b"", true));
+        all
     }
 
     #[test]
@@ -85,6 +167,21 @@ mod tests {
             assert_eq!(written(b"a", size), b"a\r\n.\r\n");
             assert_eq!(written(b"..a\r\n", size), b"...a\r\n.\r\n");
             assert_eq!(written(b"a\r", size), b"a\r\n.\r\n");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn where_a_message_is_cut_makes_no_difference(
+            message in prop::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'.'), Just(b'a'), Just(0xfc)], 0..60),
+            size in 1_usize..9,
+        ) {
+            prop_assert_eq!(written(&message, size), written(&message, 60));
+            let mut facts = MessageFacts::new();
+            message.chunks(size).for_each(|piece| facts.see(piece));
+            let header = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(&message[..], |end| &message[..end]);
+            prop_assert_eq!(facts.has_international_header(), !header.is_ascii());
+            prop_assert_eq!((facts.len(), facts.is_eight_bit()), (message.len(), !message.is_ascii()));
         }
     }
 }

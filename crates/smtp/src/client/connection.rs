@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::body::MessageFacts;
 use super::capabilities::Capabilities;
 use super::commands;
 use super::config::{ClientConfig, TlsPolicy};
@@ -117,7 +118,12 @@ impl Client {
     /// or LF becomes CRLF, a missing CRLF at the end is added. On a connection that is not ready the
     /// transaction fails at once.
     pub fn transaction<'a>(&'a mut self, envelope: &'a Envelope, message: &'a [u8]) -> Transaction<'a> {
-        Transaction::begin(self, envelope, message)
+        Transaction::begin(self, envelope, MessageFacts::of(message), Some(message))
+    }
+
+    /// The same for a message that is given piece by piece ([`TransactionStep::Message`]). `facts` have seen all of it.
+    pub fn transaction_in_pieces<'a>(&'a mut self, envelope: &'a Envelope, facts: MessageFacts) -> Transaction<'a> {
+        Transaction::begin(self, envelope, facts, None)
     }
 
     /// Ends the session: the bytes to write before the connection is closed. No reply needs to be waited for.

@@ -46,6 +46,7 @@ mod queue_id;
 mod reply_reader;
 mod transaction;
 
+pub use body::MessageFacts;
 pub use capabilities::Capabilities;
 pub use config::{ClientConfig, TlsPolicy};
 pub use connection::{Client, ClientStep};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::body::BodyWriter;
+use super::body::{BodyWriter, MessageFacts};
 use super::commands;
 use super::connection::{Client, State};
 use super::outcome::{End, Failure, Outcome, Stage};
@@ -17,6 +17,8 @@ pub enum TransactionStep {
     Write(Vec<u8>),
     /// Read from the server, [`Transaction::push`] it.
     Read,
+    /// Give the next piece of the message with [`Transaction::give`].
+    Message,
     /// Call [`Transaction::finish`].
     Done,
 }
@@ -27,6 +29,7 @@ impl fmt::Debug for TransactionStep {
         match self {
             Self::Write(bytes) => write!(formatter, "Write({} bytes)", bytes.len()),
             Self::Read => formatter.write_str("Read"),
+            Self::Message => formatter.write_str("Message"),
             Self::Done => formatter.write_str("Done"),
         }
     }
@@ -36,7 +39,12 @@ impl fmt::Debug for TransactionStep {
 pub struct Transaction<'a> {
     client: &'a mut Client,
     envelope: &'a Envelope,
-    body: BodyWriter<'a>,
+    facts: MessageFacts,
+    /// What is still to be written of a message that came as a whole.
+    rest: Option<&'a [u8]>,
+    /// What was given of one that comes in pieces, ready to be written, and whether it is the last of it.
+    given: Option<(Vec<u8>, bool)>,
+    body: BodyWriter,
     smtputf8: bool,
     /// What is sent next, as far as the replies so far allow it.
     next: Next,
@@ -88,12 +96,21 @@ enum DataState {
 }
 
 impl<'a> Transaction<'a> {
-    pub(super) fn begin(client: &'a mut Client, envelope: &'a Envelope, message: &'a [u8]) -> Self {
-        let smtputf8 = needs_smtputf8(envelope, message);
+    /// `message` is all of it, or comes in pieces.
+    pub(super) fn begin(
+        client: &'a mut Client,
+        envelope: &'a Envelope,
+        facts: MessageFacts,
+        message: Option<&'a [u8]>,
+    ) -> Self {
+        let smtputf8 = needs_smtputf8(envelope, &facts);
         let next = if client.needs_reset { Next::Rset } else { Next::Mail };
         let mut transaction = Self {
             envelope,
-            body: BodyWriter::new(message),
+            facts,
+            rest: message,
+            given: None,
+            body: BodyWriter::new(),
             smtputf8,
             next,
             awaiting: VecDeque::new(),
@@ -136,11 +153,26 @@ impl<'a> Transaction<'a> {
         if let Some(bytes) = self.output() {
             return TransactionStep::Write(bytes);
         }
+        if self.wants_piece() {
+            return TransactionStep::Message;
+        }
         if self.awaiting.is_empty() {
             self.conclude();
             return TransactionStep::Done;
         }
         TransactionStep::Read
+    }
+
+    /// Takes the next piece of the message, of any length, after [`TransactionStep::Message`]. The server has the message
+    /// only when it has the last piece.
+    pub fn give(&mut self, piece: &[u8], is_last: bool) {
+        if self.wants_piece() {
+            self.given = Some((self.body.write(piece, is_last), is_last));
+        }
+    }
+
+    fn wants_piece(&self) -> bool {
+        self.data == DataState::Sending && self.rest.is_none() && self.given.is_none()
     }
 
     /// Gives the connection up, for a time-out or an error of the network that `reason` describes.
@@ -191,8 +223,8 @@ impl<'a> Transaction<'a> {
     fn output(&mut self) -> Option<Vec<u8>> {
         match self.data {
             DataState::Sending => {
-                let (piece, last) = self.body.next_piece(self.client.config.write_bytes);
-                if last {
+                let (piece, is_last) = self.piece()?;
+                if is_last {
                     self.data = DataState::Sent;
                 }
                 return Some(piece);
@@ -211,6 +243,14 @@ impl<'a> Transaction<'a> {
         let mut out = Vec::new();
         while self.awaiting.len() < in_flight && self.command(&mut out) {}
         (!out.is_empty()).then_some(out)
+    }
+
+    /// What is there of the message, and whether it is the last of it.
+    fn piece(&mut self) -> Option<(Vec<u8>, bool)> {
+        let Some(rest) = &mut self.rest else { return self.given.take() };
+        let (piece, behind) = rest.split_at(rest.len().min(self.client.config.write_bytes.max(1)));
+        *rest = behind;
+        Some((self.body.write(piece, behind.is_empty()), behind.is_empty()))
     }
 
     /// Appends the next command, when there is one that makes sense.
@@ -248,12 +288,11 @@ impl<'a> Transaction<'a> {
     }
 
     fn mail_line(&self) -> String {
-        let eight_bit = !self.body.message().is_ascii();
-        let body = match eight_bit {
+        let body = match self.facts.is_eight_bit() {
             true => BodyType::EightBitMime,
             false => BodyType::SevenBit,
         };
-        let size = self.body.message().len();
+        let size = self.facts.len();
         let offered = self.client.capabilities;
         commands::mail(&self.envelope.mail, size, body, self.smtputf8, offered)
     }
@@ -391,7 +430,6 @@ fn refused(stage: Stage, reply: Reply) -> End {
 
 /// SMTPUTF8 is needed when an address is international, or when the sender announced international headers
 /// and there are some (RFC 6531 section 3.2). Announced alone it is no reason to refuse a plain message.
-fn needs_smtputf8(envelope: &Envelope, message: &[u8]) -> bool {
-    let header = message.windows(4).position(|window| window == b"\r\n\r\n").map_or(message, |end| &message[..end]);
-    envelope.has_international_address() || (envelope.mail.smtputf8 && !header.is_ascii())
+fn needs_smtputf8(envelope: &Envelope, facts: &MessageFacts) -> bool {
+    envelope.has_international_address() || (envelope.mail.smtputf8 && facts.has_international_header())
 }

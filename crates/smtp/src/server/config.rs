@@ -27,6 +27,9 @@ pub struct Config {
     /// What messages under way may take together over all sessions that share it; above it a message is refused with
     /// 452 4.3.1. Default: no limit.
     pub budget: Option<MessageBudget>,
+    /// A message that has more bytes than this comes in pieces of about this length ([`super::Step::Keep`]), so that
+    /// no session holds more of it. Default: no limit, a message comes as a whole.
+    pub piece_bytes: usize,
     /// How many bytes are kept free behind a message, for the fields that the host puts in front of it without
     /// copying it into a longer buffer. Default: 1024.
     pub spare_bytes: usize,
@@ -45,6 +48,7 @@ impl Config {
             max_auth_line_bytes: 12_288,
             max_errors: 20,
             budget: None,
+            piece_bytes: usize::MAX,
             spare_bytes: 1024,
         }
     }

@@ -10,10 +10,13 @@ use super::config::Config;
 /// The shortest buffer of a message.
 const MIN_BYTES: usize = 4096;
 
+/// What a read may bring beyond the end of a piece without another buffer.
+const READ_BYTES: usize = 64 * 1024;
+
 /// What became of the text once its end was seen.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// The message, dot-unstuffed, every line ending in CRLF.
+    /// The message, or what is left of it behind the pieces, dot-unstuffed, every line ending in CRLF.
     Message(Vec<u8>, Share),
     /// A CR or LF stood alone somewhere.
     BareLineEnd,
@@ -38,8 +41,12 @@ enum At {
 /// Takes the text in pieces of any size.
 pub(super) struct DataReader {
     at: At,
+    /// What was read and not taken as a piece.
     body: Vec<u8>,
+    /// How long the pieces were.
+    taken: usize,
     max_bytes: usize,
+    piece_bytes: usize,
     spare_bytes: usize,
     share: Share,
     too_long: bool,
@@ -52,7 +59,9 @@ impl DataReader {
         Self {
             at: At::LineStart,
             body: Vec::new(),
+            taken: 0,
             max_bytes: config.max_message_bytes,
+            piece_bytes: config.piece_bytes,
             spare_bytes: config.spare_bytes,
             share: Share::of(config.budget.clone()),
             too_long: false,
@@ -113,14 +122,13 @@ impl DataReader {
         if self.bare_line_end || self.too_long || self.no_room {
             return;
         }
-        if self.body.len() + bytes.len() > self.max_bytes {
+        if self.taken + self.body.len() + bytes.len() > self.max_bytes {
             self.too_long = true;
             self.forget();
         } else if self.make_room(bytes.len()) {
             self.body.extend_from_slice(bytes);
         } else {
-            self.no_room = true;
-            self.forget();
+            self.lose();
         }
     }
 
@@ -130,13 +138,29 @@ impl DataReader {
         if needed <= self.body.capacity().saturating_sub(self.spare_bytes) {
             return true;
         }
-        let longest = self.max_bytes.max(needed);
+        let longest = self.max_bytes.min(self.piece_bytes.saturating_add(READ_BYTES)).max(needed);
         let capacity = needed.saturating_mul(2).clamp(MIN_BYTES.min(longest), longest) + self.spare_bytes;
         if !self.share.grow(capacity.saturating_sub(self.body.capacity())) {
             return false;
         }
         self.body.reserve_exact(capacity - self.body.len());
         true
+    }
+
+    /// What was read, once it is as much as a piece.
+    pub(super) fn take_piece(&mut self) -> Option<Vec<u8>> {
+        if self.body.len() <= self.piece_bytes {
+            return None;
+        }
+        self.taken += self.body.len();
+        self.share.release();
+        Some(std::mem::take(&mut self.body))
+    }
+
+    /// What was read is lost.
+    pub(super) fn lose(&mut self) {
+        self.no_room = true;
+        self.forget();
     }
 
     fn forget(&mut self) {
@@ -176,6 +200,27 @@ mod tests {
 
     fn message(body: &[u8]) -> Received {
         Received::Message(body.to_vec(), Share::default())
+    }
+
+    #[test]
+    fn a_long_message_comes_in_pieces_and_all_of_them_count() {
+        let config = Config { piece_bytes: 4, ..Config::new("mx.example", Role::Inbound) };
+        let mut reader = DataReader::new(&Config { max_message_bytes: 12, ..config.clone() });
+        let mut pieces = Vec::new();
+        for text in ["..ab", "cd\r", "\nefgh"] {
+            assert!(!reader.read(text.as_bytes()).1);
+            pieces.push(reader.take_piece());
+        }
+        assert_eq!(pieces, [None, Some(b".abcd".to_vec()), Some(b"\r\nefgh".to_vec())]);
+        assert!(!reader.read(b"\r\n").1);
+        assert!(reader.read(b".\r\n").1);
+        assert_eq!(reader.finish(), Received::TooLong);
+        let mut lost = DataReader::new(&config);
+        lost.read(b"abcdef");
+        assert!(lost.take_piece().is_some());
+        lost.lose();
+        assert!(lost.read(b"ghijklm\r\n.\r\n").1 && lost.take_piece().is_none());
+        assert_eq!(lost.finish(), Received::NoRoom);
     }
 
     fn read_all(text: &[u8], chunk: usize) -> Option<Received> {

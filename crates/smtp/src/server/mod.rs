@@ -15,7 +15,7 @@
 //!     match session.step() {
 //!         Step::Reply(reply) => reply.encode_into(&mut out),
 //!         Step::Ask(Question::Mail(_)) => session.answer(Answer::Accept),
-//!         Step::Ask(_) | Step::StartTls => unreachable!("nothing else was asked for"),
+//!         Step::Keep(_) | Step::Ask(_) | Step::StartTls => unreachable!("nothing else was asked for"),
 //!         Step::NeedMore | Step::Close => break,
 //!     }
 //! }
@@ -48,6 +48,10 @@ pub enum Step {
     NeedMore,
     /// Write this reply.
     Reply(Reply),
+    /// Keep this piece of the message that is coming; the next ones follow, and the last one is the data of
+    /// [`Question::Message`]. When another reply comes instead, or none, there will be no message. Only with
+    /// [`Config::piece_bytes`]. Whoever cannot keep it says so with [`Session::lose`].
+    Keep(Vec<u8>),
     /// Answer with [`Session::answer`] before the next step; a question left open is answered with 451.
     Ask(Question),
     /// Write what was gathered, do the TLS handshake, then call [`Session::tls_established`]. What the client
@@ -76,7 +80,7 @@ pub enum Question {
 pub struct Message {
     /// Its sender and the recipients that were accepted, of which there is at least one.
     pub envelope: Envelope,
-    /// Its bytes, dot-unstuffed, every line ending in CRLF. Other control characters may occur.
+    /// Its bytes, or what follows those that were to be kept ([`Step::Keep`]): dot-unstuffed, every line ending in CRLF. Other control characters may occur.
     pub data: Vec<u8>,
     /// What the client called itself in EHLO or HELO, unverified, without control characters.
     pub client_name: String,

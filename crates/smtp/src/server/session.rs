@@ -120,6 +120,14 @@ impl Session {
         self.answered = Some(reply);
     }
 
+    /// Tells that a piece of the message that is coming was lost ([`Step::Keep`]). The client is told to come again, once
+    /// it has sent the rest.
+    pub fn lose(&mut self) {
+        if let Phase::Data(reader) = &mut self.phase {
+            reader.lose();
+        }
+    }
+
     /// Tells that the handshake asked for by [`Step::StartTls`], or the one before the greeting where TLS is
     /// implicit, is done. The session begins anew: nothing said in the clear counts (RFC 3207 section 4.2).
     pub fn tls_established(&mut self) {
@@ -385,7 +393,7 @@ impl Session {
         let (used, ended) = reader.read(self.input.unread());
         self.input.consume(used);
         if !ended {
-            return Step::NeedMore;
+            return reader.take_piece().map_or(Step::NeedMore, Step::Keep);
         }
         let Phase::Data(reader) = std::mem::replace(&mut self.phase, Phase::Command) else {
             return Step::Reply(local_error());

@@ -36,6 +36,7 @@ impl ScriptedHost {
             match self.session.step() {
                 Step::NeedMore => return,
                 Step::Reply(reply) => reply.encode_into(&mut self.replies),
+                Step::Keep(_) => unreachable!("messages come as a whole"),
                 Step::Ask(question) => {
                     let answer = self.decide(question);
                     self.session.answer(answer);

@@ -1,0 +1,95 @@
+//! The octets of a message that has come: a short one in memory, a long one in the spool.
+
+use std::borrow::Cow;
+use std::io;
+
+use mailapi_backend::{Spool, SpoolError, SpoolWriter};
+use mailapi_model::Octets;
+
+/// A message whose header is still to be looked at, and changed.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// All of it, with room in front of it for some fields.
+    Memory(Vec<u8>),
+    /// The first octets may lie in memory, the rest in a file.
+    Spooled(Octets),
+}
+
+impl Body {
+    /// Octets of it.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Memory(octets) => octets.len(),
+            Self::Spooled(octets) => octets.len(),
+        }
+    }
+
+    /// What the header lies in: all of a short one, the first `max` octets of a long one. May block for
+    /// as long as it takes to read these.
+    pub(crate) fn beginning(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
+        match self {
+            Self::Memory(octets) => Ok(Cow::Borrowed(octets)),
+            Self::Spooled(octets) => Ok(Cow::Owned(octets.slice(0..max).to_bytes()?.into())),
+        }
+    }
+
+    /// Puts `octets` in the place of the first `length` ones.
+    pub(crate) fn replace_beginning(&mut self, length: usize, octets: Vec<u8>) {
+        match self {
+            Self::Memory(message) => drop(message.splice(..length, octets)),
+            Self::Spooled(message) => {
+                let rest = message.slice(length..message.len());
+                *message = Octets::joined([octets.into(), rest]);
+            }
+        }
+    }
+}
+
+impl From<Octets> for Body {
+    fn from(octets: Octets) -> Self {
+        // Without a copy when nobody else holds what lies in memory.
+        octets.into_bytes().map_or_else(Self::Spooled, |octets| Self::Memory(octets.into()))
+    }
+}
+
+impl From<Body> for Octets {
+    fn from(body: Body) -> Self {
+        match body {
+            Body::Memory(octets) => octets.into(),
+            Body::Spooled(octets) => octets,
+        }
+    }
+}
+
+/// A message that is coming: nothing is kept of it here until it is longer than may lie in memory.
+#[derive(Debug)]
+pub(crate) struct Coming {
+    spool: Spool,
+    pieces: Option<SpoolWriter>,
+}
+
+impl Coming {
+    pub(crate) const fn new(spool: Spool) -> Self {
+        Self { spool, pieces: None }
+    }
+
+    /// Keeps a piece of a long message; when it cannot be kept, nothing is.
+    pub(crate) async fn keep(&mut self, piece: &[u8]) -> Result<(), SpoolError> {
+        let mut pieces = self.pieces.take().unwrap_or_else(|| self.spool.writer());
+        pieces.push(piece).await?;
+        self.pieces = Some(pieces);
+        Ok(())
+    }
+
+    /// There will be no message.
+    pub(crate) fn forget(&mut self) {
+        self.pieces = None;
+    }
+
+    /// The message, whose last octets these are.
+    pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Body, SpoolError> {
+        let Some(mut pieces) = self.pieces.take() else { return Ok(Body::Memory(last)) };
+        pieces.push(&last).await?;
+        pieces.finish().map(Body::from)
+    }
+}
