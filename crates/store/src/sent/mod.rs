@@ -88,12 +88,12 @@ impl Sent<'_> {
     /// Notes that the mail server has taken the message for all but the `refused`. Delivery events that came earlier
     /// are kept; a second call changes nothing.
     ///
-    /// # Errors
-    /// A failed guard when there is no such message.
     /// It answers when everybody sees it, and does not wait for the disk: the message itself is at the mail server, and
     /// that it was begun is on disk. A loss of power leaves the message pending, as a crash between the two steps does,
     /// and the mail server is asked for it.
     ///
+    /// # Errors
+    /// A failed guard when there is no such message.
     pub async fn submitted(
         &self,
         message_id: MessageId,
