@@ -2,19 +2,17 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use axum::body::{Body, HttpBody};
+use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, header};
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use mailapi_model::{OneLine, Timestamp, Violations};
-use mailapi_service::mail::{BodyHash, IdempotencyKey, IdempotencyKeyError};
+use bytes::Bytes;
+use mailapi_model::{Octets, OneLine, Timestamp, Violations};
 use serde_json::{Map, Value};
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::body::{self, check_media_type};
 use crate::error::{ApiError, ErrorCode};
-use crate::settings::HttpSettings;
+use crate::long_strings::{LongStrings, Mistake};
 use crate::state::HttpState;
 
 /// A JSON object.
@@ -27,39 +25,7 @@ impl FromRequest<HttpState> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
-        Ok(Self { members: Members::of(value_of(request, state, small(state)).await?)? })
-    }
-}
-
-/// A message to be sent: the one kind of body that may be large. The octets that it was read from are gone.
-pub(crate) struct LargeJsonBody {
-    /// Its members.
-    pub(crate) members: Members,
-    /// How many octets it had.
-    pub(crate) length: usize,
-    /// What names the request, if it has a name.
-    pub(crate) idempotency: Option<Result<IdempotencyKey, IdempotencyKeyError>>,
-    /// The room that it takes; to be kept until the message is gone as well.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
-}
-
-impl FromRequest<HttpState> for LargeJsonBody {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
-        let limit = state.settings().max_request_bytes;
-        let announced = request.body().size_hint().exact().and_then(|octets| usize::try_from(octets).ok());
-        let room = state.room_for(announced.unwrap_or(limit).min(limit)).await;
-        check_media_type(request.headers())?;
-        let name = request.headers().get("idempotency-key").cloned();
-        let octets = read(request, state, limit).await?;
-        let length = octets.len();
-        // Octets beyond ASCII break the key's rule, which is the one to say so.
-        let key_of = move |octets: &[u8]| {
-            name.map(|it| IdempotencyKey::new(it.to_str().unwrap_or_default(), BodyHash::of(octets)))
-        };
-        let (value, idempotency) = parse(octets, state, key_of).await?;
-        Ok(Self { members: Members::of(value)?, length, idempotency, room })
+        Ok(Self { members: Members::of(value_of(request, state, small(state)).await?, None)? })
     }
 }
 
@@ -81,27 +47,34 @@ impl FromRequest<HttpState> for OptionalJsonBody {
         if value.is_null() {
             return Ok(Self(Members::root(Map::new())));
         }
-        Ok(Self(Members::of(value)?))
+        Ok(Self(Members::of(value, None)?))
     }
 }
 
 /// The JSON of a request's body.
 async fn value_of(request: Request, state: &HttpState, limit: usize) -> Result<Value, ApiError> {
     check_media_type(request.headers())?;
-    let octets = read(request, state, limit).await?;
+    let octets = body::read(request, state, limit).await?;
     Ok(parse(octets, state, |_| ()).await?.0)
 }
 
 /// The JSON in these octets, which are gone then, and what `look` makes of them before.
-async fn parse<T: Send + 'static>(
+pub(crate) async fn parse<T: Send + 'static>(
     octets: Bytes,
     state: &HttpState,
     look: impl FnOnce(&[u8]) -> T + Send + 'static,
 ) -> Result<(Value, T), ApiError> {
     let (length, work) = (octets.len(), move || (serde_json::from_slice(&octets), look(&octets)));
     let (parsed, seen) = offload(length, state, work).await?;
-    let value = parsed.map_err(|error| ApiError::new(ErrorCode::InvalidJson, invalid_json(&error)))?;
-    Ok((value, seen))
+    Ok((parsed.map_err(|error| Mistake::from(&error))?, seen))
+}
+
+/// Where and why the text is no JSON; never a piece of the text.
+impl From<Mistake> for ApiError {
+    fn from(Mistake { too_short, line, column }: Mistake) -> Self {
+        let what = if too_short { "ends too early" } else { "is not JSON" };
+        Self::new(ErrorCode::InvalidJson, format!("The body {what} at line {line}, column {column}."))
+    }
 }
 
 /// Runs `work` here when `octets` are few, and on a thread for long work otherwise.
@@ -116,58 +89,6 @@ pub(crate) async fn offload<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)
 }
 
-fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorCode> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let essence = text(header::CONTENT_TYPE).and_then(|text| text.split(';').next()).map(str::trim);
-    let is_json = essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
-    let is_plain = !headers.contains_key(header::CONTENT_ENCODING)
-        || text(header::CONTENT_ENCODING).is_some_and(|coding| coding.eq_ignore_ascii_case("identity"));
-    if is_json && is_plain { Ok(()) } else { Err(ErrorCode::UnsupportedMediaType) }
-}
-
-/// Why a body was not read to its end.
-enum Incomplete {
-    TooLarge,
-    TooSlow,
-    Broken,
-}
-
-/// The whole body, as long as it stays within the limits of size and time.
-async fn read(request: Request, state: &HttpState, limit: usize) -> Result<Bytes, ApiError> {
-    let settings = state.settings();
-    let collected = tokio::time::timeout(settings.body_timeout, collect(request.into_body(), settings, limit)).await;
-    collected.unwrap_or(Err(Incomplete::TooSlow)).map_err(|why| match why {
-        Incomplete::TooLarge => {
-            ApiError::new(ErrorCode::PayloadTooLarge, format!("The request has more than {limit} octets."))
-        }
-        Incomplete::TooSlow => ErrorCode::RequestTimeout.into(),
-        Incomplete::Broken => ApiError::new(ErrorCode::InvalidJson, "The body ended too early."),
-    })
-}
-
-async fn collect(body: Body, settings: &HttpSettings, limit: usize) -> Result<Bytes, Incomplete> {
-    if body.size_hint().lower() > limit as u64 {
-        return Err(Incomplete::TooLarge);
-    }
-    let mut body = Limited::new(body, limit);
-    let mut octets = BytesMut::new();
-    loop {
-        let frame = tokio::time::timeout(settings.body_pause, body.frame()).await.map_err(|_| Incomplete::TooSlow)?;
-        let Some(frame) = frame else { return Ok(octets.freeze()) };
-        let over = |error: axum::BoxError| error.is::<LengthLimitError>();
-        let frame = frame.map_err(|error| if over(error) { Incomplete::TooLarge } else { Incomplete::Broken })?;
-        if let Ok(data) = frame.into_data() {
-            octets.extend_from_slice(&data);
-        }
-    }
-}
-
-/// Where and why the text is no JSON; never a piece of the text.
-fn invalid_json(error: &serde_json::Error) -> String {
-    let what = if error.is_eof() { "ends too early" } else { "is not JSON" };
-    format!("The body {what} at line {}, column {}.", error.line(), error.column())
-}
-
 /// The members of a JSON object that have not been taken yet. What is never taken is ignored.
 ///
 /// Every method takes one member, and notes a violation when it is not of the wanted type. `null` is as good as
@@ -175,18 +96,37 @@ fn invalid_json(error: &serde_json::Error) -> String {
 pub(crate) struct Members {
     at: String,
     map: Map<String, Value>,
+    /// The strings in whose place names stand, if there are any.
+    long: Option<Arc<LongStrings>>,
+}
+
+/// A string that may be long.
+pub(crate) enum LongText {
+    /// One that is not.
+    Here(String),
+    /// One that was put aside.
+    Aside(Octets),
 }
 
 impl Members {
-    fn of(value: Value) -> Result<Self, Violations> {
+    /// Those of an object in which names may stand for the strings of `long`.
+    pub(crate) fn of(value: Value, long: Option<Arc<LongStrings>>) -> Result<Self, Violations> {
         match value {
-            Value::Object(map) => Ok(Self::root(map)),
+            Value::Object(map) => Ok(Self { long, ..Self::root(map) }),
             _ => Err(Violations::of("", "must be a JSON object")),
         }
     }
 
     fn root(map: Map<String, Value>) -> Self {
-        Self { at: String::new(), map }
+        Self { at: String::new(), map, long: None }
+    }
+
+    /// A string as it came, when a name may stand for it.
+    fn whole(&self, text: String) -> String {
+        match &self.long {
+            Some(long) => long.read(text),
+            None => text,
+        }
     }
 
     fn path(&self, name: &str) -> String {
@@ -217,7 +157,16 @@ impl Members {
 
     /// A string.
     pub(crate) fn text(&mut self, name: &str, violations: &mut Violations) -> Option<String> {
-        self.take(name, violations, "must be a string", text)
+        let text = self.take(name, violations, "must be a string", text)?;
+        Some(self.whole(text))
+    }
+
+    /// A string that has to be there, and is not read into memory when it is long.
+    pub(crate) fn required_long_text(&mut self, name: &str, violations: &mut Violations) -> Option<LongText> {
+        self.require(name, violations);
+        let text = self.take(name, violations, "must be a string", text)?;
+        let aside = self.long.as_ref().and_then(|long| long.get(&text));
+        Some(aside.map_or(LongText::Here(text), LongText::Aside))
     }
 
     /// A string that has to be there.
@@ -295,7 +244,7 @@ impl Members {
     ) -> Vec<T> {
         let items = self.items(name, violations);
         let read = |(path, value): (String, Value), violations: &mut Violations| match text(value) {
-            Some(text) => violations.check(&path, text.parse()),
+            Some(text) => violations.check(&path, self.whole(text).parse()),
             None => {
                 violations.add(path, "must be a string");
                 None
@@ -312,7 +261,7 @@ impl Members {
             if read.is_none() {
                 violations.add(path, "must be a string");
             }
-            read
+            read.map(|text| self.whole(text))
         };
         items.into_iter().filter_map(|item| check(item, violations)).collect()
     }
@@ -322,7 +271,7 @@ impl Members {
         let mut objects = Vec::new();
         for (at, value) in self.items(name, violations) {
             match value {
-                Value::Object(map) => objects.push(Self { at, map }),
+                Value::Object(map) => objects.push(Self { at, map, long: self.long.clone() }),
                 _ => violations.add(at, "must be an object"),
             }
         }
@@ -336,17 +285,18 @@ impl Members {
             Value::Object(map) => Some(map),
             _ => None,
         })?;
-        Some(Self { at, map })
+        Some(Self { at, map, long: self.long.clone() })
     }
 
     /// Every member that is left, each of which has to be a string.
-    pub(crate) fn into_texts(self, violations: &mut Violations) -> Vec<(String, String)> {
-        let Self { at, map } = self;
+    pub(crate) fn into_texts(mut self, violations: &mut Violations) -> Vec<(String, String)> {
+        let map = std::mem::take(&mut self.map);
         let mut pairs = Vec::new();
         for (name, value) in map {
+            let name = self.whole(name);
             match value {
-                Value::String(text) => pairs.push((name, text)),
-                _ => violations.add(format!("{at}.{}", name.escape_debug()), "must be a string"),
+                Value::String(text) => pairs.push((name, self.whole(text))),
+                _ => violations.add(format!("{}.{}", self.at, name.escape_debug()), "must be a string"),
             }
         }
         pairs

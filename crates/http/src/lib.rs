@@ -5,8 +5,10 @@
 //! for it is decided there.
 
 mod answer;
+mod body;
 mod caller;
 mod client_address;
+mod contents;
 mod discard;
 mod docs;
 mod download;
@@ -14,7 +16,9 @@ mod error;
 mod guard;
 mod health;
 mod json;
+mod large_json;
 mod limits;
+mod long_strings;
 mod openapi;
 mod passage;
 mod path;

@@ -31,6 +31,9 @@ pub struct HttpSettings {
     pub discard_timeout: Duration,
     /// Bodies larger than this are parsed on a thread for long work.
     pub long_work_bytes: usize,
+    /// The strings of larger bodies lie in memory up to this length, in octets; longer ones lie with the service's
+    /// messages on their way ([`mailapi_service::Spool`]).
+    pub long_string_bytes: usize,
     /// The most connections at once; more wait to be accepted.
     pub max_connections: usize,
     /// At a shutdown, requests in flight have this long to finish.
@@ -51,6 +54,7 @@ impl Default for HttpSettings {
             body_timeout: Duration::from_secs(600),
             discard_timeout: Duration::from_secs(10),
             long_work_bytes: 256 * 1024,
+            long_string_bytes: 16 * 1024,
             max_connections: 10_000,
             shutdown_grace: Duration::from_secs(30),
         }

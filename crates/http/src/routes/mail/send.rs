@@ -2,11 +2,9 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageStatus, Violations};
 use mailapi_service::mail::{SendError, SendRequest, Submitted};
+use mailapi_service::{Spool, Unavailable};
 use serde::Serialize;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -14,8 +12,10 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::answer::Json;
 use crate::caller::Caller;
+use crate::contents::{Content, Contents};
 use crate::error::{ApiError, ErrorCode, documented_errors};
-use crate::json::{LargeJsonBody, Members, offload};
+use crate::json::{Members, offload};
+use crate::large_json::LargeJsonBody;
 use crate::shape::{Base64, ContentId, HeaderText, MediaType, NamedAddressText};
 use crate::state::HttpState;
 
@@ -159,27 +159,44 @@ pub(crate) async fn send(
 ) -> Result<(StatusCode, Json<Sent>), ApiError> {
     let limits = state.service().settings().draft;
     let _room = body.room.take();
-    let request = offload(body.length, &state, move || read(body, &limits)).await??;
+    let spool = state.service().spool().clone();
+    let request = offload(body.length, &state, move || read(body, &limits, &spool)).await??;
     let submitted = state.service().send(&caller, request).await?;
     Ok((StatusCode::ACCEPTED, Json(submitted.into())))
 }
 
-fn read(body: LargeJsonBody, limits: &DraftLimits) -> Result<SendRequest, Violations> {
+/// Blocks when the body is large.
+fn read(body: LargeJsonBody, limits: &DraftLimits, spool: &Spool) -> Result<SendRequest, ApiError> {
     let mut violations = Violations::none();
     let idempotency = body.idempotency.and_then(|key| violations.check("Idempotency-Key", key));
-    let fields = draft_fields(body.members, &mut violations);
+    let mut contents = Contents::new(spool);
+    let (mut fields, files) = draft_fields(body.members, &mut contents, &mut violations);
+    let contents = contents.finish().map_err(Unavailable::Room)?;
+    // Before anything is said of what may have been lost.
+    if let Some(error) = body.long.as_ref().and_then(|long| long.lost()) {
+        return Err(Unavailable::Room(error).into());
+    }
     violations.or(Some(()))?;
+    for (file, content) in fields.attachments.iter_mut().zip(files) {
+        file.content = content.map(|content| contents.get(content));
+    }
     Ok(SendRequest { draft: Draft::parse(fields, limits)?, idempotency })
 }
 
-fn draft_fields(mut members: Members, violations: &mut Violations) -> DraftFields {
+/// What a request says, but for the contents of its files, which stand beside it.
+fn draft_fields(
+    mut members: Members,
+    contents: &mut Contents,
+    violations: &mut Violations,
+) -> (DraftFields, Vec<Option<Content>>) {
     members.require("to", violations);
     members.require("body", violations);
     let (text, html) = match members.object("body", violations) {
         Some(mut body) => (body.text("text", violations), body.text("html", violations)),
         None => (None, None),
     };
-    DraftFields {
+    let (attachments, files) = attachments(members.objects("attachments", violations), contents, violations);
+    let fields = DraftFields {
         from: members.required_text("from", violations).unwrap_or_default(),
         to: members.texts("to", violations),
         cc: members.texts("cc", violations),
@@ -189,28 +206,26 @@ fn draft_fields(mut members: Members, violations: &mut Violations) -> DraftField
         html,
         reply_to: members.text("reply_to", violations),
         headers: members.object("headers", violations).map(|it| it.into_texts(violations)).unwrap_or_default(),
-        attachments: attachments(members.objects("attachments", violations), violations),
-    }
-}
-
-fn attachments(files: Vec<Members>, violations: &mut Violations) -> Vec<AttachmentFields> {
-    let read = |mut file: Members| AttachmentFields {
-        filename: file.required_text("filename", violations).unwrap_or_default(),
-        content: file.required_text("content", violations).and_then(decoded).map(Into::into),
-        content_type: file.text("content_type", violations),
-        content_id: file.text("content_id", violations),
+        attachments,
     };
-    files.into_iter().map(read).collect()
+    (fields, files)
 }
 
-/// The octets behind base64 (RFC 4648 section 4), with line breaks or without, padded or not.
-fn decoded(text: String) -> Option<Vec<u8>> {
-    const CONFIG: GeneralPurposeConfig =
-        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    const ENGINE: GeneralPurpose = GeneralPurpose::new(&STANDARD, CONFIG);
-    let mut octets = text.into_bytes();
-    octets.retain(|octet| !octet.is_ascii_whitespace());
-    ENGINE.decode(octets).ok()
+fn attachments(
+    files: Vec<Members>,
+    contents: &mut Contents,
+    violations: &mut Violations,
+) -> (Vec<AttachmentFields>, Vec<Option<Content>>) {
+    let read = |mut file: Members| {
+        let fields = AttachmentFields {
+            filename: file.required_text("filename", violations).unwrap_or_default(),
+            content: None,
+            content_type: file.text("content_type", violations),
+            content_id: file.text("content_id", violations),
+        };
+        (fields, file.required_long_text("content", violations).and_then(|text| contents.decode(text)))
+    };
+    files.into_iter().map(read).unzip()
 }
 
 impl From<SendError> for ApiError {
@@ -237,22 +252,5 @@ impl From<SendError> for ApiError {
             }
             SendError::Unavailable(error) => error.into(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_base64_is_refused_and_line_breaks_are_not() {
-        for text in ["SGVsbG8h!", "SGVs*", "=", "S", "SGVsbG8h==x"] {
-            assert_eq!(decoded(text.to_owned()), None, "{text}");
-        }
-        for text in ["SGVsbG8h", "SGVs\r\nbG8h\r\n", "SGVs bG8h"] {
-            assert_eq!(decoded(text.to_owned()).as_deref(), Some(&b"Hello!"[..]), "{text}");
-        }
-        assert_eq!(decoded("SGVsbG8".to_owned()), decoded("SGVsbG8=".to_owned()));
-        assert_eq!(decoded(String::new()).as_deref(), Some(&b""[..]));
     }
 }

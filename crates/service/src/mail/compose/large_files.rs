@@ -5,38 +5,38 @@
 
 use std::io;
 
-use mail_builder::encoders::Base64Encoder;
-use mail_builder::headers::content_type::ContentType;
 use mail_builder::{MessageBuilder, Writer};
 use mailapi_model::{Draft, DraftAttachment, MessageId, Octets};
 
-use super::{ComposeError, Content};
-
-/// Whole lines of base64: 57 octets become the 76 characters that RFC 2045 section 6.8 allows.
-const PIECE: usize = 57 * 1024;
+use super::transfer_encoding::{PIECE, TransferEncoding};
+use super::{ComposeError, Content, content_type};
 
 /// The files of a draft that do not lie in memory.
 pub(super) struct LargeFiles<'x> {
-    files: Vec<(Vec<u8>, &'x Octets)>,
-    id: MessageId,
+    /// By their numbers.
+    files: Vec<(usize, LargeFile<'x>)>,
+}
+
+struct LargeFile<'x> {
+    placeholder: Vec<u8>,
+    content: &'x Octets,
+    encoding: TransferEncoding,
 }
 
 impl<'x> LargeFiles<'x> {
-    pub(super) fn of(draft: &'x Draft, id: MessageId) -> Self {
-        let large = draft.attachments().iter().enumerate().filter(|(_, file)| is_large(file));
-        let files = large.map(|(number, file)| (placeholder(number, id), &file.content)).collect();
-        Self { files, id }
+    pub(super) fn of(draft: &'x Draft, id: MessageId) -> io::Result<Self> {
+        let files = draft.attachments().iter().enumerate();
+        let large = files.filter(|(_, file)| file.content.in_memory().is_none());
+        let files = large.map(|(number, file)| Ok((number, LargeFile::new(number, file, id)?)));
+        Ok(Self { files: files.collect::<io::Result<_>>()? })
     }
 
     /// What the builder gets for a file.
-    pub(super) fn content(&self, number: usize, file: &'x DraftAttachment) -> io::Result<Content<'x>> {
-        if is_large(file) {
-            return Ok(Content::Encoded(placeholder(number, self.id), "base64"));
+    pub(super) fn content(&self, number: usize, file: &'x DraftAttachment) -> Content<'x> {
+        match self.files.iter().find(|(large, _)| *large == number) {
+            Some((_, file)) => Content::Encoded(file.placeholder.clone(), file.encoding.name()),
+            None => Content::Plain(file.content.in_memory().map(AsRef::as_ref).unwrap_or_default()),
         }
-        Ok(Content::Plain(match file.content.in_memory() {
-            Some(octets) => octets.as_ref().into(),
-            None => Vec::from(file.content.to_bytes()?).into(),
-        }))
     }
 
     /// Writes the message, with the files in their places.
@@ -57,9 +57,14 @@ impl<'x> LargeFiles<'x> {
     }
 }
 
-/// Whether a file is written in pieces. The encoding of a text is chosen by all of it.
-fn is_large(file: &DraftAttachment) -> bool {
-    file.content.in_memory().is_none() && !ContentType::new(file.content_type.as_str()).is_text()
+impl<'x> LargeFile<'x> {
+    fn new(number: usize, file: &'x DraftAttachment, id: MessageId) -> io::Result<Self> {
+        let encoding = match content_type(&file.content_type).is_text() {
+            true => TransferEncoding::of_text(&file.content, file.content_id.is_some(), PIECE)?,
+            false => TransferEncoding::Base64,
+        };
+        Ok(Self { placeholder: placeholder(number, id), content: &file.content, encoding })
+    }
 }
 
 /// What cannot stand in the draft: whoever wrote that did not know the identifier, which is random and drawn afterwards.
@@ -70,28 +75,21 @@ fn placeholder(number: usize, id: MessageId) -> Vec<u8> {
 /// Writes a file where its placeholder is to be written.
 struct Filled<'x, W> {
     output: W,
-    files: Vec<(Vec<u8>, &'x Octets)>,
+    files: Vec<(usize, LargeFile<'x>)>,
     missing: usize,
     error: Option<io::Error>,
 }
 
 impl<W: Writer> Writer for Filled<'_, W> {
     fn write(&mut self, octets: &[u8]) {
-        match self.files.iter().find(|(placeholder, _)| placeholder == octets) {
+        match self.files.iter().find(|(_, file)| file.placeholder == octets) {
             None => self.output.write(octets),
-            Some((_, content)) => {
+            Some((_, file)) => {
                 self.missing = self.missing.saturating_sub(1);
-                if let Err(error) = write_base64(content, &mut self.output) {
+                if let Err(error) = file.encoding.write(file.content, PIECE, &mut self.output) {
                     self.error.get_or_insert(error);
                 }
             }
         }
     }
-}
-
-fn write_base64(content: &Octets, output: &mut impl Writer) -> io::Result<()> {
-    for piece in content.pieces(PIECE) {
-        Base64Encoder::new().wrap_lines().encode_into(&piece?, output);
-    }
-    Ok(())
 }

@@ -2,6 +2,7 @@
 //! give the same octets.
 
 mod large_files;
+mod transfer_encoding;
 
 use std::borrow::Cow;
 use std::io;
@@ -50,7 +51,7 @@ pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, spool: &Spool
 }
 
 fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer) -> Result<(), ComposeError> {
-    let large = LargeFiles::of(draft, id);
+    let large = LargeFiles::of(draft, id)?;
     let mut message =
         MessageBuilder::new().date(Date::new(now.as_seconds())).from(address(draft.from())).to(addresses(draft.to()));
     if !draft.cc().is_empty() {
@@ -65,7 +66,7 @@ fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer)
     for header in draft.headers() {
         message = message.header(header.name.as_str(), Text::new(header.value.as_str()));
     }
-    let body = with_files(draft, &Boundaries(id), &large)?;
+    let body = with_files(draft, &Boundaries(id), &large);
     large.write(message.body(body), output)
 }
 
@@ -89,11 +90,11 @@ impl Boundaries {
 }
 
 /// Body and files: `mixed(related(alternative(text, html), inline…), attached…)`, with the levels that are needed.
-fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries, large: &LargeFiles<'x>) -> io::Result<MimePart<'x>> {
+fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries, large: &LargeFiles<'x>) -> MimePart<'x> {
     let (mut inline, mut attached) = (Vec::new(), Vec::new());
     for (number, file) in draft.attachments().iter().enumerate() {
         let parts = if file.content_id.is_some() { &mut inline } else { &mut attached };
-        parts.push(part(file, large.content(number, file)?));
+        parts.push(part(file, large.content(number, file)));
     }
     let mut parts = vec![alternatives(draft, boundaries)];
     if !inline.is_empty() {
@@ -101,7 +102,7 @@ fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries, large: &LargeFiles<
         parts = vec![boundaries.multipart("related", parts)];
     }
     parts.append(&mut attached);
-    Ok(only_or(parts, |parts| boundaries.multipart("mixed", parts)))
+    only_or(parts, |parts| boundaries.multipart("mixed", parts))
 }
 
 fn alternatives<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
@@ -128,8 +129,8 @@ fn only_or<'x>(mut parts: Vec<MimePart<'x>>, wrap: impl FnOnce(Vec<MimePart<'x>>
 
 /// A file as a part. It is the builder that chooses the transfer encoding, or `content` has it already.
 fn part<'x>(file: &'x DraftAttachment, content: Content<'x>) -> MimePart<'x> {
-    let (octets, encoding) = match content {
-        Content::Plain(octets) => (octets, None),
+    let (octets, encoding): (Cow<'x, [u8]>, _) = match content {
+        Content::Plain(octets) => (octets.into(), None),
         Content::Encoded(octets, encoding) => (octets.into(), Some(encoding)),
     };
     let part = MimePart::new(content_type(&file.content_type), BodyPart::Binary(octets));
@@ -148,7 +149,7 @@ fn part<'x>(file: &'x DraftAttachment, content: Content<'x>) -> MimePart<'x> {
 
 /// What a part holds.
 enum Content<'x> {
-    Plain(Cow<'x, [u8]>),
+    Plain(&'x [u8]),
     /// As it goes into the message, and what encoding that is.
     Encoded(Vec<u8>, &'static str),
 }

@@ -1,0 +1,174 @@
+//! The contents of files that a request brings in base64 (RFC 4648 section 4), with line breaks or without, padded or
+//! not.
+
+use std::io::{self, BufReader, Read};
+use std::ops::Range;
+
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::read::DecoderReader;
+use base64::{DecodeError, Engine};
+use mailapi_model::Octets;
+use mailapi_service::{Spool, SpoolWriter};
+
+use crate::json::LongText;
+
+const CONFIG: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const ENGINE: GeneralPurpose = GeneralPurpose::new(&STANDARD, CONFIG);
+
+/// How much of a long text is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// The contents of a request's files, while they are read. Those of all its long texts lie one behind the other, so that
+/// many files take no more memory than one.
+pub(crate) struct Contents {
+    long: SpoolWriter,
+    /// What happened to them first.
+    lost: Option<io::Error>,
+}
+
+/// The content of one file.
+pub(crate) enum Content {
+    Here(Octets),
+    /// Where it lies among the long ones.
+    Long(Range<usize>),
+}
+
+impl Contents {
+    /// Puts long ones into `spool`.
+    pub(crate) fn new(spool: &Spool) -> Self {
+        Self { long: spool.writer(), lost: None }
+    }
+
+    /// The octets behind `text`; none when it is not base64. Blocks when the text is long.
+    pub(crate) fn decode(&mut self, text: LongText) -> Option<Content> {
+        match text {
+            LongText::Here(text) => decoded(text).map(|octets| Content::Here(octets.into())),
+            LongText::Aside(text) => {
+                let from = self.long.len();
+                match decode_into(&text, &mut self.long) {
+                    Ok(true) => Some(Content::Long(from..self.long.len())),
+                    Ok(false) => None,
+                    Err(error) => {
+                        self.lost.get_or_insert(error);
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// All that were read.
+    ///
+    /// # Errors
+    /// When a part of them was lost.
+    pub(crate) fn finish(self) -> io::Result<ReadContents> {
+        match self.lost {
+            Some(error) => Err(error),
+            None => Ok(ReadContents(self.long.finish()?)),
+        }
+    }
+}
+
+/// The long contents of a request's files.
+pub(crate) struct ReadContents(Octets);
+
+impl ReadContents {
+    /// The content of one.
+    pub(crate) fn get(&self, content: Content) -> Octets {
+        match content {
+            Content::Here(octets) => octets,
+            Content::Long(range) => self.0.slice(range),
+        }
+    }
+}
+
+fn decoded(text: String) -> Option<Vec<u8>> {
+    let mut octets = text.into_bytes();
+    octets.retain(|octet| !octet.is_ascii_whitespace());
+    ENGINE.decode(octets).ok()
+}
+
+/// The same in pieces; whether it is base64.
+fn decode_into(text: &Octets, output: &mut impl io::Write) -> io::Result<bool> {
+    let text = WithoutSpace(BufReader::with_capacity(PIECE, text.reader()));
+    let mut decoder = BufReader::with_capacity(PIECE, DecoderReader::new(text, &ENGINE));
+    match io::copy(&mut decoder, output) {
+        Ok(_) => Ok(true),
+        Err(error) if error.get_ref().is_some_and(|cause| cause.is::<DecodeError>()) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads over white space.
+struct WithoutSpace<R>(R);
+
+impl<R: Read> Read for WithoutSpace<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.0.read(buffer)?;
+            let mut kept = 0;
+            for at in 0..read {
+                if !buffer[at].is_ascii_whitespace() {
+                    buffer[kept] = buffer[at];
+                    kept += 1;
+                }
+            }
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decoded_in_pieces(text: &str) -> Option<Vec<u8>> {
+        let mut output = Vec::new();
+        decode_into(&text.as_bytes().to_vec().into(), &mut output).unwrap().then_some(output)
+    }
+
+    #[test]
+    fn what_is_no_base64_is_refused_and_line_breaks_are_not() {
+        for text in ["SGVsbG8h!", "SGVs*", "=", "S", "SGVsbG8h==x", "SGVsbG8=SGVs", "====", "SGVsbG8h===="] {
+            assert_eq!(decoded(text.to_owned()), None, "{text}");
+            assert_eq!(decoded_in_pieces(text), None, "{text}");
+        }
+        for text in ["SGVsbG8h", "SGVs\r\nbG8h\r\n", "SGVs bG8h"] {
+            assert_eq!(decoded(text.to_owned()).as_deref(), Some(&b"Hello!"[..]), "{text}");
+        }
+        assert_eq!(decoded("SGVsbG8".to_owned()), decoded("SGVsbG8=".to_owned()));
+        assert_eq!(decoded(String::new()).as_deref(), Some(&b""[..]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn a_long_text_is_decoded_as_a_short_one(
+            octets in prop::collection::vec(any::<u8>(), 0..3000),
+            (width, unpadded) in (1_usize..200, any::<bool>()),
+            noise in prop::option::of((any::<prop::sample::Index>(), "[=A-Za-z0-9+/ *\\n]{1,5}")),
+            cut in prop::option::of(any::<prop::sample::Index>()),
+        ) {
+            let mut text = ENGINE.encode(&octets);
+            if unpadded {
+                text.truncate(text.trim_end_matches('=').len());
+            }
+            let lines: Vec<_> = text.as_bytes().chunks(width).map(|line| String::from_utf8_lossy(line)).collect();
+            let mut text = lines.join("\r\n");
+            if let Some((at, noise)) = noise {
+                text.insert_str(at.index(text.len() + 1), &noise);
+            }
+            if let Some(at) = cut {
+                text.truncate(at.index(text.len() + 1));
+            }
+            prop_assert_eq!(decoded_in_pieces(&text), decoded(text));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A body that may be large: a message to be sent. What is beyond [`HttpSettings::long_work_bytes`] is taken apart while
+//! it arrives, so that no more of it is in memory than what is not in long strings.
+//!
+//! [`HttpSettings::long_work_bytes`]: crate::HttpSettings
+
+use std::io;
+use std::sync::Arc;
+
+use axum::body::HttpBody;
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderValue;
+use bytes::BytesMut;
+use mailapi_service::SpoolWriter;
+use mailapi_service::mail::{BodyHash, IdempotencyKey, IdempotencyKeyError};
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::body::{Arriving, Incomplete, check_media_type, in_time};
+use crate::error::ApiError;
+use crate::json::{Members, parse};
+use crate::long_strings::{LongStrings, Mistake, Sieve};
+use crate::state::HttpState;
+
+/// A message to be sent. The octets that it was read from are gone.
+pub(crate) struct LargeJsonBody {
+    /// Its members.
+    pub(crate) members: Members,
+    /// The strings that were put aside, if any were.
+    pub(crate) long: Option<Arc<LongStrings>>,
+    /// How many octets it had.
+    pub(crate) length: usize,
+    /// What names the request, if it has a name.
+    pub(crate) idempotency: Option<Result<IdempotencyKey, IdempotencyKeyError>>,
+    /// The room that it takes; to be kept until the message is gone as well.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
+}
+
+/// What arrived.
+enum Arrived {
+    /// All of a body that is not large.
+    Whole(BytesMut),
+    /// A large one, taken apart.
+    Apart(Box<Apart>),
+}
+
+impl FromRequest<HttpState> for LargeJsonBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+        let limit = state.settings().max_request_bytes;
+        let announced = request.body().size_hint().exact().and_then(|octets| usize::try_from(octets).ok());
+        let room = state.room_for(announced.unwrap_or(limit).min(limit)).await;
+        check_media_type(request.headers())?;
+        let name = request.headers().get("idempotency-key").cloned();
+        match in_time(state, arrived(request, state, limit, name.is_some())).await? {
+            Arrived::Whole(octets) => {
+                let length = octets.len();
+                let key_of = move |octets: &[u8]| name.map(|name| key(&name, BodyHash::of(octets)));
+                let (value, idempotency) = parse(octets.freeze(), state, key_of).await?;
+                Ok(Self { members: Members::of(value, None)?, long: None, length, idempotency, room })
+            }
+            Arrived::Apart(mut apart) => {
+                let length = apart.length;
+                let idempotency = name.zip(apart.hash.take()).map(|(name, hash)| key(&name, hash));
+                let read = on_thread(move || apart.finish()).await.map_err(Incomplete::Room)?;
+                let (value, long) = read?;
+                let long = Some(Arc::new(long));
+                Ok(Self { members: Members::of(value, long.clone())?, long, length, idempotency, room })
+            }
+        }
+    }
+}
+
+/// Octets beyond ASCII break the key's rule, which is the one to say so.
+fn key(name: &HeaderValue, body: BodyHash) -> Result<IdempotencyKey, IdempotencyKeyError> {
+    IdempotencyKey::new(name.to_str().unwrap_or_default(), body)
+}
+
+async fn arrived(request: Request, state: &HttpState, limit: usize, hashed: bool) -> Result<Arrived, Incomplete> {
+    let batch = state.settings().long_work_bytes;
+    let mut arriving = Arriving::new(request, state.settings(), limit)?;
+    let mut octets = BytesMut::new();
+    if arriving.fill(&mut octets, batch).await? {
+        return Ok(Arrived::Whole(octets));
+    }
+    let sieve = Sieve::new(state.settings().long_string_bytes, state.entropy(), state.service().spool().writer());
+    let mut apart = Box::new(Apart { sieve, hash: hashed.then(BodyHash::default), length: 0 });
+    loop {
+        let ended = arriving.fill(&mut octets, batch).await?;
+        let taking_in = move || {
+            apart.take(&octets)?;
+            octets.clear();
+            Ok((apart, octets))
+        };
+        (apart, octets) = on_thread(taking_in).await.map_err(Incomplete::Room)?;
+        if ended {
+            return Ok(Arrived::Apart(apart));
+        }
+    }
+}
+
+/// A body that is being taken apart.
+struct Apart {
+    sieve: Sieve<SpoolWriter>,
+    hash: Option<BodyHash>,
+    length: usize,
+}
+
+impl Apart {
+    fn take(&mut self, octets: &[u8]) -> io::Result<()> {
+        self.length += octets.len();
+        if let Some(hash) = &mut self.hash {
+            hash.update(octets);
+        }
+        self.sieve.take(octets)
+    }
+
+    fn finish(self) -> io::Result<Result<(Value, LongStrings), Mistake>> {
+        self.sieve.finish(|aside| Ok(aside.finish()?))
+    }
+}
+
+/// Work that blocks, on a thread that may.
+async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}

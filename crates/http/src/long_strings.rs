@@ -1,0 +1,505 @@
+//! Long strings of a JSON text are put aside while it arrives, so that a message with large files is never in memory as
+//! a whole.
+//!
+//! A [`Sieve`] knows where strings begin and end, and nothing else of the grammar. What it lets through is a JSON text in
+//! which a name stands for each long string. `serde_json` reads that text, and it reads the long strings, too, in
+//! pieces: so escapes are decoded and mistakes are found by the same rules, however long a string is.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use mailapi_model::{Entropy, Octets};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Reads a JSON text in whatever pieces it comes.
+pub(crate) struct Sieve<W> {
+    /// What is let through.
+    text: Vec<u8>,
+    /// Where the contents of long strings go, as UTF-8 without escapes, one behind the other.
+    aside: W,
+    /// How many octets went there.
+    put: usize,
+    /// Where in `aside` each long string lies.
+    strings: Vec<Range<usize>>,
+    /// Where `text` is shorter than what came, in its order.
+    gaps: Vec<Gap>,
+    /// What each name begins with.
+    mark: String,
+    /// The most octets of a string that is let through.
+    max: usize,
+    state: State,
+}
+
+/// In front of the octet `at` of the text so many are missing.
+struct Gap {
+    at: usize,
+    octets: usize,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// Between strings.
+    Outside,
+    Inside(Literal),
+    /// Behind a string that is not JSON, and so the whole is not: this many octets more are let through, from which one
+    /// sees why.
+    Broken(usize),
+}
+
+/// A string that has not ended.
+#[derive(Clone, Copy)]
+struct Literal {
+    /// Where it begins in the text, behind its quote.
+    start: usize,
+    /// How many octets of it were put aside, as they came.
+    taken: usize,
+    /// Where its content begins, there.
+    from: usize,
+    /// Where its last two escapes begin in the text.
+    escapes: [Option<usize>; 2],
+    /// The next octet belongs to the last of them.
+    escaped: bool,
+}
+
+/// A part of a string: borrowed when there is no escape in it.
+#[derive(Deserialize)]
+struct Piece<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// `\uXXXX`.
+const ESCAPE: usize = 6;
+/// Enough of what follows to see what is wrong with a string, and more than a name has.
+const CONTEXT: usize = 64;
+
+impl<W: Write> Sieve<W> {
+    /// Lets strings of up to `max` octets through (but at least some dozens), and puts others into `aside`. The names
+    /// are drawn from `entropy`, so that no client can write one.
+    pub(crate) fn new(max: usize, entropy: &dyn Entropy, aside: W) -> Self {
+        let mut mark = [0; 16];
+        entropy.fill(&mut mark);
+        Self {
+            text: Vec::new(),
+            aside,
+            put: 0,
+            strings: Vec::new(),
+            gaps: Vec::new(),
+            mark: format!("{:032x}:", u128::from_be_bytes(mark)),
+            max: max.max(CONTEXT),
+            state: State::Outside,
+        }
+    }
+
+    /// Takes in what comes next. Blocks as `aside` does.
+    ///
+    /// # Errors
+    /// Those of `aside`.
+    pub(crate) fn take(&mut self, mut octets: &[u8]) -> io::Result<()> {
+        while !octets.is_empty() {
+            octets = match self.state {
+                State::Outside => self.outside(octets),
+                State::Inside(literal) => self.inside(literal, octets)?,
+                State::Broken(more) => {
+                    let shown = more.min(octets.len());
+                    self.text.extend_from_slice(&octets[..shown]);
+                    self.state = State::Broken(more - shown);
+                    return Ok(());
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn outside<'a>(&mut self, octets: &'a [u8]) -> &'a [u8] {
+        let quote = octets.iter().position(|octet| *octet == b'"');
+        let (before, rest) = octets.split_at(quote.map_or(octets.len(), |at| at + 1));
+        self.text.extend_from_slice(before);
+        if quote.is_some() {
+            let start = self.text.len();
+            self.state = State::Inside(Literal { start, taken: 0, from: self.put, escapes: [None; 2], escaped: false });
+        }
+        rest
+    }
+
+    fn inside<'a>(&mut self, mut literal: Literal, octets: &'a [u8]) -> io::Result<&'a [u8]> {
+        let room = self.max.saturating_sub(self.text.len() - literal.start).clamp(1, octets.len());
+        let special = match literal.escaped {
+            true => None,
+            false => octets[..room].iter().position(|octet| matches!(octet, b'"' | b'\\')),
+        };
+        let through = match special {
+            _ if literal.escaped => 1,
+            Some(at) if octets[at] == b'"' => {
+                self.text.extend_from_slice(&octets[..at]);
+                self.close(literal)?;
+                return Ok(&octets[at + 1..]);
+            }
+            Some(at) => {
+                literal.escapes = [literal.escapes[1], Some(self.text.len() + at)];
+                at + 1
+            }
+            None => room,
+        };
+        literal.escaped = special.is_some();
+        self.text.extend_from_slice(&octets[..through]);
+        self.state = State::Inside(literal);
+        if self.text.len() - literal.start >= self.max {
+            self.put_aside(literal, literal.cut(&self.text))?;
+        }
+        Ok(&octets[through..])
+    }
+
+    /// The end of a string.
+    fn close(&mut self, literal: Literal) -> io::Result<()> {
+        if literal.taken == 0 {
+            self.text.push(b'"');
+            self.state = State::Outside;
+            return Ok(());
+        }
+        let Some(literal) = self.put_aside(literal, self.text.len())? else {
+            self.text.push(b'"');
+            return Ok(());
+        };
+        let name = format!("{}{}", self.mark, self.strings.len());
+        self.strings.push(literal.from..self.put);
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.push(b'"');
+        // A long string is longer than any name.
+        self.gaps.push(Gap { at: self.text.len(), octets: literal.taken.saturating_sub(name.len()) });
+        self.state = State::Outside;
+        Ok(())
+    }
+
+    /// Puts a string aside from its start to `cut`, when that is JSON.
+    fn put_aside(&mut self, mut literal: Literal, cut: usize) -> io::Result<Option<Literal>> {
+        let behind = self.text.split_off(cut);
+        self.text.push(b'"');
+        let read = match serde_json::from_slice(&self.text[literal.start - 1..]) {
+            Ok(Piece(content)) => {
+                self.aside.write_all(content.as_bytes())?;
+                self.put += content.len();
+                true
+            }
+            Err(_) => false,
+        };
+        if read {
+            self.text.truncate(literal.start);
+            literal.take(cut);
+            self.state = State::Inside(literal);
+        } else {
+            self.text.pop();
+            self.gaps.push(literal.gap());
+            self.state = State::Broken(CONTEXT);
+        }
+        self.text.extend_from_slice(&behind);
+        Ok(read.then_some(literal))
+    }
+
+    /// The value that the text stands for, with names in place of the long strings, which are in what `keep` makes of
+    /// `aside`.
+    ///
+    /// # Errors
+    /// `Err` when what was put aside was lost; an inner [`Mistake`] when the text is not JSON.
+    pub(crate) fn finish(
+        mut self,
+        keep: impl FnOnce(W) -> io::Result<Octets>,
+    ) -> io::Result<Result<(Value, LongStrings), Mistake>> {
+        match self.state {
+            State::Outside => {}
+            State::Inside(mut literal) => {
+                // So that something of the string is left.
+                if literal.taken > 0 {
+                    self.text.insert(literal.start, b'x');
+                    literal.taken -= 1;
+                }
+                self.gaps.push(literal.gap());
+            }
+            // Whether a string is UTF-8 is not asked before its end.
+            State::Broken(_) => self.text.push(b'"'),
+        }
+        let value = match serde_json::from_slice(&self.text) {
+            Ok(value) => value,
+            Err(error) => return Ok(Err(Mistake::of(&error, &self.text, &self.gaps))),
+        };
+        let octets = keep(self.aside)?;
+        Ok(Ok((value, LongStrings { octets, strings: self.strings, mark: self.mark, lost: OnceLock::new() })))
+    }
+}
+
+impl Literal {
+    /// Where in `text`, not far from its end, the string can be cut so that no character and no escape is.
+    fn cut(&self, text: &[u8]) -> usize {
+        let end = text.len();
+        let [before, last] = self.escapes;
+        if let Some(last) = last.filter(|last| end - last < 2 * ESCAPE) {
+            let pair = before.filter(|before| before + ESCAPE == last && is_high_surrogate(&text[*before..]));
+            return pair.unwrap_or(last);
+        }
+        let continued = text.iter().rev().take(3).take_while(|octet| **octet & 0xC0 == 0x80).count();
+        let lead = end - continued - 1;
+        if text[lead] >= 0xC0 { lead } else { end }
+    }
+
+    /// What of it is missing in the text, where something of it is left. A mistake can be its quote, too, which stands
+    /// before that.
+    const fn gap(&self) -> Gap {
+        Gap { at: self.start + 1, octets: self.taken }
+    }
+
+    /// What stands before `cut` is gone from the text.
+    fn take(&mut self, cut: usize) {
+        let gone = cut - self.start;
+        self.taken += gone;
+        self.escapes = self.escapes.map(|at| at.filter(|at| *at >= cut).map(|at| at - gone));
+    }
+}
+
+/// Whether an escape stands for the first half of a character (RFC 8259 section 7).
+fn is_high_surrogate(escape: &[u8]) -> bool {
+    matches!(escape, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', ..])
+}
+
+/// Where a text stops being JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    /// It ends there.
+    pub(crate) too_short: bool,
+    /// The first line is 1.
+    pub(crate) line: usize,
+    /// In octets.
+    pub(crate) column: usize,
+}
+
+impl Mistake {
+    fn of(error: &serde_json::Error, text: &[u8], gaps: &[Gap]) -> Self {
+        let lines = text.split_inclusive(|octet| *octet == b'\n');
+        let begin: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+        let seen = begin + 1..=begin + error.column();
+        let missing: usize = gaps.iter().filter(|gap| seen.contains(&gap.at)).map(|gap| gap.octets).sum();
+        Self { column: error.column() + missing, ..Self::from(error) }
+    }
+}
+
+impl From<&serde_json::Error> for Mistake {
+    fn from(error: &serde_json::Error) -> Self {
+        Self { too_short: error.is_eof(), line: error.line(), column: error.column() }
+    }
+}
+
+/// The long strings of a text.
+#[derive(Debug, Default)]
+pub(crate) struct LongStrings {
+    octets: Octets,
+    strings: Vec<Range<usize>>,
+    mark: String,
+    /// Why a string could not be read back, if that has happened.
+    lost: OnceLock<io::Error>,
+}
+
+impl LongStrings {
+    /// The string that `name` stands for, when it stands for one.
+    pub(crate) fn get(&self, name: &str) -> Option<Octets> {
+        if self.strings.is_empty() {
+            return None;
+        }
+        let number: usize = name.strip_prefix(&self.mark)?.parse().ok()?;
+        Some(self.octets.slice(self.strings.get(number)?.clone()))
+    }
+
+    /// `text` or, when that is a name, the string that it stands for. May block.
+    pub(crate) fn read(&self, text: String) -> String {
+        let Some(octets) = self.get(&text) else { return text };
+        let read = octets.to_bytes().and_then(|octets| String::from_utf8(octets.into()).map_err(io::Error::other));
+        read.unwrap_or_else(|error| {
+            // The first reason is enough.
+            let _ = self.lost.set(error);
+            String::new()
+        })
+    }
+
+    /// Why a string could not be read back, if that has happened.
+    pub(crate) fn lost(&self) -> Option<io::Error> {
+        self.lost.get().map(|error| io::Error::new(error.kind(), error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_testkit::SeededEntropy;
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+    use serde_json::Map;
+
+    use super::*;
+
+    type Read = Result<Value, Mistake>;
+
+    /// What a sieve makes of a text that comes in pieces of `size`, with every name replaced by its string again, and
+    /// how many octets it let through.
+    fn sieved(text: &[u8], max: usize, size: usize) -> (Read, usize) {
+        let mut sieve = Sieve::new(max, &SeededEntropy::default(), Vec::new());
+        for piece in text.chunks(size) {
+            sieve.take(piece).unwrap();
+        }
+        let through = sieve.text.len();
+        let read = sieve.finish(|aside| Ok(aside.into())).unwrap();
+        (read.map(|(value, strings)| whole(value, &strings)), through)
+    }
+
+    fn whole(value: Value, strings: &LongStrings) -> Value {
+        match value {
+            Value::String(text) => Value::String(strings.read(text)),
+            Value::Array(items) => items.into_iter().map(|item| whole(item, strings)).collect(),
+            Value::Object(map) => {
+                let members = map.into_iter().map(|(name, value)| (strings.read(name), whole(value, strings)));
+                Value::Object(members.collect::<Map<_, _>>())
+            }
+            other => other,
+        }
+    }
+
+    fn at_once(text: &[u8]) -> Read {
+        serde_json::from_slice(text).map_err(|error| Mistake::from(&error))
+    }
+
+    #[test]
+    fn a_mistake_is_told_where_it_was_made_whether_before_in_or_behind_a_long_string() {
+        let long = "x".repeat(1000);
+        for text in [
+            format!("{{\"a\":,\"b\":\"{long}\"}}"),
+            format!("{{\"a\":\n\"{long}\\q{long}\"}}"),
+            format!("{{\"a\":\"{long}\\ud800{long}\"}}"),
+            format!("{{\"a\":\"{long}\n{long}\"}}"),
+            format!("{{\"a\":\"{long}\" \"b\"}}"),
+            format!("{{\"a\":\"{long}\",\n \"b\":\"{long}\",}}"),
+            format!("{{\"a\":\"{long}"),
+            format!("{{\"a\":\"{long}\""),
+            format!("{{1 \"{long}\"}}"),
+            format!("\"{long}\"\""),
+        ] {
+            let expected = at_once(text.as_bytes());
+            assert!(expected.is_err(), "{text}");
+            assert_eq!(sieved(text.as_bytes(), 100, 7).0, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_with_long_strings_leaves_little_behind() {
+        let long = "x\\n☃\\ud83d\\ude00".repeat(10_000);
+        let text = format!("{{\"{long}\":[\"{long}\",\"short\"],\"b\":\"{long}\"}}");
+        let (read, through) = sieved(text.as_bytes(), 500, 4096);
+        assert_eq!(read, at_once(text.as_bytes()));
+        assert!(through < 500, "{through}");
+    }
+
+    #[test]
+    fn no_text_can_write_a_name() {
+        let name = |sieve: &Sieve<Vec<u8>>| format!("{}0", sieve.mark);
+        let guess = name(&Sieve::new(64, &SeededEntropy::new(2), Vec::new()));
+        let text = format!("[\"{guess}\",\"{}\"]", "secret".repeat(100));
+        assert_eq!(sieved(text.as_bytes(), 64, 10).0, at_once(text.as_bytes()));
+    }
+
+    #[test]
+    fn what_cannot_be_put_aside_or_read_back_is_told() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let text = format!("\"{}\"", "x".repeat(1000));
+        let mut sieve = Sieve::new(64, &SeededEntropy::default(), Full);
+        assert_eq!(sieve.take(text.as_bytes()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+
+        let mut sieve = Sieve::new(64, &SeededEntropy::default(), Vec::new());
+        sieve.take(text.as_bytes()).unwrap();
+        let (value, strings) = sieve.finish(|_| Ok(vec![0xff; 1000].into())).unwrap().unwrap();
+        assert_eq!(strings.read(value.as_str().unwrap().to_owned()), "");
+        assert!(strings.lost().is_some());
+    }
+
+    fn string() -> impl Strategy<Value = Vec<u8>> {
+        let good = select(vec![
+            "a",
+            "bcd",
+            " ",
+            "é",
+            "☃",
+            "😀",
+            "\\n",
+            "\\\\",
+            "\\\"",
+            "\\/",
+            "\\u00e9",
+            "\\ud83d\\ude00",
+            "\\uD83D\\uDE00",
+        ]);
+        let bad = select(vec![
+            &b"\\ud800"[..],
+            b"\\udc00",
+            b"\\q",
+            b"\\u12",
+            b"\x01",
+            b"\n",
+            b"\xff",
+            b"\xe2\x98",
+            b"\x98",
+            b"\\",
+            b"\"",
+        ]);
+        let part = prop_oneof![
+            60 => good.prop_map(|part| part.as_bytes().to_vec()),
+            10 => (0_usize..200).prop_map(|length| vec![b'x'; length]),
+            1 => bad.prop_map(<[u8]>::to_vec),
+        ];
+        prop::collection::vec(part, 0..80).prop_map(|parts| parts.concat())
+    }
+
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let token = prop_oneof![
+            string().prop_map(|content| [b"\"", &content[..], b"\""].concat()),
+            string().prop_map(|content| [b"{\"", &content[..], b"\":"].concat()),
+            select(vec!["{", "}", "[", "]", ",", ":", " ", "\n", "1", "null", "x"])
+                .prop_map(|it| it.as_bytes().to_vec()),
+        ];
+        let strings = prop::collection::vec((string(), string()), 0..6).prop_map(|members| {
+            let member = |(name, value): &(Vec<u8>, Vec<u8>)| [b"\"", &name[..], b"\": \"", &value[..], b"\""].concat();
+            let members: Vec<Vec<u8>> = members.iter().map(member).collect();
+            [b"{", &members.join(&b",\n"[..])[..], b"}"].concat()
+        });
+        prop_oneof![2 => strings, 1 => prop::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat())]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn however_a_text_is_cut_and_whatever_is_put_aside_it_means_the_same(
+            text in text(),
+            change in prop::option::weighted(0.3, (any::<Index>(), any::<u8>())),
+            cut in prop::option::weighted(0.2, any::<Index>()),
+            (max, size) in (64_usize..200, 1_usize..300),
+        ) {
+            let mut text = text;
+            if let (Some((at, octet)), false) = (change, text.is_empty()) {
+                let at = at.index(text.len());
+                text[at] = octet;
+            }
+            if let Some(at) = cut {
+                text.truncate(at.index(text.len() + 1));
+            }
+            let (read, expected) = (sieved(&text, max, size).0, at_once(&text));
+            if std::str::from_utf8(&text).is_ok() {
+                prop_assert_eq!(read, expected, "{}", String::from_utf8_lossy(&text));
+            } else {
+                // Where that is wrong is told only nearly.
+                prop_assert_eq!(read.ok(), expected.ok(), "{}", String::from_utf8_lossy(&text));
+            }
+        }
+    }
+}
