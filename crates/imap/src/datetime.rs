@@ -26,35 +26,30 @@ fn month_name(month: i8) -> &'static str {
 
 /// Reads `date-time` without its quotes: `" 7-Jul-1996 02:44:25 -0700"`.
 pub(crate) fn parse_date_time(text: &str) -> Option<Timestamp> {
-    let mut words = text.trim_start_matches(' ').split(' ');
-    let (date, time, zone) = (words.next()?, words.next()?, words.next()?);
-    if words.next().is_some() {
-        return None;
-    }
+    let (date, rest) = text.trim_start_matches(' ').split_once(' ')?;
+    let (time, zone) = rest.split_once(' ')?;
     let date = parse_date(date)?;
-    let mut parts = time.split(':').map(two_digits);
-    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-    if parts.next().is_some() {
-        return None;
-    }
+    let [a, b, b':', c, d, b':', e, f] = *time.as_bytes() else { return None };
+    let (hour, minute, second) = (two_digits([a, b])?, two_digits([c, d])?, two_digits([e, f])?);
     // A leap second counts as the last second of its minute.
     let local = DateTime::new(date.year(), date.month(), date.day(), hour, minute, second.min(59), 0).ok()?;
     parse_zone(zone)?.to_timestamp(local).ok()
 }
 
 fn parse_zone(zone: &str) -> Option<Offset> {
-    let sign = match zone.as_bytes().first()? {
-        b'+' => 1,
-        b'-' => -1,
-        _ => return None,
-    };
-    let digits = zone.get(1..).filter(|digits| digits.len() == 4)?;
-    let (hours, minutes) = (two_digits(digits.get(..2)?)?, two_digits(digits.get(2..)?)?);
-    Offset::from_seconds(sign * (i32::from(hours) * 3600 + i32::from(minutes) * 60)).ok()
+    let [sign, a, b, c, d] = *zone.as_bytes() else { return None };
+    let (hours, minutes) = (two_digits([a, b])?, two_digits([c, d])?);
+    let seconds = i32::from(hours) * 3600 + i32::from(minutes) * 60;
+    match sign {
+        b'+' => Offset::from_seconds(seconds).ok(),
+        b'-' => Offset::from_seconds(-seconds).ok(),
+        _ => None,
+    }
 }
 
-fn two_digits(text: &str) -> Option<i8> {
-    (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+fn two_digits(digits: [u8; 2]) -> Option<i8> {
+    let [tens, ones] = digits.map(|digit| digit.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| i8::try_from(tens * 10 + ones).ok()).flatten()
 }
 
 /// Reads `date` without quotes: `1-Feb-1994`.
