@@ -58,7 +58,7 @@ pub struct ImapSettings {
     pub unknown_mailbox_pause: Duration,
     /// How many unknown mailboxes are remembered. Default 10,000.
     pub unknown_mailboxes: u64,
-    /// Octets of one read; also the longest piece of a download. Default 64 KiB.
+    /// Octets of one read. Default 64 KiB.
     pub read_octets: usize,
     /// What the server may make us hold in memory.
     pub limits: ClientLimits,
