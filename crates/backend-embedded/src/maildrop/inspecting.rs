@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::FolderId;
-use super::{EntryMeta, Layout, Maildrop, MaildropError, content, entry, index};
+use super::{EntryMeta, Layout, Maildrop, MaildropError, content, entry, index, pieces};
 
 /// A message that is being looked at.
 pub(crate) struct Inspected<'c> {
@@ -37,7 +37,7 @@ impl Inspected<'_> {
 
     /// Some of its octets.
     pub(crate) fn octets(&self, layout: &Layout, range: Range<u64>) -> Result<Vec<u8>, MaildropError> {
-        content::read_range(self.connection, layout, range)
+        pieces::read_range(self.connection, layout, range)
     }
 
     /// What a search looks into (`SearchableText::joined`): subject, from, to, cc and body, each on a line.

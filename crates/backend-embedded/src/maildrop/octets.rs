@@ -6,11 +6,10 @@ use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream;
 use mailapi_backend::mime::Digest;
-use mailapi_model::{EmailAddress, FolderName};
 use rusqlite::Connection;
 
 use super::id::ContentId;
-use super::{EntryMeta, Layout, Maildrop, MaildropError, content, entry, folder, mailbox};
+use super::{Layout, Maildrop, MaildropError, content, pieces};
 
 impl Maildrop {
     /// Where the octets of a message lie.
@@ -36,7 +35,7 @@ impl Maildrop {
     pub async fn load_range(&self, content: ContentId, range: Range<u64>) -> Result<Bytes, MaildropError> {
         let layout = self.layout(content).await?;
         let length = range.end.min(layout.size).saturating_sub(range.start);
-        let job = move |connection: &Connection| content::read_range(connection, &layout, range);
+        let job = move |connection: &Connection| pieces::read_range(connection, &layout, range);
         let is_long = length > self.settings().inline_bytes as u64;
         let octets = if is_long { self.scan(job).await? } else { self.read(job).await? };
         Ok(octets.into())
@@ -62,21 +61,9 @@ impl Maildrop {
             if offset >= end {
                 return Ok(None);
             }
-            let piece = maildrop.read(|connection| content::read_piece(connection, &layout, offset, end)).await?;
-            let next = offset + piece.len() as u64;
+            let next = layout.end_of_piece(offset).min(end);
+            let piece = maildrop.read(|connection| pieces::read_range(connection, &layout, offset..next)).await?;
             Ok(Some((Bytes::from(piece), (maildrop, next))))
         })
     }
-}
-
-/// The entry that a mailbox, a folder's name and a UID name, told apart by what of it is missing.
-pub(crate) fn locate(
-    connection: &Connection,
-    mailbox: &EmailAddress,
-    folder: &FolderName,
-    uid: u32,
-) -> Result<EntryMeta, MaildropError> {
-    let mailbox = mailbox::expect(connection, mailbox)?;
-    let folder = folder::expect(connection, mailbox.id, folder)?;
-    entry::find(connection, folder.id, uid)?.ok_or(MaildropError::NoSuchMessage)
 }

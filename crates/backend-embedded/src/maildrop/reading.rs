@@ -1,42 +1,104 @@
 //! Opening a message: only those of its octets are read that are shown.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use mailapi_backend::mime::{BodyPart, PartSpan, TransferDecoder};
-use mailapi_backend::{FullMessage, OpenedAttachment, OpenedMessage};
-use mailapi_model::{EmailAddress, FolderName};
-use rusqlite::Connection;
+use mailapi_backend::mime::{AttachmentPart, BodyPart, PartSpan};
+use mailapi_backend::{AttachmentInfo, FullMessage, OpenedAttachment, OpenedMessage};
+use mailapi_model::{EmailAddress, FolderName, Timestamp};
+use rusqlite::{Connection, Row, params};
 
-use super::{Layout, Maildrop, MaildropError, content, folder, listing, mailbox, octets};
+use super::flag_bits::from_columns;
+use super::{Layout, Maildrop, MaildropError, content, damaged, folder, mailbox, pieces};
+
+/// What a caller names a message by.
+struct Named<'a> {
+    mailbox: &'a EmailAddress,
+    folder: &'a FolderName,
+    uid: u32,
+}
+
+impl Named<'_> {
+    /// Reads the message's row, which begins with [`content::STORED_COLUMNS`] and goes on with what is kept of its entry.
+    fn look_up<T>(
+        &self,
+        connection: &Connection,
+        read: impl FnOnce(&Row<'_>) -> Result<T, MaildropError>,
+    ) -> Result<T, MaildropError> {
+        // CROSS JOIN keeps the order: from the mailbox to its message, each by its key.
+        let sql = format!(
+            "SELECT {}, m.date, e.flags, e.keywords FROM drop_mailboxes b
+                CROSS JOIN drop_folders f ON f.mailbox_id = b.id
+                CROSS JOIN drop_entries e ON e.folder_id = f.id
+                CROSS JOIN drop_messages m ON m.id = e.message_id
+            WHERE b.address = ?1 AND f.name = ?2 AND e.uid = ?3",
+            content::STORED_COLUMNS
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![self.mailbox.as_str(), self.folder.as_str(), self.uid])?;
+        match rows.next()? {
+            Some(row) => read(row),
+            None => Err(self.missing(connection)?),
+        }
+    }
+
+    /// What is not there: the mailbox, its folder, or the message.
+    fn missing(&self, connection: &Connection) -> Result<MaildropError, MaildropError> {
+        let mailbox = mailbox::expect(connection, self.mailbox)?;
+        folder::expect(connection, mailbox.id, self.folder)?;
+        Ok(MaildropError::NoSuchMessage)
+    }
+}
 
 /// One message, decoded; none when more than `most` octets would have to be read for it.
-fn full_message(
-    connection: &Connection,
-    address: &EmailAddress,
-    name: &FolderName,
-    uid: u32,
-    most: u64,
-) -> Result<Option<FullMessage>, MaildropError> {
-    let mailbox = mailbox::expect(connection, address)?;
-    let folder = folder::expect(connection, mailbox.id, name)?;
-    let summary = listing::summary(connection, folder.id, uid)?.ok_or(MaildropError::NoSuchMessage)?;
-    let content = octets::locate(connection, address, name, uid)?.content;
-    let layout = content::layout(connection, content)?;
-    let digest = content::digest(connection, content)?;
-    let header = 0..layout.return_path_len + digest.header_len;
-    let body = |body: Option<&BodyPart>| body.map_or(0..0, |body| range(&layout, &body.span));
-    let parts = [header, body(digest.text.as_ref()), body(digest.html.as_ref())];
-    if parts.iter().map(|part| part.end - part.start).sum::<u64>() > most {
-        return Ok(None);
-    }
-    let [header, text, html] = parts.map(|part| content::read_range(connection, &layout, part));
-    Ok(Some(digest.full_message(summary, &header?, &text?, &html?)))
+fn full_message(connection: &Connection, named: &Named<'_>, most: u64) -> Result<Option<FullMessage>, MaildropError> {
+    named.look_up(connection, |row| {
+        let layout = content::read_layout(row)?;
+        let digest = content::read_digest(connection, row)?;
+        let header = 0..layout.return_path_len + digest.header_len;
+        let body = |body: Option<&BodyPart>| body.map_or(0..0, |body| range(&layout, &body.span));
+        let parts = [header, body(digest.text.as_ref()), body(digest.html.as_ref())];
+        if parts.iter().map(|part| part.end - part.start).sum::<u64>() > most {
+            return Ok(None);
+        }
+        let [header, text, html] = pieces::read_ranges(connection, &layout, parts)?;
+        let flags = from_columns(row.get(6)?, row.get_ref(7)?.as_str().map_err(|_| damaged("a keyword"))?);
+        let (flags, date) = (flags.words().map(str::to_owned).collect(), Timestamp::from_millis(row.get(5)?));
+        let summary = digest.summary(named.uid, layout.size, flags, date);
+        Ok(Some(digest.full_message(summary, &header, &text, &html)))
+    })
 }
 
 /// Where a part stands in the octets as stored.
-fn range(layout: &Layout, span: &PartSpan) -> std::ops::Range<u64> {
+fn range(layout: &Layout, span: &PartSpan) -> Range<u64> {
     let start = layout.return_path_len.saturating_add(span.offset);
     start..start.saturating_add(span.length)
+}
+
+/// An attachment that was found.
+enum Found {
+    /// A short one, decoded.
+    Short(AttachmentInfo, Vec<u8>),
+    /// Where a long one lies.
+    Long(Layout, AttachmentPart),
+}
+
+/// One attachment; all of it when no more than `most` octets have to be read for it.
+fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64) -> Result<Found, MaildropError> {
+    let (layout, part) = named.look_up(connection, |row| {
+        let attachments = content::read_digest(connection, row)?.attachments;
+        let part = attachments.into_iter().nth(index as usize).ok_or(MaildropError::NoSuchAttachment)?;
+        Ok((content::read_layout(row)?, part))
+    })?;
+    if part.span.length > most {
+        return Ok(Found::Long(layout, part));
+    }
+    let (mut decoder, length) = (part.span.decoder(), part.info.size.min(part.span.length));
+    let mut octets = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    pieces::visit(connection, &layout, range(&layout, &part.span), |step| decoder.push(step, &mut octets))?;
+    decoder.finish(&mut octets);
+    Ok(Found::Short(part.info, octets))
 }
 
 impl Maildrop {
@@ -48,16 +110,18 @@ impl Maildrop {
         uid: u32,
     ) -> Result<FullMessage, MaildropError> {
         let most = self.settings().inline_bytes as u64;
-        let short = self.read(|connection| full_message(connection, address, name, uid, most)).await?;
-        if let Some(message) = short {
+        let named = Named { mailbox: address, folder: name, uid };
+        if let Some(message) = self.read(|connection| full_message(connection, &named, most)).await? {
             return Ok(message);
         }
         let (address, name) = (address.clone(), name.clone());
-        let long = self.scan(move |connection| full_message(connection, &address, &name, uid, u64::MAX)).await?;
-        long.ok_or(MaildropError::NoSuchMessage)
+        let long = self.scan(move |connection| {
+            full_message(connection, &Named { mailbox: &address, folder: &name, uid }, u64::MAX)
+        });
+        long.await?.ok_or(MaildropError::NoSuchMessage)
     }
 
-    /// One attachment, decoded piece by piece.
+    /// One attachment, decoded: a short one at once, a long one piece by piece.
     pub(crate) async fn attachment(
         &self,
         address: &EmailAddress,
@@ -65,17 +129,18 @@ impl Maildrop {
         uid: u32,
         index: u32,
     ) -> Result<OpenedAttachment, MaildropError> {
-        let (layout, part) = self
-            .read(|connection| {
-                let content = octets::locate(connection, address, name, uid)?.content;
-                let attachments = content::digest(connection, content)?.attachments;
-                let part = attachments.into_iter().nth(index as usize).ok_or(MaildropError::NoSuchAttachment)?;
-                Ok::<_, MaildropError>((content::layout(connection, content)?, part))
-            })
-            .await?;
-        let encoded = self.stream_range(layout, range(&layout, &part.span));
-        let content = decoded(encoded, part.span.decoder()).map(|piece| piece.map_err(Into::into));
-        Ok(OpenedAttachment { info: part.info, content: content.boxed() })
+        let most = self.settings().inline_bytes as u64;
+        let named = Named { mailbox: address, folder: name, uid };
+        match self.read(|connection| attachment(connection, &named, index, most)).await? {
+            Found::Short(info, octets) => {
+                let content = stream::iter((!octets.is_empty()).then(|| Ok(Bytes::from(octets))));
+                Ok(OpenedAttachment { info, content: content.boxed() })
+            }
+            Found::Long(layout, part) => {
+                let content = self.decoded(layout, &part.span).map(|piece| piece.map_err(Into::into));
+                Ok(OpenedAttachment { info: part.info, content: content.boxed() })
+            }
+        }
     }
 
     /// One message as it is stored, piece by piece.
@@ -85,36 +150,34 @@ impl Maildrop {
         name: &FolderName,
         uid: u32,
     ) -> Result<OpenedMessage, MaildropError> {
-        let layout = self
-            .read(|connection| {
-                let content = octets::locate(connection, address, name, uid)?.content;
-                content::layout(connection, content)
-            })
-            .await?;
+        let named = Named { mailbox: address, folder: name, uid };
+        let layout = self.read(|connection| named.look_up(connection, |row| Ok(content::read_layout(row)?))).await?;
         let content = self.stream_range(layout, layout.whole()).map(|piece| piece.map_err(Into::into));
         Ok(OpenedMessage { size: layout.size, content: content.boxed() })
     }
-}
 
-fn decoded(
-    encoded: impl Stream<Item = Result<Bytes, MaildropError>> + Send,
-    decoder: TransferDecoder,
-) -> impl Stream<Item = Result<Bytes, MaildropError>> + Send {
-    let state = (Box::pin(encoded), Some(decoder));
-    stream::try_unfold(state, |(mut encoded, decoder)| async move {
-        let Some(mut decoder) = decoder else { return Ok(None) };
-        let mut octets = Vec::new();
-        let rest = match encoded.next().await {
-            Some(piece) => {
-                decoder.push(&piece?, &mut octets);
-                Some(decoder)
-            }
-            None => {
+    /// A part of a message, decoded as it is read.
+    fn decoded(
+        &self,
+        layout: Layout,
+        span: &PartSpan,
+    ) -> impl Stream<Item = Result<Bytes, MaildropError>> + Send + use<> {
+        let Range { start, end } = range(&layout, span);
+        let (end, decoder) = (end.min(layout.size), Some(span.decoder()));
+        let pieces = stream::try_unfold((self.clone(), start, decoder), move |(maildrop, at, decoder)| async move {
+            let Some(mut decoder) = decoder else { return Ok(None) };
+            let (mut octets, next) = (Vec::new(), layout.end_of_piece(at).min(end));
+            if at >= end {
                 decoder.finish(&mut octets);
-                None
+                return Ok(Some((Bytes::from(octets), (maildrop, at, None))));
             }
-        };
-        Ok(Some((Bytes::from(octets), (encoded, rest))))
-    })
-    .filter(|piece| std::future::ready(!matches!(piece, Ok(octets) if octets.is_empty())))
+            octets.reserve(usize::try_from(next - at).unwrap_or_default());
+            let read = |connection: &Connection| {
+                pieces::visit(connection, &layout, at..next, |step| decoder.push(step, &mut octets))
+            };
+            maildrop.read(read).await?;
+            Ok::<_, MaildropError>(Some((Bytes::from(octets), (maildrop, next, Some(decoder)))))
+        });
+        pieces.filter(|piece| std::future::ready(!matches!(piece, Ok(octets) if octets.is_empty())))
+    }
 }
