@@ -147,6 +147,22 @@ async fn totals_and_places_of_pages_are_found_in_indexes_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_near_the_beginning_is_one_walk_along_an_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(&folder).await;
+    let since = Some(Timestamp::from_seconds(0));
+    let of_mailbox = SentFilter { owner_since: since, ..SentFilter::of(SentOwner::Mailbox(email())) };
+    for (filter, index) in [
+        (SentFilter::of(SentOwner::All), "SCAN sent_messages USING INDEX sent_by_time"),
+        (SentFilter::of(SentOwner::Mailbox(email())), "SEARCH sent_messages USING INDEX sent_by_mailbox"),
+        (of_mailbox, "SEARCH sent_messages USING INDEX sent_by_mailbox"),
+    ] {
+        let plan = plan(&engine, sent::SENT.first_items(sent::conditions(&filter), Page::default())).await;
+        assert!(plan.starts_with(index) && plan.lines().count() == 1, "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_total_of_a_sent_list_is_no_count_of_its_messages() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(&folder).await;

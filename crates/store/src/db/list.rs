@@ -122,10 +122,11 @@ impl List {
         total: Stmt,
         filter: Filter,
         page: Page,
-        read: impl Fn(Row) -> Result<T, StoreError>,
+        read: impl Fn(Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Listed<T>, StoreError> {
-        let statements = vec![total, self.items(&filter, page)];
-        listed(db.read(statements).await?, read)
+        let read_total = |mut row: Row<'_>| row.unsigned();
+        let (total, items) = db.read_both((total, read_total), (self.first_items(filter, page), read)).await?;
+        Ok(Listed { total: super::exactly_one(total)?, items })
     }
 
     /// How many rows there are.
@@ -141,6 +142,16 @@ impl List {
         let (limit, offset) = (filter.params.len() + 1, filter.params.len() + 2);
         let sql = format!("SELECT {key} FROM {table} {} ORDER BY {order} LIMIT ${limit} OFFSET ${offset}", filter.sql);
         let params = filter.params.iter().cloned();
+        Stmt::new(sql).bind_all(params).bind(i64::from(page.limit())).bind(number(page.offset()))
+    }
+
+    /// The rows of a page near the beginning, in one walk along the index that gives the order: those before the page
+    /// are passed over one by one, which is less than gathering keys and sorting rows for a few of them.
+    pub(crate) fn first_items(self, filter: Filter, page: Page) -> Stmt {
+        let Self { table, order, columns, .. } = self;
+        let (limit, offset) = (filter.params.len() + 1, filter.params.len() + 2);
+        let Filter { sql, params } = filter;
+        let sql = format!("SELECT {columns} FROM {table} {sql} ORDER BY {order} LIMIT ${limit} OFFSET ${offset}");
         Stmt::new(sql).bind_all(params).bind(i64::from(page.limit())).bind(number(page.offset()))
     }
 

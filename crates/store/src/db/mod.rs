@@ -19,6 +19,8 @@ pub(crate) use row::{Row, exactly_one};
 pub(crate) use sqlite::queries as sqlite_queries;
 pub(crate) use value::{Value, count, millis, number};
 
+use rusqlite::Connection;
+
 use crate::StoreError;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
@@ -102,7 +104,7 @@ pub(crate) struct Effect {
     /// Rows inserted, updated, deleted or returned.
     pub(crate) touched: u64,
     /// What `RETURNING` gave.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<Row<'static>>,
 }
 
 impl Effect {
@@ -146,15 +148,38 @@ impl Db {
     }
 
     /// Runs short queries on one state of the database; the rows of each.
-    pub(crate) async fn read(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row>>, StoreError> {
+    pub(crate) async fn read(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row<'static>>>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.read(|connection| sqlite::queries(connection, &statements)).await,
             Self::Postgres(engine) => engine.read(statements).await.map(rows),
         }
     }
 
+    /// Runs two short queries on one state of the database, and reads the rows of each as they come.
+    pub(crate) async fn read_both<A, B>(
+        &self,
+        first: (Stmt, impl Fn(Row<'_>) -> Result<A, StoreError>),
+        second: (Stmt, impl Fn(Row<'_>) -> Result<B, StoreError>),
+    ) -> Result<(Vec<A>, Vec<B>), StoreError> {
+        match self {
+            Self::Sqlite(engine) => {
+                let read = |connection: &Connection| {
+                    let rows = sqlite::read_each(connection, &first.0, &first.1)?;
+                    Ok((rows, sqlite::read_each(connection, &second.0, &second.1)?))
+                };
+                engine.read(read).await
+            }
+            Self::Postgres(engine) => {
+                let mut answers = rows(engine.read(vec![first.0, second.0]).await?).into_iter();
+                let mut next = || answers.next().unwrap_or_default().into_iter();
+                let rows = next().map(first.1).collect::<Result<_, _>>()?;
+                Ok((rows, next().map(second.1).collect::<Result<_, _>>()?))
+            }
+        }
+    }
+
     /// Runs queries that may take long on one state of the database; the rows of each.
-    pub(crate) async fn scan(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row>>, StoreError> {
+    pub(crate) async fn scan(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row<'static>>>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.scan(move |connection| sqlite::queries(connection, &statements)).await,
             Self::Postgres(engine) => engine.scan(statements).await.map(rows),
@@ -162,16 +187,16 @@ impl Db {
     }
 
     /// One short query.
-    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row<'static>>, StoreError> {
         exactly_one(self.read(vec![statement]).await?)
     }
 
     /// The first row of one short query.
-    pub(crate) async fn first(&self, statement: Stmt) -> Result<Option<Row>, StoreError> {
+    pub(crate) async fn first(&self, statement: Stmt) -> Result<Option<Row<'static>>, StoreError> {
         Ok(self.query(statement).await?.into_iter().next())
     }
 }
 
-fn rows(effects: Vec<Effect>) -> Vec<Vec<Row>> {
+fn rows(effects: Vec<Effect>) -> Vec<Vec<Row<'static>>> {
     effects.into_iter().map(|effect| effect.rows).collect()
 }

@@ -1,5 +1,7 @@
 //! Rows, read column by column in the order of the SELECT.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::str::FromStr;
 
 use mailapi_model::{DomainName, EmailAddress, Secret, Timestamp};
@@ -8,20 +10,62 @@ use super::Value;
 use crate::StoreError;
 
 /// One row of an answer. Each call takes the next column.
-#[derive(Debug)]
-pub(crate) struct Row {
-    columns: std::vec::IntoIter<Value>,
+pub(crate) struct Row<'a> {
+    columns: std::vec::IntoIter<Cell<'a>>,
     taken: usize,
 }
 
-impl Row {
+/// What one column holds. A text that is only looked at is not copied.
+pub(super) enum Cell<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(Cow<'a, str>),
+    Blob(Cow<'a, [u8]>),
+}
+
+impl Cell<'_> {
+    /// The same in memory of its own.
+    pub(super) fn kept(self) -> Cell<'static> {
+        match self {
+            Self::Null => Cell::Null,
+            Self::Bool(value) => Cell::Bool(value),
+            Self::Int(value) => Cell::Int(value),
+            Self::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
+            Self::Blob(octets) => Cell::Blob(Cow::Owned(octets.into_owned())),
+        }
+    }
+}
+
+impl fmt::Debug for Row<'_> {
+    /// Only that it is one: what it holds may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("row")
+    }
+}
+
+impl Row<'static> {
     pub(crate) fn new(columns: Vec<Value>) -> Self {
+        Self::of(columns.into_iter().map(Cell::from).collect())
+    }
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn of(columns: Vec<Cell<'a>>) -> Self {
         Self { columns: columns.into_iter(), taken: 0 }
     }
 
-    fn next(&mut self) -> Result<Value, StoreError> {
+    fn next(&mut self) -> Result<Cell<'a>, StoreError> {
         self.taken += 1;
         self.columns.next().ok_or_else(|| self.odd("is missing"))
+    }
+
+    fn looked_at(&mut self) -> Result<Option<Cow<'a, str>>, StoreError> {
+        match self.next()? {
+            Cell::Null => Ok(None),
+            Cell::Text(text) => Ok(Some(text)),
+            _ => Err(self.odd("is no text")),
+        }
     }
 
     /// Names the column by its place: what it holds may be a secret.
@@ -31,8 +75,8 @@ impl Row {
 
     pub(crate) fn int_or_null(&mut self) -> Result<Option<i64>, StoreError> {
         match self.next()? {
-            Value::Null => Ok(None),
-            Value::Int(value) => Ok(Some(value)),
+            Cell::Null => Ok(None),
+            Cell::Int(value) => Ok(Some(value)),
             _ => Err(self.odd("is no number")),
         }
     }
@@ -48,19 +92,21 @@ impl Row {
 
     pub(crate) fn bool(&mut self) -> Result<bool, StoreError> {
         match self.next()? {
-            Value::Bool(value) => Ok(value),
+            Cell::Bool(value) => Ok(value),
             // SQLite has no booleans of its own.
-            Value::Int(value @ (0 | 1)) => Ok(value == 1),
+            Cell::Int(value @ (0 | 1)) => Ok(value == 1),
             _ => Err(self.odd("is no boolean")),
         }
     }
 
     pub(crate) fn text_or_null(&mut self) -> Result<Option<String>, StoreError> {
-        match self.next()? {
-            Value::Null => Ok(None),
-            Value::Text(value) => Ok(Some(value)),
-            _ => Err(self.odd("is no text")),
-        }
+        Ok(self.looked_at()?.map(Cow::into_owned))
+    }
+
+    /// The items of a column that holds one of them on each line.
+    pub(crate) fn lines<T: FromStr>(&mut self) -> Result<Vec<T>, StoreError> {
+        let text = self.looked_at()?.ok_or_else(|| self.odd("is null"))?;
+        text.lines().map(|line| line.parse().map_err(|_| self.odd("is not what it should be"))).collect()
     }
 
     pub(crate) fn text(&mut self) -> Result<String, StoreError> {
@@ -69,7 +115,7 @@ impl Row {
 
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         match self.next()? {
-            Value::Blob(value) => Ok(value),
+            Cell::Blob(value) => Ok(value.into_owned()),
             _ => Err(self.odd("holds no bytes")),
         }
     }
@@ -88,7 +134,7 @@ impl Row {
 
     /// A value that was stored as its text.
     pub(crate) fn parsed_or_null<T: FromStr>(&mut self) -> Result<Option<T>, StoreError> {
-        let text = self.text_or_null()?;
+        let text = self.looked_at()?;
         text.map(|text| text.parse().map_err(|_| self.odd("is not what it should be"))).transpose()
     }
 
@@ -112,6 +158,18 @@ impl Row {
     pub(crate) fn domain(&mut self) -> Result<DomainName, StoreError> {
         let canonical: DomainName = self.parsed()?;
         Ok(canonical.with_given(self.text_or_null()?))
+    }
+}
+
+impl From<Value> for Cell<'static> {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(value),
+            Value::Int(value) => Self::Int(value),
+            Value::Text(text) => Self::Text(Cow::Owned(text)),
+            Value::Blob(octets) => Self::Blob(Cow::Owned(octets)),
+        }
     }
 }
 

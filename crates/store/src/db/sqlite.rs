@@ -3,6 +3,7 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
 
+use super::row::Cell;
 use super::{Effect, Row, Stmt, Value, count};
 use crate::StoreError;
 
@@ -32,7 +33,7 @@ pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<
 }
 
 /// Runs all queries; the rows of each.
-pub(crate) fn queries(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Vec<Row>>, StoreError> {
+pub(crate) fn queries(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Vec<Row<'static>>>, StoreError> {
     statements.iter().map(|statement| fetch(&mut prepare(connection, statement)?)).collect()
 }
 
@@ -60,29 +61,46 @@ fn prepare<'a>(connection: &'a Connection, statement: &Stmt) -> Result<CachedSta
     Ok(prepared)
 }
 
-fn fetch(prepared: &mut CachedStatement<'_>) -> Result<Vec<Row>, StoreError> {
+fn fetch(prepared: &mut CachedStatement<'_>) -> Result<Vec<Row<'static>>, StoreError> {
     let width = prepared.column_count();
     let mut answer = Vec::new();
     let mut rows = prepared.raw_query();
     while let Some(row) = rows.next()? {
-        let mut columns = Vec::with_capacity(width);
-        for column in 0..width {
-            columns.push(read(row.get_ref(column)?)?);
-        }
-        answer.push(Row::new(columns));
+        let columns = cells(row, width).map(|cell| cell.map(Cell::kept));
+        answer.push(Row::of(columns.collect::<Result<_, _>>()?));
     }
     Ok(answer)
 }
 
-fn read(value: ValueRef<'_>) -> Result<Value, StoreError> {
+/// Runs a query and reads each row while it lies in SQLite: no text is copied that is only looked at.
+pub(super) fn read_each<T>(
+    connection: &Connection,
+    statement: &Stmt,
+    read: impl Fn(Row<'_>) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut prepared = prepare(connection, statement)?;
+    let width = prepared.column_count();
+    let mut answer = Vec::new();
+    let mut rows = prepared.raw_query();
+    while let Some(row) = rows.next()? {
+        answer.push(read(Row::of(cells(row, width).collect::<Result<_, _>>()?))?);
+    }
+    Ok(answer)
+}
+
+fn cells<'a>(row: &'a rusqlite::Row<'_>, width: usize) -> impl Iterator<Item = Result<Cell<'a>, StoreError>> {
+    (0..width).map(|column| cell(row.get_ref(column)?))
+}
+
+fn cell(value: ValueRef<'_>) -> Result<Cell<'_>, StoreError> {
     Ok(match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(value) => Cell::Int(value),
         ValueRef::Text(value) => {
             let text = std::str::from_utf8(value).map_err(|_| StoreError::unexpected("a text is not UTF-8"))?;
-            Value::Text(text.to_owned())
+            Cell::Text(text.into())
         }
-        ValueRef::Blob(value) => Value::Blob(value.to_owned()),
+        ValueRef::Blob(value) => Cell::Blob(value.into()),
         ValueRef::Real(_) => return Err(StoreError::unexpected("a column holds a fraction")),
     })
 }

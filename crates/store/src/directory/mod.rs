@@ -201,7 +201,7 @@ impl Directory {
         self.query(Stmt::new("SELECT 1")).await.map(drop)
     }
 
-    async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {
+    async fn query(&self, statement: Stmt) -> Result<Vec<Row<'static>>, StoreError> {
         match &self.0.engine {
             Engine::Sqlite(engine) => engine.query(statement).await,
             Engine::Postgres(engine) => engine.query(statement).await,

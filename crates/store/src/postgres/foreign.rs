@@ -49,7 +49,7 @@ impl ForeignPostgres {
     }
 
     /// The rows of one query. A kept connection that broke meanwhile is replaced once.
-    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row<'static>>, StoreError> {
         let work = Work::Read(vec![statement]);
         let failed = match self.once(&work).await {
             Err(failed) if failed.again => self.once(&work).await,
@@ -58,7 +58,7 @@ impl ForeignPostgres {
         failed.map_err(|failed| failed.error)
     }
 
-    async fn once(&self, work: &Work) -> Result<Vec<Row>, Failed> {
+    async fn once(&self, work: &Work) -> Result<Vec<Row<'static>>, Failed> {
         let connection = self.pool.get().await;
         let lease = Lease::of(connection.map_err(|error| Failed::refused(failure::unreachable(&error)))?);
         let Some(client) = lease.client() else { return Err(Failed::refused(StoreError::closed())) };

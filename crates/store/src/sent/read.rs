@@ -87,13 +87,10 @@ impl Sent<'_> {
              last_attempt_at, partly_bounced_at, partly_bounced_response FROM sent_recipients \
              WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) ORDER BY position",
         );
-        let statements = vec![message.bind(message_id), recipients.bind(message_id)];
-        let mut answers = self.0.read(statements).await?.into_iter();
-        let Some(message) = answers.next().unwrap_or_default().into_iter().next() else {
-            return Ok(None);
-        };
-        let recipients = answers.next().unwrap_or_default().into_iter().map(read_recipient);
-        Ok(Some(SentRecord { message: read_message(message)?, recipients: recipients.collect::<Result<_, _>>()? }))
+        let message = (message.bind(message_id), read_message);
+        let recipients = (recipients.bind(message_id), read_recipient);
+        let (messages, recipients) = self.0.read_both(message, recipients).await?;
+        Ok(messages.into_iter().next().map(|message| SentRecord { message, recipients }))
     }
 
     /// A page of the messages, newest first.
@@ -158,18 +155,13 @@ fn read_message(mut row: Row) -> Result<SentMessage, StoreError> {
         token_id: row.int_or_null()?.map(TokenId),
         mailbox: row.address_or_null()?,
         from: row.address()?,
-        to: read_list(&row.text()?)?,
+        to: row.lines()?,
         subject: row.text()?,
         status: row.parsed()?,
         queue_id: row.text_or_null()?.map(QueueId),
         created_at: row.time()?,
         submitted_at: row.time_or_null()?,
     })
-}
-
-fn read_list(lines: &str) -> Result<Vec<EmailAddress>, StoreError> {
-    let addresses = lines.lines().map(str::parse).collect::<Result<_, _>>();
-    addresses.map_err(|_| StoreError::unexpected("a list of recipients holds something else"))
 }
 
 fn read_recipient(mut row: Row) -> Result<SentRecipient, StoreError> {

@@ -25,7 +25,7 @@ impl ForeignSqlite {
         Self(Readers::new(file.to_owned(), settings, Owner::Other))
     }
 
-    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row<'static>>, StoreError> {
         let (pool, permit) = self.0.begin_search().await?;
         let answers: Vec<Vec<Row>> =
             within_its_time(pool, permit, move |connection| sqlite_queries(connection, &[statement])).await?;

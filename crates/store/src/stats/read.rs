@@ -129,7 +129,7 @@ impl Stats<'_> {
     }
 
     /// No statement asks for nothing.
-    async fn fetch(&self, statement: Option<Stmt>) -> Result<Vec<Row>, StoreError> {
+    async fn fetch(&self, statement: Option<Stmt>) -> Result<Vec<Row<'static>>, StoreError> {
         let Some(statement) = statement else { return Ok(Vec::new()) };
         exactly_one(self.0.scan(vec![statement]).await?)
     }

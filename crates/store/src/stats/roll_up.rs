@@ -28,7 +28,7 @@ pub struct RolledUp {
 /// One journal's oldest entries.
 struct Noted {
     journal: &'static str,
-    rows: Vec<Row>,
+    rows: Vec<Row<'static>>,
 }
 
 impl Stats<'_> {
