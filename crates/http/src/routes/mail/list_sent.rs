@@ -1,9 +1,9 @@
 //! `GET /mail/sent`.
 
 use axum::extract::State;
-use mailapi_model::SentMessage;
+use mailapi_model::{EmailAddress, MessageId, SentMessage};
 use mailapi_service::mail::{ListSentError, SentQuery};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::answer::Json;
@@ -37,11 +37,17 @@ pub(crate) struct SentListed {
 }))]
 struct SentItem {
     /// The message's identifier.
-    message_id: String,
+    #[serde(serialize_with = "written")]
+    #[schema(value_type = String)]
+    message_id: MessageId,
     /// The author's address.
-    from: String,
+    #[serde(serialize_with = "shown")]
+    #[schema(value_type = String)]
+    from: EmailAddress,
     /// The To recipients' addresses.
-    to: Vec<String>,
+    #[serde(serialize_with = "all_shown")]
+    #[schema(value_type = Vec<String>)]
+    to: Vec<EmailAddress>,
     /// The subject.
     subject: String,
     /// `pending`, `submitted`, `sent`, `partial`, `bounced` or `failed`.
@@ -56,15 +62,27 @@ struct SentItem {
 impl From<SentMessage> for SentItem {
     fn from(message: SentMessage) -> Self {
         Self {
-            message_id: message.message_id.to_string(),
-            from: message.from.shown().to_owned(),
-            to: message.to.iter().map(|address| address.shown().to_owned()).collect(),
+            message_id: message.message_id,
+            from: message.from,
+            to: message.to,
             subject: message.subject,
             status: message.status.as_str(),
             created_at: message.created_at.into(),
             submitted_at: message.submitted_at.map(Moment),
         }
     }
+}
+
+fn written<S: Serializer>(id: &MessageId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(id)
+}
+
+fn shown<S: Serializer>(address: &EmailAddress, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(address.shown())
+}
+
+fn all_shown<S: Serializer>(addresses: &[EmailAddress], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(addresses.iter().map(EmailAddress::shown))
 }
 
 /// A message's state.

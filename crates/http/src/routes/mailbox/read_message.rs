@@ -3,8 +3,7 @@
 use axum::extract::State;
 use mailapi_model::{EmailAddress, FolderName};
 use mailapi_service::mailbox::FullMessage;
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::shape::{AttachmentEntry, Named, named};
@@ -48,8 +47,9 @@ pub(crate) struct MessageFound {
     /// Its Date header; when that is missing or unreadable, the time of its arrival.
     date: Moment,
     /// Its headers, decoded; several of one name are joined by a line feed.
+    #[serde(serialize_with = "by_name")]
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
-    headers: Map<String, Value>,
+    headers: Vec<(String, String)>,
     /// What it says.
     body: BodyFound,
     /// Its attachments.
@@ -70,6 +70,11 @@ struct BodyFound {
     html: Option<String>,
 }
 
+/// Each name occurs once, whatever its case.
+fn by_name<S: Serializer>(headers: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(headers.iter().map(|(name, value)| (name, value)))
+}
+
 impl From<FullMessage> for MessageFound {
     fn from(message: FullMessage) -> Self {
         let FullMessage { summary, cc, headers, text, html, attachments } = message;
@@ -82,7 +87,7 @@ impl From<FullMessage> for MessageFound {
             cc: named(cc),
             subject: summary.subject,
             date: summary.date.into(),
-            headers: headers.into_iter().map(|(name, value)| (name, Value::String(value))).collect(),
+            headers,
             body: BodyFound { text, html },
             attachments: attachments.into_iter().map(Into::into).collect(),
             flags: summary.flags,
