@@ -25,6 +25,20 @@ pub trait Mailboxes: Send + Sync {
         page: Page,
     ) -> Result<Listed<MessageSummary>, MailboxError>;
 
+    /// The same for whoever still has what was listed when it had the mark `seen`: a look at the folder is enough when
+    /// that is what would be listed now.
+    async fn view(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+        seen: Option<PageMark>,
+    ) -> Result<PageView, MailboxError> {
+        // Nothing is told from anything else here.
+        let _ = seen;
+        Ok(PageView::Now { listed: self.list(mailbox, folder, page).await?, mark: None })
+    }
+
     /// One message, decoded, without the octets of its attachments.
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError>;
 
@@ -59,6 +73,33 @@ pub trait Mailboxes: Send + Sync {
     /// # Errors
     /// Why not, in a few words.
     async fn check(&self) -> Result<(), String>;
+}
+
+/// Tells what was listed at one time from what is listed at another. Two answers of one backend about the same page of
+/// a folder of the same name hold the same when they have the same mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageMark([u64; 2]);
+
+impl PageMark {
+    /// A mark of these two numbers, whatever they mean to the backend that gives it.
+    #[must_use]
+    pub const fn new(numbers: [u64; 2]) -> Self {
+        Self(numbers)
+    }
+}
+
+/// A page of a folder, for whoever may have seen it already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PageView {
+    /// It is as it was when it had the mark that was asked with.
+    Unchanged,
+    /// It is like this now.
+    Now {
+        /// The page.
+        listed: Listed<MessageSummary>,
+        /// Its mark; none when the backend cannot tell it from another.
+        mark: Option<PageMark>,
+    },
 }
 
 /// Why a mailbox could not be read.

@@ -17,6 +17,7 @@ mod guard;
 mod health;
 mod json;
 mod large_json;
+mod kept_pages;
 mod limits;
 mod long_strings;
 mod openapi;

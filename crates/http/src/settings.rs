@@ -34,6 +34,8 @@ pub struct HttpSettings {
     /// The strings of larger bodies lie in memory up to this length, in octets; longer ones lie with the service's
     /// messages on their way ([`mailapi_service::Spool`]).
     pub long_string_bytes: usize,
+    /// Memory for pages of folders as they were written; zero keeps none.
+    pub kept_page_bytes: u64,
     /// The most connections at once; more wait to be accepted.
     pub max_connections: usize,
     /// At a shutdown, requests in flight have this long to finish.
@@ -55,6 +57,7 @@ impl Default for HttpSettings {
             discard_timeout: Duration::from_secs(10),
             long_work_bytes: 256 * 1024,
             long_string_bytes: 16 * 1024,
+            kept_page_bytes: 8 * 1024 * 1024,
             max_connections: 10_000,
             shutdown_grace: Duration::from_secs(30),
         }

@@ -8,6 +8,7 @@ use mailapi_model::{Clock, Entropy, Timestamp};
 use mailapi_service::Service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::kept_pages::KeptPages;
 use crate::limits::{LimitStore, MemoryLimits};
 use crate::openapi;
 use crate::settings::HttpSettings;
@@ -22,6 +23,7 @@ struct Parts {
     limits: Arc<dyn LimitStore>,
     /// Room for large bodies, in KiB.
     room: Arc<Semaphore>,
+    kept_pages: KeptPages,
     started: Timestamp,
     document: Bytes,
 }
@@ -39,7 +41,8 @@ impl HttpState {
         let document = openapi::document(settings.public_url.as_deref()).to_json().unwrap_or_default().into();
         let started = service.clock().now();
         let room = Arc::new(Semaphore::new(kib(settings.max_request_bytes_in_flight) as usize));
-        Self(Arc::new(Parts { service, settings, limits, room, started, document }))
+        let kept_pages = KeptPages::new(settings.kept_page_bytes);
+        Self(Arc::new(Parts { service, settings, limits, room, kept_pages, started, document }))
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -55,6 +58,11 @@ impl HttpState {
     pub(crate) async fn room_for(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
         let all = kib(self.0.settings.max_request_bytes_in_flight);
         Arc::clone(&self.0.room).acquire_many_owned(kib(octets).min(all)).await.ok()
+    }
+
+    /// Pages of folders as they were written.
+    pub(crate) fn kept_pages(&self) -> &KeptPages {
+        &self.0.kept_pages
     }
 
     pub(crate) fn limits(&self) -> &dyn LimitStore {

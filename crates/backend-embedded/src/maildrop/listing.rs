@@ -1,16 +1,55 @@
 //! What a listing shows of messages: one indexed query, no octets and no digest.
 
-use mailapi_backend::{Correspondent, MessageSummary};
+use mailapi_backend::{Correspondent, MessageSummary, PageMark, PageView};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Timestamp};
-use mailapi_store::StoreError;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::flag_bits::from_columns;
 use super::id::FolderId;
-use super::{MaildropError, folder, mailbox, people};
+use super::{MaildropError, people};
 
 const COLUMNS: &str = "e.uid, m.message_id, m.from_name, m.from_email, m.to_list, m.subject, m.date, e.size, e.flags,
     e.keywords, m.attachments";
+
+/// What has to be known of a folder to list it, and to know whether it still is as it was.
+struct Look {
+    folder: FolderId,
+    /// Raised by whatever is done to the folder's entries, in the transaction that does it (RFC 7162 section 3.1.2).
+    highest_modseq: u64,
+    messages: u64,
+}
+
+impl Look {
+    fn at(connection: &Connection, mailbox: &EmailAddress, folder: &FolderName) -> Result<Self, MaildropError> {
+        let sql = "SELECT f.id, f.highest_modseq, f.messages FROM drop_mailboxes m
+            LEFT JOIN drop_folders f ON f.mailbox_id = m.id AND f.name = ?2 WHERE m.address = ?1";
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params![mailbox.as_str(), folder.as_str()])?;
+        let row = rows.next()?.ok_or(MaildropError::NoSuchMailbox)?;
+        let folder = row.get::<_, Option<FolderId>>(0)?.ok_or(MaildropError::NoSuchFolder)?;
+        Ok(Self { folder, highest_modseq: row.get(1)?, messages: row.get(2)? })
+    }
+
+    /// Folders' numbers are never used again, so a folder that is removed and made anew has other marks.
+    fn mark(&self) -> PageMark {
+        PageMark::new([self.folder.0.cast_unsigned(), self.highest_modseq])
+    }
+
+    fn page(&self, connection: &Connection, page: Page) -> Result<Listed<MessageSummary>, MaildropError> {
+        if page.offset() >= self.messages {
+            return Ok(Listed { total: self.messages, items: Vec::new() });
+        }
+        // The inner query walks the entries' key alone, so that a skipped entry costs no look at its message.
+        let sql = format!(
+            "SELECT {COLUMNS} FROM (
+                SELECT * FROM drop_entries WHERE folder_id = ?1 ORDER BY uid DESC LIMIT ?2 OFFSET ?3
+            ) e JOIN drop_messages m ON m.id = e.message_id ORDER BY e.uid DESC"
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(params![self.folder, page.limit(), page.offset()], read)?;
+        Ok(Listed { total: self.messages, items: rows.collect::<Result<_, _>>()? })
+    }
+}
 
 /// One page of a folder, newest first. The total comes from the folder's counter.
 pub(crate) fn page(
@@ -19,33 +58,23 @@ pub(crate) fn page(
     folder: &FolderName,
     page: Page,
 ) -> Result<Listed<MessageSummary>, MaildropError> {
-    let mailbox = mailbox::expect(connection, mailbox)?;
-    let folder = folder::expect(connection, mailbox.id, folder)?;
-    if page.offset() >= folder.messages {
-        return Ok(Listed { total: folder.messages, items: Vec::new() });
-    }
-    // The inner query walks the entries' key alone, so that a skipped entry costs no look at its message.
-    let sql = format!(
-        "SELECT {COLUMNS} FROM (
-            SELECT * FROM drop_entries WHERE folder_id = ?1 ORDER BY uid DESC LIMIT ?2 OFFSET ?3
-        ) e JOIN drop_messages m ON m.id = e.message_id ORDER BY e.uid DESC"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![folder.id, page.limit(), page.offset()], read)?;
-    Ok(Listed { total: folder.messages, items: rows.collect::<Result<_, _>>()? })
+    Look::at(connection, mailbox, folder)?.page(connection, page)
 }
 
-/// One message of a folder.
-pub(crate) fn summary(
+/// The same, unless it is what was listed with the mark `seen`.
+pub(crate) fn view(
     connection: &Connection,
-    folder: FolderId,
-    uid: u32,
-) -> Result<Option<MessageSummary>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM drop_entries e JOIN drop_messages m ON m.id = e.message_id
-            WHERE e.folder_id = ?1 AND e.uid = ?2"
-    );
-    Ok(connection.prepare_cached(&sql)?.query_row(params![folder, uid], read).optional()?)
+    mailbox: &EmailAddress,
+    folder: &FolderName,
+    page: Page,
+    seen: Option<PageMark>,
+) -> Result<PageView, MaildropError> {
+    let look = Look::at(connection, mailbox, folder)?;
+    let mark = look.mark();
+    if seen == Some(mark) {
+        return Ok(PageView::Unchanged);
+    }
+    Ok(PageView::Now { listed: look.page(connection, page)?, mark: Some(mark) })
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<MessageSummary> {

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    FolderInfo, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, Purged,
-    SearchHit, SearchQuery,
+    FolderInfo, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, PageMark,
+    PageView, Purged, SearchHit, SearchQuery,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use rusqlite::Connection;
@@ -23,6 +23,16 @@ impl Mailboxes for Maildrop {
         page: Page,
     ) -> Result<Listed<MessageSummary>, MailboxError> {
         Ok(self.read(|connection| listing::page(connection, mailbox, folder, page)).await?)
+    }
+
+    async fn view(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+        seen: Option<PageMark>,
+    ) -> Result<PageView, MailboxError> {
+        Ok(self.read(|connection| listing::view(connection, mailbox, folder, page, seen)).await?)
     }
 
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {

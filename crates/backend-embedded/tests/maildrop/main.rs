@@ -10,3 +10,4 @@ mod reading;
 mod returned;
 mod search;
 mod sweep;
+mod views;

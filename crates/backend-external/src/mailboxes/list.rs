@@ -7,9 +7,10 @@ use mailapi_backend::MessageSummary;
 use mailapi_imap::client::{Command, FetchAttribute, FetchedMessage, Untagged};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page};
 
+use super::pages::{Pages, Shown};
 use super::settings::MailboxSettings;
 use super::summaries::{self, FolderKey, Summaries};
-use crate::imap_pool::{ImapConnection, ImapError, Job, Look, OpenFolder};
+use crate::imap_pool::{ImapConnection, ImapError, Job, OpenFolder};
 
 /// Lists the newest messages after an offset. Newest is highest UID is highest sequence number, so that the page is a
 /// range of sequence numbers from the end, whatever the folder's size.
@@ -18,25 +19,27 @@ pub(super) struct ListPage<'a> {
     pub(super) folder: &'a FolderName,
     pub(super) page: Page,
     pub(super) summaries: &'a Summaries,
+    pub(super) pages: &'a Pages,
     pub(super) settings: &'a MailboxSettings,
 }
 
 impl Job for ListPage<'_> {
-    type Output = Arc<Listed<MessageSummary>>;
+    type Output = Shown;
 
-    async fn run(&self, connection: &mut ImapConnection) -> Result<Arc<Listed<MessageSummary>>, ImapError> {
+    async fn run(&self, connection: &mut ImapConnection) -> Result<Shown, ImapError> {
         let open = connection.open(self.folder).await?;
         let total = u64::from(open.exists);
         let Some((first, last)) = range(open.exists, self.page) else {
-            return Ok(Arc::new(Listed { total, items: Vec::new() }));
+            return Ok(Shown::once(Arc::new(Listed { total, items: Vec::new() })));
         };
         let key = Arc::new(FolderKey {
             mailbox: self.mailbox.clone(),
             folder: self.folder.clone(),
             uid_validity: open.uid_validity,
         });
-        if let Some(listed) = self.summaries.page(&key, self.page, open.look()) {
-            return Ok(listed);
+        let before = open.look().clone();
+        if let Some(shown) = self.pages.get(&key, self.page, &before) {
+            return Ok(shown);
         }
         let (mut items, answers) = if self.summaries.knows(&key) {
             self.by_flags(connection, &key, first, last).await?
@@ -48,10 +51,14 @@ impl Job for ListPage<'_> {
         items.dedup_by_key(|item| item.uid);
         let listed = Arc::new(Listed { total, items });
         let is_all = listed.items.len() as u64 == u64::from(last - first) + 1;
-        if is_all && connection.can(NUMBERS_CHANGES) {
-            self.keep_page(connection, &key, open.look(), answers, &listed);
+        // What else was told along with the page may be of later than the page.
+        let now = connection.folder().map(OpenFolder::look).filter(|now| now.told_since(&before) == answers);
+        match now {
+            Some(now) if is_all && connection.can(NUMBERS_CHANGES) => {
+                Ok(self.pages.put(&key, self.page, now.clone(), listed))
+            }
+            _ => Ok(Shown::once(listed)),
         }
-        Ok(listed)
     }
 }
 
@@ -70,22 +77,6 @@ fn range(exists: u32, page: Page) -> Option<(u32, u32)> {
 type Fetched = (Vec<MessageSummary>, u64);
 
 impl ListPage<'_> {
-    /// Remembers the page as long as the folder looks like this, unless something else was told along with it: that may
-    /// be of later than the page.
-    fn keep_page(
-        &self,
-        connection: &ImapConnection,
-        key: &Arc<FolderKey>,
-        before: &Look,
-        answers: u64,
-        listed: &Arc<Listed<MessageSummary>>,
-    ) {
-        let now = connection.folder().map(OpenFolder::look).filter(|now| now.told_since(before) == answers);
-        if let Some(now) = now {
-            self.summaries.put_page(key, self.page, now.clone(), listed);
-        }
-    }
-
     async fn in_full(
         &self,
         connection: &mut ImapConnection,

@@ -8,6 +8,7 @@ mod exact_size;
 mod folders;
 mod list;
 mod load;
+mod pages;
 mod parts;
 mod purge;
 mod quota;
@@ -22,14 +23,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    FolderInfo, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, Purged,
-    SearchHit, SearchQuery,
+    FolderInfo, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, PageMark,
+    PageView, Purged, SearchHit, SearchQuery,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 
 use crate::imap_pool::ImapPool;
 use crate::search_index::SearchIndex;
 use exact_size::ExactSizes;
+use pages::{Pages, Shown};
 use sharing::Shared;
 use summaries::Summaries;
 
@@ -41,7 +43,8 @@ pub struct ImapMailboxes {
     pool: ImapPool,
     settings: MailboxSettings,
     summaries: Summaries,
-    lists: Shared<ListKey, Result<Arc<Listed<MessageSummary>>, MailboxError>>,
+    pages: Pages,
+    lists: Shared<ListKey, Result<Shown, MailboxError>>,
     exact_sizes: ExactSizes,
     purge: Arc<dyn Purge>,
     index: Option<Arc<SearchIndex>>,
@@ -50,14 +53,19 @@ pub struct ImapMailboxes {
 /// A page of a folder: mailbox, folder, how many messages at most, how many left out.
 type ListKey = (EmailAddress, FolderName, u32, u64);
 
+/// Which part of the memory for lists is for whole pages: only the few that are looked at again and again are worth it.
+const PART_FOR_PAGES: u64 = 4;
+
 impl ImapMailboxes {
     /// Reads over the pool's connections, and purges as `purge` does: [`ImapPurge`], or the mail server's own
     /// administration.
     #[must_use]
     pub fn new(pool: ImapPool, settings: MailboxSettings, purge: Arc<dyn Purge>) -> Self {
-        let summaries = Summaries::new(settings.summary_cache_bytes);
+        let for_pages = settings.summary_cache_bytes / PART_FOR_PAGES;
+        let summaries = Summaries::new(settings.summary_cache_bytes - for_pages);
         let exact_sizes = ExactSizes::new(settings.exact_size_cache_bytes);
-        Self { pool, settings, summaries, lists: Shared::new(), exact_sizes, purge, index: None }
+        let pages = Pages::new(for_pages);
+        Self { pool, settings, summaries, pages, lists: Shared::new(), exact_sizes, purge, index: None }
     }
 
     /// Searches in an index of our own where it can; whoever keeps these mailboxes lets [`ImapMailboxes::keep_index`]
@@ -72,6 +80,14 @@ impl ImapMailboxes {
         if let Some(index) = &self.index {
             index.erase(mailbox).await;
         }
+    }
+
+    /// A page as it is now, whoever found that out.
+    async fn show(&self, mailbox: &EmailAddress, folder: &FolderName, page: Page) -> Result<Shown, MailboxError> {
+        let (summaries, pages) = (&self.summaries, &self.pages);
+        let job = list::ListPage { mailbox, folder, page, summaries, pages, settings: &self.settings };
+        let key = (mailbox.clone(), folder.clone(), page.limit(), page.offset());
+        self.lists.ask(key, async || self.pool.run(mailbox, Some(folder), &job).await).await
     }
 
     /// Forgets what is known of a mailbox, connections included: it was made, removed or emptied behind our back.
@@ -92,10 +108,21 @@ impl Mailboxes for ImapMailboxes {
         folder: &FolderName,
         page: Page,
     ) -> Result<Listed<MessageSummary>, MailboxError> {
-        let job = list::ListPage { mailbox, folder, page, summaries: &self.summaries, settings: &self.settings };
-        let key = (mailbox.clone(), folder.clone(), page.limit(), page.offset());
-        let listed = self.lists.ask(key, async || self.pool.run(mailbox, Some(folder), &job).await).await?;
-        Ok(Arc::unwrap_or_clone(listed))
+        Ok(Arc::unwrap_or_clone(self.show(mailbox, folder, page).await?.listed))
+    }
+
+    async fn view(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+        seen: Option<PageMark>,
+    ) -> Result<PageView, MailboxError> {
+        let Shown { listed, mark } = self.show(mailbox, folder, page).await?;
+        if mark.is_some() && mark == seen {
+            return Ok(PageView::Unchanged);
+        }
+        Ok(PageView::Now { listed: Arc::unwrap_or_clone(listed), mark })
     }
 
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use mailapi_backend::mime::Digest;
 use mailapi_backend::{Correspondent, MessageSummary};
 use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section, SectionText};
-use mailapi_model::{EmailAddress, FolderName, Listed, Page, Timestamp};
+use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use moka::sync::Cache;
 
 use super::parts::Parts;
 use super::settings::MailboxSettings;
-use crate::imap_pool::Look;
 
 /// A folder of one mailbox, as long as its UIDs mean the same messages. When the server gives it another UID validity,
 /// nothing of it is found any more, and what was kept makes room.
@@ -21,20 +20,9 @@ pub(super) struct FolderKey {
     pub(super) uid_validity: u32,
 }
 
-/// A page of a folder, by how many messages it shows at most and how many it leaves out.
-type PageKey = (Arc<FolderKey>, u32, u64);
-
-/// A page that was shown.
-#[derive(Clone)]
-struct ShownPage {
-    look: Look,
-    listed: Arc<Listed<MessageSummary>>,
-}
-
-/// The memory of summaries, without their flags, and of whole pages.
+/// The memory of summaries, without their flags.
 pub(super) struct Summaries {
     by_message: Cache<(Arc<FolderKey>, u32), Arc<MessageSummary>>,
-    pages: Cache<PageKey, ShownPage>,
     /// Folders of which something was remembered: there it pays to ask for flags first.
     known: Cache<Arc<FolderKey>, ()>,
     remembers: bool,
@@ -42,18 +30,13 @@ pub(super) struct Summaries {
 
 /// How many folders are noted as known; more are simply fetched in full again.
 const KNOWN_FOLDERS: u64 = 10_000;
-/// Which part of the memory is for whole pages: only the few that are looked at again and again are worth it.
-const PART_FOR_PAGES: u64 = 4;
 
 impl Summaries {
     /// Remembers nothing when that is all the memory it may take.
     pub(super) fn new(max_bytes: u64) -> Self {
-        let for_pages = max_bytes / PART_FOR_PAGES;
-        let weigh_page = |_: &PageKey, page: &ShownPage| page.listed.items.iter().map(weight).sum();
         let weigh = |_: &(Arc<FolderKey>, u32), summary: &Arc<MessageSummary>| weight(summary);
         Self {
-            by_message: Cache::builder().max_capacity(max_bytes - for_pages).weigher(weigh).build(),
-            pages: Cache::builder().max_capacity(for_pages).weigher(weigh_page).build(),
+            by_message: Cache::builder().max_capacity(max_bytes).weigher(weigh).build(),
             known: Cache::new(KNOWN_FOLDERS),
             remembers: max_bytes > 0,
         }
@@ -61,26 +44,6 @@ impl Summaries {
 
     pub(super) fn knows(&self, folder: &Arc<FolderKey>) -> bool {
         self.known.contains_key(folder)
-    }
-
-    /// The page, when the folder still looks as it did when the page was shown.
-    pub(super) fn page(&self, folder: &Arc<FolderKey>, page: Page, look: &Look) -> Option<Arc<Listed<MessageSummary>>> {
-        let shown = self.pages.get(&(folder.clone(), page.limit(), page.offset()))?;
-        (shown.look == *look).then_some(shown.listed)
-    }
-
-    pub(super) fn put_page(
-        &self,
-        folder: &Arc<FolderKey>,
-        page: Page,
-        look: Look,
-        listed: &Arc<Listed<MessageSummary>>,
-    ) {
-        if !self.remembers {
-            return;
-        }
-        let shown = ShownPage { look, listed: listed.clone() };
-        self.pages.insert((folder.clone(), page.limit(), page.offset()), shown);
     }
 
     /// The summary with these flags.
@@ -103,7 +66,7 @@ impl Summaries {
 }
 
 /// About how much memory a summary takes.
-fn weight(summary: &MessageSummary) -> u32 {
+pub(super) fn weight(summary: &MessageSummary) -> u32 {
     const FIXED: usize = 256;
     let person = |person: &Correspondent| size_of::<Correspondent>() + person.name.len() + person.email.len();
     let people = person(&summary.from) + summary.to.iter().map(person).sum::<usize>();

@@ -24,6 +24,7 @@ mirror!(
         discard_timeout: HumanDuration,
         long_work_bytes: ByteSize,
         long_string_bytes: ByteSize,
+        kept_page_bytes: ByteSize,
     } with {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)),
         public_url: Unset<String> = Unset(None),

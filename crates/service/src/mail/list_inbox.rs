@@ -1,9 +1,7 @@
 //! `GET /mail/inbox`.
 
-use mailapi_backend::MessageSummary;
-use mailapi_model::{EmailAddress, FolderName, Listed, Page};
+use mailapi_model::{Denied, EmailAddress, ReadMailbox};
 
-use crate::mailbox::ReadError;
 use crate::{Caller, Service};
 
 /// Why no inbox is listed.
@@ -12,25 +10,23 @@ pub enum ListInboxError {
     /// An admin's API token has no mailbox of its own and named none.
     #[error("an admin token has no mailbox of its own: name one")]
     NoMailbox,
-    /// As for every mailbox.
+    /// The caller may not read it.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Denied(#[from] Denied),
 }
 
 impl Service {
-    /// The caller's own INBOX, or that of the mailbox which they name and may read. Also says whose it is.
+    /// Whose inbox is listed: the caller's own, or that of the mailbox which they name and may read. From there it is
+    /// [`Service::list_messages`].
     ///
     /// # Errors
     /// See [`ListInboxError`].
-    pub async fn list_inbox(
+    pub fn inbox_to_list(
         &self,
         caller: &Caller,
-        mailbox: Option<EmailAddress>,
-        folder: &FolderName,
-        page: Page,
-    ) -> Result<(EmailAddress, Listed<MessageSummary>), ListInboxError> {
-        let mailbox = mailbox.or_else(|| caller.grants.mailbox().cloned()).ok_or(ListInboxError::NoMailbox)?;
-        let listed = self.list_messages(caller, &mailbox, folder, page).await?;
-        Ok((mailbox, listed))
+        mailbox: Option<&EmailAddress>,
+    ) -> Result<ReadMailbox, ListInboxError> {
+        let mailbox = mailbox.or_else(|| caller.grants.mailbox()).ok_or(ListInboxError::NoMailbox)?;
+        Ok(caller.grants.may_read(mailbox)?)
     }
 }

@@ -1,24 +1,23 @@
 //! `GET /mailbox/{email}/messages`.
 
-use mailapi_backend::MessageSummary;
-use mailapi_model::{EmailAddress, FolderName, Listed, Page};
+use mailapi_backend::{MailboxError, PageMark, PageView};
+use mailapi_model::{FolderName, Page, ReadMailbox};
 
-use super::ReadError;
-use crate::{Caller, Service};
+use crate::Service;
 
 impl Service {
-    /// One page of a folder, newest first.
+    /// One page of a folder, newest first. Whoever still has the page that had the mark `seen` is told when that is
+    /// what would be listed now.
     ///
     /// # Errors
-    /// See [`ReadError`].
+    /// The mail server's answer.
     pub async fn list_messages(
         &self,
-        caller: &Caller,
-        mailbox: &EmailAddress,
+        reader: &ReadMailbox,
         folder: &FolderName,
         page: Page,
-    ) -> Result<Listed<MessageSummary>, ReadError> {
-        let reader = caller.grants.may_read(mailbox)?;
-        Ok(self.0.backend.mailboxes.list(self.existing(&reader).await?, folder, page).await?)
+        seen: Option<PageMark>,
+    ) -> Result<PageView, MailboxError> {
+        self.0.backend.mailboxes.view(self.existing(reader).await?, folder, page, seen).await
     }
 }

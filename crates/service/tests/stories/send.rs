@@ -2,6 +2,7 @@
 
 use mailapi_model::{FolderName, MessageStatus, Page, RecipientStatus};
 use mailapi_service::mail::{BodyHash, IdempotencyKey, SendError, StatusError};
+use mailapi_service::mailbox::PageView;
 use mailapi_testkit::TestApp;
 
 use crate::{caller, letter};

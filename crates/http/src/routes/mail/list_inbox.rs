@@ -1,14 +1,14 @@
 //! `GET /mail/inbox`.
 
 use axum::extract::State;
-use mailapi_model::Violations;
+use mailapi_model::{EmailAddress, Violations};
 use mailapi_service::mail::ListInboxError;
 
-use crate::answer::Json;
+use crate::answer::WrittenJson;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::routes::mailbox::{MessagesListed, folder_in};
+use crate::routes::mailbox::{MessagesListed, folder_in, written_page};
 use crate::shape::PageParameters;
 use crate::state::HttpState;
 
@@ -30,21 +30,21 @@ pub(crate) async fn list_inbox(
     State(state): State<HttpState>,
     Caller(caller): Caller,
     mut query: Query,
-) -> Result<Json<MessagesListed>, ApiError> {
-    let mailbox = query.parsed("mailbox");
+) -> Result<WrittenJson, ApiError> {
+    let mailbox: Option<EmailAddress> = query.parsed("mailbox");
     let page = query.page();
     let folder = folder_in(&query);
     query.check()?;
     let folder = folder?;
-    let (mailbox, listed) = state.service().list_inbox(&caller, mailbox, &folder, page).await?;
-    Ok(Json(MessagesListed::new(&mailbox, &folder, page, listed)))
+    let reader = state.service().inbox_to_list(&caller, mailbox.as_ref())?;
+    written_page(&state, &reader, folder, page).await
 }
 
 impl From<ListInboxError> for ApiError {
     fn from(error: ListInboxError) -> Self {
         match error {
             ListInboxError::NoMailbox => Violations::of("mailbox", error.to_string()).into(),
-            ListInboxError::Read(error) => error.into(),
+            ListInboxError::Denied(denied) => denied.into(),
         }
     }
 }

@@ -1,16 +1,18 @@
 //! `GET /mailbox/{email}/messages`, and the same with the folder in the path.
 
 use axum::extract::State;
-use mailapi_model::{EmailAddress, FolderName, Listed, Page};
-use mailapi_service::mailbox::MessageSummary;
+use bytes::Bytes;
+use mailapi_model::{EmailAddress, FolderName, Listed, Page, ReadMailbox};
+use mailapi_service::mailbox::{MessageSummary, PageView};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::shape::{Named, named};
-use super::{folder_in, folder_in_path, mailbox_in};
-use crate::answer::Json;
+use super::{folder_in, folder_in_path, reader_in};
+use crate::answer::{WrittenJson, written};
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
+use crate::kept_pages::{KeptPage, PageKey};
 use crate::path::PathParameters;
 use crate::query::Query;
 use crate::shape::{Moment, PageParameters};
@@ -36,7 +38,7 @@ pub(crate) struct MessagesListed {
 }
 
 impl MessagesListed {
-    pub(crate) fn new(mailbox: &EmailAddress, folder: &FolderName, page: Page, listed: Listed<MessageSummary>) -> Self {
+    fn new(mailbox: &EmailAddress, folder: &FolderName, page: Page, listed: Listed<MessageSummary>) -> Self {
         Self {
             success: true,
             mailbox: mailbox.shown().to_owned(),
@@ -113,10 +115,10 @@ pub(crate) async fn list_messages(
     Caller(caller): Caller,
     path: PathParameters,
     query: Query,
-) -> Result<Json<MessagesListed>, ApiError> {
-    let mailbox = mailbox_in(&path, &caller)?;
+) -> Result<WrittenJson, ApiError> {
+    let reader = reader_in(&path, &caller)?;
     let folder = folder_in(&query);
-    list(&state, &caller, mailbox, folder, query).await
+    list(&state, &reader, folder, query).await
 }
 
 /// List messages of a folder
@@ -136,22 +138,43 @@ pub(crate) async fn list_folder_messages(
     Caller(caller): Caller,
     path: PathParameters,
     query: Query,
-) -> Result<Json<MessagesListed>, ApiError> {
-    let mailbox = mailbox_in(&path, &caller)?;
+) -> Result<WrittenJson, ApiError> {
+    let reader = reader_in(&path, &caller)?;
     let folder = folder_in_path(&path);
-    list(&state, &caller, mailbox, folder, query).await
+    list(&state, &reader, folder, query).await
 }
 
 async fn list(
     state: &HttpState,
-    caller: &mailapi_service::Caller,
-    mailbox: EmailAddress,
+    reader: &ReadMailbox,
     folder: Result<FolderName, ApiError>,
     mut query: Query,
-) -> Result<Json<MessagesListed>, ApiError> {
+) -> Result<WrittenJson, ApiError> {
     let page = query.page();
     query.check()?;
-    let folder = folder?;
-    let listed = state.service().list_messages(caller, &mailbox, &folder, page).await?;
-    Ok(Json(MessagesListed::new(&mailbox, &folder, page, listed)))
+    written_page(state, reader, folder?, page).await
+}
+
+/// A page as it was written before, when the mail server says that it has not changed since.
+pub(crate) async fn written_page(
+    state: &HttpState,
+    reader: &ReadMailbox,
+    folder: FolderName,
+    page: Page,
+) -> Result<WrittenJson, ApiError> {
+    let key = PageKey::of(reader, folder, page);
+    let kept = state.kept_pages().get(&key);
+    let seen = kept.as_ref().map(|kept| kept.mark);
+    match (state.service().list_messages(reader, key.folder(), page, seen).await?, kept) {
+        (PageView::Now { listed, mark }, _) => {
+            let answer = MessagesListed::new(reader.address(), key.folder(), page, listed);
+            let octets = Bytes::from(written(&answer)?.into_boxed_slice());
+            if let Some(mark) = mark {
+                state.kept_pages().put(key, KeptPage { mark, octets: octets.clone() });
+            }
+            Ok(WrittenJson(octets))
+        }
+        (PageView::Unchanged, Some(kept)) => Ok(WrittenJson(kept.octets)),
+        (PageView::Unchanged, None) => Err(ApiError::internal("a page that nobody has seen is called unchanged")),
+    }
 }

@@ -9,13 +9,13 @@ mod read_message;
 mod search;
 mod shape;
 
-use mailapi_model::{EmailAddress, FolderName};
+use mailapi_model::{EmailAddress, FolderName, ReadMailbox};
 use mailapi_service::Caller;
 use mailapi_service::mailbox::{MailboxError, ReadError};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use list_messages::MessagesListed;
+pub(crate) use list_messages::{MessagesListed, written_page};
 
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
@@ -41,11 +41,15 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
 ///
 /// The operation asks for the right again; asking here keeps whoever lacks it from learning what else is wrong.
 fn mailbox_in(path: &PathParameters, caller: &Caller) -> Result<EmailAddress, ApiError> {
+    Ok(reader_in(path, caller)?.address().clone())
+}
+
+/// The right to read it.
+fn reader_in(path: &PathParameters, caller: &Caller) -> Result<ReadMailbox, ApiError> {
     let Some(mailbox) = path.parsed("email") else {
         return Err(caller.grants.admin().map_or_else(Into::into, |_| ErrorCode::MailboxNotFound.into()));
     };
-    caller.grants.may_read(&mailbox)?;
-    Ok(mailbox)
+    Ok(caller.grants.may_read(&mailbox)?)
 }
 
 /// The folder in the query, INBOX when there is none. A name that no folder can have is one that does not exist.

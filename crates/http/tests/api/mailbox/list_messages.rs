@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{bobs_mailbox, refuses_strangers, refuses_unknown_folders};
-use crate::support::EVE;
+use crate::support::{App, EVE};
 
 #[tokio::test]
 async fn strangers_are_refused() {
@@ -83,4 +83,68 @@ async fn pages_go_from_the_newest_to_the_oldest() {
     assert_eq!(uids("?limit=1000").await, (51..=250).rev().collect::<Vec<_>>());
     assert_eq!(uids("?limit=3&offset=248").await, [2, 1]);
     assert!(uids("?offset=99999999999999999999").await.is_empty());
+}
+
+const INBOX: &str = "/mailbox/bob@example.org/messages";
+
+#[tokio::test]
+async fn what_was_written_before_is_for_nobody_who_may_not_read_it() {
+    let (app, ann, bob) = bobs_mailbox().await;
+    for _ in 0..2 {
+        app.get(&bob, INBOX).await.assert(StatusCode::OK);
+        app.get(&ann, INBOX).await.assert_error(403, "ACCESS_DENIED");
+        app.get(&ann, "/mail/inbox?mailbox=bob@example.org").await.assert_error(403, "ACCESS_DENIED");
+        app.get(&bob, &format!("{INBOX}?limit=0")).await.assert_invalid();
+    }
+    app.trouble.go_down();
+    app.get(&bob, INBOX).await.assert_error(502, "IMAP_ERROR");
+}
+
+#[tokio::test]
+async fn two_readers_both_see_what_changed_in_between() {
+    let (app, _, bob) = bobs_mailbox().await;
+    let admin = app.admin.clone();
+    let both = async |expected: &[&str]| {
+        for (token, path) in [(&bob, INBOX), (&admin, INBOX), (&bob, "/mail/inbox")] {
+            let listed = app.get(token, path).await.assert(StatusCode::OK);
+            let subject = |message: &Value| message["subject"].as_str().unwrap().to_owned();
+            let subjects: Vec<_> = listed["messages"].as_array().unwrap().iter().map(subject).collect();
+            assert_eq!(
+                (subjects, &listed["total"]),
+                (expected.iter().map(|&it| it.into()).collect(), &json!(expected.len()))
+            );
+        }
+    };
+    both(&["Die Grüße"]).await;
+    assert_eq!(app.trouble.unchanged(), 2, "the others were shown what the first one was");
+    app.deliver("bob@example.org", "Subject: News\n\nx\n").await;
+    both(&["News", "Die Grüße"]).await;
+    assert!(app.trouble.unchanged() >= 4);
+    app.post(&admin, "/users/bob@example.org/purge", json!({ "confirm": true })).await.assert(StatusCode::OK);
+    both(&[]).await;
+}
+
+#[tokio::test]
+async fn an_address_and_a_page_are_shown_as_they_were_asked_for() {
+    let (app, _, bob) = bobs_mailbox().await;
+    for _ in 0..2 {
+        for (path, limit, offset) in [("", 50, 0), ("?limit=1", 1, 0), ("?limit=1&offset=1", 1, 1)] {
+            let listed = app.get(&bob, &format!("{INBOX}{path}")).await.assert(StatusCode::OK);
+            assert_eq!((&listed["limit"], &listed["offset"]), (&json!(limit), &json!(offset)));
+        }
+        let listed = app.get(&bob, &format!("{INBOX}?folder=Projects/2026")).await.assert(StatusCode::OK);
+        assert_eq!((&listed["folder"], &listed["messages"][0]["subject"]), (&json!("Projects/2026"), &json!("Plans")));
+    }
+    assert!(app.trouble.unchanged() >= 3);
+}
+
+#[tokio::test]
+async fn without_memory_for_pages_each_is_written_anew() {
+    let app = App::with(|_, http| http.kept_page_bytes = 0).await;
+    app.domain("example.org").await;
+    let bob = app.user("bob@example.org").await;
+    app.deliver("bob@example.org", "Subject: News\n\nx\n").await;
+    let first = app.get(&bob, INBOX).await.assert(StatusCode::OK);
+    assert_eq!(app.get(&bob, INBOX).await.assert(StatusCode::OK), first);
+    assert_eq!(app.trouble.unchanged(), 0);
 }

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, MailboxError, Mailboxes,
-    MessageSummary, OpenedAttachment, OpenedMessage, Purged, SearchHit, SearchQuery, Submission, SubmitError,
+    MessageSummary, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, Submission,
+    SubmitError,
 };
 use mailapi_model::{DeliveryEvent, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, Quota};
 
@@ -25,6 +26,7 @@ struct State {
     refusal: Option<SubmitError>,
     is_down: bool,
     submitted: u64,
+    unchanged: u64,
     reported: Vec<DeliveryEvent>,
 }
 
@@ -53,6 +55,11 @@ impl Trouble {
     /// How many messages the mail server was asked to take.
     pub(crate) fn submitted(&self) -> u64 {
         self.state().submitted
+    }
+
+    /// How many pages were called unchanged.
+    pub(crate) fn unchanged(&self) -> u64 {
+        self.state().unchanged
     }
 
     /// Reports an event that the mail server does not know of.
@@ -109,6 +116,19 @@ impl Mailboxes for Trouble {
     ) -> Result<Listed<MessageSummary>, MailboxError> {
         assert_ne!(folder.as_str(), PANICS, "a bug");
         self.mailboxes()?.list(mailbox, folder, page).await
+    }
+
+    async fn view(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+        seen: Option<PageMark>,
+    ) -> Result<PageView, MailboxError> {
+        assert_ne!(folder.as_str(), PANICS, "a bug");
+        let view = self.mailboxes()?.view(mailbox, folder, page, seen).await?;
+        self.state().unchanged += u64::from(view == PageView::Unchanged);
+        Ok(view)
     }
 
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {

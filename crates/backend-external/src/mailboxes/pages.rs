@@ -1,0 +1,72 @@
+//! Whole pages that were shown, each with how its folder looked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mailapi_backend::{MessageSummary, PageMark};
+use mailapi_model::{Listed, Page};
+use moka::sync::Cache;
+
+use super::summaries::{FolderKey, weight};
+use crate::imap_pool::Look;
+
+/// A page of a folder, by how many messages it shows at most and how many it leaves out.
+type PageKey = (Arc<FolderKey>, u32, u64);
+
+/// A page, and what tells it from others; none when nobody could tell whether it has changed.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    pub(super) listed: Arc<Listed<MessageSummary>>,
+    pub(super) mark: Option<PageMark>,
+}
+
+/// A page that is remembered.
+#[derive(Clone)]
+struct Remembered {
+    look: Look,
+    shown: Shown,
+}
+
+/// The memory of pages.
+pub(super) struct Pages {
+    by_place: Cache<PageKey, Remembered>,
+    /// How many were remembered so far: the number of each is its mark, and no other page ever gets it.
+    marks: AtomicU64,
+}
+
+impl Shown {
+    /// A page that is not remembered.
+    pub(super) const fn once(listed: Arc<Listed<MessageSummary>>) -> Self {
+        Self { listed, mark: None }
+    }
+}
+
+impl Pages {
+    /// Remembers nothing when that is all the memory it may take.
+    pub(super) fn new(max_bytes: u64) -> Self {
+        let weigh = |_: &PageKey, page: &Remembered| page.shown.listed.items.iter().map(weight).sum();
+        let by_place = Cache::builder().max_capacity(max_bytes).weigher(weigh).build();
+        Self { by_place, marks: AtomicU64::new(0) }
+    }
+
+    /// The page, when the folder still looks as it did when the page was shown.
+    pub(super) fn get(&self, folder: &Arc<FolderKey>, page: Page, look: &Look) -> Option<Shown> {
+        let remembered = self.by_place.get(&(folder.clone(), page.limit(), page.offset()))?;
+        (remembered.look == *look).then_some(remembered.shown)
+    }
+
+    /// Remembers a page for as long as its folder looks like this.
+    pub(super) fn put(
+        &self,
+        folder: &Arc<FolderKey>,
+        page: Page,
+        look: Look,
+        listed: Arc<Listed<MessageSummary>>,
+    ) -> Shown {
+        let number = self.marks.fetch_add(1, Ordering::Relaxed);
+        let shown = Shown { listed, mark: Some(PageMark::new([number, 0])) };
+        let remembered = Remembered { look, shown: shown.clone() };
+        self.by_place.insert((folder.clone(), page.limit(), page.offset()), remembered);
+        shown
+    }
+}
