@@ -1,8 +1,10 @@
 //! Drafts and the messages that become of them: `compose/*.eml` hold the expected octets (with LF for CRLF).
 
-use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageId, Timestamp};
-use mailapi_service::mail::compose;
+use mailapi_backend::{Spool, SpoolSettings};
+use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageId, Octets, Timestamp};
+use mailapi_service::mail::{compose, compose_large};
 use proptest::prelude::*;
+use proptest::sample::select;
 
 fn fields() -> DraftFields {
     DraftFields {
@@ -14,11 +16,28 @@ fn fields() -> DraftFields {
     }
 }
 
+fn stamp() -> (MessageId, Timestamp) {
+    let id = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
+    (id, Timestamp::parse_date_or_time("2026-11-20T10:15:30Z").unwrap())
+}
+
 fn composed(fields: DraftFields) -> String {
     let draft = Draft::parse(fields, &DraftLimits::default()).unwrap();
-    let id: MessageId = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
-    let now = Timestamp::parse_date_or_time("2026-11-20T10:15:30Z").unwrap();
+    let (id, now) = stamp();
     String::from_utf8(compose(&draft, id, now).unwrap()).unwrap()
+}
+
+/// The same through files, in which the attachments lie, too.
+fn composed_in_files(mut fields: DraftFields, spool: &Spool) -> String {
+    for file in &mut fields.attachments {
+        let mut elsewhere = spool.writer();
+        elsewhere.write(&file.content.take().unwrap().to_bytes().unwrap()).unwrap();
+        file.content = Some(elsewhere.finish().unwrap());
+    }
+    let draft = Draft::parse(fields, &DraftLimits::default()).unwrap();
+    let (id, now) = stamp();
+    let message = compose_large(&draft, id, now, spool).unwrap();
+    String::from_utf8(message.to_bytes().unwrap().into()).unwrap()
 }
 
 fn expect(name: &str, fields: DraftFields) {
@@ -123,5 +142,37 @@ proptest! {
         let read = parsed.body_text(0).unwrap_or_default().replace("\r\n", "\n");
         let written = text.replace("\r\n", "\n").replace('\r', "\n");
         prop_assert_eq!(read.trim_end_matches('\n'), written.trim_end_matches('\n'));
+    }
+
+    /// Where the octets lie does not show in the message.
+    #[test]
+    fn a_message_of_large_files_is_the_same_octet_for_octet(
+        text in "(\\PC|[\r\n]){0,300}",
+        files in prop::collection::vec(
+            (
+                prop_oneof![
+                    prop::collection::vec(any::<u8>(), 0..70_000),
+                    "([a-z ,;]{0,70}\r?\n){0,200}[a-z= ]{0,90}".prop_map(String::into_bytes),
+                    ("[ -~]{1,60}[\r\n]{1,2}", 1_usize..2000).prop_map(|(line, times)| line.repeat(times).into_bytes()),
+                ],
+                select(vec![None, Some("text/csv; charset=utf-8"), Some("text/html"), Some("image/png")]),
+                any::<bool>(),
+            ),
+            0..4,
+        ),
+        max_memory_bytes in 0_usize..1000,
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = SpoolSettings { max_memory_bytes, ..SpoolSettings::new(directory.path()) };
+        let spool = Spool::new(settings);
+        let file = |(content, content_type, inline): (Vec<u8>, Option<&str>, bool)| AttachmentFields {
+            filename: "a".to_owned(),
+            content: Some(Octets::from(content)),
+            content_type: content_type.map(str::to_owned),
+            content_id: inline.then(|| "picture".to_owned()),
+        };
+        let attachments = files.into_iter().map(file).collect();
+        let draft = DraftFields { text: Some(text), attachments, ..fields() };
+        prop_assert_eq!(composed_in_files(draft.clone(), &spool), composed(draft));
     }
 }

@@ -106,22 +106,30 @@ impl Signer {
     /// # Errors
     /// [`DkimError`] when the key does not sign, or the message cannot be read.
     pub fn header_for(&self, message: &Octets) -> Result<String, DkimError> {
+        self.header_in_pieces(message, PIECE)
+    }
+
+    fn header_in_pieces(&self, message: &Octets, piece: usize) -> Result<String, DkimError> {
         match &self.0 {
-            Algorithm::Rsa(signer) => signature(signer, message),
-            Algorithm::Ed25519(signer) => signature(signer, message),
+            Algorithm::Rsa(signer) => signature(signer, message, piece),
+            Algorithm::Ed25519(signer) => signature(signer, message, piece),
         }
         .map(|signature| signature.to_header())
     }
 }
 
-fn signature<K: SigningKey>(signer: &DkimSigner<K, Done>, message: &Octets) -> Result<Signature, DkimError> {
+fn signature<K: SigningKey>(
+    signer: &DkimSigner<K, Done>,
+    message: &Octets,
+    piece: usize,
+) -> Result<Signature, DkimError> {
     let failed = |error| DkimError::because("signature", error);
     if let Some(octets) = message.in_memory() {
         return signer.sign(octets).map_err(failed);
     }
     // The headers are gathered, the body is hashed piece by piece.
     let mut signing = signer.sign_streaming();
-    for piece in message.pieces(PIECE) {
+    for piece in message.pieces(piece) {
         signing.write(&piece.map_err(|error| DkimError::because("message", error))?);
     }
     signing.finish().map_err(failed)
@@ -129,6 +137,11 @@ fn signature<K: SigningKey>(signer: &DkimSigner<K, Done>, message: &Octets) -> R
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
 
     const MESSAGE: &[u8] = b"From: ann@example.org\r\nTo: bob@example.net\r\nSubject: Hi\r\n\r\nHello\r\n";
@@ -144,6 +157,55 @@ mod tests {
             assert!(header.starts_with("DKIM-Signature: ") && header.ends_with("\r\n"), "{header}");
             for tag in [format!("a={}", algorithm.as_str()), "d=example.org".into(), "s=m1".into()] {
                 assert!(header.contains(&tag), "{header}");
+            }
+        }
+    }
+
+    /// Keys take long to make.
+    fn signers() -> &'static [Signer; 2] {
+        static SIGNERS: OnceLock<[Signer; 2]> = OnceLock::new();
+        SIGNERS.get_or_init(|| {
+            [DkimAlgorithm::Rsa2048, DkimAlgorithm::Ed25519].map(|algorithm| {
+                let key = generate_key(algorithm, "m1".into(), Timestamp::from_seconds(0)).unwrap();
+                Signer::new(&"example.org".parse().unwrap(), &key).unwrap()
+            })
+        })
+    }
+
+    /// A signature tells the second in which it was made; both of these were made in the same one.
+    fn signed_in_one_second(signer: &Signer, one: &Octets, other: &Octets, piece: usize) -> [String; 2] {
+        let second = |header: &String| header.split("t=").nth(1).map(|rest| rest[..10].to_owned());
+        loop {
+            let signed = [signer.header_for(one).unwrap(), signer.header_in_pieces(other, piece).unwrap()];
+            if second(&signed[0]) == second(&signed[1]) {
+                return signed;
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn a_message_in_a_file_gets_the_signature_that_it_gets_in_memory(
+            subject in "[ -~]{0,200}(\r\n[ \t][ -~]{1,40})?",
+            body in prop::collection::vec(
+                prop_oneof![
+                    3 => "[a-z0-9]{1,90}".prop_map(String::from),
+                    4 => select(vec!["\r\n", "\r\n\r\n", " ", "\t ", " \r\n", "\r\n "]).prop_map(String::from),
+                ],
+                0..40,
+            ),
+            (cut, piece) in (0_usize..2000, 1_usize..300),
+        ) {
+            let head = format!("From: ann@example.org\r\nSubject: {subject}\r\nTo: bob@example.net\r\n");
+            let message = Octets::from(format!("{head}\r\n{}", body.concat()).into_bytes());
+            let cut = 1 + cut % (message.len() - 1);
+            let elsewhere = Octets::joined([message.slice(0..cut), message.slice(cut..message.len())]);
+            prop_assert!(elsewhere.in_memory().is_none());
+            for signer in signers() {
+                let [one, other] = signed_in_one_second(signer, &message, &elsewhere, piece);
+                prop_assert_eq!(one, other);
             }
         }
     }
