@@ -70,14 +70,18 @@ impl Flusher {
     }
 
     /// Flushes what was committed until now, then answers these.
-    pub(super) fn answer_when_flushed(&self, group: Vec<Box<dyn Job>>) {
+    ///
+    /// # Errors
+    /// When the thread is gone. They are answered so.
+    pub(super) fn answer_when_flushed(&self, group: Vec<Box<dyn Job>>) -> Result<(), StoreError> {
         let unheard = match &self.groups {
             Some(groups) => groups.send(group).map_err(|lost| lost.0).err(),
             None => Some(group),
         };
-        for job in unheard.into_iter().flatten() {
-            job.answer(Some(&StoreError::closed()));
-        }
+        let Some(unheard) = unheard else { return Ok(()) };
+        let gone = StoreError::Unavailable("nobody flushes the log any more".to_owned());
+        unheard.into_iter().for_each(|job| job.answer(Some(&gone)));
+        Err(gone)
     }
 
     /// Lets the thread end when it has answered everybody.
@@ -213,5 +217,21 @@ mod tests {
         assert_eq!(desk.write(Answered::InOrder, "lazy").await.unwrap(), Ok(1));
         desk.asked.recv().unwrap();
         desk.orders.send(Ok(())).unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn closing_waits_for_the_disk_and_takes_in_who_comes_meanwhile() {
+        let desk = desk(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
+        let first = desk.write(Answered::OnDisk, "first");
+        desk.asked.recv().unwrap();
+        let writer = std::sync::Arc::clone(&desk.writer);
+        let closing = tokio::spawn(async move { writer.close().await });
+        let late = desk.write(Answered::OnDisk, "late");
+        assert!(!first.is_finished());
+        // The disk does whatever it is asked from here on.
+        drop(desk.orders);
+        closing.await.unwrap();
+        assert_eq!(first.await.unwrap(), Ok(1));
+        assert!(late.await.unwrap().map_or_else(|error| error.is_unavailable(), |seen| seen == 2));
     }
 }

@@ -191,9 +191,11 @@ impl Disk {
     }
 
     fn flush(&mut self, group: Vec<Box<dyn Job>>) {
-        self.flushing += 1;
         self.behind = false;
-        self.flusher.answer_when_flushed(group);
+        match self.flusher.answer_when_flushed(group) {
+            Ok(()) => self.flushing += 1,
+            Err(gone) => self.failed = Some(gone),
+        }
     }
 }
 
@@ -217,20 +219,23 @@ impl Thread {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        while let Ok(message) = self.jobs.try_recv() {
+        while let Some(message) = self.rest() {
             self.take(message, &mut closing);
         }
         self.disk.flusher.end();
-        while self.disk.flushing > 0
-            && let Ok(message) = self.jobs.recv()
-        {
-            self.take(message, &mut closing);
-        }
         // A reader in another process may forbid it; then the next one to open the file does this work.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         drop(self);
         for done in closing {
             let _ = done.send(());
+        }
+    }
+
+    /// What is still to be done before the end, the flushes that were begun included.
+    fn rest(&self) -> Option<Message> {
+        match self.disk.flushing {
+            0 => self.jobs.try_recv().ok(),
+            _ => self.jobs.recv().ok(),
         }
     }
 
