@@ -336,6 +336,25 @@ async fn dropping_the_last_handle_writes_what_waits() {
     assert_eq!(names(&file.open()).await, ["first", "waiting"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_wait_for_the_disk_is_seen_at_once_and_outlives_the_process() {
+    let file = File::new();
+    let settings = SqliteSettings { foreign_check: std::time::Duration::from_secs(3600), ..SqliteSettings::default() };
+    let sqlite = Sqlite::open(&file.path, settings).unwrap();
+    sqlite.migrate("test", TABLES, NOW).await.unwrap();
+    sqlite.write_in_order(|connection| add(connection, "first")).await.unwrap();
+    assert_eq!(names(&sqlite).await, ["first"]);
+    let twice = sqlite.write_in_order(|connection| add(connection, "first")).await;
+    assert_eq!(twice, Err(StoreError::Conflict("parents.name".to_owned())));
+
+    // What another process would find if this one were killed now: the same files, and nothing closed.
+    let left = File::new();
+    for suffix in ["db", "db-wal"] {
+        std::fs::copy(file.path.with_extension(suffix), left.path.with_extension(suffix)).unwrap();
+    }
+    assert_eq!(names(&left.open()).await, ["first"]);
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn the_files_belong_to_their_owner_alone() {
