@@ -1,6 +1,7 @@
 //! What a store keeps of a message, so that it is never taken apart again.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 
@@ -272,7 +273,8 @@ impl Digest {
         reaches(&self.message_id, limits.max_listed_identifier_octets)
             || self.subject.chars().count() >= limits.max_listed_subject_characters
             || self.to.len().max(self.cc.len()) >= limits.max_listed_correspondents
-            || people.any(|person| [&person.name, &person.email].iter().any(|t| reaches(t, limits.max_listed_name_octets)))
+            || people
+                .any(|person| [&person.name, &person.email].iter().any(|t| reaches(t, limits.max_listed_name_octets)))
     }
 }
 
@@ -295,11 +297,10 @@ pub fn header_block(message: &[u8]) -> &[u8] {
 #[must_use]
 pub fn headers(block: &[u8]) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let mut places = HashMap::new();
     for field in fields::fields(block) {
         let value = without_controls(fields::decoded(field.value));
-        let place = *places.entry(field.name.to_ascii_lowercase()).or_insert(headers.len());
-        match headers.get_mut(place) {
+        match place(&headers, &mut places, field.name).and_then(|place| headers.get_mut(place)) {
             Some((_, joined)) => {
                 joined.push('\n');
                 joined.push_str(&value);
@@ -308,6 +309,20 @@ pub fn headers(block: &[u8]) -> Vec<(String, String)> {
         }
     }
     headers
+}
+
+/// Where the header of that name, whatever its case, stands among those so far. Among the few that nearly all messages
+/// have it is looked for; among more it is looked up, so that a header of any length is read in linear time.
+fn place(headers: &[(String, String)], places: &mut HashMap<String, usize>, name: &str) -> Option<usize> {
+    const FEW: usize = 32;
+    if headers.len() <= FEW {
+        return headers.iter().position(|(known, _)| known.eq_ignore_ascii_case(name));
+    }
+    // Those that came since the last look.
+    for (place, (known, _)) in headers.iter().enumerate().skip(places.len()) {
+        places.insert(known.to_ascii_lowercase(), place);
+    }
+    places.get(&name.to_ascii_lowercase()).copied()
 }
 
 fn without_controls(text: Cow<'_, str>) -> String {
@@ -375,6 +390,18 @@ mod tests {
             let read = rest.len().min(buffer.len()).min(self.1);
             buffer[..read].copy_from_slice(&rest[..read]);
             Ok(read)
+        }
+    }
+
+    #[test]
+    fn headers_of_one_name_are_joined_however_many_there_are() {
+        for others in [1, 31, 32, 33, 100] {
+            let mut block: String = (0..others).map(|number| format!("X-{number}: {number}\r\n")).collect();
+            block += "Received: a\r\nx-0: again\r\nRECEIVED: b\r\nreceived: c\r\n\r\n";
+            let headers = headers(block.as_bytes());
+            assert_eq!(headers.len(), others + 1, "{others}");
+            assert_eq!(headers[0], ("X-0".to_owned(), "0\nagain".to_owned()));
+            assert_eq!(headers[others], ("Received".to_owned(), "a\nb\nc".to_owned()));
         }
     }
 
