@@ -5,6 +5,7 @@ import pty
 import select
 import smtplib
 import subprocess
+import termios
 
 from harness import PASSWORD, needs, tell
 
@@ -28,6 +29,8 @@ push "<first-entry><pipe-message>cat > {output}<enter><display-message><exit><fl
 def run_on_a_terminal(command, environment, seconds):
     """mutt refuses to work without a terminal, so it gets one that nobody looks at."""
     ours, theirs = pty.openpty()
+    # ncurses 6.5, as in Debian 13, opens no terminal without a size.
+    termios.tcsetwinsize(theirs, (24, 80))
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     shown = b""
