@@ -3,13 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, MailboxError, Mailboxes,
     MessageSummary, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, Submission,
     SubmitError,
 };
-use mailapi_model::{DeliveryEvent, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Page, Quota};
+use mailapi_model::{DeliveryEvent, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota};
 
 /// Reading this folder panics, as a bug would.
 pub(crate) const PANICS: &str = "Panics";
@@ -81,7 +80,7 @@ impl Trouble {
 
 #[async_trait]
 impl Submission for Trouble {
-    async fn submit(&self, envelope: Envelope, message: Bytes) -> Result<Accepted, SubmitError> {
+    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
         let refusal = self.state().refusal.take();
         if let Some(error) = refusal {
             return Err(error);
