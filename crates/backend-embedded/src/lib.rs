@@ -4,6 +4,7 @@
 //! keeps and reads, [`queue`] holds what goes on to other servers, and the delivery feed tells what became of it.
 
 pub mod accept;
+mod coming;
 pub mod courier;
 mod dsn;
 mod feed;

@@ -8,9 +8,10 @@ use std::pin::pin;
 use futures_util::{FutureExt, StreamExt};
 use mailapi_backend::{LogInError, LoggedIn};
 use mailapi_imap::server::MessageSource;
+use mailapi_imap::server::command::AppendMessage;
 use mailapi_imap::server::session::{Effect, Failure, FetchRequest, Reply, Session, Step};
 use mailapi_imap::token::without_nul;
-use mailapi_imap::{Flags, Password, SystemFlag};
+use mailapi_imap::{Flags, MailboxName, Password, SystemFlag};
 use mailapi_model::SecretText;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
@@ -19,8 +20,10 @@ use super::ImapSetup;
 use super::failure::failure;
 use super::fetch::{self, Plan};
 use super::seats::Seats;
+use super::settings::MessageLimits;
 use super::user::User;
 use crate::Maildrop;
+use crate::coming::Coming;
 use crate::maildrop::{FlagChange, FolderId, Layout, MaildropError};
 use crate::net::{Arrival, Shutdown, Stream};
 
@@ -33,6 +36,8 @@ pub(super) struct Connection<'a> {
     setup: &'a ImapSetup,
     seats: Seats,
     shutdown: Shutdown,
+    /// What has come of a long message.
+    coming: Coming,
     /// Gathered, and written at once.
     out: Vec<u8>,
     user: Option<User>,
@@ -53,13 +58,17 @@ enum Heard {
 impl<'a> Connection<'a> {
     pub(super) fn new(arrival: Arrival, maildrop: Maildrop, setup: &'a ImapSetup, seats: Seats) -> Self {
         let settings = &setup.settings;
-        let max_message_bytes = maildrop.settings().max_message_bytes;
+        let messages = MessageLimits {
+            max_bytes: maildrop.settings().max_message_bytes,
+            piece_bytes: maildrop.spool().settings().max_memory_bytes,
+        };
         let now = Instant::now();
-        let config = settings.session(setup.tls.is_some(), arrival.is_loopback(), max_message_bytes);
+        let config = settings.session(setup.tls.is_some(), arrival.is_loopback(), messages);
         Self {
             session: Session::new(config, arrival.stream.is_tls()),
             stream: arrival.stream,
             peer: arrival.peer,
+            coming: Coming::new(maildrop.spool().clone()),
             maildrop,
             setup,
             seats,
@@ -87,6 +96,7 @@ impl<'a> Connection<'a> {
                         return Ok(());
                     }
                 }
+                Step::Keep { octets, is_first } => self.keep(&octets, is_first).await,
                 Step::Idle => {
                     match self.renew().await {
                         Ok(()) => self.tell_news().await,
@@ -195,6 +205,7 @@ impl<'a> Connection<'a> {
         let result = match effect {
             Effect::Login { username, password } => self.log_in(&username, &password).await,
             Effect::Fetch { folder, request } => self.fetch(FolderId(folder), &request).await?.map(|()| Reply::Done),
+            Effect::Append { mailbox, message } => self.append(&mailbox, message).await,
             other => match &mut self.user {
                 Some(user) => user.carry_out(other, &self.session, self.setup.settings.max_search_texts).await,
                 None => Err(Failure::NotPermitted),
@@ -207,6 +218,30 @@ impl<'a> Connection<'a> {
         self.session.finish(result, news);
         self.heard_at = Instant::now();
         Ok(())
+    }
+
+    /// Keeps a piece of a message that is coming. When it cannot be kept, the command behind it fails.
+    async fn keep(&mut self, octets: &[u8], is_first: bool) {
+        if is_first {
+            self.coming.forget();
+        }
+        if let Err(error) = self.coming.keep(octets).await {
+            tracing::warn!(peer = %self.peer, %error, "a message that comes by IMAP cannot be kept");
+        }
+    }
+
+    async fn append(&mut self, mailbox: &MailboxName, message: AppendMessage) -> Result<Reply, Failure> {
+        let user = self.user.as_ref().ok_or(Failure::NotPermitted)?;
+        let AppendMessage { flags, internal_date, octets, kept } = message;
+        let octets = if kept == 0 {
+            octets.into()
+        } else if self.coming.len() == kept {
+            self.coming.complete(octets).await.map_err(|_| Failure::Unavailable)?
+        } else {
+            // A piece was lost.
+            return Err(Failure::Unavailable);
+        };
+        user.append(mailbox, &flags, internal_date, octets).await
     }
 
     async fn log_in(&mut self, username: &str, password: &Password) -> Result<Reply, Failure> {

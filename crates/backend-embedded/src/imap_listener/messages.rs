@@ -1,21 +1,26 @@
 //! Effects that change messages: APPEND, STORE, COPY, MOVE, EXPUNGE.
 
-use mailapi_imap::MailboxName;
-use mailapi_imap::server::command::{self, AppendMessage};
+use mailapi_imap::server::command;
 use mailapi_imap::server::session::{Failure, Reply};
 use mailapi_imap::server::view::MessageEntry;
-use mailapi_model::Timestamp;
+use mailapi_imap::{Flags, MailboxName};
+use mailapi_model::{Octets, Timestamp};
 
 use super::failure::failure;
 use super::user::{User, folder_name};
 use crate::maildrop::{FlagChange, FolderId};
 
 impl User {
-    pub(super) async fn append(&self, mailbox: &MailboxName, message: AppendMessage) -> Result<Reply, Failure> {
-        let AppendMessage { flags, internal_date, octets } = message;
+    pub(super) async fn append(
+        &self,
+        mailbox: &MailboxName,
+        flags: &Flags,
+        internal_date: Option<jiff::Timestamp>,
+        octets: Octets,
+    ) -> Result<Reply, Failure> {
         let date = internal_date.map(|date| Timestamp::from_millis(date.as_millisecond()));
         let name = folder_name(mailbox)?;
-        let appended = self.maildrop.append(&self.address, &name, &flags, date, octets).await;
+        let appended = self.maildrop.append(&self.address, &name, flags, date, octets).await;
         let appended = appended.map_err(failure)?;
         Ok(Reply::Appended { uid_validity: appended.uid_validity, uid: appended.uid })
     }

@@ -69,14 +69,23 @@ impl Default for ImapSettings {
     }
 }
 
+/// How long the messages may be that clients bring.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MessageLimits {
+    pub(super) max_bytes: usize,
+    /// A longer one comes in pieces.
+    pub(super) piece_bytes: usize,
+}
+
 impl ImapSettings {
     /// The settings of the session's logic.
-    pub(super) fn session(&self, has_tls: bool, is_loopback: bool, max_message_bytes: usize) -> SessionConfig {
+    pub(super) fn session(&self, has_tls: bool, is_loopback: bool, messages: MessageLimits) -> SessionConfig {
         SessionConfig {
             limits: Limits {
                 max_line: self.max_line_bytes,
                 max_literal: self.max_literal_bytes,
-                max_message: max_message_bytes,
+                max_message: messages.max_bytes,
+                message_piece: messages.piece_bytes,
                 ..Limits::default()
             },
             starttls: has_tls,

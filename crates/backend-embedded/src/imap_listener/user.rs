@@ -52,7 +52,6 @@ impl User {
             Effect::Status(mailboxes) => self.statuses(mailboxes).await,
             Effect::Quota => self.quota().await,
             Effect::QuotaRoot(mailbox) => self.quota_root(&mailbox).await,
-            Effect::Append { mailbox, message } => self.append(&mailbox, message).await,
             Effect::Refresh { .. } => Ok(Reply::Done),
             Effect::Expunge { folder, uids } => {
                 let uids = uids.map(|ranges| session.selected().map(|view| view.uids_in(&ranges)).unwrap_or_default());
@@ -63,8 +62,8 @@ impl User {
             Effect::Search { folder, key } => {
                 search::search(&self.maildrop, FolderId(folder), key, max_search_texts).await.map(Reply::Found)
             }
-            // The connection keeps these two for itself.
-            Effect::Login { .. } | Effect::Fetch { .. } => Err(Failure::Unavailable),
+            // The connection keeps these for itself.
+            Effect::Login { .. } | Effect::Append { .. } | Effect::Fetch { .. } => Err(Failure::Unavailable),
         }
     }
 

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::io;
 
-use mailapi_backend::{Spool, SpoolError, SpoolWriter};
+use mailapi_backend::SpoolError;
 use mailapi_model::Octets;
+
+use crate::coming::Coming;
 
 /// A message whose header is still to be looked at, and changed.
 #[derive(Debug)]
@@ -16,6 +18,11 @@ pub(crate) enum Body {
 }
 
 impl Body {
+    /// The message whose last octets these are; all of it when none came before.
+    pub(crate) async fn complete(coming: &mut Coming, last: Vec<u8>) -> Result<Self, SpoolError> {
+        if coming.is_empty() { Ok(Self::Memory(last)) } else { coming.complete(last).await.map(Self::from) }
+    }
+
     /// Octets of it.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -58,38 +65,5 @@ impl From<Body> for Octets {
             Body::Memory(octets) => octets.into(),
             Body::Spooled(octets) => octets,
         }
-    }
-}
-
-/// A message that is coming: nothing is kept of it here until it is longer than may lie in memory.
-#[derive(Debug)]
-pub(crate) struct Coming {
-    spool: Spool,
-    pieces: Option<SpoolWriter>,
-}
-
-impl Coming {
-    pub(crate) const fn new(spool: Spool) -> Self {
-        Self { spool, pieces: None }
-    }
-
-    /// Keeps a piece of a long message; when it cannot be kept, nothing is.
-    pub(crate) async fn keep(&mut self, piece: &[u8]) -> Result<(), SpoolError> {
-        let mut pieces = self.pieces.take().unwrap_or_else(|| self.spool.writer());
-        pieces.push(piece).await?;
-        self.pieces = Some(pieces);
-        Ok(())
-    }
-
-    /// There will be no message.
-    pub(crate) fn forget(&mut self) {
-        self.pieces = None;
-    }
-
-    /// The message, whose last octets these are.
-    pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Body, SpoolError> {
-        let Some(mut pieces) = self.pieces.take() else { return Ok(Body::Memory(last)) };
-        pieces.push(&last).await?;
-        pieces.finish().map(Body::from)
     }
 }

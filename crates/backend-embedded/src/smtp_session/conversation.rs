@@ -9,8 +9,8 @@ use mailapi_smtp::server::{Answer, Config, Message, Question, Session, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::body::Coming;
-use super::{Host, SmtpSettings};
+use super::{Body, Host, SmtpSettings};
+use crate::coming::Coming;
 use crate::net::{Arrival, ServerTls, Shutdown, Stream};
 
 /// What a listener gives to each of its conversations.
@@ -133,7 +133,7 @@ impl Conversation<'_> {
     }
 
     async fn take(&mut self, mut message: Message, host: &mut impl Host) -> Answer {
-        match self.coming.complete(std::mem::take(&mut message.data)).await {
+        match Body::complete(&mut self.coming, std::mem::take(&mut message.data)).await {
             Ok(body) => host.take(message, body).await,
             Err(error) => {
                 tracing::warn!(%error, "a message that came by SMTP cannot be kept");

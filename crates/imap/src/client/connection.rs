@@ -146,8 +146,8 @@ impl Connection {
             return self.reader.poll_streaming();
         }
         match self.reader.poll() {
-            // Only a server's reader asks for a continuation.
-            Poll::NeedMore | Poll::NeedContinuation => StreamPoll::NeedMore,
+            // Only a server's reader asks for a continuation, and gets messages to keep.
+            Poll::NeedMore | Poll::NeedContinuation | Poll::Keep { .. } => StreamPoll::NeedMore,
             Poll::Frame(frame) => StreamPoll::Frame(frame),
             Poll::Refused(refusal) => StreamPoll::Refused(refusal),
             Poll::Overrun => StreamPoll::Overrun,

@@ -199,6 +199,11 @@ impl Cursor {
         Ok(octets)
     }
 
+    /// Octets of a message that were handed out before the frame was complete ([`super::Poll::Keep`]).
+    pub fn kept(&self) -> usize {
+        self.frame.kept
+    }
+
     fn quoted(&mut self) -> Result<Vec<u8>, SyntaxError> {
         self.byte(b'"', "expected a quoted string")?;
         if let Some(end) = memchr::memchr2(b'"', b'\\', self.rest())

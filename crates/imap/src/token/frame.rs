@@ -17,12 +17,15 @@ pub enum Part {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Frame {
     pub(super) parts: Vec<Part>,
+    /// Octets of the message of an APPEND that were handed out before the frame was complete; its literal holds the
+    /// rest.
+    pub(super) kept: usize,
 }
 
 impl Frame {
     /// A frame of the given parts, in order.
     pub fn new(parts: Vec<Part>) -> Self {
-        Self { parts }
+        Self { parts, kept: 0 }
     }
 
     /// The parts, in order.

@@ -11,6 +11,9 @@ pub struct Limits {
     pub max_literal: usize,
     /// Bytes of the message that APPEND may bring (APPENDLIMIT, RFC 7889). Default 26,214,400.
     pub max_message: usize,
+    /// A message of APPEND that has more bytes than this comes in pieces of about this length
+    /// ([`super::Poll::Keep`]), so that no more of it is held. Default: no limit, it comes as a whole.
+    pub message_piece: usize,
     /// Bytes of refused non-synchronising literals that are read and thrown away so that the
     /// connection can go on; beyond this it ends (RFC 7888 section 4). Default 104,857,600.
     pub max_discarded: u64,
@@ -30,6 +33,7 @@ impl Default for Limits {
             max_line: 64 * 1024,
             max_literal: 64 * 1024,
             max_message: 25 * 1024 * 1024,
+            message_piece: usize::MAX,
             max_discarded: 100 * 1024 * 1024,
             max_depth: 32,
             max_list_patterns: 32,

@@ -20,6 +20,14 @@ pub enum Poll {
     NeedMore,
     /// The peer waits for `+ ...` before it sends a literal.
     NeedContinuation,
+    /// A piece of the message of an APPEND, whose command is not complete. The last piece is in the frame, which says how
+    /// many octets came before it.
+    Keep {
+        /// The octets.
+        octets: Vec<u8>,
+        /// Whether a message begins: what was kept of another one will not be asked for.
+        is_first: bool,
+    },
     /// A whole command or response.
     Frame(Frame),
     /// A literal was too large. The command is dropped and the stream stands at the next one.
@@ -158,7 +166,7 @@ impl FrameReader {
         loop {
             if let State::Literal { remaining } = self.state {
                 if !self.take_literal(remaining) {
-                    return Poll::NeedMore;
+                    return self.message_piece().unwrap_or(Poll::NeedMore);
                 }
                 self.state = State::Text;
             }
@@ -198,7 +206,7 @@ impl FrameReader {
                 Some(Poll::Frame(frame)) => return StreamPoll::Frame(frame),
                 Some(Poll::Refused(refusal)) => return StreamPoll::Refused(refusal),
                 Some(Poll::Overrun) => return StreamPoll::Overrun,
-                Some(Poll::NeedMore | Poll::NeedContinuation) | None => {}
+                Some(Poll::NeedMore | Poll::NeedContinuation | Poll::Keep { .. }) | None => {}
             }
         }
     }
@@ -271,6 +279,24 @@ impl FrameReader {
         remaining == 0
     }
 
+    /// What is there of a message, once it is as much as a piece. Something is always left for the frame.
+    fn message_piece(&mut self) -> Option<Poll> {
+        let State::Literal { remaining: 1.. } = self.state else { return None };
+        let held = match self.frame.parts.last() {
+            Some(Part::Literal(literal)) => literal.len(),
+            _ => 0,
+        };
+        // What is no longer than other literals may be one of them.
+        let may_be_other = held <= self.limits.max_literal;
+        if held <= self.limits.message_piece || may_be_other || !self.is_append() {
+            return None;
+        }
+        let Some(Part::Literal(literal)) = self.frame.parts.last_mut() else { return None };
+        let (octets, is_first) = (std::mem::take(literal), self.frame.kept == 0);
+        self.frame.kept += octets.len();
+        Some(Poll::Keep { octets, is_first })
+    }
+
     fn end_of_line(&mut self, mut line: Vec<u8>) -> Option<Poll> {
         let announced = self.announced(&line);
         if let Some(announced) = &announced {
@@ -314,7 +340,7 @@ impl FrameReader {
     }
 
     fn fits(&self, size: u64) -> bool {
-        let held = self.frame.literal_len() as u64;
+        let held = (self.frame.literal_len() + self.frame.kept) as u64;
         let (each, total) = if self.takes_messages && self.is_append() {
             (self.limits.max_message, self.limits.max_message + self.limits.max_literal)
         } else {
@@ -386,6 +412,25 @@ mod tests {
 
     fn server() -> FrameReader {
         FrameReader::new(Side::Server, small())
+    }
+
+    #[test]
+    fn a_long_message_comes_in_pieces_and_other_literals_do_not() {
+        let limits = Limits { message_piece: 4, max_literal: 6, ..small() };
+        let mut reader = FrameReader::new(Side::Server, limits);
+        reader.accept_messages();
+        let mut polls = Vec::new();
+        for text in ["a APPEND {6+}\r\ndra", "fts {20+}\r\n01234", "56789", "abcdefghi", "j", "\r\n"] {
+            reader.feed(text.as_bytes());
+            polls.push(reader.poll());
+        }
+        let keep = |octets: &str, is_first| Poll::Keep { octets: octets.as_bytes().to_vec(), is_first };
+        let Some(Poll::Frame(frame)) = polls.pop() else { panic!("{polls:?}") };
+        assert_eq!(frame.kept, 19);
+        let expected = [Part::Literal(b"drafts".to_vec()), Part::Text(b" ".to_vec()), Part::Literal(b"j".to_vec())];
+        assert!(frame.parts()[1..4] == expected);
+        let more = || Poll::NeedMore;
+        assert_eq!(polls, [more(), more(), keep("0123456789", true), keep("abcdefghi", false), more()]);
     }
 
     fn text(parts: &[&str]) -> Poll {

@@ -19,6 +19,8 @@ pub struct AppendMessage {
     pub internal_date: Option<Timestamp>,
     /// The message, as sent: headers, empty line, body. Never empty.
     pub octets: Vec<u8>,
+    /// How many octets of it were handed out before ([`crate::server::session::Step::Keep`]); `octets` follow them.
+    pub kept: usize,
 }
 
 impl fmt::Debug for AppendMessage {
@@ -26,7 +28,7 @@ impl fmt::Debug for AppendMessage {
         f.debug_struct("AppendMessage")
             .field("flags", &self.flags)
             .field("internal_date", &self.internal_date)
-            .field("octets", &self.octets.len())
+            .field("octets", &(self.kept + self.octets.len()))
             .finish()
     }
 }
@@ -47,5 +49,5 @@ pub(super) fn message(cursor: &mut Cursor) -> Result<AppendMessage, CommandError
     if octets.is_empty() {
         return Err(CommandError::Refused { code: "CANNOT", text: "A message cannot be empty" });
     }
-    Ok(AppendMessage { flags, internal_date, octets })
+    Ok(AppendMessage { flags, internal_date, octets, kept: cursor.kept() })
 }

@@ -32,6 +32,14 @@ pub enum Step {
     /// As `Read`, but also watch the selected mailbox and call [`Session::folder_changed`], at once
     /// for what changed since the last news.
     Idle,
+    /// Keep this piece of a message that is coming, for the APPEND that may follow and says how many octets were kept for
+    /// it. Only with [`crate::token::Limits::message_piece`].
+    Keep {
+        /// The octets.
+        octets: Vec<u8>,
+        /// Whether a message begins: what was kept of another one will not be asked for.
+        is_first: bool,
+    },
     /// Carry this out, then [`Session::finish`].
     Run(Effect),
     /// Do the TLS handshake, then [`Session::tls_started`].
@@ -178,6 +186,7 @@ impl Session {
                 }
                 Poll::Refused(refusal) => self.refuse_literal(refusal),
                 Poll::Overrun => self.overrun(),
+                Poll::Keep { octets, is_first } => Some(Step::Keep { octets, is_first }),
                 Poll::Frame(frame) => {
                     let parsed = TaggedCommand::parse(frame, &self.config.limits);
                     self.on_parsed(parsed)
