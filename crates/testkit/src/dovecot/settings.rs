@@ -85,8 +85,7 @@ pub(super) fn print(directory: &Path, imap: SocketAddr, accounts: PathBuf, setti
     }
 }
 
-/// What of a printed configuration for a private server is changed in `text`: it keeps no folders but those that a test
-/// makes.
+/// What these settings add to what is printed. There are no folders but those that a test makes.
 pub(super) fn lines_of(settings: &DovecotSettings) -> String {
     let mut lines = "namespace inbox {\n".to_owned();
     for folder in ["Drafts", "Sent", "Trash", "Junk"] {
