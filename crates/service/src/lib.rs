@@ -26,14 +26,13 @@ use mailapi_backend::{Backend, Dns};
 pub use mailapi_backend::{Spool, SpoolError, SpoolWriter};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::Store;
-use tokio::sync::Semaphore;
 
 pub use caller::Caller;
 pub use error::Unavailable;
 pub use recovery::Recovered;
 pub use settings::Settings;
 
-use crate::auth::{CallerCache, FailedLogIns, LastUsed, SignUpWindows};
+use crate::auth::{CallerCache, FailedLogIns, HashingThreads, LastUsed, SignUpWindows};
 use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::health::LastChecks;
@@ -83,8 +82,7 @@ struct Inner {
     in_flight: InFlight,
     inbound: InboundTally,
     last_checks: LastChecks,
-    /// Password hashes are slow on purpose: only so many are computed at once, on threads of their own.
-    hashing: Semaphore,
+    hashing: HashingThreads,
 }
 
 impl Service {
@@ -104,7 +102,7 @@ impl Service {
             in_flight: InFlight::default(),
             inbound: InboundTally::default(),
             last_checks: LastChecks::default(),
-            hashing: Semaphore::new(settings.concurrent_hashes.max(1)),
+            hashing: HashingThreads::new(settings.concurrent_hashes),
             store,
             backend,
             dns,

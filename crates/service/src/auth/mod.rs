@@ -1,6 +1,7 @@
 //! Who is asking.
 
 mod authenticate;
+mod hashing;
 mod log_in;
 mod login;
 mod logout;
@@ -11,6 +12,7 @@ mod signup;
 
 pub use authenticate::AuthenticateError;
 pub(crate) use authenticate::{CallerCache, LastUsed};
+pub(crate) use hashing::HashingThreads;
 pub use log_in::CredentialsError;
 pub(crate) use log_in::FailedLogIns;
 pub use login::Session;

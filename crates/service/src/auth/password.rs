@@ -28,27 +28,18 @@ impl Service {
     /// Hashes a new password, on a thread of its own and only so many at once.
     pub(crate) async fn hash(&self, password: SecretText) -> Result<SecretText, Unavailable> {
         let (rounds, entropy) = (self.0.settings.password_rounds, self.0.entropy.clone());
-        self.on_hashing_thread(move || hash_password(&password, rounds, entropy.as_ref())).await?
+        self.0.hashing.run(move || hash_password(&password, rounds, entropy.as_ref())).await?
     }
 
     /// Whether `password` is the one that was hashed.
     pub(crate) async fn verify(&self, password: SecretText, hash: SecretText) -> Result<bool, Unavailable> {
-        self.on_hashing_thread(move || verify_password(&password, &hash)).await
+        self.0.hashing.run(move || verify_password(&password, &hash)).await
     }
 
     /// Costs what [`Service::verify`] costs and says no: the answer for an address that does not exist.
     pub(crate) async fn verify_against_nothing(&self, password: SecretText) -> Result<(), Unavailable> {
         let rounds = self.0.settings.password_rounds;
-        self.on_hashing_thread(move || drop(computed(&password, &[0; SALT_OCTETS], rounds))).await
-    }
-
-    async fn on_hashing_thread<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unavailable> {
-        let broken = |error: String| Unavailable::Unforeseen(format!("password hashing: {error}"));
-        let _turn = self.0.hashing.acquire().await.map_err(|error| broken(error.to_string()))?;
-        tokio::task::spawn_blocking(work).await.map_err(|error| broken(error.to_string()))
+        self.0.hashing.run(move || drop(computed(&password, &[0; SALT_OCTETS], rounds))).await
     }
 }
 

@@ -1,0 +1,136 @@
+//! Threads on which passwords are hashed: few, and behind everything else that wants a processor.
+//!
+//! A hash is slow on purpose, and whoever guesses passwords can ask for any number of them. Where there are no more
+//! processors than such threads, everybody else would wait for a turn behind them; with the lowest priority they are
+//! interrupted instead.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::Unavailable;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Some threads for hashing, started when they are first needed.
+pub(crate) struct HashingThreads {
+    /// As many as there are threads: a job is queued when there is one for it, and not at all when its caller has gone
+    /// before.
+    turns: Arc<Semaphore>,
+    most: usize,
+    started: Mutex<usize>,
+    queue: Sender<Job>,
+    waiting: Arc<Mutex<Receiver<Job>>>,
+}
+
+impl HashingThreads {
+    /// At most so many, at least one.
+    pub(crate) fn new(most: usize) -> Self {
+        let (most, (queue, waiting)) = (most.max(1), channel());
+        let (turns, waiting) = (Arc::new(Semaphore::new(most)), Arc::new(Mutex::new(waiting)));
+        Self { turns, most, started: Mutex::new(0), queue, waiting }
+    }
+
+    /// Runs `work` when it is its turn.
+    ///
+    /// # Errors
+    /// When it panicked, or there can be no thread.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        let broken = |error: String| Unavailable::Unforeseen(format!("password hashing: {error}"));
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|error| broken(error.to_string()))?;
+        self.start_another().map_err(|error| broken(error.to_string()))?;
+        let (done, answer) = oneshot::channel();
+        let job = Box::new(move || {
+            let _turn = turn;
+            // A caller that no longer waits has no use for the answer.
+            let _ = done.send(work());
+        });
+        self.queue.send(job).map_err(|error| broken(error.to_string()))?;
+        answer.await.map_err(|error| broken(error.to_string()))
+    }
+
+    fn start_another(&self) -> std::io::Result<()> {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        if *started < self.most {
+            let waiting = Arc::clone(&self.waiting);
+            thread::Builder::new().name("hashing".to_owned()).spawn(move || serve(&waiting))?;
+            *started += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Works until there can be no more jobs.
+fn serve(waiting: &Mutex<Receiver<Job>>) {
+    step_back();
+    loop {
+        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        // The caller learns of a panic by the answer that does not come.
+        drop(catch_unwind(AssertUnwindSafe(job)));
+    }
+}
+
+/// Lets this thread have what others leave of the processors.
+#[cfg(target_os = "linux")]
+fn step_back() {
+    /// The lowest priority, as nice(2) counts. Linux keeps one for each thread.
+    const LOWEST: i32 = 19;
+    // Where it is not allowed, hashing competes with everything else.
+    let _ = rustix::process::setpriority_process(None, LOWEST);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn step_back() {}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_told_and_takes_no_thread_away() {
+        let threads = HashingThreads::new(1);
+        for _ in 0..3 {
+            assert!(threads.run(|| panic!("on purpose")).await.is_err());
+        }
+        assert_eq!(threads.run(|| 7).await.ok(), Some(7));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn there_are_never_more_than_so_many() {
+        let threads = Arc::new(HashingThreads::new(2));
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let jobs = (0..50).map(|_| {
+            let (threads, now, most) = (Arc::clone(&threads), Arc::clone(&now), Arc::clone(&most));
+            tokio::spawn(async move {
+                let work = move || {
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    thread::yield_now();
+                    now.fetch_sub(1, Ordering::SeqCst)
+                };
+                threads.run(work).await.is_ok()
+            })
+        });
+        for job in jobs.collect::<Vec<_>>() {
+            assert!(job.await.unwrap());
+        }
+        assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn they_stand_behind_everybody_else() {
+        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let before = priority();
+        assert_eq!(HashingThreads::new(1).run(priority).await.ok(), Some(19));
+        assert_eq!(priority(), before);
+    }
+}
