@@ -1,6 +1,10 @@
 //! Bounces that come back as mail, in a mailbox of a real Dovecot.
 
+mod damaged;
 mod post_room;
+#[path = "../mailboxes/scripted.rs"]
+#[expect(dead_code, reason = "the mailbox stories use more of it")]
+mod scripted;
 
 use std::time::Duration;
 

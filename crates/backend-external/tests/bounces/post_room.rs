@@ -21,7 +21,7 @@ pub(crate) struct PostRoom {
     pub(crate) cursor: FeedCursor,
 }
 
-fn settings(key: u8) -> BounceSettings {
+pub(crate) fn settings(key: u8) -> BounceSettings {
     BounceSettings {
         mailbox: MAILBOX.parse().expect("an address"),
         delimiter: '+',
