@@ -124,3 +124,19 @@ fn domains_users_and_tokens_come_and_go() {
     assert_eq!(place.run(&["user", "remove", "ann@example.org"]).answer(), "");
     assert_eq!(place.run(&["domain", "remove", "example.org"]).answer(), "");
 }
+
+#[test]
+fn users_can_be_added_before_the_mail_server_runs() {
+    let place = Place::new();
+    // Nobody listens there.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let settings = format!(
+        "[mail]\nbackend = \"external\"\n[mail.external.imap]\nport = {nobody}\nmaster_password = \"secret\"\n\
+         [mail.external.smtp]\nport = {nobody}\n[database]\nurl = \"sqlite:accounts.db\"\n"
+    );
+    std::fs::write(place.path().join("mailapi.toml"), settings).unwrap();
+    place.run(&["domain", "add", "example.org"]).answer();
+    assert_eq!(place.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n").answer(), "");
+    let again = place.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n");
+    assert!(again.complaint().contains("exists"), "{again:?}");
+}

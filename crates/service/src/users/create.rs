@@ -1,6 +1,6 @@
 //! `POST /users`.
 
-use mailapi_model::{EmailAddress, NewAccount, SecretText};
+use mailapi_model::{EmailAddress, NewAccount, Quota, SecretText};
 use mailapi_store::StoreError;
 
 use super::{User, UserError};
@@ -22,7 +22,8 @@ pub struct CreateUser {
 impl Service {
     /// A new account with an empty mailbox.
     ///
-    /// The account database comes first: a crash between it and the mail server is mended by [`Service::reconcile`].
+    /// The account database comes first: a crash between it and the mail server is mended by [`Service::reconcile`]. A mail
+    /// server that looks accounts up there need not run.
     ///
     /// # Errors
     /// See [`UserError`].
@@ -50,6 +51,9 @@ impl Service {
         self.0.backend.provisioning.put_mailbox(&email, quota_bytes).await.map_err(Unavailable::from)?;
         tracing::info!(mailbox = %email, by = caller.name(), "user created");
         let account = self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)?;
-        self.with_quota(account).await
+        // The mail server may have to be asked later than now, as one that is set up after the accounts: what is new is
+        // empty.
+        let quota = Quota { limit_bytes: quota_bytes, ..Quota::default() };
+        Ok(User { is_admin: self.0.settings.admins.contains(&email), account, quota })
     }
 }
