@@ -1,12 +1,9 @@
 //! What a mail in the bounces' mailbox says of messages of ours.
 
-use mailapi_backend::mime::{ReturnedAction, ReturnedReport, header_block, headers, returned_mail};
+use mailapi_backend::mime::{ReturnedAction, ReturnedReport, delivered_to, header_block, headers, returned_mail};
 use mailapi_model::MessageId;
 
 use super::return_address::ReturnAddress;
-
-/// Fields that name the recipient under which a mail was delivered, the surest first.
-const RECIPIENT_FIELDS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "To", "Cc"];
 
 /// A mail, judged.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +24,7 @@ impl Notice {
     /// Judges a mail as it was received; its end may be missing.
     pub(super) fn of(raw: &[u8], addresses: &ReturnAddress) -> Self {
         let header = headers(header_block(raw));
-        let recipients: Vec<&str> = RECIPIENT_FIELDS.iter().flat_map(|name| addresses_in(&header, name)).collect();
+        let recipients: Vec<&str> = delivered_to(&header).collect();
         let message_id = recipients.iter().find_map(|address| addresses.message_id(address));
         let claimed = recipients.iter().any(|address| addresses.claims_to_be_ours(address));
         let mut reports = returned_mail(raw);
@@ -48,12 +45,6 @@ impl Notice {
 fn has_sender(header: &[(String, String)]) -> bool {
     let path = header.iter().find(|(name, _)| name.eq_ignore_ascii_case("Return-Path"));
     path.is_some_and(|(_, value)| !value.trim().trim_matches(['<', '>']).trim().is_empty())
-}
-
-fn addresses_in<'a>(header: &'a [(String, String)], name: &str) -> impl Iterator<Item = &'a str> {
-    let fields = header.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
-    let texts = fields.flat_map(|(_, value)| value.split(['\n', ',', '<', '>', ' ', ';']));
-    texts.filter(|text| text.contains('@'))
 }
 
 #[cfg(test)]

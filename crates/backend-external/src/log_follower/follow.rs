@@ -27,7 +27,7 @@ use super::settings::{LogSettings, LogSource};
 use super::source::{Record, Source, SourceError};
 use super::timestamp::TimeReader;
 use super::{FollowerError, LogBatch};
-pub(super) use lookup::{Look, Signs};
+pub(super) use lookup::{Signs, Verdict};
 
 /// What journald and rsyslog say when they drop lines.
 const DROPPED_MARKS: [&str; 2] = ["Suppressed ", "messages lost due to rate-limiting"];

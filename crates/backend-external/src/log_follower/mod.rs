@@ -52,7 +52,7 @@ use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Q
 use crate::bounces::ReturnAddress;
 use tokio::time::Instant;
 
-use follow::{Follow, Look, Signs};
+use follow::{Follow, Signs, Verdict};
 use handed::Handed;
 use postqueue::Postqueue;
 pub use report::{Gap, GapKind};
@@ -248,8 +248,8 @@ impl LogFollower {
     /// When the log cannot be read, or the queue cannot be listed.
     pub async fn find(&self, attempt: &Attempt) -> Result<Trace, FollowerError> {
         let trace = match self.look(attempt).await? {
-            Look::Told(trace) => trace,
-            Look::Interrupted(entered) => self.ask_queue(attempt, &entered).await?,
+            Verdict::Told(trace) => trace,
+            Verdict::Interrupted(entered) => self.ask_queue(attempt, &entered).await?,
         };
         if matches!(trace, Trace::Taken(_) | Trace::NotTaken) {
             self.witness.forget(attempt.message_id);
@@ -258,7 +258,7 @@ impl LogFollower {
         Ok(trace)
     }
 
-    async fn look(&self, attempt: &Attempt) -> Result<Look, FollowerError> {
+    async fn look(&self, attempt: &Attempt) -> Result<Verdict, FollowerError> {
         let signs = self.signs().get(&attempt.message_id).copied().unwrap_or_default();
         let attempt = attempt.clone();
         self.with_follow(move |follow| follow.find(&attempt, signs)).await
@@ -279,8 +279,8 @@ impl LogFollower {
                 }
                 // What left the queue meanwhile left lines in the log.
                 Ok(match self.look(attempt).await? {
-                    Look::Told(trace) => trace,
-                    Look::Interrupted(_) => Trace::NotTaken,
+                    Verdict::Told(trace) => trace,
+                    Verdict::Interrupted(_) => Trace::NotTaken,
                 })
             }
         }

@@ -30,7 +30,7 @@ pub use digest::{AttachmentPart, BodyPart, Digest, PartSpan, header_block, heade
 pub use fields::AddressEntry;
 pub use header::{Header, WrittenParameters};
 pub use limits::Limits;
-pub use returned_mail::{ReturnedAction, ReturnedReport, returned_mail, returned_mail_in};
+pub use returned_mail::{ReturnedAction, ReturnedReport, delivered_to, returned_mail, returned_mail_in};
 pub use search::{SNIPPET_CHARACTERS, SearchableText, comparable, fold, matches, snippet};
 pub use stored::DigestError;
 pub use transfer::{TransferDecoder, TransferEncoding, decode};

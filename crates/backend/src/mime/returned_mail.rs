@@ -8,6 +8,9 @@ use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Octets};
 
 use super::{Digest, Limits, PartSpan, decode, header_block, headers};
 
+/// Fields that name the recipient under which a mail was delivered, the surest first.
+const RECIPIENT_FIELDS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "To", "Cc"];
+
 /// What a notification says of one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedReport {
@@ -112,11 +115,18 @@ fn groups(text: &[u8]) -> Vec<&[u8]> {
     groups
 }
 
+/// The addresses that a mail was delivered to, as its header tells, the surest first.
+pub fn delivered_to(header: &[(String, String)]) -> impl Iterator<Item = &str> {
+    let fields = RECIPIENT_FIELDS
+        .iter()
+        .flat_map(move |name| header.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)));
+    let texts = fields.flat_map(|(_, value)| value.split(['\n', ',', '<', '>', ' ', ';']));
+    texts.filter(|text| text.contains('@'))
+}
+
 /// Our identifier behind a plus sign in the local part of the address that the notification was sent to.
 fn in_return_address(header: &Fields) -> Option<MessageId> {
-    let fields = ["X-Original-To", "Delivered-To", "To"].into_iter().filter_map(|name| header.get(name));
-    let mut addresses = fields.flat_map(|value| value.split(['\n', ',', '<', '>', ' ']));
-    addresses.find_map(|address| address.split_once('@')?.0.rsplit_once('+')?.1.parse().ok())
+    delivered_to(&header.0).find_map(|address| address.split_once('@')?.0.rsplit_once('+')?.1.parse().ok())
 }
 
 fn report(fields: &Fields, message_id: Option<MessageId>) -> Option<ReturnedReport> {

@@ -10,7 +10,7 @@
 //! * with neither, in a log that is whole for as long as anybody could have written one, of a mail server that has
 //!   shown since that it is alive, it never came;
 //! * with the first one alone it is still coming; or the process that received it is gone, and only the queue tells
-//!   whether the file became complete ([`Look::Interrupted`]).
+//!   whether the file became complete ([`Verdict::Interrupted`]).
 //!
 //! A crash of Postfix may swallow lines: a logger of its own dies with it, and what others had sent to that logger is
 //! gone. A message that was being handed over then may be in the queue without a word of it in the log. The queue
@@ -37,7 +37,7 @@ const LOG_IS_INCOMPLETE: &str = "a part of the log is missing";
 
 /// What the log by itself says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Look {
+pub(in super::super) enum Verdict {
     /// This.
     Told(Trace),
     /// Whoever was receiving the message is gone: it is in the queue, or nowhere. Under these ids it entered, as far
@@ -63,10 +63,10 @@ struct Unread {
 
 impl Follow {
     /// What the log tells of a message of ours, its unread end included.
-    pub(in super::super) fn find(&mut self, attempt: &Attempt, signs: Signs) -> Result<Look, FollowerError> {
+    pub(in super::super) fn find(&mut self, attempt: &Attempt, signs: Signs) -> Result<Verdict, FollowerError> {
         let message_id = attempt.message_id;
         if let Some(taken) = self.index.find(message_id)? {
-            return Ok(Look::Told(Trace::Taken(taken.into())));
+            return Ok(Verdict::Told(Trace::Taken(taken.into())));
         }
         let (place, mut ledger) = match &self.live {
             Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id)),
@@ -76,23 +76,23 @@ impl Follow {
             },
         };
         if place == Place::Beginning && self.has_older_files()? {
-            return Ok(Look::Told(Trace::Undecided("the log has not been read yet")));
+            return Ok(Verdict::Told(Trace::Undecided("the log has not been read yet")));
         }
         let mut source = self.open(&place)?;
         if source.unread() > self.settings.find_octets {
-            return Ok(Look::Told(Trace::Undecided("the log has not been read to its end yet")));
+            return Ok(Verdict::Told(Trace::Undecided("the log has not been read to its end yet")));
         }
         let mut unread = Unread::default();
         while let Some((findings, _)) = self.step(source.as_mut(), &mut ledger)? {
             if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
-                return Ok(Look::Told(Trace::Taken(taken.into())));
+                return Ok(Verdict::Told(Trace::Taken(taken.into())));
             }
             unread.gaps.extend(findings.crash.map(|crash| self.gap_of(crash)));
             unread.unnamed_at = unread.unnamed_at.max(findings.unnamed_at);
         }
         // The index may have been lost while the message was in the queue.
         if let Some((id, message)) = ledger.of_message(message_id).find(|(_, message)| message.queued) {
-            return Ok(Look::Told(Trace::Taken(accepted(id, message))));
+            return Ok(Verdict::Told(Trace::Taken(accepted(id, message))));
         }
         let (now, before) = (self.clock.now(), ledger.last_at);
         let missing = source.take_gaps().into_iter().map(|(kind, detail)| gap_until(now, before, kind, detail));
@@ -114,9 +114,9 @@ impl Follow {
     }
 
     /// What to make of a message that the log does not say to be in the queue.
-    fn judge(&self, ledger: &Ledger, attempt: &Attempt, signs: Signs, unread: &Unread) -> Look {
+    fn judge(&self, ledger: &Ledger, attempt: &Attempt, signs: Signs, unread: &Unread) -> Verdict {
         let now = self.clock.now();
-        let undecided = |why| Look::Told(Trace::Undecided(why));
+        let undecided = |why| Verdict::Told(Trace::Undecided(why));
         let entered: Vec<(&str, &Message)> = ledger.of_message(attempt.message_id).collect();
         if entered.iter().any(|(_, message)| message.held) {
             return undecided("the message is on hold");
@@ -155,17 +155,17 @@ impl Follow {
         if now.since(running_since) >= patience {
             return self.unless_dead(ledger, signs, running_since.plus(patience));
         }
-        Look::Interrupted(entered.into_iter().map(|(id, message)| accepted(id, message)).collect())
+        Verdict::Interrupted(entered.into_iter().map(|(id, message)| accepted(id, message)).collect())
     }
 
     /// It never came, provided that the mail server was alive after this moment: one that was killed says nothing of it
     /// until it is started again, and may have the message in its queue.
-    fn unless_dead(&self, ledger: &Ledger, signs: Signs, moment: Timestamp) -> Look {
+    fn unless_dead(&self, ledger: &Ledger, signs: Signs, moment: Timestamp) -> Verdict {
         let settle_time = self.settings.settle_time;
         if ledger.last_at.is_some_and(|at| at >= moment.plus(settle_time)) {
-            return Look::Told(Trace::NotTaken);
+            return Verdict::Told(Trace::NotTaken);
         }
-        Look::Told(match signs.alive {
+        Verdict::Told(match signs.alive {
             Some(at) if at < moment => Trace::Silent,
             None => Trace::Silent,
             // Had it been started anew before it answered, it would have logged that by now.

@@ -9,7 +9,7 @@ use mailapi_model::{Clock as _, FeedCursor};
 use mailapi_testkit::FakeClock;
 
 use super::support::{OURS, Reader, Scene, attempt, line};
-use crate::log_follower::follow::{Look, Signs};
+use crate::log_follower::follow::{Signs, Verdict};
 use crate::log_follower::{GapKind, LogFollower, Trace};
 
 const INCOMPLETE: &str = "a part of the log is missing";
@@ -37,17 +37,17 @@ fn queued(second: u32, id: &str, sender: &str) -> String {
 }
 
 /// Of a mail server that answers.
-fn look(scene: &Scene, reader: &mut Reader) -> Look {
+fn look(scene: &Scene, reader: &mut Reader) -> Verdict {
     let signs = Signs { ended: None, alive: Some(scene.clock.now()) };
     reader.follow.find(&attempt(), signs).unwrap()
 }
 
-fn undecided(why: &'static str) -> Look {
-    Look::Told(Trace::Undecided(why))
+fn undecided(why: &'static str) -> Verdict {
+    Verdict::Told(Trace::Undecided(why))
 }
 
-fn is_interrupted(look: &Look, ids: &[&str]) -> bool {
-    let Look::Interrupted(entered) = look else { return false };
+fn is_interrupted(look: &Verdict, ids: &[&str]) -> bool {
+    let Verdict::Interrupted(entered) = look else { return false };
     entered.iter().map(|accepted| accepted.queue_id.0.as_str()).eq(ids.iter().copied())
 }
 
@@ -78,7 +78,7 @@ fn after_a_crash_silence_says_nothing_until_the_mail_server_must_have_spoken() {
     let mut reader = Reader::new(&scene);
     reader.read_all();
     // A stop in peace loses nothing.
-    assert_eq!(look(&scene, &mut reader), Look::Told(Trace::NotTaken));
+    assert_eq!(look(&scene, &mut reader), Verdict::Told(Trace::NotTaken));
     scene.append(&started(9));
     // Before the line was read, and after it, and after a restart of ours.
     assert!(is_interrupted(&look(&scene, &mut reader), &[]));
@@ -88,7 +88,7 @@ fn after_a_crash_silence_says_nothing_until_the_mail_server_must_have_spoken() {
     assert!(is_interrupted(&look(&scene, &mut reader), &[]));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::MailServerCrashed]);
     scene.clock.advance(scene.settings.retry_time);
-    assert_eq!(look(&scene, &mut reader), Look::Told(Trace::NotTaken));
+    assert_eq!(look(&scene, &mut reader), Verdict::Told(Trace::NotTaken));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn an_orderly_stop_whose_last_words_died_with_the_logger_is_no_loss_but_silence_
     scene.append(&(said(1, "starting") + &started(1)));
     let mut reader = Reader::new(&scene);
     reader.read_all();
-    assert_eq!((look(&scene, &mut reader), reader.gaps()), (Look::Told(Trace::NotTaken), vec![]));
+    assert_eq!((look(&scene, &mut reader), reader.gaps()), (Verdict::Told(Trace::NotTaken), vec![]));
     scene.append(&said(9, "stopping"));
     reader.read_all();
     reader.restart(&scene);
@@ -134,8 +134,8 @@ fn a_crash_at_another_time_does_not_matter() {
     };
     assert!(is_interrupted(&look(since("01:20"), Some(since("01:31"))), &[]));
     assert!(is_interrupted(&look(since("01:55"), Some(since("01:56"))), &[]));
-    assert_eq!(look(since("01:20"), Some(since("01:25"))), Look::Told(Trace::NotTaken));
-    assert_eq!(look(since("02:01"), Some(since("02:02"))), Look::Told(Trace::NotTaken));
+    assert_eq!(look(since("01:20"), Some(since("01:25"))), Verdict::Told(Trace::NotTaken));
+    assert_eq!(look(since("02:01"), Some(since("02:02"))), Verdict::Told(Trace::NotTaken));
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn a_header_that_came_before_a_restart_leaves_it_to_the_queue() {
     reader.restart(&scene);
     assert!(is_interrupted(&look(&scene, &mut reader), &["A00001"]));
     scene.clock.advance(scene.settings.reception_time);
-    assert_eq!(look(&scene, &mut reader), Look::Told(Trace::NotTaken));
+    assert_eq!(look(&scene, &mut reader), Verdict::Told(Trace::NotTaken));
     scene.append(&queued(3620, "A00001", "ann@example.org"));
-    assert!(matches!(look(&scene, &mut reader), Look::Told(Trace::Taken(_))));
+    assert!(matches!(look(&scene, &mut reader), Verdict::Told(Trace::Taken(_))));
 }
 
 #[test]

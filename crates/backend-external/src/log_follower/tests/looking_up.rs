@@ -7,14 +7,14 @@ use mailapi_model::{Clock as _, QueueId};
 
 use super::support::{OURS, Reader, Scene, attempt, line, outcomes};
 use crate::log_follower::Trace;
-use crate::log_follower::follow::{Look, Signs};
+use crate::log_follower::follow::{Signs, Verdict};
 
 /// Of a mail server that answered a moment ago.
 fn trace(scene: &Scene, reader: &mut Reader) -> Trace {
     let signs = Signs { ended: None, alive: Some(scene.clock.now().minus(scene.settings.settle_time)) };
     match reader.follow.find(&attempt(), signs).unwrap() {
-        Look::Told(trace) => trace,
-        Look::Interrupted(entered) => panic!("interrupted: {entered:?}"),
+        Verdict::Told(trace) => trace,
+        Verdict::Interrupted(entered) => panic!("interrupted: {entered:?}"),
     }
 }
 
@@ -140,16 +140,16 @@ fn the_silence_of_a_dead_mail_server_says_nothing() {
     let ended = Some(scene.clock.now());
     scene.clock.advance(Duration::from_secs(3600));
     let mut look = |alive| reader.follow.find(&attempt(), Signs { ended, alive }).unwrap();
-    assert_eq!(look(None), Look::Told(Trace::Silent));
-    assert_eq!(look(ended.map(|at| at.minus(Duration::from_secs(1)))), Look::Told(Trace::Silent));
+    assert_eq!(look(None), Verdict::Told(Trace::Silent));
+    assert_eq!(look(ended.map(|at| at.minus(Duration::from_secs(1)))), Verdict::Told(Trace::Silent));
     // It answers, and may have been started only now.
     let answered = Some(scene.clock.now());
-    assert_eq!(look(answered), Look::Told(Trace::Undecided("the mail server may not have logged it yet")));
+    assert_eq!(look(answered), Verdict::Told(Trace::Undecided("the mail server may not have logged it yet")));
     scene.clock.advance(Duration::from_secs(10));
-    assert_eq!(look(answered), Look::Told(Trace::NotTaken));
+    assert_eq!(look(answered), Verdict::Told(Trace::NotTaken));
     // What it says of others shows that it is alive, too.
     scene.append(&line(13 * 3600, "qmgr", "A0B1C2: removed"));
-    assert_eq!(look(None), Look::Told(Trace::NotTaken));
+    assert_eq!(look(None), Verdict::Told(Trace::NotTaken));
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn what_others_began_before_a_start_of_ours_may_still_be_handed_over() {
         let mut reader = Reader::new(&scene);
         let attempt = Attempt { by_this_node, ..attempt() };
         let mut trace = || match reader.follow.find(&attempt, Signs::default()).unwrap() {
-            Look::Told(trace) => trace,
-            Look::Interrupted(_) => panic!("nothing was interrupted"),
+            Verdict::Told(trace) => trace,
+            Verdict::Interrupted(_) => panic!("nothing was interrupted"),
         };
         assert!(matches!(trace(), Trace::Undecided(_)));
         scene.clock.advance(scene.settings.reception_time);
