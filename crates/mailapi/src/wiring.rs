@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
-use mailapi_backend::{Backend, Dns, InboundLog, Spool, SpoolSettings};
+use mailapi_backend::{Backend, Dns, InboundLog, Spool};
 use mailapi_backend_embedded::Embedded;
 use mailapi_backend_embedded::courier::Courier;
 use mailapi_backend_external::External;
@@ -92,7 +92,7 @@ impl Assembly {
     async fn open_as(config: &Config, directory: &DataDir, role: Role<'_>) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
-        let spool = Spool::new(SpoolSettings::new(directory.path()));
+        let spool = Spool::new(config.spool(directory.path()));
         let to_service = Arc::new(ToService::default());
         let node = match role {
             Role::Server(lock) if config.is_external() => Some(directory.node(lock, entropy.as_ref())?),

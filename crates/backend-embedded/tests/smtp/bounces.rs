@@ -18,7 +18,7 @@ async fn there_is_no_bounce_of_a_bounce() {
     let (office, sink) = (Office::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
     let null =
-        Incoming::new(None, [address("zoe@far.example")], mail("Hi").into(), office.clock.now(), Relaying::Allowed);
+        Incoming::new(None, [address("zoe@far.example")], mail("Hi"), office.clock.now(), Relaying::Allowed);
     office.maildrop.accept(null).await.unwrap();
     office.courier_to(&sink).deliver_due_once().await.unwrap();
     assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);

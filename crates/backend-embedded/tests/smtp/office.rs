@@ -62,6 +62,13 @@ impl Office {
     }
 
     pub(crate) async fn open_with(change: impl FnOnce(&mut ListenerSettings, &mut MaildropSettings)) -> Self {
+        Self::open_spooling(change, |_| {}).await
+    }
+
+    pub(crate) async fn open_spooling(
+        change: impl FnOnce(&mut ListenerSettings, &mut MaildropSettings),
+        change_spool: impl FnOnce(&mut SpoolSettings),
+    ) -> Self {
         let mut settings = (ListenerSettings::new(HOSTNAME), MaildropSettings::default());
         settings.0.postmaster = Some(address("ann@here.example"));
         change(&mut settings.0, &mut settings.1);
@@ -69,7 +76,9 @@ impl Office {
         let clock = Arc::new(FakeClock::default());
         let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
         let entropy = Arc::new(SeededEntropy::default());
-        let spool = Spool::new(SpoolSettings::new(directory.path()));
+        let mut spool = SpoolSettings::new(directory.path());
+        change_spool(&mut spool);
+        let spool = Spool::new(spool);
         let embedded = Embedded::open(sqlite, settings.1, clock.clone(), entropy, spool).await.unwrap();
         furnish(embedded.maildrop()).await;
         let loopback = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -114,7 +123,7 @@ impl Office {
     pub(crate) fn outgoing(&self, recipients: &[&str], message: &str) -> Incoming {
         let sender = Some(address("ann@here.example"));
         let recipients: Vec<_> = recipients.iter().map(|text| address(text)).collect();
-        Incoming::new(sender, recipients, message.to_owned().into(), self.clock.now(), Relaying::Allowed)
+        Incoming::new(sender, recipients, message.to_owned(), self.clock.now(), Relaying::Allowed)
     }
 
     pub(crate) fn wait(&self, minutes: u64) {

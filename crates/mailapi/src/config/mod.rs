@@ -16,12 +16,14 @@ mod mail_embedded;
 mod mail_external;
 mod mirror;
 mod secret;
+mod spool;
 mod stats;
 mod values;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mailapi_backend::SpoolSettings;
 use mailapi_backend_embedded::courier::CourierSettings;
 use mailapi_backend_embedded::{ListenerSettings, MaildropSettings};
 use mailapi_backend_external::ExternalSettings;
@@ -49,6 +51,7 @@ pub(crate) struct Config {
     pub(crate) database: Database,
     pub(crate) auth: auth::Auth,
     pub(crate) limits: limits::Limits,
+    pub(crate) spool: spool::SpoolKeys,
     pub(crate) mail: mail::Mail,
     pub(crate) dns: dns::Dns,
     pub(crate) stats: stats::Stats,
@@ -65,6 +68,7 @@ impl Default for Config {
             database: Database::default(),
             auth: auth::Auth::default(),
             limits: limits::Limits::default(),
+            spool: spool::SpoolKeys::default(),
             mail: mail::Mail::default(),
             dns: dns::Dns::default(),
             stats: stats::Stats::default(),
@@ -81,6 +85,7 @@ impl Config {
         self.database.check()?;
         self.auth.check()?;
         self.limits.check()?;
+        self.spool.check()?;
         self.mail.check()?;
         self.dns.check()?;
         self.stats.check()?;
@@ -111,6 +116,11 @@ impl Config {
         settings.health_cache = self.http.health_cache.0;
         settings.health_timeout = self.http.health_timeout.0;
         settings
+    }
+
+    /// Where large messages lie on their way.
+    pub(crate) fn spool(&self, data_dir: &Path) -> SpoolSettings {
+        self.spool.settings(data_dir)
     }
 
     /// How the HTTP side is to behave.

@@ -1,0 +1,66 @@
+//! Messages that are too long for memory.
+
+use mailapi_testkit::SmtpSink;
+
+use crate::office::Office;
+use crate::socket::Line;
+
+/// Lines of dots and text, about 200 KB.
+fn long() -> String {
+    (0..5_000).map(|n| format!(".{n}: {}\r\n", "x".repeat(30))).collect()
+}
+
+async fn greeted(office: &Office) -> Line {
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    line.say("EHLO client.example").await;
+    line
+}
+
+/// The reply to the end of a message for bob.
+async fn send(line: &mut Line, message: &str) -> String {
+    for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+        assert!(line.say(command).await.starts_with("250"), "{command}");
+    }
+    assert!(line.say("DATA").await.starts_with("354"));
+    line.send(message.replace("\r\n.", "\r\n..").as_bytes()).await;
+    line.say(".").await
+}
+
+#[tokio::test]
+async fn without_room_on_the_disk_a_large_message_is_told_to_come_again_and_a_small_one_is_not() {
+    let small_disk = |spool: &mut mailapi_backend::SpoolSettings| {
+        (spool.max_memory_bytes, spool.write_bytes, spool.max_disk_bytes) = (10_000, 5_000, 50_000);
+    };
+    let office = Office::open_spooling(|_, _| {}, small_disk).await;
+    let mut line = greeted(&office).await;
+    assert!(send(&mut line, &format!("Subject: large\r\n\r\n{}", long())).await.starts_with("452 4.3.1"));
+    assert!(send(&mut line, "Subject: small\r\n\r\nHello.\r\n").await.starts_with("250"));
+    let inbox = office.inbox("bob@here.example").await;
+    assert_eq!(inbox.len(), 1);
+    assert!(inbox[0].ends_with("Subject: small\r\n\r\nHello.\r\n"), "nothing of the other one is in it");
+}
+
+#[tokio::test]
+async fn a_large_message_lies_in_the_inbox_as_it_was_sent() {
+    let office = Office::open_spooling(|_, _| {}, |spool| spool.max_memory_bytes = 10_000).await;
+    let message = format!("Subject: large\r\n\r\n{}", long());
+    assert!(send(&mut greeted(&office).await, &message).await.starts_with("250"));
+    assert!(office.inbox("bob@here.example").await[0].ends_with(&format!("\r\n{message}")));
+}
+
+#[tokio::test]
+async fn a_large_message_goes_on_to_another_server_as_it_was_sent() {
+    let sink = SmtpSink::start().await;
+    let small_inline = |_: &mut _, maildrop: &mut mailapi_backend_embedded::MaildropSettings| {
+        maildrop.inline_bytes = 10_000;
+    };
+    let office = Office::open_spooling(small_inline, |spool| spool.max_memory_bytes = 10_000).await;
+    let message = format!("Subject: large\r\n\r\n{}", long());
+    office.send(&["carl@elsewhere.example"], &message).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let received = sink.received();
+    assert_eq!(received.len(), 1);
+    assert!(String::from_utf8_lossy(&received[0].data).ends_with(&message));
+    assert!(office.queue_is_empty().await);
+}
