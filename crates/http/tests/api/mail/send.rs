@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use mailapi_backend::{Refusal, SubmitError};
 use mailapi_model::{EnhancedCode, Permission, Reply};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, App, api};
+use crate::support::{Answer, App};
 
 fn message() -> Value {
     json!({ "from": "ann@example.org", "to": ["bob@example.org"], "subject": "Hi", "body": { "text": "Hello Bob" } })
@@ -21,8 +20,7 @@ fn with(change: impl FnOnce(&mut Value)) -> Value {
 }
 
 async fn send_with_key(app: &App, token: &str, key: &str, body: &Value) -> Answer {
-    let request = api(Method::POST, "/mail/send").header("X-MAILAPI-TOKEN", token).header("Idempotency-Key", key);
-    app.send(request.header("content-type", "application/json").body(Body::from(body.to_string())).unwrap()).await
+    app.post_named(token, "/mail/send", key, body.to_string()).await
 }
 
 #[tokio::test]

@@ -198,6 +198,12 @@ impl App {
         self.post_text(token, path, body.to_string()).await
     }
 
+    /// The same with an Idempotency-Key.
+    pub(crate) async fn post_named(&self, token: &str, path: &str, key: &str, body: impl Into<Body>) -> Answer {
+        let request = api(Method::POST, path).header("X-MAILAPI-TOKEN", token).header("Idempotency-Key", key);
+        self.send(request.header("content-type", "application/json").body(body.into()).unwrap()).await
+    }
+
     /// A body that may be no JSON.
     pub(crate) async fn post_text(&self, token: &str, path: &str, body: impl Into<Body>) -> Answer {
         let request = api(Method::POST, path).header("X-MAILAPI-TOKEN", token);

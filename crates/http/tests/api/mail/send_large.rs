@@ -1,0 +1,70 @@
+//! `POST /mail/send` with a body that does not stay in memory while it arrives.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::App;
+
+/// More than what is kept in memory of a body, and of one string.
+const LARGE: usize = 2_000_000;
+
+fn message(text: &str, content: &str) -> Value {
+    json!({
+        "from": "ann@example.org", "to": ["bob@example.org"], "subject": "Large", "body": { "text": text },
+        "attachments": [
+            { "filename": "small.txt", "content": "SGVsbG8=", "content_type": "text/plain" },
+            { "filename": "large.bin", "content": content },
+        ],
+    })
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_told_where_it_goes_wrong_however_large_it_is() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let whole = message("Hello", &"QUJD".repeat(LARGE / 4)).to_string();
+    let cut = &whole[..whole.len() - 1];
+    for (text, expected) in [
+        (cut.to_owned(), format!("ends too early at line 1, column {}.", cut.len())),
+        (format!("{whole}\n x"), "is not JSON at line 2, column 2.".to_owned()),
+        (whole.replacen("\"to\"", "to", 1), format!("column {}.", whole.find("\"to\"").unwrap() + 1)),
+    ] {
+        let said = app.post_text(&ann, "/mail/send", text).await.assert_error(400, "INVALID_JSON");
+        assert!(said.ends_with(&expected), "{said} {expected}");
+    }
+    assert_eq!(app.trouble.submitted(), 0);
+}
+
+#[tokio::test]
+async fn a_large_string_breaks_the_rules_that_a_small_one_breaks() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let text = "x".repeat(LARGE);
+    let mut body = message("Hello", &"QUJD".repeat(LARGE / 4).replacen("QUJD", "QU!D", 1));
+    assert_eq!(app.post(&ann, "/mail/send", body.clone()).await.assert_invalid(), ["attachments[1].content"]);
+    body["attachments"] = json!([]);
+    body["subject"] = json!(text);
+    body["cc"] = json!([text]);
+    body["headers"] = json!({ "X-Large": text });
+    let mut fields = app.post(&ann, "/mail/send", body).await.assert_invalid();
+    fields.sort();
+    assert_eq!(fields, ["cc[0]", "headers.X-Large", "subject"]);
+    assert_eq!(app.trouble.submitted(), 0);
+}
+
+#[tokio::test]
+async fn a_large_message_arrives_as_it_was_written_and_a_repetition_sends_nothing() {
+    let (app, ann, bob) = App::with_ann_and_bob().await;
+    let text = "Ünd \"quoted\" \\ back\r\nslash ☃ 😀\r\n".repeat(LARGE / 1000);
+    let body = message(&text, &"QUJD\r\n".repeat(LARGE / 6)).to_string();
+    let repeat = |key: &'static str, body: String| app.post_named(&ann, "/mail/send", key, body);
+    let sent = repeat("one", body.clone()).await.assert(StatusCode::ACCEPTED);
+    assert_eq!(repeat("one", body.clone()).await.assert(StatusCode::ACCEPTED), sent);
+    repeat("one", body.replacen("Large", "large", 1)).await.assert_error(409, "IDEMPOTENCY_CONFLICT");
+    assert_eq!(app.trouble.submitted(), 1);
+    app.mail_server.settle().await;
+
+    let read = app.get(&bob, "/mailbox/bob@example.org/messages/1").await.assert(StatusCode::OK);
+    assert_eq!(read["attachments"][1]["size"], LARGE / 6 * 3);
+    assert_eq!(read["body"]["text"].as_str().unwrap().replace("\r\n", "\n").trim(), text.replace("\r\n", "\n").trim());
+    let content = app.get(&bob, "/mailbox/bob@example.org/messages/1/attachment/1").await;
+    assert_eq!(content.octets, "ABC".repeat(LARGE / 6));
+}
