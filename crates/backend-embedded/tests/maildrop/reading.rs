@@ -1,3 +1,5 @@
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use mailapi_backend::{MailboxError, Mailboxes};
 use mailapi_backend_embedded::MaildropSettings;
 use mailapi_backend_embedded::maildrop::FlagChange;
@@ -73,6 +75,43 @@ async fn a_message_is_read_and_its_attachment_streamed_and_no_flag_changes() {
     let listed = house.maildrop.list(&ann(), &inbox, Page::default()).await.unwrap();
     assert_eq!(listed.items[0], full.summary);
     assert!(listed.items[0].flags.is_empty() && listed.items[0].has_attachments);
+}
+
+/// A message with an attachment of so many octets, and the octets.
+fn with_file(length: usize) -> (String, Vec<u8>) {
+    let file: Vec<u8> = (0..length).map(|n| (n % 251).to_le_bytes()[0]).collect();
+    let lines: Vec<String> =
+        STANDARD.encode(&file).as_bytes().chunks(76).map(|l| String::from_utf8_lossy(l).into()).collect();
+    let head = WITH_ATTACHMENT.split_once("AAECAwQFBgcICQoLDA0ODw==").unwrap().0;
+    (format!("{head}{}\r\n--b--\r\n", lines.join("\r\n")), file)
+}
+
+#[tokio::test]
+async fn short_and_long_attachments_are_the_same_in_rows_of_any_length() {
+    for length in [0, 1, 1_000, 20_000, 100_000] {
+        for (chunk_bytes, inline_bytes) in [(128 * 1024, 256 * 1024), (128 * 1024, 0), (20_000, 30_000), (500, 0)] {
+            let settings = MaildropSettings { chunk_bytes, inline_bytes, ..MaildropSettings::default() };
+            let house = House::with(settings).await;
+            let (message, file) = with_file(length);
+            house.deliver(&["ann@example.org"], &message).await;
+            let full = house.maildrop.read(&ann(), &folder("INBOX"), 1).await.unwrap();
+            assert_eq!(full.text.as_deref().map(str::trim_end), Some("Schön."));
+            let opened = house.maildrop.open_attachment(&ann(), &folder("INBOX"), 1, 0).await.unwrap();
+            assert_eq!(opened.info.size, length as u64);
+            assert_eq!(octets(opened.content).await.unwrap(), file, "{length} in {chunk_bytes}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_attachment_that_goes_while_it_is_read_ends_the_stream_with_an_error() {
+    let settings = MaildropSettings { chunk_bytes: 20_000, inline_bytes: 0, ..MaildropSettings::default() };
+    let house = House::with(settings).await;
+    house.deliver(&["ann@example.org"], &with_file(100_000).0).await;
+    let opened = house.maildrop.open_attachment(&ann(), &folder("INBOX"), 1, 0).await.unwrap();
+    house.maildrop.purge(&ann()).await.unwrap();
+    house.maildrop.keep_house_until_done().await.unwrap();
+    assert_eq!(octets(opened.content).await, Err(MailboxError::NoSuchMessage));
 }
 
 #[tokio::test]
