@@ -188,3 +188,26 @@ fn endless_fields_do_not_make_a_listing_long_and_are_whole_when_the_message_is_o
     let text = mailapi_backend::mime::SearchableText::of(raw.as_bytes(), &digest);
     assert!(text.subject.ends_with("end") && text.to.contains("p199@"), "a search looks into all of it");
 }
+
+#[test]
+fn a_message_that_is_opened_is_whole_however_near_its_header_comes_to_the_lengths_of_listings() {
+    for over in 0..8 {
+        let (name, people) = ("ü".repeat(157 + over), "a@x.example, ".repeat(97 + over));
+        for header in [
+            format!("Message-ID: <{}@x>", "i".repeat(990 + over)),
+            format!("Subject: {}", "ü".repeat(997 + over)),
+            format!("From: {name} <f@x.example>"),
+            format!("To: {name} <t@x.example>"),
+            format!("Cc: {}@x.example", "c".repeat(306 + over)),
+            format!("To: {people}"),
+            format!("Cc: {people}"),
+        ] {
+            let raw = format!("{header}\r\n\r\nhello\r\n");
+            let (cut, whole) = (Digest::of(raw.as_bytes()), Digest::uncut(raw.as_bytes()));
+            let at = mailapi_model::Timestamp::from_seconds(0);
+            let opened = cut.full_message(cut.summary(1, 9, Vec::new(), at), header.as_bytes(), b"hello", b"");
+            assert_eq!(opened.summary, whole.summary(1, 9, Vec::new(), at), "{over}");
+            assert_eq!(opened.cc, whole.cc, "{over}");
+        }
+    }
+}
