@@ -7,7 +7,9 @@
 use std::io;
 
 use mailapi_backend::mime::{Digest, Header, ReturnedAction, ReturnedReport, returned_mail_in};
-use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Octets, Outcome, QueueId, Timestamp};
+use mailapi_model::{
+    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Octets, Outcome, QueueId, Timestamp,
+};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
