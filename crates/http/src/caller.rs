@@ -1,6 +1,7 @@
 //! From a request's head to whoever asks. A handler that takes one of these runs for nobody else.
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderName;
 use axum::http::request::Parts;
 use mailapi_model::TokenValue;
 use mailapi_service::auth::AuthenticateError;
@@ -11,7 +12,7 @@ use crate::limits::{LimitKey, RateLimitNote, take};
 use crate::state::HttpState;
 
 /// The header that carries the token.
-pub(crate) const TOKEN_HEADER: &str = "x-mailapi-token";
+pub(crate) const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-mailapi-token");
 
 /// Whoever shows a token that works and has requests left.
 pub(crate) struct Caller(pub(crate) mailapi_service::Caller);
@@ -20,7 +21,7 @@ impl FromRequestParts<HttpState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
-        let value = parts.headers.get(TOKEN_HEADER).filter(|value| !value.is_empty()).ok_or(ErrorCode::NoApiToken)?;
+        let value = parts.headers.get(&TOKEN_HEADER).filter(|value| !value.is_empty()).ok_or(ErrorCode::NoApiToken)?;
         let known = match value.to_str() {
             Ok(value) => state.service().authenticate(&TokenValue::from_caller(value)).await,
             // What is not visible ASCII was never given out.

@@ -11,12 +11,11 @@ use std::task::{Context, Poll};
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
-use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 
-use crate::state::HttpState;
+use crate::settings::HttpSettings;
 
 /// A body that can still be read after whoever got it has dropped it.
 #[derive(Clone)]
@@ -42,30 +41,31 @@ impl HttpBody for Shared {
     }
 }
 
-/// Has the request handled, and reads what that has left of the body. A client that waits for leave to send (RFC 9110
-/// section 10.1.1) needs none of this.
-pub(crate) async fn with_unread_body<F>(
-    state: &HttpState,
-    request: Request,
-    handle: impl FnOnce(Request) -> F,
-) -> Response
-where
-    F: Future<Output = Response>,
-{
-    if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
-        return handle(request).await;
+/// What a request's handler may leave of its body.
+pub(crate) struct UnreadBody(Option<Shared>);
+
+impl UnreadBody {
+    /// Looks after the body of a request from now on. That of a client which waits for leave to send (RFC 9110 section
+    /// 10.1.1) needs nobody.
+    pub(crate) fn of(request: Request) -> (Request, Self) {
+        if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
+            return (request, Self(None));
+        }
+        let (parts, body) = request.into_parts();
+        let body = Shared(Arc::new(Mutex::new(body)));
+        (Request::from_parts(parts, Body::new(body.clone())), Self(Some(body)))
     }
-    let (parts, body) = request.into_parts();
-    let body = Shared(Arc::new(Mutex::new(body)));
-    let response = handle(Request::from_parts(parts, Body::new(body.clone()))).await;
-    if response.status() == StatusCode::REQUEST_TIMEOUT {
-        // It has been waited for already.
-        return response;
+
+    /// Reads what was left of it when the request was answered with this status.
+    pub(crate) async fn discard(self, answered: StatusCode, settings: &HttpSettings) {
+        let Some(body) = self.0 else { return };
+        if answered == StatusCode::REQUEST_TIMEOUT {
+            // It has been waited for already.
+            return;
+        }
+        // Whether it came to its end or not, the answer goes out.
+        let _ = tokio::time::timeout(settings.discard_timeout, discard(body, settings.max_request_bytes)).await;
     }
-    let settings = state.settings();
-    // Whether it came to its end or not, the answer goes out.
-    let _ = tokio::time::timeout(settings.discard_timeout, discard(body, settings.max_request_bytes)).await;
-    response
 }
 
 async fn discard(mut body: Shared, most: usize) {

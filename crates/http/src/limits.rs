@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use mailapi_model::{Timestamp, TokenId};
 
 use crate::error::{ApiError, whole_seconds};
@@ -193,6 +193,10 @@ impl Shard {
     }
 }
 
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
 /// What the answer says of the window that will be full first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RateLimit {
@@ -214,9 +218,9 @@ impl RateLimit {
     }
 
     fn write_to(self, headers: &mut HeaderMap) {
-        headers.insert("ratelimit-limit", HeaderValue::from(self.limit));
-        headers.insert("ratelimit-remaining", HeaderValue::from(self.remaining));
-        headers.insert("ratelimit-reset", HeaderValue::from(whole_seconds(self.reset)));
+        headers.insert(LIMIT, HeaderValue::from(self.limit));
+        headers.insert(REMAINING, HeaderValue::from(self.remaining));
+        headers.insert(RESET, HeaderValue::from(whole_seconds(self.reset)));
     }
 }
 

@@ -2,33 +2,74 @@
 //!
 //! One layer and not one for each step: a layer costs every request some allocations, whatever it does.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use futures_util::FutureExt;
+use tower::Service;
 use tracing::Instrument;
 
+use crate::discard::UnreadBody;
+use crate::guard;
 use crate::limits::RateLimitNote;
 use crate::request_id::Named;
 use crate::state::HttpState;
-use crate::{discard, guard};
 
 /// From the outside in: the request's name and its line in the log, the headers of every answer with the state of the
 /// rate limit, what is left of its body, and the catcher of panics.
-pub(crate) async fn pass(State(state): State<HttpState>, mut request: Request, next: Next) -> Response {
-    let named = Named::of(&request, &state);
-    let limit = RateLimitNote::default();
-    request.extensions_mut().insert(limit.clone());
-    let handle = async |request| {
-        let handled = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-        handled.unwrap_or_else(guard::panicked)
-    };
-    let answering = discard::with_unread_body(&state, request, handle).instrument(named.span());
-    let mut response = answering.await;
-    guard::write_headers(response.headers_mut());
-    limit.write_to(response.headers_mut());
-    named.answered(&mut response, state.clock().now());
-    response
+#[derive(Clone)]
+pub(crate) struct Passage<S> {
+    state: HttpState,
+    inner: S,
+}
+
+impl<S> Passage<S> {
+    /// The way to `inner`.
+    pub(crate) const fn new(state: HttpState, inner: S) -> Self {
+        Self { state, inner }
+    }
+}
+
+impl<S> Service<Request> for Passage<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        let state = self.state.clone();
+        let named = Named::of(&request, &state);
+        let limit = RateLimitNote::default();
+        request.extensions_mut().insert(limit.clone());
+        let (request, unread) = UnreadBody::of(request);
+        let handled = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        let answering = async move {
+            let mut response = match handled.await {
+                Ok(Ok(response)) => response,
+                Ok(Err(never)) => match never {},
+                Err(panic) => guard::panicked(panic),
+            };
+            unread.discard(response.status(), state.settings()).await;
+            guard::write_headers(response.headers_mut());
+            limit.write_to(response.headers_mut());
+            (response, state)
+        };
+        let answering = answering.instrument(named.span());
+        Box::pin(async move {
+            let (mut response, state) = answering.await;
+            named.answered(&mut response, state.clock().now());
+            Ok(response)
+        })
+    }
 }

@@ -1,14 +1,14 @@
 //! One name for each request, in the answer and in every line of the log about it.
 
 use axum::extract::{MatchedPath, Request};
-use axum::http::HeaderValue;
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use mailapi_model::{RequestId, Timestamp};
 use tracing::Span;
 
 use crate::state::HttpState;
 
-const NAME: &str = "x-request-id";
+const NAME: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A request on its way.
 pub(crate) struct Named {
@@ -21,7 +21,7 @@ impl Named {
     /// Names the request: as its sender does, when that is sane.
     pub(crate) fn of(request: &Request, state: &HttpState) -> Self {
         let began = state.clock().now();
-        let own = request.headers().get(NAME).and_then(|value| value.to_str().ok()).and_then(RequestId::from_caller);
+        let own = request.headers().get(&NAME).and_then(|value| value.to_str().ok()).and_then(RequestId::from_caller);
         let id = own.unwrap_or_else(|| RequestId::random(began, state.entropy()));
         // The path's pattern, not the path itself: that holds addresses of people.
         let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);

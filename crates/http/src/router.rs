@@ -1,18 +1,36 @@
 //! All routes, and what every request passes on its way to one.
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
-use utoipa_axum::router::OpenApiRouter;
+use tower::layer::layer_fn;
+use utoipa::openapi::path::Paths;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
+use crate::passage::Passage;
 use crate::state::HttpState;
-use crate::{docs, guard, health, openapi, passage, routes};
+use crate::{docs, guard, health, openapi, routes};
 
 /// Where the contract's paths begin.
 const BASE: &str = "/api/v1";
 
+/// Operations as `utoipa_axum::routes` makes them, at paths below [`BASE`].
+macro_rules! api_routes {
+    ($($operation:tt)+) => {
+        $crate::router::below_base(utoipa_axum::routes!($($operation)+))
+    };
+}
+
+pub(crate) use api_routes;
+
+/// Nesting a router there would have the path of each request taken apart and put together again.
+pub(crate) fn below_base((schemas, paths, methods): UtoipaMethodRouter<HttpState>) -> UtoipaMethodRouter<HttpState> {
+    let mut below = Paths::new();
+    below.paths = paths.paths.into_iter().map(|(path, item)| (format!("{BASE}{path}"), item)).collect();
+    (schemas, below, methods)
+}
+
 /// Every route with its part of the document.
 pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
-    let api = OpenApiRouter::new()
+    OpenApiRouter::with_openapi(openapi::frame())
         .merge(routes::mail::routes())
         .merge(routes::mailbox::routes())
         .merge(routes::stats::routes())
@@ -20,19 +38,21 @@ pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
         .merge(routes::auth::routes())
         .merge(routes::permissions::routes())
         .merge(routes::domains::routes())
-        .merge(routes::users::routes());
-    OpenApiRouter::with_openapi(openapi::frame()).nest(BASE, api).merge(health::routes()).merge(docs::routes())
+        .merge(routes::users::routes())
+        .merge(health::routes())
+        .merge(docs::routes())
 }
 
 /// The whole HTTP side.
 ///
-/// Every request passes [`passage::pass`]. Who asks and whether they may is each handler's own affair, by its
+/// Every request passes a [`Passage`]. Who asks and whether they may is each handler's own affair, by its
 /// signature.
 pub fn router(state: HttpState) -> Router {
     let (routes, _) = documented_routes().split_for_parts();
+    let passing = state.clone();
     routes
         .fallback(guard::unknown_path)
         .method_not_allowed_fallback(guard::unknown_method)
-        .layer(from_fn_with_state(state.clone(), passage::pass))
+        .layer(layer_fn(move |inner| Passage::new(passing.clone(), inner)))
         .with_state(state)
 }

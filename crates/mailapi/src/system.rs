@@ -15,6 +15,13 @@ impl Clock for SystemClock {
     }
 }
 
+/// Microseconds since the Unix epoch, for the lines of the log alone: nothing is decided by them.
+#[expect(clippy::disallowed_methods, reason = "what a test decides goes by the clock that is handed in")]
+pub(crate) fn microseconds_now() -> i64 {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX))
+}
+
 /// The operating system's source of randomness.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SystemEntropy;

@@ -138,5 +138,6 @@ fn users_can_be_added_before_the_mail_server_runs() {
     place.run(&["domain", "add", "example.org"]).answer();
     assert_eq!(place.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n").answer(), "");
     let again = place.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n");
-    assert!(again.complaint().contains("exists"), "{again:?}");
+    let complaint = again.complaint();
+    assert!(complaint.contains("exists"), "{complaint}");
 }

@@ -379,8 +379,11 @@ mod tests {
         assert_eq!(refused(|f| f.headers.push(("X-A".into(), "1\r\nBcc: x@y.org".into()))), "headers.X-A");
         assert_eq!(refused(|f| f.headers.push(("X-A\r\nBcc".into(), "x@y.org".into()))), "headers.X-A\\r\\nBcc");
         let file = |change: fn(&mut AttachmentFields)| {
-            let mut file =
-                AttachmentFields { filename: "a".into(), content: Some(Octets::default()), ..AttachmentFields::default() };
+            let mut file = AttachmentFields {
+                filename: "a".into(),
+                content: Some(Octets::default()),
+                ..AttachmentFields::default()
+            };
             change(&mut file);
             refused(|f| f.attachments.push(file))
         };

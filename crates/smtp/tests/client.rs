@@ -54,6 +54,7 @@ fn send(client: &mut Client, envelope: &Envelope, server: &[&str]) -> (Vec<Strin
                 Some(said) => transaction.push(said.as_bytes()),
                 None => return (writes, transaction.abandon("reset by peer")),
             },
+            TransactionStep::Message => unreachable!("the message was given as a whole"),
             TransactionStep::Done => return (writes, transaction.finish()),
         }
     }

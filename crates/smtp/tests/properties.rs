@@ -1,6 +1,6 @@
 //! What holds for any bytes from outside, in pieces of any size.
 
-use mailapi_smtp::client::{Client, ClientConfig, ClientStep, End, TransactionStep};
+use mailapi_smtp::client::{Client, ClientConfig, ClientStep, End, MessageFacts, TransactionStep};
 use mailapi_smtp::server::{Answer, Config, Question, Role, Session, Step};
 use mailapi_smtp::{Envelope, Reply};
 use proptest::prelude::*;
@@ -95,6 +95,7 @@ fn run_client(bytes: &[u8], cuts: &[Index]) -> (Vec<u8>, Option<End>) {
                 Some(piece) => transaction.push(piece),
                 None => return (written, Some(transaction.abandon("over").end)),
             },
+            TransactionStep::Message => unreachable!("the message was given as a whole"),
             TransactionStep::Done => return (written, Some(transaction.finish().end)),
         }
     }
@@ -161,7 +162,8 @@ proptest! {
         cut in 1_usize..40,
     ) {
         let message: Vec<u8> = lines.iter().flat_map(|line| [line.as_bytes(), b"\r\n"].concat()).collect();
-        prop_assert_eq!(sent_and_received(&message, write_bytes, cut), message);
+        prop_assert_eq!(&sent_and_received(&message, Given::Whole, write_bytes, cut), &message);
+        prop_assert_eq!(&sent_and_received(&message, Given::InPieces, write_bytes, cut), &message);
     }
 
     #[test]
@@ -175,12 +177,20 @@ proptest! {
             expected.push('\n');
         }
         let expected = expected.replace("\\x00", "\0").replace('\n', "\r\n");
-        prop_assert_eq!(sent_and_received(&message, write_bytes, 5), expected.into_bytes());
+        prop_assert_eq!(&sent_and_received(&message, Given::Whole, write_bytes, 5), expected.as_bytes());
+        prop_assert_eq!(&sent_and_received(&message, Given::InPieces, write_bytes, 5), expected.as_bytes());
     }
 }
 
+/// How a client gets the message that it sends.
+#[derive(Clone, Copy, PartialEq)]
+enum Given {
+    Whole,
+    InPieces,
+}
+
 /// Sends a message from our client to our server, and gives what the server's host got.
-fn sent_and_received(message: &[u8], write_bytes: usize, cut: usize) -> Vec<u8> {
+fn sent_and_received(message: &[u8], given: Given, write_bytes: usize, cut: usize) -> Vec<u8> {
     let mut server = Session::new(Config { piece_bytes: write_bytes, ..Config::new("mx.example", Role::Inbound) });
     let mut client = Client::new(ClientConfig { write_bytes, ..ClientConfig::new("a.example") });
     let mut received = Vec::new();
@@ -193,9 +203,20 @@ fn sent_and_received(message: &[u8], write_bytes: usize, cut: usize) -> Vec<u8> 
         }
     }
     let envelope = Envelope::new("a@b.example", ["c@d.example"]);
-    let mut transaction = client.transaction(&envelope, message);
+    let mut facts = MessageFacts::new();
+    message.chunks(cut).for_each(|piece| facts.see(piece));
+    assert_eq!(facts, MessageFacts::of(message));
+    let mut pieces = message.chunks(cut).peekable();
+    let mut transaction = match given {
+        Given::Whole => client.transaction(&envelope, message),
+        Given::InPieces => client.transaction_in_pieces(&envelope, facts),
+    };
     loop {
         match transaction.step() {
+            TransactionStep::Message => {
+                let piece = pieces.next().unwrap_or_default();
+                transaction.give(piece, pieces.peek().is_none());
+            }
             TransactionStep::Write(bytes) => {
                 let replies = serve(&mut server, &bytes, cut, &mut received);
                 transaction.push(&replies);

@@ -17,8 +17,7 @@ fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, Stri
 async fn there_is_no_bounce_of_a_bounce() {
     let (office, sink) = (Office::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
-    let null =
-        Incoming::new(None, [address("zoe@far.example")], mail("Hi"), office.clock.now(), Relaying::Allowed);
+    let null = Incoming::new(None, [address("zoe@far.example")], mail("Hi"), office.clock.now(), Relaying::Allowed);
     office.maildrop.accept(null).await.unwrap();
     office.courier_to(&sink).deliver_due_once().await.unwrap();
     assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);

@@ -95,7 +95,7 @@ fn is_one_line(text: &str) -> bool {
     let mut is_behind_space = true;
     for octet in text.bytes() {
         let is_space = octet == b' ';
-        if !octet.is_ascii_graphic() && !(is_space && !is_behind_space) {
+        if !octet.is_ascii_graphic() && (!is_space || is_behind_space) {
             return false;
         }
         is_behind_space = is_space;

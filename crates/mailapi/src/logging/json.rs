@@ -5,14 +5,16 @@
 
 use std::fmt::{self, Debug, Write};
 
+use mailapi_model::Timestamp;
 use tracing::field::{Field, Visit};
 use tracing::span::Record;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use crate::system::microseconds_now;
 
 /// A line for each event: `timestamp`, `level`, the event's own fields, `target`, and in `span` the fields of the span
 /// that it happened in.
@@ -32,8 +34,10 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         line.write_str("{\"timestamp\":\"")?;
-        SystemTime.format_time(&mut line)?;
-        write!(line, "\",\"level\":\"{}\"", event.metadata().level())?;
+        write_time(&mut line, microseconds_now())?;
+        line.write_str("\",\"level\":\"")?;
+        line.write_str(event.metadata().level().as_str())?;
+        line.write_char('"')?;
         let mut members = Members::new(&mut line);
         event.record(&mut members);
         let target = members.finish()?;
@@ -49,6 +53,17 @@ where
         }
         line.write_str("}\n")
     }
+}
+
+/// A moment in microseconds since the Unix epoch, such as `2026-11-20T10:15:30.123456Z`.
+fn write_time(line: &mut impl Write, micros: i64) -> fmt::Result {
+    let text = Timestamp::from_millis(micros.div_euclid(1000)).to_text();
+    line.write_str(text.as_str().trim_end_matches('Z'))?;
+    let below = micros.rem_euclid(1000);
+    for digit in [below / 100, below / 10 % 10, below % 10] {
+        line.write_str(itoa::Buffer::new().format(digit))?;
+    }
+    line.write_char('Z')
 }
 
 impl<'writer> FormatFields<'writer> for JsonFields {
@@ -89,7 +104,8 @@ impl<'a, 'w> Members<'a, 'w> {
 
     fn try_member(&mut self, name: &str, write: impl FnOnce(&mut Writer<'w>) -> fmt::Result) -> fmt::Result {
         self.line.write_char(',')?;
-        write_text(self.line, name.trim_start_matches("r#"))?;
+        // A raw identifier is named without its mark.
+        write_text(self.line, name.strip_prefix("r#").unwrap_or(name))?;
         self.line.write_char(':')?;
         write(self.line)
     }
@@ -112,15 +128,15 @@ impl Visit for Members<'_, '_> {
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.member(field, |line| write!(line, "{value}"));
+        self.member(field, |line| line.write_str(itoa::Buffer::new().format(value)));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.member(field, |line| write!(line, "{value}"));
+        self.member(field, |line| line.write_str(itoa::Buffer::new().format(value)));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.member(field, |line| write!(line, "{value}"));
+        self.member(field, |line| line.write_str(if value { "true" } else { "false" }));
     }
 }
 
@@ -192,6 +208,19 @@ mod tests {
             line
         };
         String::from_utf8(octets).unwrap().lines().map(without_time).collect()
+    }
+
+    #[test]
+    fn a_line_tells_of_its_time_to_the_microsecond() {
+        for (micros, shown) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+            (1_795_600_800_123_045, "2026-11-25T10:00:00.123045Z"),
+        ] {
+            let mut text = String::new();
+            write_time(&mut text, micros).unwrap();
+            assert_eq!(text, shown);
+        }
     }
 
     #[test]

@@ -13,9 +13,9 @@ use mailapi_service::auth::{CredentialsError, NotASession, Session};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::error::{ApiError, ErrorCode, whole_seconds};
+use crate::router::api_routes as routes;
 use crate::shape::Moment;
 use crate::state::HttpState;
 

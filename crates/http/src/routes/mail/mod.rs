@@ -8,8 +8,8 @@ mod status;
 mod sync_delivery_log;
 
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::router::api_routes as routes;
 use crate::state::HttpState;
 
 /// Every operation of this area.

@@ -13,13 +13,13 @@ use mailapi_model::{EmailAddress, FolderName, ReadMailbox};
 use mailapi_service::Caller;
 use mailapi_service::mailbox::{MailboxError, ReadError};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(crate) use list_messages::{MessagesListed, written_page};
 
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
 use crate::query::Query;
+use crate::router::api_routes as routes;
 use crate::state::HttpState;
 
 /// Every operation of this area.

@@ -9,10 +9,10 @@ use mailapi_service::stats::{BreakdownEntry, Bucket, Period, PeriodQuery, SentCo
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::error::{ApiError, ErrorCode};
 use crate::query::Query;
+use crate::router::api_routes as routes;
 use crate::shape::Moment;
 use crate::state::HttpState;
 

@@ -13,10 +13,10 @@ use mailapi_service::tokens::TokenError;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
+use crate::router::api_routes as routes;
 use crate::shape::Moment;
 use crate::state::HttpState;
 
