@@ -45,6 +45,12 @@ impl Frame {
         self.words().nth(1)
     }
 
+    /// Whether anything follows the second word and stands before the newest literal.
+    pub(super) fn has_arguments(&self) -> bool {
+        let texts = self.parts.iter().filter(|part| matches!(part, Part::Text(_))).count();
+        texts > 1 || self.words().skip(2).any(|word| !word.is_empty())
+    }
+
     fn words(&self) -> impl Iterator<Item = &[u8]> {
         let first = match self.parts.first() {
             Some(Part::Text(text)) => text.as_slice(),

@@ -286,9 +286,7 @@ impl FrameReader {
             Some(Part::Literal(literal)) => literal.len(),
             _ => 0,
         };
-        // What is no longer than other literals may be one of them.
-        let may_be_other = held <= self.limits.max_literal;
-        if held <= self.limits.message_piece || may_be_other || !self.is_append() {
+        if held <= self.limits.message_piece || !self.may_be_message() {
             return None;
         }
         let Some(Part::Literal(literal)) = self.frame.parts.last_mut() else { return None };
@@ -321,7 +319,7 @@ impl FrameReader {
     fn begin_literal(&mut self, announced: &Announced) -> Option<Poll> {
         let waits = announced.sync && self.side == Side::Server;
         if self.refused.is_none() && !self.fits(announced.size) {
-            self.refused = Some(Refusal { tag: self.frame.tag(), message: self.is_append() });
+            self.refused = Some(Refusal { tag: self.frame.tag(), message: self.may_be_message() });
         }
         if self.refused.is_some() {
             // A client that waits for the continuation request gives the command up on a tagged NO.
@@ -341,7 +339,7 @@ impl FrameReader {
 
     fn fits(&self, size: u64) -> bool {
         let held = (self.frame.literal_len() + self.frame.kept) as u64;
-        let (each, total) = if self.takes_messages && self.is_append() {
+        let (each, total) = if self.takes_messages && self.may_be_message() {
             (self.limits.max_message, self.limits.max_message + self.limits.max_literal)
         } else {
             (self.limits.max_literal, self.limits.max_literal)
@@ -349,8 +347,11 @@ impl FrameReader {
         size <= each as u64 && held + size <= total as u64
     }
 
-    fn is_append(&self) -> bool {
-        self.side == Side::Server && self.frame.verb().is_some_and(|verb| verb.eq_ignore_ascii_case(b"APPEND"))
+    /// Whether the newest literal may be the message of an APPEND: one that comes first may only be the name of the
+    /// mailbox.
+    fn may_be_message(&self) -> bool {
+        let is_append = self.frame.verb().is_some_and(|verb| verb.eq_ignore_ascii_case(b"APPEND"));
+        self.side == Side::Server && is_append && self.frame.has_arguments()
     }
 
     fn announced(&self, line: &[u8]) -> Option<Announced> {
@@ -416,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_long_message_comes_in_pieces_and_other_literals_do_not() {
-        let limits = Limits { message_piece: 4, max_literal: 6, ..small() };
+        let limits = Limits { message_piece: 5, max_literal: 6, ..small() };
         let mut reader = FrameReader::new(Side::Server, limits);
         reader.accept_messages();
         let mut polls = Vec::new();
@@ -431,6 +432,20 @@ mod tests {
         assert!(frame.parts()[1..4] == expected);
         let more = || Poll::NeedMore;
         assert_eq!(polls, [more(), more(), keep("0123456789", true), keep("abcdefghi", false), more()]);
+    }
+
+    #[test]
+    fn the_name_of_a_mailbox_is_no_message_however_long() {
+        let limits = Limits { message_piece: 4, max_literal: 6, ..small() };
+        for before in ["a APPEND ", "a append", "a APPEND  "] {
+            let mut reader = FrameReader::new(Side::Server, limits.clone());
+            reader.accept_messages();
+            reader.feed(format!("{before}{{20+}}\r\n012345678901234").as_bytes());
+            assert_eq!(reader.poll(), Poll::NeedMore, "{before}");
+            reader.feed(b"INBOX {8+}\r\nmessage!\r\n");
+            let refusal = Refusal { tag: Some("a".into()), message: false };
+            assert_eq!(reader.poll(), Poll::Refused(refusal), "{before}");
+        }
     }
 
     fn text(parts: &[&str]) -> Poll {
