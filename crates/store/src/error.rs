@@ -8,6 +8,10 @@ pub enum StoreError {
     /// The database cannot be reached or cannot write now: closed, locked for too long, disk full, I/O error.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// The change is committed and everybody sees it, but the disk failed behind it: nobody knows whether it outlives a
+    /// loss of power, and nothing is written any more until the file is opened again.
+    #[error("the change is committed, but the disk failed: {0}")]
+    DiskFailed(String),
     /// A row with the same key is there already; the text names the constraint (`accounts.email`).
     #[error("the row exists already: {0}")]
     Conflict(String),
@@ -43,10 +47,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call may work later, unchanged.
+    /// Whether the database cannot be reached or cannot write now, which others can do nothing about but wait.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(self, Self::Unavailable(_) | Self::DiskFailed(_))
     }
 
     /// Whether a unique key is taken.

@@ -90,11 +90,14 @@ impl Store {
         }
     }
 
-    /// Asks the database something trivial, to see that it answers.
+    /// Asks the database something trivial, to see that it answers, and whether it still keeps what is written.
     ///
     /// # Errors
     /// Why it does not.
     pub async fn ping(&self) -> Result<(), StoreError> {
+        if let Db::Sqlite(engine) = &self.db {
+            engine.keeps()?;
+        }
         self.db.query(Stmt::new("SELECT 1")).await.map(drop)
     }
 

@@ -355,6 +355,46 @@ async fn what_does_not_wait_for_the_disk_is_seen_at_once_and_outlives_the_proces
     assert_eq!(names(&left.open()).await, ["first"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_earlier_process_left_in_the_log_is_on_disk_before_anything_is_answered() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    insert(&sqlite, "first").await.unwrap();
+    let (killed, kept) = (File::new(), File::new());
+    for suffix in ["db", "db-wal"] {
+        std::fs::copy(file.path.with_extension(suffix), killed.path.with_extension(suffix)).unwrap();
+    }
+    let _again = killed.open();
+    // The file by itself, without the log of which nobody knows how much the disk has.
+    std::fs::copy(&killed.path, &kept.path).unwrap();
+    assert_eq!(names(&kept.open()).await, ["first"]);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_behind_symbolic_links_is_flushed_where_it_lies() {
+    let (far, near) = (File::new(), File::new());
+    let between = near.path.with_extension("between");
+    std::os::unix::fs::symlink(&far.path, &between).unwrap();
+    std::os::unix::fs::symlink(&between, &near.path).unwrap();
+    drop(far.open());
+    let sqlite = near.open();
+    sqlite.migrate("test", TABLES, NOW).await.unwrap();
+    insert(&sqlite, "first").await.unwrap();
+    assert!(far.path.with_extension("db-wal").exists() && !near.path.with_extension("db-wal").exists());
+    assert_eq!((sqlite.keeps(), names(&sqlite).await), (Ok(()), vec!["first".to_owned()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_anybody_sees_can_be_waited_for() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    sqlite.write_in_order(|connection| add(connection, "first")).await.unwrap();
+    sqlite.flushed().await.unwrap();
+    sqlite.close().await;
+    assert!(sqlite.flushed().await.unwrap_err().is_unavailable());
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn the_files_belong_to_their_owner_alone() {

@@ -6,11 +6,12 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle, ThreadId};
 
-use super::writer::{Job, Message};
+use super::writer::{Job, Message, answer};
 use crate::StoreError;
 
 /// Flushes what was committed until now.
@@ -27,11 +28,15 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// The log of this database.
-    pub(super) fn of(database: &std::path::Path) -> Self {
-        let mut path = database.as_os_str().to_owned();
+    /// The log of this database, which is there already. SQLite puts it beside the file to which symbolic links lead.
+    ///
+    /// # Errors
+    /// When the links cannot be followed.
+    pub(super) fn of(database: &Path) -> Result<Self, StoreError> {
+        let failed = |error| StoreError::Unavailable(format!("the database file cannot be found: {error}"));
+        let mut path = database.canonicalize().map_err(failed)?.into_os_string();
         path.push("-wal");
-        Self { path: path.into(), file: None }
+        Ok(Self { path: path.into(), file: None })
     }
 }
 
@@ -73,14 +78,15 @@ impl Flusher {
     ///
     /// # Errors
     /// When the thread is gone. They are answered so.
-    pub(super) fn answer_when_flushed(&self, group: Vec<Box<dyn Job>>) -> Result<(), StoreError> {
+    pub(super) fn answer_when_flushed(&self, group: Vec<Box<dyn Job>>) -> Result<(), String> {
         let unheard = match &self.groups {
             Some(groups) => groups.send(group).map_err(|lost| lost.0).err(),
             None => Some(group),
         };
         let Some(unheard) = unheard else { return Ok(()) };
-        let gone = StoreError::Unavailable("nobody flushes the log any more".to_owned());
-        unheard.into_iter().for_each(|job| job.answer(Some(&gone)));
+        let gone = "nobody flushes the log any more".to_owned();
+        let lost = StoreError::DiskFailed(gone.clone());
+        unheard.into_iter().for_each(|job| answer(job, Some(&lost)));
         Err(gone)
     }
 
@@ -93,19 +99,25 @@ impl Flusher {
 fn serve(mut flush: impl Flush, waiting: &Receiver<Vec<Box<dyn Job>>>, done: &Sender<Message>) {
     // The kernel reports a failed flush once, and may have dropped what it could not write: nothing that is committed
     // behind it can be trusted to be on disk either.
-    let mut failed = None;
+    let mut failed: Option<String> = None;
     while let Ok(group) = waiting.recv() {
         let groups: Vec<_> = std::iter::once(group).chain(waiting.try_iter()).collect();
         if failed.is_none() {
-            failed = flush.flush().err().map(|error| StoreError::Unavailable(format!("flushing the log: {error}")));
+            failed = flush_guarded(&mut flush).err().map(|error| format!("flushing the log: {error}"));
         }
         // First the writer, which has waited with its next commit, then those who asked for this one. When the writer
         // is gone, it has nothing left to be told.
         let _ = done.send(Message::Flushed { groups: groups.len(), failed: failed.clone() });
+        let lost = failed.clone().map(StoreError::DiskFailed);
         for job in groups.into_iter().flatten() {
-            job.answer(failed.as_ref());
+            answer(job, lost.as_ref());
         }
     }
+}
+
+/// The writer counts on being told of every group: this thread must not end before it is let.
+fn flush_guarded(flush: &mut impl Flush) -> io::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| flush.flush())).unwrap_or_else(|_| Err(io::Error::other("it panicked")))
 }
 
 #[cfg(test)]
@@ -113,6 +125,7 @@ mod tests {
     use std::sync::mpsc::SyncSender;
     use std::time::Duration;
 
+    use futures_util::FutureExt;
     use rusqlite::Connection;
 
     use super::super::writer::{Answered, Writer};
@@ -140,24 +153,53 @@ mod tests {
     }
 
     fn desk(settings: SqliteSettings) -> Desk {
+        desk_with(settings, |asked, orders| Obedient { asked, orders })
+    }
+
+    fn desk_with<F: Flush + 'static>(
+        settings: SqliteSettings,
+        disk: impl FnOnce(SyncSender<()>, Receiver<io::Result<()>>) -> F,
+    ) -> Desk {
         let folder = tempfile::tempdir().unwrap();
         let connection = crate::sqlite::open::writer(&folder.path().join("test.db"), &settings).unwrap();
         connection.execute_batch("CREATE TABLE names (name TEXT PRIMARY KEY)").unwrap();
         let ((asked, hears), (orders, obeys)) = (std::sync::mpsc::sync_channel(100), channel());
-        let writer = Writer::start(connection, Obedient { asked, orders: obeys }, settings).unwrap().into();
+        let writer = Writer::start(connection, disk(asked, obeys), settings).unwrap().into();
         Desk { _folder: folder, writer, asked: hears, orders }
     }
 
     impl Desk {
         fn write(&self, answered: Answered, name: &'static str) -> tokio::task::JoinHandle<Result<i64, StoreError>> {
             let writer = std::sync::Arc::clone(&self.writer);
-            tokio::spawn(async move {
-                let job = move |connection: &Connection| -> Result<i64, StoreError> {
-                    connection.execute("INSERT INTO names (name) VALUES (?1)", [name])?;
-                    Ok(connection.query_row("SELECT COUNT(*) FROM names", [], |row| row.get(0))?)
-                };
-                writer.write(answered, job).await
-            })
+            tokio::spawn(async move { writer.write(answered, insert(name)).await })
+        }
+    }
+
+    impl Writer {
+        /// Queues the job now; what is answered is waited for when it is polled.
+        fn queue<T: Send + 'static>(
+            self: &std::sync::Arc<Self>,
+            answered: Answered,
+            job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        ) -> impl Future<Output = Result<T, StoreError>> {
+            let writer = std::sync::Arc::clone(self);
+            let mut write = Box::pin(async move { writer.write(answered, job).await });
+            // One poll puts the job into the queue.
+            let first = (&mut write).now_or_never();
+            async move {
+                match first {
+                    Some(done) => done,
+                    None => write.await,
+                }
+            }
+        }
+    }
+
+    /// Adds a name, and counts them.
+    fn insert(name: &'static str) -> impl FnOnce(&Connection) -> Result<i64, StoreError> + Send {
+        move |connection| {
+            connection.execute("INSERT INTO names (name) VALUES (?1)", [name])?;
+            Ok(connection.query_row("SELECT COUNT(*) FROM names", [], |row| row.get(0))?)
         }
     }
 
@@ -168,11 +210,15 @@ mod tests {
     async fn after_a_flush_that_failed_nothing_is_promised_any_more() {
         let desk = desk(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
         desk.orders.send(Err(io::Error::other("a broken disk"))).unwrap();
+        assert_eq!(desk.writer.keeps(), Ok(()));
         let lost = desk.write(Answered::OnDisk, "lost").await.unwrap().unwrap_err();
-        assert!(lost.is_unavailable() && lost.to_string().contains("a broken disk"), "{lost}");
+        let why = "flushing the log: a broken disk".to_owned();
+        assert_eq!(lost, StoreError::DiskFailed(why.clone()), "it is committed, so it is not said to be refused");
+        let refused = StoreError::Unavailable(why);
         for answered in [Answered::OnDisk, Answered::InOrder] {
-            assert_eq!(desk.write(answered, "later").await.unwrap(), Err(lost.clone()));
+            assert_eq!(desk.write(answered, "later").await.unwrap(), Err(refused.clone()));
         }
+        assert_eq!(desk.writer.keeps(), Err(refused));
         assert_eq!(desk.asked.try_iter().count(), 1);
     }
 
@@ -200,23 +246,95 @@ mod tests {
         let desk = desk(SqliteSettings { foreign_check: NEVER, group_time: NEVER, ..SqliteSettings::default() });
         let first = desk.write(Answered::OnDisk, "first");
         desk.asked.recv().unwrap();
-        let later = ["a", "b", "c", "d"].map(|name| desk.write(Answered::OnDisk, name));
-        desk.orders.send(Ok(())).unwrap();
-        first.await.unwrap().unwrap();
+        let later = ["a", "b", "c", "d"].map(|name| desk.writer.queue(Answered::OnDisk, insert(name)));
+        // The disk does whatever it is asked from here on.
         drop(desk.orders);
+        first.await.unwrap().unwrap();
         for job in later {
-            job.await.unwrap().unwrap();
+            job.await.unwrap();
         }
-        assert!(desk.asked.try_iter().count() <= 4);
+        assert_eq!(desk.asked.try_iter().count(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_waits_for_nobody_is_flushed_a_moment_later() {
         let short = Duration::from_millis(1);
         let desk = desk(SqliteSettings { foreign_check: short, ..SqliteSettings::default() });
+        // What an earlier process may have left comes first.
+        desk.asked.recv().unwrap();
+        desk.orders.send(Ok(())).unwrap();
         assert_eq!(desk.write(Answered::InOrder, "lazy").await.unwrap(), Ok(1));
         desk.asked.recv().unwrap();
         desk.orders.send(Ok(())).unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_waits_for_nobody_is_flushed_also_when_more_of_it_keeps_coming() {
+        let at_once = Duration::from_nanos(1);
+        let desk = desk(SqliteSettings { foreign_check: at_once, group_jobs: 1, ..SqliteSettings::default() });
+        desk.asked.recv().unwrap();
+        drop(desk.orders);
+        let (release, held) = channel::<()>();
+        let lazy = desk.writer.queue(Answered::InOrder, move |_| {
+            let _ = held.recv();
+            Ok(1)
+        });
+        // It waits behind the other from the beginning, so that the writer is never idle between the two.
+        let asked = desk.asked;
+        let next = desk.writer.queue(Answered::InOrder, move |_: &Connection| {
+            asked.recv_timeout(Duration::from_secs(60)).map_err(|_| StoreError::unexpected("nobody asked the disk"))
+        });
+        drop(release);
+        assert_eq!(lazy.await, Ok(1));
+        assert_eq!(next.await, Ok(()));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_answer_that_panics_ends_neither_thread() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("on purpose");
+            }
+        }
+        let desk = desk(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
+        drop(desk.orders);
+        for answered in [Answered::OnDisk, Answered::InOrder] {
+            // Nobody waits for these, so that the threads have to throw them away.
+            drop(desk.writer.queue(answered, |_: &Connection| Ok::<_, StoreError>(Bomb)));
+        }
+        assert_eq!(desk.writer.queue(Answered::OnDisk, insert("later")).await, Ok(1));
+        desk.writer.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_disk_that_panics_is_a_disk_that_failed() {
+        struct Bomb;
+        impl Flush for Bomb {
+            fn flush(&mut self) -> io::Result<()> {
+                panic!("on purpose");
+            }
+        }
+        let desk = desk_with(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() }, |_, _| Bomb);
+        let lost = desk.write(Answered::OnDisk, "lost").await.unwrap();
+        assert_eq!(lost, Err(StoreError::DiskFailed("flushing the log: it panicked".to_owned())));
+        desk.writer.close().await;
+    }
+
+    #[test]
+    fn the_log_lies_beside_the_file_to_which_a_link_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let (database, link) = (folder.path().join("far.db"), folder.path().join("near.db"));
+        assert!(LogFile::of(&database).is_err(), "there is none yet");
+        std::fs::write(&database, "").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&database, &link).unwrap();
+        #[cfg(not(unix))]
+        std::fs::hard_link(&database, &link).unwrap();
+        let log = LogFile::of(&link).unwrap();
+        #[cfg(unix)]
+        assert_eq!(log.path.file_name(), Some("far.db-wal".as_ref()));
+        assert!(log.file.is_none());
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -52,7 +52,7 @@ impl Sqlite {
     /// When the file cannot be opened, is no SQLite database, or stays locked by another process.
     pub fn open(path: &Path, settings: SqliteSettings) -> Result<Self, StoreError> {
         let connection = open::writer(path, &settings)?;
-        let writer = Writer::start(connection, LogFile::of(path), settings.clone())?;
+        let writer = Writer::start(connection, LogFile::of(path)?, settings.clone())?;
         Ok(Self(Arc::new(Inner { readers: Readers::new(path.to_owned(), settings, Owner::Mailapi), writer })))
     }
 
@@ -63,9 +63,9 @@ impl Sqlite {
     /// queued it runs, also when the caller no longer waits.
     ///
     /// # Errors
-    /// What the job answers; [`StoreError::Unavailable`] when the commit failed (then nothing was kept), when the disk
-    /// failed behind it (then nobody knows, and nothing is written any more until the file is opened again), or when the
-    /// database is closed; [`StoreError::Panicked`].
+    /// What the job answers; [`StoreError::Unavailable`] when the commit failed, when the disk failed earlier or when the
+    /// database is closed (then nothing was kept); [`StoreError::DiskFailed`] when the disk failed behind the commit (then
+    /// nobody knows, and nothing is written any more until the file is opened again); [`StoreError::Panicked`].
     pub async fn write<T, E, F>(&self, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -91,6 +91,24 @@ impl Sqlite {
         E: From<StoreError> + Send + 'static,
     {
         self.0.writer.write(Answered::InOrder, job).await
+    }
+
+    /// Answers when everything that anybody sees now is on disk, for whoever tells of it where it is kept by others: what
+    /// is committed is seen a moment before it is on disk.
+    ///
+    /// # Errors
+    /// As [`Sqlite::write`].
+    pub async fn flushed(&self) -> Result<(), StoreError> {
+        // A flush that begins behind this commit takes in everything before it.
+        self.write(|_| Ok(())).await
+    }
+
+    /// Whether what is written is still kept.
+    ///
+    /// # Errors
+    /// Why not: the disk failed, and the file must be opened again.
+    pub fn keeps(&self) -> Result<(), StoreError> {
+        self.0.writer.keeps()
     }
 
     /// Runs a short `job` in a read transaction on the calling thread: for look-ups by key and single pages.

@@ -28,7 +28,15 @@ pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connectio
     let wal_limit = i64::try_from(settings.wal_limit_bytes).unwrap_or(i64::MAX);
     connection.pragma_update_and_check(None, "journal_size_limit", wal_limit, |_| Ok(()))?;
     tune(&connection, settings, settings.writer_cache_kib)?;
+    keep_what_is_there(&connection)?;
     Ok(connection)
+}
+
+/// What an earlier process committed may be nowhere but in the kernel's memory, when it was killed, or when a flush of
+/// it failed. Folding the log into the file writes it once more, and flushes both. Another process that reads, or folds
+/// at this moment, may leave something for the next time.
+fn keep_what_is_there(connection: &Connection) -> Result<(), StoreError> {
+    Ok(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
 }
 
 /// One more connection of the readers.

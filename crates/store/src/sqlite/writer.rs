@@ -3,9 +3,10 @@
 //! A group stays open for as long as the one before it is being flushed: whoever comes meanwhile is taken in, and the
 //! disk is never waited for while there is something to execute.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub(super) struct Writer {
     foreign: watch::Receiver<u64>,
     thread: Mutex<Option<JoinHandle<()>>>,
     flusher: ThreadId,
+    /// Why nothing can be kept any longer.
+    failed: Arc<OnceLock<StoreError>>,
 }
 
 pub(super) enum Message {
@@ -33,7 +36,8 @@ pub(super) enum Message {
     /// So many groups were flushed, or could not be.
     Flushed {
         groups: usize,
-        failed: Option<StoreError>,
+        /// Why they could not be.
+        failed: Option<String>,
     },
     /// Write what waits, close the file, then answer.
     Close(oneshot::Sender<()>),
@@ -56,6 +60,11 @@ pub(super) trait Job: Send {
     fn run(&mut self, connection: &Connection) -> bool;
     /// Tells the caller: its own outcome, or why the group around it was lost.
     fn answer(self: Box<Self>, lost: Option<&StoreError>);
+}
+
+/// Answers it. What it has to drop, or whom it wakes, is the caller's own: a panic there must not end the thread.
+pub(super) fn answer(job: Box<dyn Job>, lost: Option<&StoreError>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| job.answer(lost)));
 }
 
 struct Task<F, T, E> {
@@ -109,13 +118,16 @@ impl Writer {
         let seen_version = data_version(&connection)?;
         let flusher = Flusher::start(flush, queue.clone())?;
         let flusher_id = flusher.thread_id();
-        let disk = Disk { flusher, flushing: 0, behind: false, failed: None };
+        let failed = Arc::new(OnceLock::new());
+        // An earlier process may have left something that is not on disk yet.
+        let behind = Some(Instant::now());
+        let disk = Disk { flusher, flushing: 0, behind, failed: Arc::clone(&failed) };
         let thread = thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || Thread { connection, settings, jobs, changes, seen_version, disk }.serve())
             .map_err(|error| StoreError::Unavailable(format!("no thread for the writer: {error}")))?;
         let begun = AtomicU64::new(0);
-        Ok(Self { queue, places, begun, foreign, thread: Mutex::new(Some(thread)), flusher: flusher_id })
+        Ok(Self { queue, places, begun, foreign, thread: Mutex::new(Some(thread)), flusher: flusher_id, failed })
     }
 
     pub(super) async fn write<T, E, F>(&self, answered: Answered, job: F) -> Result<T, E>
@@ -129,6 +141,10 @@ impl Writer {
         let (caller, answer) = oneshot::channel();
         self.send(Message::Job(Box::new(Task { answered, job: Some(job), outcome: None, caller, _place: place })))?;
         answer.await.unwrap_or_else(|_| Err(StoreError::closed().into()))
+    }
+
+    pub(super) fn keeps(&self) -> Result<(), StoreError> {
+        self.failed.get().map_or(Ok(()), |failed| Err(failed.clone()))
     }
 
     pub(super) fn begun(&self) -> u64 {
@@ -178,23 +194,40 @@ struct Disk {
     flusher: Flusher,
     /// Groups that were committed and are not flushed yet.
     flushing: usize,
-    /// Whether something was committed that no flush has been asked for.
-    behind: bool,
+    /// Since when something is committed that no flush has been asked for.
+    behind: Option<Instant>,
     /// Why nothing can be kept any longer.
-    failed: Option<StoreError>,
+    failed: Arc<OnceLock<StoreError>>,
 }
 
 impl Disk {
-    fn heard(&mut self, groups: usize, failed: Option<StoreError>) {
+    fn heard(&mut self, groups: usize, failed: Option<String>) {
         self.flushing -= groups;
-        self.failed = self.failed.take().or(failed);
+        if let Some(why) = failed {
+            self.fail(why);
+        }
+    }
+
+    /// The first reason is told to all that come later.
+    fn fail(&self, why: String) {
+        self.failed.get_or_init(|| StoreError::Unavailable(why));
+    }
+
+    fn committed(&mut self) {
+        self.behind.get_or_insert_with(Instant::now);
+    }
+
+    fn flush_what_is_older_than(&mut self, age: Duration) {
+        if self.behind.is_some_and(|since| since.elapsed() >= age) {
+            self.flush(Vec::new());
+        }
     }
 
     fn flush(&mut self, group: Vec<Box<dyn Job>>) {
-        self.behind = false;
+        self.behind = None;
         match self.flusher.answer_when_flushed(group) {
             Ok(()) => self.flushing += 1,
-            Err(gone) => self.failed = Some(gone),
+            Err(gone) => self.fail(gone),
         }
     }
 }
@@ -218,6 +251,7 @@ impl Thread {
                 Err(RecvTimeoutError::Timeout) => self.look_around(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.disk.flush_what_is_older_than(self.settings.foreign_check);
         }
         while let Some(message) = self.rest() {
             self.take(message, &mut closing);
@@ -251,9 +285,6 @@ impl Thread {
     fn look_around(&mut self) {
         // A failing look is not an event: the next group meets the same trouble and reports it.
         drop(self.notice_foreign_changes());
-        if self.disk.behind {
-            self.disk.flush(Vec::new());
-        }
     }
 
     /// One transaction: the first job and those that wait behind it.
@@ -265,16 +296,16 @@ impl Thread {
             let _ = self.execute("ROLLBACK");
         }
         if let Err(lost) = &outcome {
-            return group.into_iter().for_each(|job| job.answer(Some(lost)));
+            return group.into_iter().for_each(|job| answer(job, Some(lost)));
         }
         let (on_disk, in_order): (Vec<_>, Vec<_>) =
             group.into_iter().partition(|job| job.answered() == Answered::OnDisk);
-        self.disk.behind = true;
+        self.disk.committed();
         if !on_disk.is_empty() {
             self.disk.flush(on_disk);
         }
         for job in in_order {
-            job.answer(None);
+            answer(job, None);
         }
     }
 
@@ -319,7 +350,7 @@ impl Thread {
     }
 
     fn begin(&self) -> Result<(), StoreError> {
-        match &self.disk.failed {
+        match self.disk.failed.get() {
             Some(failed) => Err(failed.clone()),
             None => self.execute("BEGIN IMMEDIATE"),
         }
