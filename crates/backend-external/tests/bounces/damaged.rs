@@ -23,7 +23,7 @@ C: EXAMINE \"INBOX\"
 S: * 2 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {{tag}} OK [READ-ONLY] open
-C: FETCH 2 (UID)
+C: FETCH 2:2 (UID)
 S: * 2 FETCH (UID 9)
 S: {{tag}} OK
 C: UID FETCH {first}:9 (UID)

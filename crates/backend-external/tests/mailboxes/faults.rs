@@ -188,13 +188,36 @@ async fn an_answer_that_makes_no_sense_ends_the_connection() {
     }
 }
 
+/// One connection at a time, so that one that is not given back is missed.
+fn only_one(settings: ImapSettings) -> ImapSettings {
+    ImapSettings { max_connections: 1, max_connections_per_mailbox: 1, wait_timeout: Duration::ZERO, ..settings }
+}
+
 #[tokio::test]
 async fn a_download_that_is_given_up_poisons_no_connection() {
-    let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {1000}\\r\\n* 2 EXISTS\nhang";
-    let setup = Setup::start(&[script(&[LOGIN, INBOX, begun]), script(&[LOGIN, INBOX, SUMMARY])]).await;
+    // More than is gathered for a piece, so that one is handed on before the server falls silent.
+    let (promised, first) = (1_000_000, format!("* 2 EXISTS\r\n{}", "x".repeat(400_000)));
+    let begun = format!(
+        "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {{{promised}}}\\r\\n{}\nhang",
+        first.replace("\r\n", "\\r\\n")
+    );
+    let setup = Setup::start_with(&[script(&[LOGIN, INBOX, &begun]), script(&[LOGIN, INBOX, SUMMARY])], only_one).await;
     let mut opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
-    assert_eq!(opened.size, 1000);
-    assert_eq!(&opened.content.next().await.unwrap().unwrap()[..], b"* 2 EXISTS\r\n");
+    assert_eq!(opened.size, promised);
+    let piece = opened.content.next().await.unwrap().unwrap();
+    assert!(first.as_bytes().starts_with(&piece), "{} octets", piece.len());
+    drop(opened);
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    setup.assert_connections(2);
+}
+
+#[tokio::test]
+async fn a_download_that_is_given_up_while_a_piece_is_awaited_poisons_no_connection() {
+    let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {1000}\\r\\n* 2 EXISTS\nhang";
+    let setup = Setup::start_with(&[script(&[LOGIN, INBOX, begun]), script(&[LOGIN, INBOX, SUMMARY])], only_one).await;
+    let mut opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(50), opened.content.next()).await;
+    assert!(given_up.is_err());
     drop(opened);
     assert_eq!(setup.subjects().await.unwrap(), ["one"]);
     setup.assert_connections(2);
@@ -250,6 +273,24 @@ async fn a_repeated_list_fetches_flags_alone() {
     let shown: Vec<_> = listed.items.iter().map(|item| (item.subject.as_str(), item.flags.concat())).collect();
     assert_eq!(shown, [("two", String::new()), ("one", "\\Answered".to_owned())]);
     assert_eq!(listed.total, 2);
+    setup.assert_connections(1);
+}
+
+/// The server numbers changes, so that a page is remembered until something is told of its folder.
+#[tokio::test]
+async fn flags_that_change_while_they_are_fetched_are_shown_and_the_page_is_not_remembered() {
+    let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
+    let told = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
+    let twice =
+        "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: * 1 FETCH (UID 5 FLAGS (\\Flagged))\nS: {tag} OK";
+    let quiet = "C: NOOP\nS: {tag} OK";
+    let once = "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS (\\Flagged))\nS: {tag} OK";
+    let dialog = script(&[&login, INBOX, SUMMARY, told, twice, quiet, once, quiet]);
+    let setup = Setup::start(&[dialog]).await;
+    for flags in ["\\Seen", "\\Flagged", "\\Flagged", "\\Flagged"] {
+        let listed = setup.mailboxes.list(&bob(), &FolderName::inbox(), Page::default()).await.unwrap();
+        assert_eq!(listed.items[0].flags.concat(), flags);
+    }
     setup.assert_connections(1);
 }
 
