@@ -22,7 +22,8 @@ pub struct SqliteSettings {
     pub search_timeout: Duration,
     /// How long to wait for a lock that another process holds. Default 10 s.
     pub busy_timeout: Duration,
-    /// How often an idle writer looks for changes by other processes. Default 250 ms.
+    /// How often an idle writer looks for changes by other processes, and how old what nobody waits for may become before
+    /// it is flushed. Default 250 ms.
     pub foreign_check: Duration,
     /// Prepared statements kept per connection. Default 128.
     pub statement_cache: usize,
