@@ -41,7 +41,7 @@ impl Job for ListPage<'_> {
         if let Some(shown) = self.pages.get(&key, self.page, &before) {
             return Ok(shown);
         }
-        let (mut items, answers) = if self.summaries.knows(&key) {
+        let (mut items, asked_before) = if self.summaries.knows(&key) {
             self.by_flags(connection, &key, first, last).await?
         } else {
             self.in_full(connection, &key, first, last).await?
@@ -50,6 +50,8 @@ impl Job for ListPage<'_> {
         // News told within the answer may name a message twice.
         items.dedup_by_key(|item| item.uid);
         let listed = Arc::new(Listed { total, items });
+        // News of a message that is told in the same form is an answer too many.
+        let answers = listed.items.len() as u64 + asked_before;
         let is_all = listed.items.len() as u64 == u64::from(last - first) + 1;
         // What else was told along with the page may be of later than the page.
         let now = connection.folder().map(OpenFolder::look).filter(|now| now.told_since(&before) == answers);
@@ -73,7 +75,7 @@ fn range(exists: u32, page: Page) -> Option<(u32, u32)> {
     Some((u32::try_from(first).ok()?, u32::try_from(last).ok()?))
 }
 
-/// Messages, and how many responses told of them.
+/// Messages, and for how many of them another response told the flags before.
 type Fetched = (Vec<MessageSummary>, u64);
 
 impl ListPage<'_> {
@@ -94,8 +96,7 @@ impl ListPage<'_> {
         });
         fetched.await?;
         self.summaries.put(key, &items);
-        let answers = items.len() as u64;
-        Ok((items, answers))
+        Ok((items, 0))
     }
 
     /// Fetches the flags alone, and in full only what is not remembered.
@@ -106,16 +107,21 @@ impl ListPage<'_> {
         first: u32,
         last: u32,
     ) -> Result<Fetched, ImapError> {
-        let (mut items, mut missing) = (Vec::new(), HashMap::new());
+        let mut missing = HashMap::new();
         let fetched = connection.run(Command::fetch(first, last, &[FetchAttribute::Flags]), |untagged| {
             let Untagged::Fetch(mut message) = untagged else { return };
             let (Some(uid), Some(flags)) = (message.uid, flags_of(&mut message)) else { return };
-            match self.summaries.get(key, uid, flags.clone()) {
-                Some(item) => items.push(item),
-                None => drop(missing.insert(uid, flags)),
-            }
+            // What is told last is of the latest.
+            missing.insert(uid, flags);
         });
         fetched.await?;
+        let mut items = Vec::with_capacity(missing.len());
+        missing.retain(|uid, flags| {
+            let remembered = self.summaries.get(key, *uid, flags.clone());
+            let is_missing = remembered.is_none();
+            items.extend(remembered);
+            is_missing
+        });
         let uids: Vec<u32> = missing.keys().copied().collect();
         for uids in uids.chunks(self.settings.uids_per_command.max(1)) {
             let known = items.len();
@@ -128,8 +134,7 @@ impl ListPage<'_> {
             fetched.await?;
             self.summaries.put(key, &items[known..]);
         }
-        let answers = (items.len() + missing.len()) as u64;
-        Ok((items, answers))
+        Ok((items, missing.len() as u64))
     }
 }
 

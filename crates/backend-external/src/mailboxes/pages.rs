@@ -41,11 +41,18 @@ impl Shown {
     }
 }
 
+/// About how much memory a page takes with its place. Nearly every page has a folder's key of its own.
+fn page_weight((folder, ..): &PageKey, page: &Remembered) -> u32 {
+    let fixed = size_of::<PageKey>() + size_of::<Remembered>() + size_of::<FolderKey>();
+    let names = folder.mailbox.as_str().len() + folder.folder.as_str().len();
+    let place = u32::try_from(fixed + names).unwrap_or(u32::MAX);
+    page.shown.listed.items.iter().map(weight).fold(place, u32::saturating_add)
+}
+
 impl Pages {
     /// Remembers nothing when that is all the memory it may take.
     pub(super) fn new(max_bytes: u64) -> Self {
-        let weigh = |_: &PageKey, page: &Remembered| page.shown.listed.items.iter().map(weight).sum();
-        let by_place = Cache::builder().max_capacity(max_bytes).weigher(weigh).build();
+        let by_place = Cache::builder().max_capacity(max_bytes).weigher(page_weight).build();
         Self { by_place, marks: AtomicU64::new(0) }
     }
 

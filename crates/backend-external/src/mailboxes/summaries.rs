@@ -68,9 +68,11 @@ impl Summaries {
 /// About how much memory a summary takes.
 pub(super) fn weight(summary: &MessageSummary) -> u32 {
     const FIXED: usize = 256;
+    const FLAG: usize = size_of::<String>();
     let person = |person: &Correspondent| size_of::<Correspondent>() + person.name.len() + person.email.len();
     let people = person(&summary.from) + summary.to.iter().map(person).sum::<usize>();
-    u32::try_from(FIXED + people + summary.subject.len() + summary.message_id.len()).unwrap_or(u32::MAX)
+    let flags: usize = summary.flags.iter().map(|flag| FLAG + flag.len()).sum();
+    u32::try_from(FIXED + people + flags + summary.subject.len() + summary.message_id.len()).unwrap_or(u32::MAX)
 }
 
 /// The fields of which a summary is made.
