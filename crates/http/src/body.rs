@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mailapi_service::Unavailable;
+use tokio::task::JoinError;
 
 use crate::error::{ApiError, ErrorCode};
 use crate::settings::HttpSettings;
@@ -32,6 +33,8 @@ pub(crate) enum Incomplete {
     Broken,
     /// What came of it could not be kept.
     Room(io::Error),
+    /// The thread that took it in broke off.
+    Unforeseen(JoinError),
 }
 
 impl From<Incomplete> for ApiError {
@@ -43,6 +46,7 @@ impl From<Incomplete> for ApiError {
             Incomplete::TooSlow => ErrorCode::RequestTimeout.into(),
             Incomplete::Broken => Self::new(ErrorCode::InvalidJson, "The body ended too early."),
             Incomplete::Room(error) => Unavailable::Room(error).into(),
+            Incomplete::Unforeseen(error) => Self::internal(error),
         }
     }
 }

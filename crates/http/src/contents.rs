@@ -47,7 +47,7 @@ impl Contents {
             LongText::Here(text) => decoded(text).map(|octets| Content::Here(octets.into())),
             LongText::Aside(text) => {
                 let from = self.long.len();
-                match decode_into(&text, &mut self.long) {
+                match decode_into(text.reader(), &mut self.long, PIECE) {
                     Ok(true) => Some(Content::Long(from..self.long.len())),
                     Ok(false) => None,
                     Err(error) => {
@@ -90,10 +90,10 @@ fn decoded(text: String) -> Option<Vec<u8>> {
     ENGINE.decode(octets).ok()
 }
 
-/// The same in pieces; whether it is base64.
-fn decode_into(text: &Octets, output: &mut impl io::Write) -> io::Result<bool> {
-    let text = WithoutSpace(BufReader::with_capacity(PIECE, text.reader()));
-    let mut decoder = BufReader::with_capacity(PIECE, DecoderReader::new(text, &ENGINE));
+/// The same in pieces of so many octets; whether it is base64.
+fn decode_into(text: impl Read, output: &mut impl io::Write, piece: usize) -> io::Result<bool> {
+    let text = WithoutSpace(BufReader::with_capacity(piece, text));
+    let mut decoder = BufReader::with_capacity(piece, DecoderReader::new(text, &ENGINE));
     match io::copy(&mut decoder, output) {
         Ok(_) => Ok(true),
         Err(error) if error.get_ref().is_some_and(|cause| cause.is::<DecodeError>()) => Ok(false),
@@ -128,16 +128,29 @@ mod tests {
 
     use super::*;
 
-    fn decoded_in_pieces(text: &str) -> Option<Vec<u8>> {
+    /// Gives at most so many octets at once. A buffer that is smaller than what is asked of it steps aside, so short
+    /// pieces have to come from here.
+    struct InPieces<'a>(&'a [u8], usize);
+
+    impl Read for InPieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let most = buffer.len().min(self.1);
+            self.0.read(&mut buffer[..most])
+        }
+    }
+
+    fn decoded_in_pieces(text: &str, piece: usize) -> Option<Vec<u8>> {
         let mut output = Vec::new();
-        decode_into(&text.as_bytes().to_vec().into(), &mut output).unwrap().then_some(output)
+        decode_into(InPieces(text.as_bytes(), piece), &mut output, piece).unwrap().then_some(output)
     }
 
     #[test]
     fn what_is_no_base64_is_refused_and_line_breaks_are_not() {
         for text in ["SGVsbG8h!", "SGVs*", "=", "S", "SGVsbG8h==x", "SGVsbG8=SGVs", "====", "SGVsbG8h===="] {
             assert_eq!(decoded(text.to_owned()), None, "{text}");
-            assert_eq!(decoded_in_pieces(text), None, "{text}");
+            for piece in [1, 3, PIECE] {
+                assert_eq!(decoded_in_pieces(text, piece), None, "{text}");
+            }
         }
         for text in ["SGVsbG8h", "SGVs\r\nbG8h\r\n", "SGVs bG8h"] {
             assert_eq!(decoded(text.to_owned()).as_deref(), Some(&b"Hello!"[..]), "{text}");
@@ -155,6 +168,7 @@ mod tests {
             (width, unpadded) in (1_usize..200, any::<bool>()),
             noise in prop::option::of((any::<prop::sample::Index>(), "[=A-Za-z0-9+/ *\\n]{1,5}")),
             cut in prop::option::of(any::<prop::sample::Index>()),
+            piece in prop_oneof![1_usize..10, 1_usize..2000],
         ) {
             let mut text = ENGINE.encode(&octets);
             if unpadded {
@@ -168,7 +182,7 @@ mod tests {
             if let Some(at) = cut {
                 text.truncate(at.index(text.len() + 1));
             }
-            prop_assert_eq!(decoded_in_pieces(&text), decoded(text));
+            prop_assert_eq!(decoded_in_pieces(&text, piece), decoded(text));
         }
     }
 }

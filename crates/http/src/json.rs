@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
-use mailapi_model::{Octets, OneLine, Timestamp, Violations};
+use mailapi_model::{Octets, OneLine, Timestamp, Violations, shown_name};
 use serde_json::{Map, Value};
 
 use crate::body::{self, check_media_type};
@@ -296,7 +296,7 @@ impl Members {
             let name = self.whole(name);
             match value {
                 Value::String(text) => pairs.push((name, self.whole(text))),
-                _ => violations.add(format!("{}.{}", self.at, name.escape_debug()), "must be a string"),
+                _ => violations.add(format!("{}.{}", self.at, shown_name(&name)), "must be a string"),
             }
         }
         pairs
@@ -385,6 +385,14 @@ mod tests {
             "subject",
         ];
         assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn a_long_name_is_not_told_back_as_a_whole() {
+        let mut members = members(json!({ "headers": { "\u{1}".repeat(100_000): 1 } }));
+        let mut found = Violations::none();
+        members.object("headers", &mut found).unwrap().into_texts(&mut found);
+        assert_eq!(found.all()[0].field, format!("headers.{}…", "\\u{1}".repeat(76)));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! A body that may be large: a message to be sent. What is beyond [`HttpSettings::long_work_bytes`] is taken apart while
 //! it arrives, so that no more of it is in memory than what is not in long strings.
-//!
-//! [`HttpSettings::long_work_bytes`]: crate::HttpSettings
 
 use std::io;
 use std::sync::Arc;
@@ -19,6 +17,7 @@ use crate::body::{Arriving, Incomplete, check_media_type, in_time};
 use crate::error::ApiError;
 use crate::json::{Members, parse};
 use crate::long_strings::{LongStrings, Mistake, Sieve};
+use crate::settings::HttpSettings;
 use crate::state::HttpState;
 
 /// A message to be sent. The octets that it was read from are gone.
@@ -62,7 +61,7 @@ impl FromRequest<HttpState> for LargeJsonBody {
             Arrived::Apart(mut apart) => {
                 let length = apart.length;
                 let idempotency = name.zip(apart.hash.take()).map(|(name, hash)| key(&name, hash));
-                let read = on_thread(move || apart.finish()).await.map_err(Incomplete::Room)?;
+                let read = on_thread(move || apart.finish()).await?;
                 let (value, long) = read?;
                 let long = Some(Arc::new(long));
                 Ok(Self { members: Members::of(value, long.clone())?, long, length, idempotency, room })
@@ -83,7 +82,8 @@ async fn arrived(request: Request, state: &HttpState, limit: usize, hashed: bool
     if arriving.fill(&mut octets, batch).await? {
         return Ok(Arrived::Whole(octets));
     }
-    let sieve = Sieve::new(state.settings().long_string_bytes, state.entropy(), state.service().spool().writer());
+    let longest = state.settings().long_string_bytes.max(HttpSettings::LEAST_LONG_STRING_BYTES);
+    let sieve = Sieve::new(longest, state.entropy(), state.service().spool().writer());
     let mut apart = Box::new(Apart { sieve, hash: hashed.then(BodyHash::default), length: 0 });
     loop {
         let ended = arriving.fill(&mut octets, batch).await?;
@@ -92,7 +92,7 @@ async fn arrived(request: Request, state: &HttpState, limit: usize, hashed: bool
             octets.clear();
             Ok((apart, octets))
         };
-        (apart, octets) = on_thread(taking_in).await.map_err(Incomplete::Room)?;
+        (apart, octets) = on_thread(taking_in).await?;
         if ended {
             return Ok(Arrived::Apart(apart));
         }
@@ -121,6 +121,23 @@ impl Apart {
 }
 
 /// Work that blocks, on a thread that may.
-async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, Incomplete> {
+    tokio::task::spawn_blocking(work).await.map_err(Incomplete::Unforeseen)?.map_err(Incomplete::Room)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use axum::response::IntoResponse;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_no_lack_of_room() {
+        let status = |error: Incomplete| ApiError::from(error).into_response().status();
+        let panicked = on_thread(|| -> io::Result<()> { panic!("on purpose") }).await.unwrap_err();
+        assert_eq!(status(panicked), StatusCode::INTERNAL_SERVER_ERROR);
+        let full = on_thread(|| -> io::Result<()> { Err(io::ErrorKind::StorageFull.into()) }).await.unwrap_err();
+        assert_eq!(status(full), StatusCode::SERVICE_UNAVAILABLE);
+    }
 }

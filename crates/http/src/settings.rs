@@ -32,7 +32,7 @@ pub struct HttpSettings {
     /// Bodies larger than this are parsed on a thread for long work.
     pub long_work_bytes: usize,
     /// The strings of larger bodies lie in memory up to this length, in octets; longer ones lie with the service's
-    /// messages on their way ([`mailapi_service::Spool`]).
+    /// messages on their way ([`mailapi_service::Spool`]). At least [`Self::LEAST_LONG_STRING_BYTES`].
     pub long_string_bytes: usize,
     /// Memory for pages of folders as they were written; zero keeps none.
     pub kept_page_bytes: u64,
@@ -40,6 +40,12 @@ pub struct HttpSettings {
     pub max_connections: usize,
     /// At a shutdown, requests in flight have this long to finish.
     pub shutdown_grace: Duration,
+}
+
+impl HttpSettings {
+    /// No name of a member is as long, even when every character of it is written as an escape: one that lies elsewhere
+    /// would not be recognised, and what it names would be ignored.
+    pub const LEAST_LONG_STRING_BYTES: usize = 512;
 }
 
 impl Default for HttpSettings {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::violation::{LONGEST_SHOWN_NAME, shown_name};
 use crate::{DomainName, EmailAddress, NamedAddress, Octets, Violations};
 
 /// In which list of a request a recipient stands.
@@ -257,7 +258,7 @@ fn check_header_text(field: &str, value: &str, limits: &DraftLimits, violations:
 
 fn headers(fields: Vec<(String, String)>, limits: &DraftLimits, violations: &mut Violations) -> Vec<DraftHeader> {
     for (name, value) in &fields {
-        let field = format!("headers.{}", name.escape_debug());
+        let field = format!("headers.{}", shown_name(name));
         match header_rule(name) {
             Ok(()) => check_header_text(&field, value, limits, violations),
             Err(rule) => violations.add(field, rule),
@@ -268,7 +269,7 @@ fn headers(fields: Vec<(String, String)>, limits: &DraftLimits, violations: &mut
 
 /// A field name of RFC 5322 section 2.2 that has no member of its own and does not make the message's structure.
 fn header_rule(name: &str) -> Result<(), &'static str> {
-    const MAX_NAME: usize = 76;
+    const MAX_NAME: usize = LONGEST_SHOWN_NAME;
     const STRUCTURAL: [&str; 11] = [
         "From",
         "To",
@@ -401,6 +402,13 @@ mod tests {
         {
             assert!(refused(|f| f.headers.push((name.into(), "x".into()))).starts_with("headers."), "{name}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_not_told_back_as_a_whole() {
+        let field = refused(|f| f.headers.push(("é".repeat(100_000), "x".into())));
+        assert_eq!(field, format!("headers.{}…", "é".repeat(38)));
+        assert_eq!(refused(|f| f.headers.push(("ä".repeat(38), "x".into()))), format!("headers.{}", "ä".repeat(38)));
     }
 
     #[test]

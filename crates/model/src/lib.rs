@@ -49,4 +49,4 @@ pub use secret::Secret;
 pub use sent::{SentMessage, SentRecipient};
 pub use status::{MessageStatus, RecipientStatus, overall};
 pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};
-pub use violation::{Violation, Violations};
+pub use violation::{Violation, Violations, shown_name};

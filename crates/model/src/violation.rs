@@ -15,6 +15,18 @@ pub struct Violation {
 #[derive(Debug, Clone, PartialEq, Eq, Default, thiserror::Error)]
 pub struct Violations(Vec<Violation>);
 
+/// The most octets of a name that [`shown_name`] shows; a header's name must not have more.
+pub(crate) const LONGEST_SHOWN_NAME: usize = 76;
+
+/// A name that the client made up, as it is told back: without control characters, and cut when it is long, so that an
+/// answer cannot become larger than the request that it refuses.
+#[must_use]
+pub fn shown_name(name: &str) -> String {
+    let shown = &name[..name.floor_char_boundary(LONGEST_SHOWN_NAME)];
+    let end = if shown.len() < name.len() { "…" } else { "" };
+    format!("{}{end}", shown.escape_debug())
+}
+
 impl Violations {
     /// The most rules that are named: whoever breaks more learns enough from these, and an answer cannot become larger
     /// than the request that it refuses.

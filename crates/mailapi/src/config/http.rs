@@ -49,10 +49,30 @@ impl Http {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         at_least_one("http.max_request_bytes", self.max_request_bytes.0)?;
         at_least_one("http.max_connections", self.max_connections as u64)?;
+        let least = HttpSettings::LEAST_LONG_STRING_BYTES;
+        if self.long_string_bytes.0 < least as u64 {
+            let why = "a shorter string may be the name of a member";
+            return Err(ConfigError::new(format!("http.long_string_bytes: must be at least {least}: {why}")));
+        }
         let http = |url: &String| url.starts_with("http://") || url.starts_with("https://");
         if self.public_url.0.as_ref().is_some_and(|url| !http(url)) {
             return Err(ConfigError::new("http.public_url: must begin with http:// or https://"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+
+    #[test]
+    fn no_name_of_a_member_can_be_a_long_string() {
+        let with = |length: u64| {
+            let text = format!("[http]\nlong_string_bytes = {length}\n");
+            Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap().check()
+        };
+        assert!(with(511).unwrap_err().to_string().contains("http.long_string_bytes: must be at least 512"));
+        with(512).unwrap();
     }
 }
