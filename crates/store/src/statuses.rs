@@ -44,11 +44,13 @@ pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt 
     }
 }
 
-/// Notes that an address behind a recipient failed, which changes no status.
+/// Notes that an address behind a recipient failed, which changes no status. The newest of several is kept, whichever is
+/// told first.
 fn part_bounced(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
     Stmt::new(format!(
         "UPDATE sent_recipients SET partly_bounced_at = $3, partly_bounced_response = $4 \
-         WHERE {OF_RECIPIENT} AND status NOT IN ('bounced', 'failed')"
+         WHERE {OF_RECIPIENT} AND status NOT IN ('bounced', 'failed') \
+         AND (partly_bounced_at IS NULL OR partly_bounced_at <= $3)"
     ))
     .bind(message_id)
     .bind(&event.recipient)

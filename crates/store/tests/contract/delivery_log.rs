@@ -136,6 +136,13 @@ async fn a_member_of_an_alias_that_bounced_is_kept_beside_the_status_of_the_alia
         assert_eq!((sent.status, sent.delivered_at), (RecipientStatus::Sent, Some(at(6))));
         assert_eq!(sent.partly_bounced_at, Some(at(7)));
 
+        let earlier =
+            DeliveryEvent { response: "earlier".to_owned(), ..member("gone@example.net", Outcome::Bounced, 6) };
+        store.delivery_log().append("feed", &[earlier], &cursor("2"), &cursor("3")).await.unwrap();
+        let told_late = team().await;
+        assert_eq!(told_late.partly_bounced_at, Some(at(7)));
+        assert_eq!(told_late.partly_bounced_response, sent.partly_bounced_response);
+
         let members = store.delivery_log().members(message_id(1)).await.unwrap();
         let shown: Vec<_> = members.iter().map(|member| (member.address.as_str(), member.has_bounced)).collect();
         assert_eq!(shown, [("gone@example.net", true), ("here@example.net", false), ("late@example.net", true)]);
