@@ -102,11 +102,14 @@ impl Known {
         can_bounce && is_news
     }
 
+    /// Takes note of a bounce: what follows is judged as if it stood in the log already.
     fn note(&mut self, event: &DeliveryEvent) {
         if let Some(address) = &event.final_recipient {
             let (of, address) = (event.recipient.clone(), address.clone());
             self.members.retain(|member| member.of != of || member.address != address);
             self.members.push(Member { of, address, has_bounced: true });
+        } else if let Some(known) = self.record.recipients.iter_mut().find(|known| known.email == event.recipient) {
+            known.status = RecipientStatus::Bounced;
         }
     }
 }
