@@ -45,6 +45,11 @@ impl DeliveryFeed for Maildrop {
         let max = max.clamp(1, self.settings().feed_batch);
         // One more than wanted tells whether there is more.
         let mut rows = self.read(|connection| read_rows(connection, after, max + 1)).await.map_err(unreadable)?;
+        if !rows.is_empty() {
+            // Numbers that were not on disk are given again after a loss of power, and whoever had noted the cursor would
+            // pass over what they then stand for.
+            self.before_it_is_told().await.map_err(unreadable)?;
+        }
         let more = rows.len() > max;
         rows.truncate(max);
         let last = rows.last().map_or(after, |(id, _)| *id);

@@ -40,6 +40,9 @@ pub struct MaildropSettings {
     /// While others write, sweeper and indexer rest this many times as long as their last step took. Default 4: they
     /// get about a fifth of the writer's time, and all of it when nobody else wants it.
     pub chores_rest: u32,
+    /// Whether accounts, and what became of messages, are kept in another database than the mail. Then nothing is told
+    /// there that a loss of power could still take away here. Default true, which is safe in one file, too, but slower.
+    pub accounts_elsewhere: bool,
 }
 
 impl Default for MaildropSettings {
@@ -62,6 +65,7 @@ impl Default for MaildropSettings {
             mailbox_searches: 2,
             sweep_batch: 64,
             chores_rest: 4,
+            accounts_elsewhere: true,
         }
     }
 }

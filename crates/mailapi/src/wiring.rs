@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
 use mailapi_backend::{Backend, Dns, InboundLog, Spool};
-use mailapi_backend_embedded::Embedded;
 use mailapi_backend_embedded::courier::Courier;
+use mailapi_backend_embedded::{Embedded, MaildropSettings};
 use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, NetworkDns};
@@ -111,8 +111,8 @@ impl Assembly {
             let usual = || open_file(config, &Database::usual_file(directory.path()));
             let sqlite = file.take().map_or_else(usual, Ok)?;
             file = Some(sqlite.clone());
-            let embedded =
-                Embedded::open(sqlite, config.maildrop(), Arc::clone(&clock), Arc::clone(&entropy), spool.clone());
+            let settings = MaildropSettings { accounts_elsewhere: !mail_in_store_file, ..config.maildrop() };
+            let embedded = Embedded::open(sqlite, settings, Arc::clone(&clock), Arc::clone(&entropy), spool.clone());
             let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
             MailServer::Embedded(embedded.await.map_err(failed)?)
         };

@@ -22,10 +22,16 @@ impl Submission for Maildrop {
     async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
         let message_id = attempt.message_id;
         let found: Result<_, StoreError> = self.read(|connection| transaction::find(connection, message_id)).await;
-        found.map_err(|error| SubmitError::Unavailable(error.to_string()))
+        let unavailable = |error: StoreError| SubmitError::Unavailable(error.to_string());
+        let found = found.map_err(unavailable)?;
+        if found.is_some() {
+            self.before_it_is_told().await.map_err(unavailable)?;
+        }
+        Ok(found)
     }
 
     async fn check(&self) -> Result<(), String> {
+        self.keeps().map_err(|error| error.to_string())?;
         self.readable().await
     }
 }
@@ -35,7 +41,22 @@ impl From<AcceptError> for SubmitError {
         match error {
             AcceptError::Refused(reply) => Self::Refused(reply),
             AcceptError::NoRecipients(refused) => Self::NoRecipients(refused),
+            // The message is there for everybody, and goes on its way if the disk has it nevertheless.
+            AcceptError::Store(StoreError::DiskFailed(_)) => Self::OutcomeUnknown,
             AcceptError::Store(error) => Self::Unavailable(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_only_said_not_to_be_taken_when_it_is_not() {
+        let why = || "flushing the log".to_owned();
+        let said = |error| SubmitError::from(AcceptError::Store(error));
+        assert_eq!(said(StoreError::DiskFailed(why())), SubmitError::OutcomeUnknown);
+        assert!(matches!(said(StoreError::Unavailable(why())), SubmitError::Unavailable(_)));
     }
 }

@@ -152,6 +152,16 @@ impl Maildrop {
         Ok(answer)
     }
 
+    /// Waits, where accounts are kept elsewhere, until what was read here is on disk.
+    pub(crate) async fn before_it_is_told(&self) -> Result<(), StoreError> {
+        if self.0.settings.accounts_elsewhere { self.0.sqlite.flushed().await } else { Ok(()) }
+    }
+
+    /// Whether what is written is still kept.
+    pub(crate) fn keeps(&self) -> Result<(), StoreError> {
+        self.0.sqlite.keeps()
+    }
+
     /// A short look.
     pub(crate) async fn read<T, E, F>(&self, job: F) -> Result<T, E>
     where

@@ -1,5 +1,6 @@
 use futures_util::FutureExt;
 use mailapi_backend::DeliveryFeed;
+use mailapi_backend_embedded::MaildropSettings;
 use mailapi_model::{FeedCursor, Outcome};
 
 use super::house::{House, mail};
@@ -60,4 +61,30 @@ async fn a_sender_that_does_not_wait_for_the_answer_wakes_the_reader_too() {
     assert!(house.maildrop.accept(incoming).now_or_never().is_none(), "the answer comes from another thread");
     house.maildrop.changed().await;
     assert_eq!(house.maildrop.read_after(&FeedCursor::default(), 10).await.unwrap().events.len(), 1);
+}
+
+#[tokio::test]
+async fn where_accounts_are_kept_elsewhere_nothing_is_told_before_it_is_on_disk() {
+    let start = FeedCursor::default();
+    for accounts_elsewhere in [true, false] {
+        let house = House::with(MaildropSettings { accounts_elsewhere, ..MaildropSettings::default() }).await;
+        let database = house.database();
+        // The writer is held up, and with it the way to the disk.
+        database.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let nothing = house.maildrop.read_after(&start, 10).now_or_never();
+        assert!(nothing.is_some_and(|batch| batch.unwrap().events.is_empty()), "there is nothing to wait for");
+        database.execute_batch("COMMIT").unwrap();
+        house.deliver(&["ann@example.org"], &mail("one", ".")).await;
+
+        database.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut batch = house.maildrop.read_after(&start, 10);
+        let told = (&mut batch).now_or_never();
+        assert_eq!(told.is_none(), accounts_elsewhere);
+        database.execute_batch("COMMIT").unwrap();
+        let batch = match told {
+            Some(batch) => batch,
+            None => batch.await,
+        };
+        assert_eq!(batch.unwrap().events.len(), 1);
+    }
 }
