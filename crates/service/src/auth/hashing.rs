@@ -1,8 +1,9 @@
 //! Threads on which passwords are hashed: few, and behind everything else that wants a processor.
 //!
 //! A hash is slow on purpose, and whoever guesses passwords can ask for any number of them. Where there are no more
-//! processors than such threads, everybody else would wait for a turn behind them; with the lowest priority they are
-//! interrupted instead.
+//! processors than such threads, everybody else would wait for a turn behind them; with a low priority they are
+//! interrupted instead. It is not the lowest: whoever logs in waits for a hash, and beside another program that keeps the
+//! processors busy the lowest would get next to nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -80,10 +81,10 @@ fn serve(waiting: &Mutex<Receiver<Job>>) {
 /// Lets this thread have what others leave of the processors.
 #[cfg(target_os = "linux")]
 fn step_back() {
-    /// The lowest priority, as nice(2) counts. Linux keeps one for each thread.
-    const LOWEST: i32 = 19;
+    /// As nice(2) counts, beside 0 about a tenth of a processor. Linux keeps one for each thread.
+    const LOW: i32 = 10;
     // Where it is not allowed, hashing competes with everything else.
-    let _ = rustix::process::setpriority_process(None, LOWEST);
+    let _ = rustix::process::setpriority_process(None, LOW);
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -130,7 +131,7 @@ mod tests {
     async fn they_stand_behind_everybody_else() {
         let priority = || rustix::process::getpriority_process(None).unwrap();
         let before = priority();
-        assert_eq!(HashingThreads::new(1).run(priority).await.ok(), Some(19));
+        assert_eq!(HashingThreads::new(1).run(priority).await.ok(), Some(10));
         assert_eq!(priority(), before);
     }
 }

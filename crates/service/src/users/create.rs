@@ -20,7 +20,7 @@ pub struct CreateUser {
 }
 
 impl Service {
-    /// A new account with an empty mailbox.
+    /// A new account with its mailbox.
     ///
     /// The account database comes first: a crash between it and the mail server is mended by [`Service::reconcile`]. A mail
     /// server that looks accounts up there need not run.
@@ -51,9 +51,17 @@ impl Service {
         self.0.backend.provisioning.put_mailbox(&email, quota_bytes).await.map_err(Unavailable::from)?;
         tracing::info!(mailbox = %email, by = caller.name(), "user created");
         let account = self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)?;
-        // The mail server may have to be asked later than now, as one that is set up after the accounts: what is new is
-        // empty.
-        let quota = Quota { limit_bytes: quota_bytes, ..Quota::default() };
-        Ok(User { is_admin: self.0.settings.admins.contains(&email), account, quota })
+        let is_admin = self.0.settings.admins.contains(&email);
+        let quota = self.quota_at_first(&email, quota_bytes).await;
+        Ok(User { account, is_admin, quota })
+    }
+
+    /// What a mailbox holds whose account was just made: a mail server may still have mail of an earlier one.
+    async fn quota_at_first(&self, email: &EmailAddress, limit_bytes: Option<u64>) -> Quota {
+        self.0.backend.mailboxes.quota(email).await.unwrap_or_else(|error| {
+            // The account is there, and the mail server may be one that is set up after the accounts.
+            tracing::debug!(mailbox = %email, %error, "a new mailbox cannot be looked at yet");
+            Quota { limit_bytes, ..Quota::default() }
+        })
     }
 }

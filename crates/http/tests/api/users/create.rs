@@ -39,6 +39,18 @@ async fn no_answer_repeats_a_password() {
     }
 }
 
+/// The account is there, so it would be no help to call that a failure.
+#[tokio::test]
+async fn a_user_is_made_while_no_mailbox_can_be_looked_at() {
+    let app = App::start().await;
+    app.domain("example.org").await;
+    app.trouble.go_down();
+    let body = json!({ "email": "ann@example.org", "password": PASSWORD, "quota_bytes": 1_000_000 });
+    let created = app.post(&app.admin, "/users", body).await.assert(StatusCode::CREATED);
+    let user = &created["user"];
+    assert_eq!((&user["quota_bytes"], &user["quota_used_bytes"]), (&json!(1_000_000), &json!(0)));
+}
+
 #[tokio::test]
 async fn a_user_is_made_with_an_empty_mailbox() {
     let app = App::start().await;
