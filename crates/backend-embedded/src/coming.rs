@@ -9,24 +9,31 @@ use mailapi_model::Octets;
 pub(crate) struct Coming {
     spool: Spool,
     pieces: Option<SpoolWriter>,
+    /// A piece could not be kept; there will be no message.
+    is_lost: bool,
 }
 
 impl Coming {
     pub(crate) const fn new(spool: Spool) -> Self {
-        Self { spool, pieces: None }
+        Self { spool, pieces: None, is_lost: false }
     }
 
-    /// Keeps a piece; when it cannot be kept, nothing is.
+    /// Keeps a piece; when it cannot be kept, nothing is, neither of this message nor of the rest of it.
     pub(crate) async fn keep(&mut self, piece: &[u8]) -> Result<(), SpoolError> {
+        // Until it is kept; nobody may come back to this.
+        if std::mem::replace(&mut self.is_lost, true) {
+            return Ok(());
+        }
         let mut pieces = self.pieces.take().unwrap_or_else(|| self.spool.writer());
         pieces.push(piece).await?;
         self.pieces = Some(pieces);
+        self.is_lost = false;
         Ok(())
     }
 
-    /// There will be no message.
+    /// There will be no message; what is kept from now on is of another one.
     pub(crate) fn forget(&mut self) {
-        self.pieces = None;
+        (self.pieces, self.is_lost) = (None, false);
     }
 
     /// How many octets are kept.
@@ -34,15 +41,46 @@ impl Coming {
         self.pieces.as_ref().map_or(0, SpoolWriter::len)
     }
 
-    /// Whether nothing is kept.
+    /// Whether nothing has come.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && !self.is_lost
     }
 
     /// The message, whose last octets these are.
     pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Octets, SpoolError> {
+        if self.is_lost {
+            return Err(std::io::Error::other("a piece of it could not be kept").into());
+        }
         let Some(mut pieces) = self.pieces.take() else { return Ok(last.into()) };
         pieces.push(&last).await?;
         pieces.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_backend::SpoolSettings;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_a_message_with_a_hole_nothing_is_kept_and_of_the_next_one_everything() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = SpoolSettings {
+            max_memory_bytes: 10,
+            write_bytes: 4,
+            max_disk_bytes: 40,
+            ..SpoolSettings::new(directory.path())
+        };
+        let spool = Spool::new(settings);
+        let mut coming = Coming::new(spool.clone());
+        coming.keep(&[1; 30]).await.unwrap();
+        assert!(coming.keep(&[1; 30]).await.is_err());
+        coming.keep(&[1; 30]).await.unwrap();
+        assert_eq!((coming.len(), spool.taken(), coming.is_empty()), (0, 0, false));
+        assert!(coming.complete(vec![1]).await.is_err());
+        coming.forget();
+        coming.keep(&[2; 30]).await.unwrap();
+        assert_eq!(coming.complete(vec![2]).await.unwrap().to_bytes().unwrap(), [2; 31][..]);
     }
 }

@@ -27,6 +27,8 @@ pub struct SpoolSettings {
     pub write_bytes: usize,
     /// What all files together may take. Default 4 GiB.
     pub max_disk_bytes: u64,
+    /// What of that the files of strangers may take ([`Spool::for_strangers`]). Default 2 GiB.
+    pub max_inbound_disk_bytes: u64,
 }
 
 impl SpoolSettings {
@@ -38,25 +40,32 @@ impl SpoolSettings {
             max_memory_bytes: 1024 * 1024,
             write_bytes: 256 * 1024,
             max_disk_bytes: 4 * 1024 * 1024 * 1024,
+            max_inbound_disk_bytes: 2 * 1024 * 1024 * 1024,
         }
     }
 }
 
 /// Holds messages on their way; clones share its room.
 #[derive(Debug, Clone)]
-pub struct Spool(Arc<Inner>);
+pub struct Spool {
+    inner: Arc<Inner>,
+    /// Whether what is taken in comes from strangers.
+    is_for_strangers: bool,
+}
 
 #[derive(Debug)]
 struct Inner {
     settings: SpoolSettings,
     /// Octets in files.
     taken: AtomicU64,
+    /// Those of them that came from strangers.
+    taken_by_strangers: AtomicU64,
 }
 
 /// Why octets cannot be held at the moment. Nothing of them is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// [`SpoolSettings::max_disk_bytes`] are in use.
+    /// [`SpoolSettings::max_disk_bytes`] are in use, or by strangers [`SpoolSettings::max_inbound_disk_bytes`].
     #[error("messages on their way take all the room that they may have on the disk")]
     Full,
     /// The disk failed, or is full.
@@ -90,13 +99,21 @@ impl Spool {
     /// A spool in which nothing is.
     #[must_use]
     pub fn new(settings: SpoolSettings) -> Self {
-        Self(Arc::new(Inner { settings, taken: AtomicU64::new(0) }))
+        let inner = Inner { settings, taken: AtomicU64::default(), taken_by_strangers: AtomicU64::default() };
+        Self { inner: Arc::new(inner), is_for_strangers: false }
+    }
+
+    /// The same spool for what anybody may send without being asked who he is. It may take only a part of the room, so
+    /// that strangers never leave the users without any.
+    #[must_use]
+    pub fn for_strangers(&self) -> Self {
+        Self { inner: self.inner.clone(), is_for_strangers: true }
     }
 
     /// How it is set.
     #[must_use]
     pub fn settings(&self) -> &SpoolSettings {
-        &self.0.settings
+        &self.inner.settings
     }
 
     /// Takes in octets of which nobody knows yet how many they are.
@@ -108,15 +125,34 @@ impl Spool {
     /// How many octets lie in files at the moment.
     #[must_use]
     pub fn taken(&self) -> u64 {
-        self.0.taken.load(Ordering::Relaxed)
+        self.inner.taken.load(Ordering::Relaxed)
     }
 
     fn take(&self, octets: u64) -> Result<(), SpoolError> {
-        let max = self.0.settings.max_disk_bytes;
-        let more = |taken: u64| taken.checked_add(octets).filter(|sum| *sum <= max);
-        let taken = self.0.taken.try_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map(drop).map_err(|_| SpoolError::Full)
+        let Inner { settings, taken, taken_by_strangers } = &*self.inner;
+        if self.is_for_strangers {
+            count(taken_by_strangers, octets, settings.max_inbound_disk_bytes)?;
+        }
+        count(taken, octets, settings.max_disk_bytes).inspect_err(|_| {
+            if self.is_for_strangers {
+                taken_by_strangers.fetch_sub(octets, Ordering::Relaxed);
+            }
+        })
     }
+
+    fn give_back(&self, octets: u64) {
+        self.inner.taken.fetch_sub(octets, Ordering::Relaxed);
+        if self.is_for_strangers {
+            self.inner.taken_by_strangers.fetch_sub(octets, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Takes octets of a room in which there may be `max`.
+fn count(taken: &AtomicU64, octets: u64, max: u64) -> Result<(), SpoolError> {
+    let more = |taken: u64| taken.checked_add(octets).filter(|sum| *sum <= max);
+    let taken = taken.try_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    taken.map(drop).map_err(|_| SpoolError::Full)
 }
 
 /// Octets that are being taken in. Dropped before [`SpoolWriter::finish`], nothing is left of them.
@@ -259,7 +295,7 @@ impl OctetSource for SpoolFile {
 
 impl Drop for SpoolFile {
     fn drop(&mut self) {
-        self.spool.0.taken.fetch_sub(self.len, Ordering::Relaxed);
+        self.spool.give_back(self.len);
     }
 }
 
@@ -270,9 +306,13 @@ mod tests {
     use super::*;
 
     fn spool(directory: &Path) -> Spool {
-        let settings =
-            SpoolSettings { max_memory_bytes: 10, write_bytes: 4, max_disk_bytes: 40, directory: directory.into() };
-        Spool::new(settings)
+        Spool::new(SpoolSettings {
+            max_memory_bytes: 10,
+            write_bytes: 4,
+            max_disk_bytes: 40,
+            max_inbound_disk_bytes: 20,
+            directory: directory.into(),
+        })
     }
 
     #[tokio::test]
@@ -293,6 +333,27 @@ mod tests {
         assert_eq!(spool.taken(), 30);
         drop(clone);
         assert_eq!(spool.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn strangers_take_a_part_of_the_room_and_leave_the_rest_to_the_users() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = spool(directory.path());
+        let held = async |spool: &Spool, octets: usize| {
+            let mut writer = spool.writer();
+            writer.push(&vec![1; octets]).await.map(|()| writer)
+        };
+        let stranger = held(&spool.for_strangers(), 15).await.unwrap();
+        assert!(matches!(held(&spool.for_strangers(), 15).await, Err(SpoolError::Full)));
+        let user = held(&spool, 25).await.unwrap();
+        assert!(matches!(held(&spool, 11).await, Err(SpoolError::Full)));
+        drop(stranger);
+        drop(user);
+        assert_eq!(spool.taken(), 0);
+        let user = held(&spool, 30).await.unwrap();
+        assert!(matches!(held(&spool.for_strangers(), 15).await, Err(SpoolError::Full)), "all of it is all of it");
+        drop(user);
+        assert!(held(&spool.for_strangers(), 20).await.is_ok(), "what was refused is not counted");
     }
 
     #[tokio::test]

@@ -211,3 +211,23 @@ fn a_message_that_is_opened_is_whole_however_near_its_header_comes_to_the_length
         }
     }
 }
+
+#[test]
+fn of_a_header_of_millions_of_fields_no_more_than_the_limits_are_shown() {
+    let limits = mailapi_backend::mime::Limits::default();
+    let people = "a@x.example, ".repeat(200);
+    let mut raw = format!("Subject: hostile\r\nTo: {people}\r\n");
+    let mut number = 0;
+    while raw.len() < 2 * limits.max_header_octets {
+        raw.push_str(&format!("{number}:\r\n"));
+        number += 1;
+    }
+    raw.push_str("\r\nhello\r\n");
+    let (digest, at) = (Digest::of(raw.as_bytes()), mailapi_model::Timestamp::from_seconds(0));
+    assert_eq!(digest.header().length, limits.max_header_octets as u64);
+    let summary = digest.summary(1, 9, Vec::new(), at);
+    let whole = Digest::uncut(raw.as_bytes()).into_full_message(raw.as_bytes(), 1, 9, Vec::new(), at);
+    let opened = digest.full_message(summary, digest.header().of(raw.as_bytes()), b"hello\r\n", b"");
+    assert_eq!((opened.headers.len(), opened.summary.to.len()), (limits.max_fields, 200));
+    assert_eq!(opened, whole);
+}

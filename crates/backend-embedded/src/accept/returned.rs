@@ -2,7 +2,7 @@
 //!
 //! Anybody can write such a notice, so it counts only when it says what could be true: it came with the null
 //! reverse-path to the mailbox that the message was sent from, and names a recipient for whom the message did leave
-//! this server. Each of them can come back once.
+//! this server. Each of them can come back once; the members of an alias, as often as somebody says so.
 
 use std::io;
 
@@ -70,10 +70,13 @@ pub(super) fn record(
         let Some(place) = left.recipients.iter().position(|known| known == failure.recipient.as_str()) else {
             continue;
         };
-        left.recipients.remove(place);
-        let sql = "UPDATE drop_accepted SET left_for = ?2 WHERE message_uuid = ?1";
-        let rest = left.recipients.join(&SEPARATOR.to_string());
-        connection.prepare_cached(sql)?.execute(params![id.to_string(), rest])?;
+        // A notice about a member of an alias leaves open what becomes of the alias itself.
+        if failure.final_recipient.is_none() {
+            left.recipients.remove(place);
+            let sql = "UPDATE drop_accepted SET left_for = ?2 WHERE message_uuid = ?1";
+            let rest = left.recipients.join(&SEPARATOR.to_string());
+            connection.prepare_cached(sql)?.execute(params![id.to_string(), rest])?;
+        }
         feed::append(connection, &event(id, mailbox, failure, &left, now), touched)?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use mailapi_smtp::client::{End, Failure, Outcome};
 use super::connect::{Destination, NoLink};
 use super::envelope::envelope;
 use super::letter::Letter;
-use super::notices::Tried;
+use super::notices::{Tried, wants_notice};
 use super::transfer::Link;
 use super::verdict::{Finding, findings, follow_up};
 use super::{Courier, Inner};
@@ -92,7 +92,13 @@ impl Errand<'_> {
                 Err(no_link) => return vec![Finding::without_link(&no_link); message.recipients.len()],
             };
             let offered = link.client.capabilities();
-            let outcome = link.send(&envelope(message, offered), letter, settings).await;
+            let outcome = match link.send(&envelope(message, offered), letter, settings).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    tracing::error!(queue_id = %message.queue_id, %error, "a message could not be read while it was sent");
+                    return vec![Finding::unreadable(); message.recipients.len()];
+                }
+            };
             let (relay, was_kept) = (link.relay.clone(), link.used > 1);
             if link.client.is_ready() {
                 self.link = Some(link);
@@ -130,7 +136,8 @@ impl Errand<'_> {
             .zip(&attempts)
             .map(|((recipient, finding), attempt)| Tried { recipient, finding: Some(finding), attempt })
             .collect();
-        let notices = self.courier.notices(&message, &tried, &self.beginning(letter).await).await;
+        let beginning = if wants_notice(&message, &tried) { self.beginning(letter).await } else { Bytes::new() };
+        let notices = self.courier.notices(&message, &tried, &beginning).await;
         drop(tried);
         let taken = findings.iter().filter(|finding| finding.taken).count();
         let relay = findings.first().and_then(|finding| finding.relay.clone());

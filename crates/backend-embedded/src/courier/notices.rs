@@ -87,6 +87,11 @@ impl Inner {
     }
 }
 
+/// Whether the sender is told of anything.
+pub(super) fn wants_notice(message: &QueuedMessage, tried: &[Tried<'_>]) -> bool {
+    message.sender.is_some() && tried.iter().any(|tried| action_for(tried).is_some())
+}
+
 /// What the sender is told of, if of anything. Without a wish it is told of failures only.
 fn action_for(tried: &Tried<'_>) -> Option<Action> {
     let notify = tried.recipient.notify;

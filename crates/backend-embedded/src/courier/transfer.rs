@@ -44,7 +44,15 @@ pub(super) async fn bring_up(
 
 impl Link {
     /// Sends one message. Never takes longer than the settings allow for a message.
-    pub(super) async fn send(&mut self, envelope: &Envelope, letter: &Letter, settings: &CourierSettings) -> Outcome {
+    ///
+    /// # Errors
+    /// When the message cannot be read here. The server has not taken it, and has no part in that.
+    pub(super) async fn send(
+        &mut self,
+        envelope: &Envelope,
+        letter: &Letter,
+        settings: &CourierSettings,
+    ) -> io::Result<Outcome> {
         let end = Instant::now() + settings.message_timeout;
         let mut buffer = vec![0; settings.read_bytes.max(1)];
         self.used += 1;
@@ -52,7 +60,7 @@ impl Link {
         let (mut broken, mut given) = (None, 0);
         loop {
             match transaction.step() {
-                TransactionStep::Done => return transaction.finish(),
+                TransactionStep::Done => return Ok(transaction.finish()),
                 TransactionStep::Write(octets) => {
                     let written = write(&mut self.stream, &octets, settings.write_timeout);
                     match timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
@@ -67,20 +75,24 @@ impl Link {
                         transaction.give(&piece, is_last);
                         continue;
                     }
-                    Err(error) => return transaction.abandon(error.to_string()),
+                    Err(error) => {
+                        // Without its final dot the server has nothing, and the connection cannot be used any more.
+                        transaction.abandon(error.to_string());
+                        return Err(error);
+                    }
                 },
                 TransactionStep::Read => {}
             }
             let read = read(&mut self.stream, &mut buffer, settings.reply_timeout);
             match timeout_at(end, read).await.unwrap_or_else(|_| Err(too_slow())) {
                 Ok(read) => transaction.push(&buffer[..read]),
-                Err(error) => return transaction.abandon(broken.unwrap_or(error).to_string()),
+                Err(error) => return Ok(transaction.abandon(broken.unwrap_or(error).to_string())),
             }
             if let Some(error) = broken.take() {
-                return match transaction.step() {
+                return Ok(match transaction.step() {
                     TransactionStep::Done => transaction.finish(),
                     _ => transaction.abandon(error.to_string()),
-                };
+                });
             }
         }
     }
@@ -117,4 +129,65 @@ fn too_slow() -> io::Error {
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 fn lost(error: io::Error) -> Failure {
     Failure::Lost(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mailapi_model::{OctetSource, Octets};
+    use mailapi_smtp::client::ClientConfig;
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A file that can be read through once.
+    struct Failing(std::sync::atomic::AtomicBool);
+
+    impl OctetSource for Failing {
+        fn len(&self) -> usize {
+            20
+        }
+
+        fn read_at(&self, _: usize, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.swap(true, std::sync::atomic::Ordering::SeqCst) {
+                return Err(io::Error::other("the disk is broken"));
+            }
+            buffer.fill(b'x');
+            Ok(buffer.len())
+        }
+    }
+
+    /// Says yes to everything up to the message; answers what came of that.
+    async fn server(listener: TcpListener) -> String {
+        let (reader, mut writer) = listener.accept().await.unwrap().0.into_split();
+        let mut lines = BufReader::new(reader).lines();
+        writer.write_all(b"220 mx.example\r\n").await.unwrap();
+        loop {
+            let line = lines.next_line().await.unwrap().unwrap();
+            let reply: &[u8] = if line == "DATA" { b"354 go\r\n" } else { b"250 ok\r\n" };
+            writer.write_all(reply).await.unwrap();
+            if line == "DATA" {
+                return lines.next_line().await.unwrap_or_default().unwrap_or_default();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_cannot_be_read_here_is_no_word_of_the_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut stream = Stream::plain(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap()).unwrap();
+        let server = tokio::spawn(server(listener));
+        let settings = CourierSettings::default();
+        let mut client = Client::new(ClientConfig::new("mail.example"));
+        bring_up(&mut client, &mut stream, &settings).await.unwrap();
+        let letter = Letter::of(Octets::elsewhere(Arc::new(Failing(false.into())))).await.unwrap();
+        let mut link = Link { client, stream, relay: "mx.example".to_owned(), used: 0 };
+        let sent = link.send(&Envelope::new("ann@mail.example", ["zoe@far.example"]), &letter, &settings).await;
+        assert_eq!(sent.unwrap_err().to_string(), "the disk is broken");
+        assert!(!link.client.is_ready());
+        drop(link);
+        assert_eq!(server.await.unwrap(), "", "nothing of the message, and no final dot");
+    }
 }

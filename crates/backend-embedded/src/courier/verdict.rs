@@ -30,6 +30,12 @@ impl Finding {
         let NoLink { reply, relay, said_by_server } = no_link.clone();
         Self { taken: false, reply, said_by_server, relay, notifies: false }
     }
+
+    /// The message cannot be read here; no server has a part in that.
+    pub(super) fn unreadable() -> Self {
+        let reply = Reply::new(451, EnhancedCode::new(4, 3, 0), "the message cannot be read here at the moment");
+        Self { taken: false, reply, said_by_server: false, relay: None, notifies: false }
+    }
 }
 
 /// One finding for each recipient of the envelope.

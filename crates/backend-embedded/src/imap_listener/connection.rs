@@ -89,9 +89,14 @@ impl<'a> Connection<'a> {
         loop {
             let step = self.session.step();
             self.gather(None).await?;
+            let has_answered = !self.out.is_empty();
             self.write().await?;
             match step {
                 Step::Read => {
+                    // Nothing is said while a message comes: what came was of a command that failed.
+                    if has_answered {
+                        self.coming.forget();
+                    }
                     if !self.listen(&mut buffer, false).await? {
                         return Ok(());
                     }
@@ -117,7 +122,10 @@ impl<'a> Connection<'a> {
                 Step::Run(_) if self.shutdown.requested().now_or_never().is_some() => self.say_shutdown(),
                 Step::Run(effect) => match self.renew().await {
                     Ok(()) => self.carry_out(effect).await?,
-                    Err(LogInError::Unavailable) => self.session.finish(Err(Failure::Unavailable), None),
+                    Err(LogInError::Unavailable) => {
+                        self.coming.forget();
+                        self.session.finish(Err(Failure::Unavailable), None);
+                    }
                     Err(_) => self.send_away(),
                 },
                 Step::StartTls => {
@@ -191,6 +199,7 @@ impl<'a> Connection<'a> {
     fn send_away(&mut self) {
         tracing::info!(peer = %self.peer, "an IMAP session ended with its account or its password");
         self.user = None;
+        self.coming.forget();
         self.session.bye("The account is disabled, or its password was changed");
     }
 
@@ -211,6 +220,8 @@ impl<'a> Connection<'a> {
                 None => Err(Failure::NotPermitted),
             },
         };
+        // Also what was kept for a command that failed before it was asked for.
+        self.coming.forget();
         let news = match &mut self.user {
             Some(user) => user.news(&self.session).await,
             None => None,
@@ -220,7 +231,8 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Keeps a piece of a message that is coming. When it cannot be kept, the command behind it fails.
+    /// Keeps a piece of a message that is coming. When it cannot be kept, none of the others is, and the command behind it
+    /// fails.
     async fn keep(&mut self, octets: &[u8], is_first: bool) {
         if is_first {
             self.coming.forget();

@@ -56,7 +56,7 @@ fn full_message(connection: &Connection, named: &Named<'_>, most: u64) -> Result
     named.look_up(connection, |row| {
         let layout = content::read_layout(row)?;
         let digest = content::read_digest(connection, row)?;
-        let header = 0..layout.return_path_len + digest.header_len;
+        let header = 0..range(&layout, &digest.header()).end;
         let body = |body: Option<&BodyPart>| body.map_or(0..0, |body| range(&layout, &body.span));
         let parts = [header, body(digest.text.as_ref()), body(digest.html.as_ref())];
         if parts.iter().map(|part| part.end - part.start).sum::<u64>() > most {

@@ -11,7 +11,7 @@ use super::InboundSetup;
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
-use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, reverse_path, take_over};
+use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, header_of, reverse_path, take_over};
 
 pub(super) struct InboundHost<'a> {
     maildrop: Maildrop,
@@ -33,6 +33,11 @@ impl InboundHost<'_> {
     fn note(&self, domain: DomainName, outcome: InboundOutcome) {
         let (at, sender_domain) = (self.maildrop.clock().now(), self.sender_domain.clone());
         self.setup.log.note(InboundEvent { at, domain, sender_domain, outcome });
+    }
+
+    async fn check_hops(&self, body: &Body) -> Result<(), Reply> {
+        let settings = &self.setup.settings;
+        check_hops(&header_of(body, settings.max_header_bytes).await?, settings.max_hops)
     }
 
     /// A refusal counts for a domain of ours; others have nothing to do with us.
@@ -80,7 +85,7 @@ impl Host for InboundHost<'_> {
     }
 
     async fn take(&mut self, message: Message, body: Body) -> Answer {
-        if let Err(refusal) = check_hops(&body, self.setup.settings.max_hops, self.maildrop.spool()) {
+        if let Err(refusal) = self.check_hops(&body).await {
             return Answer::Refuse(refusal);
         }
         let delivery = Delivery {

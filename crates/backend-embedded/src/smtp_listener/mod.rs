@@ -37,6 +37,7 @@ pub(crate) async fn serve(listener: Listener, maildrop: Maildrop, setup: Inbound
 async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<InboundSetup>) {
     let peer = arrival.peer;
     let max_message_bytes = maildrop.settings().max_message_bytes;
+    let spool = maildrop.spool().for_strangers();
     let doorway = Doorway {
         session: setup.settings.session(
             &setup.hostname,
@@ -47,7 +48,7 @@ async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<InboundSetup>)
         ),
         settings: &setup.settings,
         tls: setup.tls.as_ref(),
-        spool: maildrop.spool(),
+        spool: &spool,
         grace: setup.limits.grace,
     };
     let mut host = InboundHost::new(maildrop.clone(), &setup, peer.ip());

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use mailapi_backend::SpoolError;
+use mailapi_backend::{SpoolError, read_octets};
 use mailapi_model::Octets;
 
 use crate::coming::Coming;
@@ -31,12 +31,11 @@ impl Body {
         }
     }
 
-    /// What the header lies in: all of a short one, the first `max` octets of a long one. May block for
-    /// as long as it takes to read these.
-    pub(crate) fn beginning(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
+    /// What the header lies in: all of a short one, the first `max` octets of a long one.
+    pub(crate) async fn beginning(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
         match self {
             Self::Memory(octets) => Ok(Cow::Borrowed(octets)),
-            Self::Spooled(octets) => Ok(Cow::Owned(octets.slice(0..max).to_bytes()?.into())),
+            Self::Spooled(octets) => Ok(Cow::Owned(read_octets(octets, 0..max).await?.into())),
         }
     }
 

@@ -18,6 +18,9 @@ pub struct SmtpSettings {
     /// Most Received headers of a message: more of them mean that it goes round in circles (RFC 5321 section 6.3).
     /// Default 50.
     pub max_hops: usize,
+    /// The longest header, in octets, of a message that does not lie in memory: no Received header is counted behind
+    /// them, and a submitted message whose header is longer is refused. Default 1 MiB.
+    pub max_header_bytes: usize,
     /// How long the client may be silent. Default 5 minutes (RFC 5321 section 4.5.3.2.7).
     pub idle_timeout: Duration,
     /// How long a whole session may take, so that nobody keeps a place by a word now and then. Default 1 hour.
@@ -36,6 +39,7 @@ impl Default for SmtpSettings {
             max_auth_line_bytes: 12_288,
             max_errors: 20,
             max_hops: 50,
+            max_header_bytes: 1024 * 1024,
             idle_timeout: Duration::from_secs(5 * 60),
             session_timeout: Duration::from_secs(60 * 60),
             write_timeout: Duration::from_secs(2 * 60),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mailapi_backend::Refusal;
+use mailapi_backend::{Refusal, read_octets};
 use mailapi_model::{EmailAddress, MessageId, Octets, QueueId, Timestamp};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Notify, Reply};
@@ -83,7 +83,7 @@ async fn accept(
     let message = Arc::new(delivery.maildrop.prepare(incoming.clone()).await?);
     let mut refused: Vec<Refusal> = Vec::new();
     for _ in 0..TRIES {
-        let notice = match notice(delivery, &incoming, queue_id, &refused, now)? {
+        let notice = match notice(delivery, &incoming, queue_id, &refused, now).await? {
             Some(notice) => Some(delivery.maildrop.prepare(notice).await?),
             None => None,
         };
@@ -96,7 +96,8 @@ async fn accept(
     Err(NotTaken::Unsettled)
 }
 
-/// Within the room that the session keeps for it: a message lies in memory only once.
+/// Within the room that the session keeps for it; only a signed message may lie in memory twice for a moment, while its
+/// pieces are put together.
 fn in_front(header: String, mut body: Body) -> Octets {
     body.replace_beginning(0, header.into_bytes());
     body.into()
@@ -135,7 +136,7 @@ fn of_all(refused: &[Refusal]) -> Reply {
 }
 
 /// What tells the sender who will not get the message, when there is anything to tell and anybody to be told.
-fn notice(
+async fn notice(
     delivery: &Delivery<'_>,
     incoming: &Incoming,
     queue_id: &QueueId,
@@ -159,7 +160,7 @@ fn notice(
     if recipients.is_empty() {
         return Ok(None);
     }
-    let message = incoming.message.slice(0..delivery.max_returned_bytes).to_bytes()?;
+    let message = read_octets(&incoming.message, 0..delivery.max_returned_bytes).await?;
     let headers = dsn::header_block(&message, delivery.max_returned_bytes);
     let report = Report {
         hostname: delivery.hostname,

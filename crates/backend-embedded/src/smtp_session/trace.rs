@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use mail_builder::headers::date::Date;
-use mailapi_backend::Spool;
 use mailapi_model::{QueueId, Timestamp};
 use mailapi_smtp::Reply;
 use mailapi_smtp::server::Message;
@@ -50,16 +49,16 @@ fn address_literal(address: IpAddr) -> String {
 }
 
 /// As much of a message as a header may be long: all of a short one.
-pub(crate) fn header_of<'a>(body: &'a Body, spool: &Spool) -> Result<Cow<'a, [u8]>, Reply> {
-    body.beginning(spool.settings().max_memory_bytes).map_err(|error| {
+pub(crate) async fn header_of(body: &Body, max_header_bytes: usize) -> Result<Cow<'_, [u8]>, Reply> {
+    body.beginning(max_header_bytes).await.map_err(|error| {
         tracing::error!(%error, "a message cannot be read again");
         Reply::new(451, (4, 3, 0), "The message cannot be read at the moment")
     })
 }
 
-/// Refuses a message that has come through more servers than `max`.
-pub(crate) fn check_hops(body: &Body, max: usize, spool: &Spool) -> Result<(), Reply> {
-    too_many_hops(&header_of(body, spool)?, max).map_or(Ok(()), Err)
+/// Refuses a message that has come through more servers than `max`; `beginning` is what its header lies in.
+pub(crate) fn check_hops(beginning: &[u8], max: usize) -> Result<(), Reply> {
+    too_many_hops(beginning, max).map_or(Ok(()), Err)
 }
 
 /// The refusal of a message that has come through more servers than `max`.

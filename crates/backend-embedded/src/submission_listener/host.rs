@@ -58,10 +58,11 @@ impl<'a> SubmissionHost<'a> {
 
     /// Checks and completes a message, takes out what is for nobody else's eyes, and signs what is left.
     async fn prepare(&self, message: &Message, mut body: Body) -> Result<Body, Reply> {
-        check_hops(&body, self.setup.settings.max_hops, self.maildrop.spool())?;
         let grants = self.grants()?;
         let sender = reverse_path(&message.envelope.mail)?;
-        let beginning = header_of(&body, self.maildrop.spool())?;
+        let settings = &self.setup.settings;
+        let beginning = header_of(&body, settings.max_header_bytes).await?;
+        check_hops(&beginning, settings.max_hops)?;
         if block(&beginning).len() == beginning.len() && beginning.len() < body.len() {
             return Err(bad_header(HeaderError::TooLong));
         }

@@ -42,6 +42,8 @@ pub(crate) struct Door {
 pub(crate) struct DoorSettings {
     pub(crate) maildrop: MaildropSettings,
     pub(crate) listeners: ListenerSettings,
+    /// Its directory is the server's.
+    pub(crate) spool: SpoolSettings,
 }
 
 impl Door {
@@ -52,13 +54,16 @@ impl Door {
 
     /// The same with settings that the test changes.
     pub(crate) async fn open_with(change: impl FnOnce(&mut DoorSettings)) -> Self {
-        let mut settings =
-            DoorSettings { maildrop: MaildropSettings::default(), listeners: ListenerSettings::new("mx.example.org") };
+        let directory = tempfile::tempdir().unwrap();
+        let mut settings = DoorSettings {
+            maildrop: MaildropSettings::default(),
+            listeners: ListenerSettings::new("mx.example.org"),
+            spool: SpoolSettings::new(directory.path()),
+        };
         settings.listeners.imap.failed_login_delay = std::time::Duration::ZERO;
         change(&mut settings);
-        let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(FakeClock::default());
-        let embedded = embedded(&directory, settings.maildrop, &clock).await;
+        let embedded = embedded(&directory, settings.maildrop, settings.spool, &clock).await;
         let maildrop = embedded.maildrop().clone();
         maildrop.put_domain(&"example.org".parse().unwrap()).await.unwrap();
         for mailbox in [ann(), bob()] {
@@ -99,7 +104,8 @@ impl Door {
 
     /// The same file, opened by another handle, as by another process.
     pub(crate) async fn other_process(&self) -> Maildrop {
-        embedded(&self.directory, MaildropSettings::default(), &self.clock).await.maildrop().clone()
+        let spool = SpoolSettings::new(self.directory.path());
+        embedded(&self.directory, MaildropSettings::default(), spool, &self.clock).await.maildrop().clone()
     }
 
     /// Delivers a message to ann, as the SMTP listener does.
@@ -141,9 +147,14 @@ impl Door {
     }
 }
 
-async fn embedded(directory: &TempDir, settings: MaildropSettings, clock: &Arc<FakeClock>) -> Embedded {
+async fn embedded(
+    directory: &TempDir,
+    settings: MaildropSettings,
+    spool: SpoolSettings,
+    clock: &Arc<FakeClock>,
+) -> Embedded {
     let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
-    let (entropy, spool) = (Arc::new(SeededEntropy::default()), Spool::new(SpoolSettings::new(directory.path())));
+    let (entropy, spool) = (Arc::new(SeededEntropy::default()), Spool::new(spool));
     Embedded::open(sqlite, settings, clock.clone(), entropy, spool).await.unwrap()
 }
 

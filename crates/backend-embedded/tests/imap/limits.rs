@@ -135,3 +135,25 @@ async fn a_client_that_does_not_read_is_cut_off() {
     // The server ends only when the session has, and nobody reads what it says.
     door.end().await;
 }
+
+#[tokio::test]
+async fn a_message_that_could_not_be_filed_leaves_its_room_to_others_while_its_client_stays() {
+    let door = Door::open_with(|settings| {
+        (settings.spool.max_memory_bytes, settings.spool.write_bytes) = (10_000, 1_000);
+        settings.spool.max_disk_bytes = 50_000;
+    })
+    .await;
+    let (mut clumsy, mut other) = (door.ann().await, door.ann().await);
+    let long = |lines: usize| "0123456\n".repeat(lines);
+    let filed = async |other: &mut Client| other.append("INBOX", "", &long(4_500)).await.end;
+    // Beyond the room, into no folder, and with a word too many behind the message.
+    assert!(clumsy.append("INBOX", "", &long(20_000)).await.end.starts_with("NO"));
+    assert!(filed(&mut other).await.starts_with("OK"));
+    assert!(clumsy.append("Nowhere", "", &long(4_500)).await.end.starts_with("NO"));
+    assert!(filed(&mut other).await.starts_with("OK"));
+    assert!(clumsy.append("INBOX", "", &(long(4_500) + "!")).await.end.starts_with("OK"));
+    let end = clumsy.run(&format!("APPEND INBOX {{40000+}}\r\n{} again", "x".repeat(40_000))).await.end;
+    assert!(end.starts_with("BAD"), "{end}");
+    assert!(filed(&mut other).await.starts_with("OK"));
+    assert!(filed(&mut clumsy).await.starts_with("OK"));
+}

@@ -128,6 +128,23 @@ async fn a_message_that_goes_while_it_is_read_ends_the_stream_with_an_error() {
 }
 
 #[tokio::test]
+async fn a_header_that_is_too_long_is_read_up_to_its_limit() {
+    let limits = mailapi_backend::mime::Limits::default();
+    let house = House::new().await;
+    let most = limits.max_header_octets;
+    let hostile = format!("Subject: hostile\r\nX-Long: {}\r\n\r\nhello\r\n", "x".repeat(most + 1_000));
+    let fields: String = (0..limits.max_fields + 5).map(|number| format!("{number}: x\r\n")).collect();
+    for message in [hostile, format!("Subject: hostile\r\n{fields}\r\nhello\r\n")] {
+        house.deliver(&["ann@example.org"], &message).await;
+    }
+    let long = house.maildrop.read(&ann(), &folder("INBOX"), 1).await.unwrap();
+    assert_eq!((long.summary.subject.as_str(), long.text.as_deref()), ("hostile", Some("hello\r\n")));
+    assert!((most - 100..most).contains(&long.headers.last().unwrap().1.len()));
+    let many = house.maildrop.read(&ann(), &folder("INBOX"), 2).await.unwrap();
+    assert_eq!((many.headers.len(), many.text.as_deref()), (limits.max_fields, Some("hello\r\n")));
+}
+
+#[tokio::test]
 async fn every_range_of_every_length_is_read_right() {
     for length in [0, 1, 6, 7, 8, 14, 15] {
         let house = in_small_pieces().await;

@@ -74,3 +74,23 @@ async fn a_message_that_comes_back_is_told_once_for_each_recipient() {
     let told = told(&house, "", "ann@example.org", &notice(&id.to_string(), "failed", "joe@far.example")).await;
     assert_eq!(told.len(), 2);
 }
+
+#[tokio::test]
+async fn a_recipient_can_come_back_after_members_of_it_did() {
+    let house = House::new().await;
+    let id = sent(&house, &SeededEntropy::new(7)).await.to_string();
+    let alias = "joe@far.example\r\nOriginal-Recipient: rfc822; zoe@far.example";
+    let of_member = notice(&id, "failed", alias);
+    let of_other = notice(&id, "failed", &alias.replace("joe", "jim"));
+    let of_recipient = notice(&id, "failed", "zoe@far.example");
+    for notice in [&of_member, &of_other, &of_recipient, &of_recipient] {
+        told(&house, "", "ann@example.org", notice).await;
+    }
+    let told = told(&house, "", "ann@example.org", &of_member).await;
+    let told: Vec<_> = told
+        .iter()
+        .map(|event| (event.recipient.as_str(), event.final_recipient.as_ref().map(|member| member.as_str())))
+        .collect();
+    let members = [("zoe@far.example", Some("joe@far.example")), ("zoe@far.example", Some("jim@far.example"))];
+    assert_eq!(told, [members[0], members[1], ("zoe@far.example", None)], "nothing counts behind the recipient's own");
+}

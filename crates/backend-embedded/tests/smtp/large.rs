@@ -30,7 +30,7 @@ async fn send(line: &mut Line, message: &str) -> String {
 #[tokio::test]
 async fn without_room_on_the_disk_a_large_message_is_told_to_come_again_and_a_small_one_is_not() {
     let small_disk = |spool: &mut mailapi_backend::SpoolSettings| {
-        (spool.max_memory_bytes, spool.write_bytes, spool.max_disk_bytes) = (10_000, 5_000, 50_000);
+        (spool.max_memory_bytes, spool.write_bytes, spool.max_inbound_disk_bytes) = (10_000, 5_000, 50_000);
     };
     let office = Office::open_spooling(|_, _| {}, small_disk).await;
     let mut line = greeted(&office).await;
@@ -39,6 +39,33 @@ async fn without_room_on_the_disk_a_large_message_is_told_to_come_again_and_a_sm
     let inbox = office.inbox("bob@here.example").await;
     assert_eq!(inbox.len(), 1);
     assert!(inbox[0].ends_with("Subject: small\r\n\r\nHello.\r\n"), "nothing of the other one is in it");
+}
+
+#[tokio::test]
+async fn what_strangers_may_not_fill_is_left_for_users() {
+    let small_part = |spool: &mut mailapi_backend::SpoolSettings| {
+        (spool.max_memory_bytes, spool.write_bytes, spool.max_inbound_disk_bytes) = (10_000, 5_000, 50_000);
+    };
+    let small_inline = |_: &mut _, maildrop: &mut mailapi_backend_embedded::MaildropSettings| {
+        maildrop.inline_bytes = 10_000;
+    };
+    let (office, sink) = (Office::open_spooling(small_inline, small_part).await, SmtpSink::start().await);
+    let message = format!("Subject: large\r\n\r\n{}", long());
+    assert!(send(&mut greeted(&office).await, &message).await.starts_with("452 4.3.1"));
+    office.send(&["carl@elsewhere.example"], &message).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(sink.received().len(), 1);
+}
+
+#[tokio::test]
+async fn a_header_may_be_longer_than_what_lies_in_memory_and_its_hops_are_counted() {
+    let office = Office::open_spooling(|_, _| {}, |spool| spool.max_memory_bytes = 1_000).await;
+    let mut line = greeted(&office).await;
+    let fields = format!("X-Long: {}\r\n", "x".repeat(500)).repeat(10);
+    let text = format!("Subject: large\r\n\r\n{}", long());
+    let circling = format!("{fields}{}{text}", "Received: from there\r\n".repeat(51));
+    assert!(send(&mut line, &circling).await.starts_with("554 5.4.6"));
+    assert!(send(&mut line, &format!("{fields}{text}")).await.starts_with("250"));
 }
 
 #[tokio::test]

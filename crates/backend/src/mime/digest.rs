@@ -168,7 +168,7 @@ impl Digest {
     }
 
     fn of_header(block: &[u8], limits: &Limits) -> Self {
-        let fields = fields::fields(block);
+        let fields = fields::fields(block, limits.max_fields);
         let first = |name: &str| value(&fields, name);
         let people = |name| first(name).map(|value| fields::correspondents(value, limits.max_address_octets));
         Self {
@@ -235,7 +235,7 @@ impl Digest {
         flags: Vec<String>,
         arrived: Timestamp,
     ) -> FullMessage {
-        let header = usize::try_from(self.header_len).ok().and_then(|length| raw.get(..length)).unwrap_or(raw);
+        let header = self.header().of(raw);
         let text_of = |body: &BodyPart| body.decode(body.span.of(raw));
         let (text, html) = (self.text.as_ref().map(text_of), self.html.as_ref().map(text_of));
         let cc = std::mem::take(&mut self.cc);
@@ -244,8 +244,8 @@ impl Digest {
         FullMessage { summary, cc, headers: headers(header), text, html, attachments }
     }
 
-    /// The whole message, from what a listing shows of it ([`Digest::summary`]), the octets of its header block (the first
-    /// `header_len`), and those of its bodies as they stand in the message ([`PartSpan::of`]); a body that the digest does
+    /// The whole message, from what a listing shows of it ([`Digest::summary`]), the octets of its header block
+    /// ([`Digest::header`]; a store's own fields may stand in front), and those of its bodies as they stand in the message ([`PartSpan::of`]); a body that the digest does
     /// not name is not looked at. What a listing shows only the beginning of, comes whole from the header block.
     #[must_use]
     pub fn full_message(&self, summary: MessageSummary, header: &[u8], text: &[u8], html: &[u8]) -> FullMessage {
@@ -291,14 +291,15 @@ pub fn header_block(message: &[u8]) -> &[u8] {
     &message[..end]
 }
 
-/// Name and decoded value of each header of a header block, in the order in which the names first occur. Values of
+/// Name and decoded value of each header of a header block, as many fields of it as [`Limits::max_fields`], in the order
+/// in which the names first occur. Values of
 /// one name, whatever its case, are joined by a line feed, which like every other control character but the tab stands
 /// in no value.
 #[must_use]
 pub fn headers(block: &[u8]) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut places = HashMap::new();
-    for field in fields::fields(block) {
+    for field in fields::fields(block, Limits::default().max_fields) {
         let value = without_controls(fields::decoded(field.value));
         match place(&headers, &mut places, field.name).and_then(|place| headers.get_mut(place)) {
             Some((_, joined)) => {
@@ -356,7 +357,7 @@ fn attachment<S: Source>(
     let beginning = source.get(part.body.start..part.body.end.min(part.body.start + looked_at))?;
     let info = AttachmentInfo {
         index: u32::try_from(index).unwrap_or(u32::MAX),
-        filename: selection::name(part, index, limits, || forwarded_subject(&beginning, part.encoding)),
+        filename: selection::name(part, index, limits, || forwarded_subject(&beginning, part.encoding, limits)),
         content_type: part.media_type.clone(),
         size,
         content_id: part.content_id.clone(),
@@ -364,11 +365,11 @@ fn attachment<S: Source>(
     Ok(AttachmentPart { info, span: PartSpan::new(&part.body, part.encoding) })
 }
 
-fn forwarded_subject(beginning: &[u8], encoding: TransferEncoding) -> String {
+fn forwarded_subject(beginning: &[u8], encoding: TransferEncoding, limits: &Limits) -> String {
     let message = transfer::decode(encoding, beginning);
     let end = message.windows(2).position(|pair| pair == b"\n\n").unwrap_or(message.len());
     let end = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(end, |at| at.min(end));
-    value(&fields::fields(&message[..end]), "Subject").map(fields::subject).unwrap_or_default()
+    value(&fields::fields(&message[..end], limits.max_fields), "Subject").map(fields::subject).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ pub(super) fn field_name(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok().filter(|_| fits)
 }
 
-/// The fields of a header block, in order. Lines that belong to none are passed over.
-pub(super) fn fields(block: &[u8]) -> Vec<Field<'_>> {
+/// The first fields of a header block, no more than `max`, in order. Lines that belong to none are passed over.
+pub(super) fn fields(block: &[u8], max: usize) -> Vec<Field<'_>> {
     let mut fields: Vec<Field<'_>> = Vec::new();
     let (mut at, mut start, mut is_open) = (0, 0, false);
     while at < block.len() {
@@ -57,6 +57,9 @@ pub(super) fn fields(block: &[u8]) -> Vec<Field<'_>> {
             continue;
         }
         is_open = false;
+        if fields.len() >= max {
+            break;
+        }
         if let Some(name) = field_name(text) {
             let colon = text.iter().position(|&octet| octet == b':').unwrap_or_default();
             start = span.start + colon + 1;
@@ -255,7 +258,7 @@ mod tests {
     fn lines_that_are_no_fields_are_passed_over() {
         let block =
             b"no field\r\n folded nothing\r\nA: 1\r\n\tand 2\r\n: nameless\r\nB : 3\r\n\xff: 8-bit name\r\nC:\r\n\r\n";
-        let found: Vec<_> = fields(block).into_iter().map(|field| (field.name, field.value)).collect();
+        let found: Vec<_> = fields(block, MAX).into_iter().map(|field| (field.name, field.value)).collect();
         assert_eq!(found, [("A", &b" 1\r\n\tand 2"[..]), ("B", b" 3"), ("C", b"")]);
     }
 
@@ -297,7 +300,7 @@ mod tests {
         #[test]
         fn no_field_makes_a_parser_panic(value in prop::collection::vec(any::<u8>(), 0..200), text in "[ -~\\r\\n\\t]{0,120}") {
             for value in [&value[..], text.as_bytes()] {
-                let _ = (fields(value), decoded(value), correspondents(value, MAX), date(value, MAX));
+                let _ = (fields(value, MAX), decoded(value), correspondents(value, MAX), date(value, MAX));
                 let _ = (identifier(value), Parameterized::read(value, 50));
                 prop_assert!(!one_line(&charset::guess(value)).chars().any(char::is_control));
             }

@@ -23,7 +23,7 @@ impl<'a> Header<'a> {
     /// Reads a header block.
     #[must_use]
     pub fn of(block: &'a [u8]) -> Self {
-        Self { fields: fields::fields(block), limits: Limits::default() }
+        Self { fields: fields::fields(block, Limits::default().max_fields), limits: Limits::default() }
     }
 
     fn named<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'a [u8]> + 's {

@@ -18,6 +18,8 @@ pub struct Limits {
     pub max_line_octets: usize,
     /// Octets of a header block in which fields are looked for. 8 MiB.
     pub max_header_octets: usize,
+    /// Fields of a header block; what stands behind them is passed over. 10,000.
+    pub max_fields: usize,
     /// Octets of a delivery report, and of a header that comes back with it, that are looked at. 1 MiB.
     pub max_report_octets: usize,
     /// Octets of a forwarded message in which its subject is looked for. 64 KiB.
@@ -45,6 +47,7 @@ impl Default for Limits {
             max_parameter_octets: 8 * 1024,
             max_line_octets: 64 * 1024,
             max_header_octets: 8 * 1024 * 1024,
+            max_fields: 10_000,
             max_report_octets: 1024 * 1024,
             max_forwarded_header_octets: 64 * 1024,
             max_filename_characters: 200,

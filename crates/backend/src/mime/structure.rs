@@ -228,7 +228,7 @@ impl<S: Source> Scan<'_, S> {
 
 /// What a header block tells of its part, which is thereby neither placed nor known to hold others.
 pub(super) fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
-    let fields = fields::fields(block);
+    let fields = fields::fields(block, limits.max_fields);
     let first = |name: &str| fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value);
     let parameterized = |name| first(name).and_then(|value| Parameterized::read(value, limits.max_parameter_octets));
     let content_type = parameterized("Content-Type");

@@ -85,7 +85,7 @@ impl Config {
         self.database.check()?;
         self.auth.check()?;
         self.limits.check()?;
-        self.spool.check()?;
+        self.spool.check(self.limits.max_message_bytes.0)?;
         self.mail.check()?;
         self.dns.check()?;
         self.stats.check()?;

@@ -16,6 +16,7 @@ mirror!(
         max_auth_line_bytes: ByteSize,
         max_errors: u32,
         max_hops: usize,
+        max_header_bytes: ByteSize,
         idle_timeout: HumanDuration,
         session_timeout: HumanDuration,
         write_timeout: HumanDuration,
