@@ -17,26 +17,27 @@ pub trait Mailboxes: Send + Sync {
     /// All folders of a mailbox, INBOX first, the others by name.
     async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError>;
 
-    /// One page of a folder, newest (highest UID) first.
-    async fn list(
-        &self,
-        mailbox: &EmailAddress,
-        folder: &FolderName,
-        page: Page,
-    ) -> Result<Listed<MessageSummary>, MailboxError>;
-
-    /// The same for whoever still has what was listed when it had the mark `seen`: a look at the folder is enough when
-    /// that is what would be listed now.
+    /// One page of a folder, newest (highest UID) first, for whoever may still have what was listed when it had the mark
+    /// `seen`: a look at the folder is enough when that is what would be listed now. Without a mark it is listed.
     async fn view(
         &self,
         mailbox: &EmailAddress,
         folder: &FolderName,
         page: Page,
         seen: Option<PageMark>,
-    ) -> Result<PageView, MailboxError> {
-        // Nothing is told from anything else here.
-        let _ = seen;
-        Ok(PageView::Now { listed: self.list(mailbox, folder, page).await?, mark: None })
+    ) -> Result<PageView, MailboxError>;
+
+    /// The same for whoever has seen nothing.
+    async fn list(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+    ) -> Result<Listed<MessageSummary>, MailboxError> {
+        match self.view(mailbox, folder, page, None).await? {
+            PageView::Now { listed, .. } => Ok(listed),
+            PageView::Unchanged => Err(MailboxError::Unavailable("a page was called unchanged without a mark".into())),
+        }
     }
 
     /// One message, decoded, without the octets of its attachments.

@@ -25,10 +25,7 @@ impl Letter {
             return Ok(Self { octets, facts: None });
         }
         let reading = tokio::task::spawn_blocking(move || {
-            let mut facts = MessageFacts::new();
-            for piece in octets.pieces(PIECE_OCTETS) {
-                facts.see(&piece?);
-            }
+            let facts = MessageFacts::of_pieces(octets.pieces(PIECE_OCTETS))?;
             Ok(Self { octets, facts: Some(facts) })
         });
         reading.await.map_err(io::Error::other).flatten()

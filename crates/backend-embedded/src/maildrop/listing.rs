@@ -51,17 +51,8 @@ impl Look {
     }
 }
 
-/// One page of a folder, newest first. The total comes from the folder's counter.
-pub(crate) fn page(
-    connection: &Connection,
-    mailbox: &EmailAddress,
-    folder: &FolderName,
-    page: Page,
-) -> Result<Listed<MessageSummary>, MaildropError> {
-    Look::at(connection, mailbox, folder)?.page(connection, page)
-}
-
-/// The same, unless it is what was listed with the mark `seen`.
+/// One page of a folder, newest first, unless it is what was listed with the mark `seen`. The total comes from the
+/// folder's counter.
 pub(crate) fn view(
     connection: &Connection,
     mailbox: &EmailAddress,

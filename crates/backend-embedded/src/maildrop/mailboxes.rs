@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    FolderInfo, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, PageMark,
-    PageView, Purged, SearchHit, SearchQuery,
+    FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged,
+    SearchHit, SearchQuery,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use rusqlite::Connection;
@@ -14,15 +14,6 @@ use super::{Maildrop, MaildropError, Touched, entry, folder, listing, mailbox};
 impl Mailboxes for Maildrop {
     async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError> {
         Ok(self.list_folders(mailbox).await?.into_iter().map(FolderInfo::from).collect())
-    }
-
-    async fn list(
-        &self,
-        mailbox: &EmailAddress,
-        folder: &FolderName,
-        page: Page,
-    ) -> Result<Listed<MessageSummary>, MailboxError> {
-        Ok(self.read(|connection| listing::page(connection, mailbox, folder, page)).await?)
     }
 
     async fn view(

@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    FolderInfo, FullMessage, MailboxError, Mailboxes, MessageSummary, OpenedAttachment, OpenedMessage, PageMark,
-    PageView, Purged, SearchHit, SearchQuery,
+    FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged,
+    SearchHit, SearchQuery,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 
@@ -100,15 +100,6 @@ impl ImapMailboxes {
 impl Mailboxes for ImapMailboxes {
     async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError> {
         self.pool.run(mailbox, None, &folders::ListFolders).await
-    }
-
-    async fn list(
-        &self,
-        mailbox: &EmailAddress,
-        folder: &FolderName,
-        page: Page,
-    ) -> Result<Listed<MessageSummary>, MailboxError> {
-        Ok(Arc::unwrap_or_clone(self.show(mailbox, folder, page).await?.listed))
     }
 
     async fn view(

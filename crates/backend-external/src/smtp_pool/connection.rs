@@ -98,9 +98,9 @@ impl Connection {
                     }
                 }
                 TransactionStep::Message => match letter.piece(given).await {
-                    Ok(piece) => {
+                    Ok((piece, is_last)) => {
                         given += piece.len();
-                        transaction.give(&piece, given == letter.len());
+                        transaction.give(&piece, is_last);
                     }
                     Err(error) => return transaction.abandon(error.to_string()),
                 },

@@ -12,47 +12,36 @@ use mailapi_smtp::client::{Client, MessageFacts, Transaction};
 const PIECE_OCTETS: usize = 256 * 1024;
 
 /// A message with what is said of it before it is sent.
-pub(super) enum Letter {
-    InMemory(Bytes),
-    Elsewhere(Octets, MessageFacts),
+pub(super) struct Letter {
+    octets: Octets,
+    /// Of a message that does not lie in memory.
+    facts: Option<MessageFacts>,
 }
 
 impl Letter {
     /// Reads through a message that does not lie in memory.
-    pub(super) async fn of(message: Octets) -> io::Result<Self> {
-        if let Some(octets) = message.in_memory() {
-            return Ok(Self::InMemory(octets.clone()));
+    pub(super) async fn of(octets: Octets) -> io::Result<Self> {
+        if octets.in_memory().is_some() {
+            return Ok(Self { octets, facts: None });
         }
         let reading = tokio::task::spawn_blocking(move || {
-            let mut facts = MessageFacts::new();
-            for piece in message.pieces(PIECE_OCTETS) {
-                facts.see(&piece?);
-            }
-            Ok(Self::Elsewhere(message, facts))
+            let facts = MessageFacts::of_pieces(octets.pieces(PIECE_OCTETS))?;
+            Ok(Self { octets, facts: Some(facts) })
         });
         reading.await.map_err(io::Error::other).flatten()
     }
 
     pub(super) fn begin<'a>(&'a self, client: &'a mut Client, envelope: &'a Envelope) -> Transaction<'a> {
-        match self {
-            Self::InMemory(octets) => client.transaction(envelope, octets),
-            Self::Elsewhere(_, facts) => client.transaction_in_pieces(envelope, facts.clone()),
+        match (&self.facts, self.octets.in_memory()) {
+            (None, Some(octets)) => client.transaction(envelope, octets),
+            (facts, _) => client.transaction_in_pieces(envelope, facts.clone().unwrap_or_default()),
         }
     }
 
-    /// Octets of it.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::InMemory(octets) => octets.len(),
-            Self::Elsewhere(octets, _) => octets.len(),
-        }
-    }
-
-    /// The piece that begins at `offset`.
-    pub(super) async fn piece(&self, offset: usize) -> io::Result<Bytes> {
-        match self {
-            Self::InMemory(octets) => Ok(octets.slice(offset..)),
-            Self::Elsewhere(octets, _) => read_octets(octets, offset..offset + PIECE_OCTETS).await,
-        }
+    /// The piece that begins at `offset`, and whether it is the last.
+    pub(super) async fn piece(&self, offset: usize) -> io::Result<(Bytes, bool)> {
+        let piece = read_octets(&self.octets, offset..offset + PIECE_OCTETS).await?;
+        let is_last = offset + piece.len() == self.octets.len();
+        Ok((piece, is_last))
     }
 }

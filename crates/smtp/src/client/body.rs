@@ -36,6 +36,18 @@ impl MessageFacts {
         facts
     }
 
+    /// Of a message that comes in pieces.
+    ///
+    /// # Errors
+    /// That of the first piece that could not be had.
+    pub fn of_pieces<P: AsRef<[u8]>, E>(pieces: impl IntoIterator<Item = Result<P, E>>) -> Result<Self, E> {
+        let mut facts = Self::new();
+        for piece in pieces {
+            facts.see(piece?.as_ref());
+        }
+        Ok(facts)
+    }
+
     /// Looks at the next piece.
     pub fn see(&mut self, piece: &[u8]) {
         self.len += piece.len();

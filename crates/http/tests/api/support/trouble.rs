@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, MailboxError, Mailboxes,
-    MessageSummary, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, Submission,
-    SubmitError,
+    OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, Submission, SubmitError,
 };
 use mailapi_model::{DeliveryEvent, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota};
 
@@ -105,16 +104,6 @@ impl Submission for Trouble {
 impl Mailboxes for Trouble {
     async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError> {
         self.mailboxes()?.folders(mailbox).await
-    }
-
-    async fn list(
-        &self,
-        mailbox: &EmailAddress,
-        folder: &FolderName,
-        page: Page,
-    ) -> Result<Listed<MessageSummary>, MailboxError> {
-        assert_ne!(folder.as_str(), PANICS, "a bug");
-        self.mailboxes()?.list(mailbox, folder, page).await
     }
 
     async fn view(
