@@ -177,23 +177,64 @@ impl EmailAddress {
 /// Where the `@` stands in a text that obviously is an address in its canonical form, as nearly all are: letters in lower
 /// case, digits and a few marks. Every other text goes the long way.
 fn place_in_canonical(text: &str) -> Option<usize> {
-    let is_of_local = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-_+=".contains(&octet);
-    let is_of_label = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
-    let is_label = |label: &[u8]| {
-        let hyphens = [label.first(), label.last(), label.get(3)].contains(&Some(&b'-'));
-        (1..=63).contains(&label.len()) && !hyphens && label.iter().copied().all(is_of_label)
-    };
-    let (local, domain) = text.split_once('@')?;
-    let mut atoms = local.as_bytes().split(|octet| *octet == b'.');
-    let mut labels = domain.as_bytes().split(|octet| *octet == b'.');
-    let fits = local.len() <= EmailAddress::MAX_LOCAL
-        && text.len() <= EmailAddress::MAX_LENGTH
+    let octets = text.as_bytes();
+    let at = octets.iter().position(|octet| OBVIOUS[usize::from(*octet)] & LOCAL == 0)?;
+    let (local, domain) = (&octets[..at], octets.get(at + 1..)?);
+    let fits = octets[at] == b'@'
+        && at <= EmailAddress::MAX_LOCAL
+        && octets.len() <= EmailAddress::MAX_LENGTH
         && domain.len() <= 253
-        && atoms.all(|atom| !atom.is_empty() && atom.iter().copied().all(is_of_local))
-        && labels.all(is_label)
-        && domain.as_bytes().last().is_some_and(u8::is_ascii_lowercase);
-    fits.then_some(local.len())
+        && are_atoms(local)
+        && are_labels(domain);
+    fits.then_some(at)
 }
+
+/// Whether no dot stands at an end or beside another one.
+fn are_atoms(local: &[u8]) -> bool {
+    let is_dot = |octet: Option<&u8>| octet.is_none_or(|octet| *octet == b'.');
+    !is_dot(local.first()) && !is_dot(local.last()) && !local.windows(2).any(|pair| pair == b"..")
+}
+
+/// Whether these are labels that no rule of host names or of IDNA looks at more closely, the last one no number.
+fn are_labels(domain: &[u8]) -> bool {
+    let mut begin = 0;
+    for (place, octet) in domain.iter().enumerate() {
+        if *octet == b'.' {
+            if !is_label(&domain[begin..place]) {
+                return false;
+            }
+            begin = place + 1;
+        } else if OBVIOUS[usize::from(*octet)] & LABEL == 0 {
+            return false;
+        }
+    }
+    is_label(&domain[begin..]) && domain.last().is_some_and(u8::is_ascii_lowercase)
+}
+
+fn is_label(label: &[u8]) -> bool {
+    let hyphens = [label.first(), label.last(), label.get(3)].contains(&Some(&b'-'));
+    (1..=63).contains(&label.len()) && !hyphens
+}
+
+/// An octet of an obvious local part, dots included.
+const LOCAL: u8 = 1;
+/// An octet of an obvious label.
+const LABEL: u8 = 2;
+
+/// Of what each octet can be a part.
+static OBVIOUS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut octet: u8 = 0;
+    while octet < 128 {
+        kinds[octet as usize] = match octet {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' => LOCAL | LABEL,
+            b'_' | b'+' | b'=' | b'.' => LOCAL,
+            _ => 0,
+        };
+        octet += 1;
+    }
+    kinds
+};
 
 /// The local part in lower case, without quotes that it does not need; `None` when it is not valid.
 fn canonical_local(text: &str) -> Option<String> {

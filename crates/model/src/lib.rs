@@ -46,7 +46,7 @@ pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};
 pub use quota::Quota;
 pub use secret::Secret;
-pub use sent::{SentMessage, SentRecipient};
+pub use sent::{SentMessage, SentRecipient, SentSummary};
 pub use status::{MessageStatus, RecipientStatus, overall};
 pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};
 pub use violation::{Violation, Violations, shown_name};

@@ -29,6 +29,25 @@ pub struct SentMessage {
     pub submitted_at: Option<Timestamp>,
 }
 
+/// What a list shows of a sent message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentSummary {
+    /// Its identifier.
+    pub message_id: MessageId,
+    /// The address it was sent from.
+    pub from: EmailAddress,
+    /// The To recipients.
+    pub to: Vec<EmailAddress>,
+    /// The subject, decoded.
+    pub subject: String,
+    /// Its state.
+    pub status: MessageStatus,
+    /// When it was stored.
+    pub created_at: Timestamp,
+    /// When the mail server took it.
+    pub submitted_at: Option<Timestamp>,
+}
+
 /// What is known of one recipient of a sent message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentRecipient {

@@ -1,6 +1,6 @@
 //! `GET /mail/sent`.
 
-use mailapi_model::{EmailAddress, Listed, MessageStatus, Page, SentMessage, Timestamp};
+use mailapi_model::{EmailAddress, Listed, MessageStatus, Page, SentSummary, Timestamp};
 use mailapi_store::{SentFilter, SentOwner};
 
 use crate::error::store_errors_are_unavailable;
@@ -41,7 +41,7 @@ impl Service {
         caller: &Caller,
         query: SentQuery,
         page: Page,
-    ) -> Result<Listed<SentMessage>, ListSentError> {
+    ) -> Result<Listed<SentSummary>, ListSentError> {
         let filter = SentFilter {
             owner: owner(caller),
             owner_since: self.owner_since(caller).await?,

@@ -2,7 +2,7 @@
 
 use mailapi_model::{
     EmailAddress, Listed, MessageId, MessageStatus, Page, QueueId, RecipientKind, SentMessage, SentRecipient,
-    Timestamp, TokenId,
+    SentSummary, Timestamp, TokenId,
 };
 
 use super::Sent;
@@ -72,8 +72,12 @@ impl SentFilter {
 const COLUMNS: &str = "message_id, token_id, mailbox, mailbox_given, sender, sender_given, to_list, subject, status, \
                        queue_id, created_at, submitted_at";
 
-pub(crate) const SENT: List =
-    List { table: "sent_messages", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
+pub(crate) const SENT: List = List {
+    table: "sent_messages",
+    key: "id",
+    order: "created_at DESC, id DESC",
+    columns: "message_id, sender, sender_given, to_list, subject, status, created_at, submitted_at",
+};
 
 impl Sent<'_> {
     /// The message of this identifier.
@@ -97,13 +101,13 @@ impl Sent<'_> {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn list(&self, filter: &SentFilter, page: Page) -> Result<Listed<SentMessage>, StoreError> {
+    pub async fn list(&self, filter: &SentFilter, page: Page) -> Result<Listed<SentSummary>, StoreError> {
         let conditions = conditions(filter);
         match counted(filter) {
             Some(total) if page.offset() <= SHORT_OFFSET => {
-                SENT.short_page(self.0, total, conditions, page, read_message).await
+                SENT.short_page(self.0, total, conditions, page, read_summary).await
             }
-            _ => SENT.page(self.0, conditions, page, read_message).await,
+            _ => SENT.page(self.0, conditions, page, read_summary).await,
         }
     }
 }
@@ -159,6 +163,18 @@ fn read_message(mut row: Row) -> Result<SentMessage, StoreError> {
         subject: row.text()?,
         status: row.parsed()?,
         queue_id: row.text_or_null()?.map(QueueId),
+        created_at: row.time()?,
+        submitted_at: row.time_or_null()?,
+    })
+}
+
+fn read_summary(mut row: Row) -> Result<SentSummary, StoreError> {
+    Ok(SentSummary {
+        message_id: row.parsed()?,
+        from: row.address()?,
+        to: row.lines()?,
+        subject: row.text()?,
+        status: row.parsed()?,
         created_at: row.time()?,
         submitted_at: row.time_or_null()?,
     })

@@ -1,7 +1,7 @@
 //! `GET /mail/sent`.
 
 use axum::extract::State;
-use mailapi_model::{EmailAddress, MessageId, SentMessage};
+use mailapi_model::{EmailAddress, MessageId, SentSummary};
 use mailapi_service::mail::{ListSentError, SentQuery};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -59,8 +59,8 @@ struct SentItem {
     submitted_at: Option<Moment>,
 }
 
-impl From<SentMessage> for SentItem {
-    fn from(message: SentMessage) -> Self {
+impl From<SentSummary> for SentItem {
+    fn from(message: SentSummary) -> Self {
         Self {
             message_id: message.message_id,
             from: message.from,
@@ -74,7 +74,7 @@ impl From<SentMessage> for SentItem {
 }
 
 fn written<S: Serializer>(id: &MessageId, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(id)
+    serializer.serialize_str(id.write_to(&mut [0; MessageId::LENGTH]))
 }
 
 fn shown<S: Serializer>(address: &EmailAddress, serializer: S) -> Result<S::Ok, S::Error> {
