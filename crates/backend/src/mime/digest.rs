@@ -327,6 +327,11 @@ fn place(headers: &[(String, String)], places: &mut HashMap<String, usize>, name
 }
 
 fn without_controls(text: Cow<'_, str>) -> String {
+    // Nearly all values hold nothing but printable ASCII, which is seen without looking at characters one by one.
+    let is_plain = |octet: u8| matches!(octet, b' '..=b'~' | b'\t');
+    if text.bytes().fold(true, |so_far, octet| so_far & is_plain(octet)) {
+        return text.into_owned();
+    }
     let is_unwanted = |c: char| c.is_control() && c != '\t';
     if text.contains(is_unwanted) { text.replace(is_unwanted, " ") } else { text.into_owned() }
 }

@@ -35,11 +35,16 @@ pub(super) fn without_line_end(line: &[u8]) -> &[u8] {
 
 /// The name before the colon, when the line is the first of a field.
 pub(super) fn field_name(line: &[u8]) -> Option<&str> {
-    let colon = line.iter().position(|&octet| octet == b':')?;
+    name_and_colon(line).map(|(name, _)| name)
+}
+
+/// The same with the place of the colon.
+fn name_and_colon(line: &[u8]) -> Option<(&str, usize)> {
+    let colon = memchr::memchr(b':', line)?;
     // White space between name and colon is obsolete, but is written (RFC 5322 section 4.5).
     let name = line[..colon].trim_ascii_end();
     let fits = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
-    std::str::from_utf8(name).ok().filter(|_| fits)
+    std::str::from_utf8(name).ok().filter(|_| fits).map(|name| (name, colon))
 }
 
 /// The first fields of a header block, no more than `max`, in order. Lines that belong to none are passed over.
@@ -60,8 +65,7 @@ pub(super) fn fields(block: &[u8], max: usize) -> Vec<Field<'_>> {
         if fields.len() >= max {
             break;
         }
-        if let Some(name) = field_name(text) {
-            let colon = text.iter().position(|&octet| octet == b':').unwrap_or_default();
+        if let Some((name, colon)) = name_and_colon(text) {
             start = span.start + colon + 1;
             fields.push(Field { name, value: without_line_end(&block[start..span.end]) });
             is_open = true;

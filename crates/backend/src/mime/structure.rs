@@ -55,7 +55,8 @@ pub(super) fn read_parts<S: Source>(source: &mut S, limits: &Limits) -> Result<V
     let (boundaries, parts, open) = (Boundaries::default(), Vec::new(), Vec::new());
     let mut scan = Scan { source, limits, parts, open, boundaries, leaf: None };
     let mut at = scan.begin_part(0, "text/plain")?;
-    while at < whole {
+    // Without an open multipart no line separates anything: the rest is one body, or an epilogue.
+    while at < whole && !scan.boundaries.is_empty() {
         let line = scan.source.line(at)?;
         let (delimiter, span) = (scan.boundaries.delimiter(line), at..line.end);
         at = match delimiter {
@@ -86,6 +87,10 @@ struct Delimiter {
 struct Boundaries(HashMap<Vec<u8>, Vec<usize>>);
 
 impl Boundaries {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn delimiter(&self, line: Line<'_>) -> Option<Delimiter> {
         // White space after the boundary is padding of a gateway (RFC 2046 section 5.1.1).
         let text = line.text.strip_prefix(b"--")?.trim_ascii_end();

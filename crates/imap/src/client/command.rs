@@ -179,13 +179,13 @@ impl Command {
 
     /// FETCH of a range of sequence numbers, UIDs told too.
     pub fn fetch(first: u32, last: u32, attributes: &[FetchAttribute]) -> Self {
-        Self::new(&format!("FETCH {first}:{last} (UID{})", attribute_names(attributes)))
+        Self::new(&format!("FETCH {first}:{last}")).words(&attribute_list(attributes))
     }
 
     /// UID FETCH. The UIDs must not be none; hosts cut long sets, since a server may refuse a line
     /// longer than 8,192 octets (RFC 7162 section 4).
     pub fn uid_fetch(uids: &[u32], attributes: &[FetchAttribute]) -> Self {
-        Self::new(&format!("UID FETCH {} (UID{})", SequenceSet::compact(uids), attribute_names(attributes)))
+        Self::new("UID FETCH ").words(&SequenceSet::compact(uids)).words(&attribute_list(attributes))
     }
 
     /// The same command, with the body that it asks for handed out in pieces.
@@ -263,20 +263,32 @@ fn names(items: &[StatusItem]) -> String {
     format!("({})", names.join(" "))
 }
 
-fn attribute_names(attributes: &[FetchAttribute]) -> String {
-    attributes.iter().map(|attribute| format!(" {}", attribute_name(attribute))).collect()
+/// ` (UID`, the attributes and `)`.
+fn attribute_list(attributes: &[FetchAttribute]) -> String {
+    let mut list = " (UID".to_owned();
+    for attribute in attributes {
+        list.push(' ');
+        match attribute {
+            FetchAttribute::Flags => list.push_str("FLAGS"),
+            FetchAttribute::Size => list.push_str("RFC822.SIZE"),
+            FetchAttribute::Arrived => list.push_str("INTERNALDATE"),
+            FetchAttribute::Envelope => list.push_str("ENVELOPE"),
+            FetchAttribute::BodyStructure => list.push_str("BODYSTRUCTURE"),
+            FetchAttribute::Section(section) => push_section(&mut list, section),
+            FetchAttribute::SectionSlice(section, from, octets) => {
+                push_section(&mut list, section);
+                list.extend(["<", &from.to_string(), ".", &octets.to_string(), ">"]);
+            }
+        }
+    }
+    list.push(')');
+    list
 }
 
-fn attribute_name(attribute: &FetchAttribute) -> String {
-    match attribute {
-        FetchAttribute::Flags => "FLAGS".to_owned(),
-        FetchAttribute::Size => "RFC822.SIZE".to_owned(),
-        FetchAttribute::Arrived => "INTERNALDATE".to_owned(),
-        FetchAttribute::Envelope => "ENVELOPE".to_owned(),
-        FetchAttribute::BodyStructure => "BODYSTRUCTURE".to_owned(),
-        FetchAttribute::Section(section) => format!("BODY.PEEK[{section}]"),
-        FetchAttribute::SectionSlice(section, from, octets) => format!("BODY.PEEK[{section}]<{from}.{octets}>"),
-    }
+fn push_section(list: &mut String, section: &Section) {
+    list.push_str("BODY.PEEK[");
+    section.write(list);
+    list.push(']');
 }
 
 #[cfg(test)]

@@ -51,6 +51,27 @@ impl Section {
         Self { part: path.to_vec(), text: SectionText::All }
     }
 
+    /// Writes what stands in the brackets of a command.
+    pub(super) fn write(&self, to: &mut String) {
+        for (at, number) in self.part.iter().enumerate() {
+            if at > 0 {
+                to.push('.');
+            }
+            to.push_str(&number.to_string());
+        }
+        if !self.part.is_empty() && self.text != SectionText::All {
+            to.push('.');
+        }
+        match &self.text {
+            SectionText::All => {}
+            SectionText::Header => to.push_str("HEADER"),
+            SectionText::HeaderFields(names) => to.extend(["HEADER.FIELDS (", &names.join(" "), ")"]),
+            SectionText::SomeHeaderFields => to.push_str("HEADER.FIELDS"),
+            SectionText::Text => to.push_str("TEXT"),
+            SectionText::Mime => to.push_str("MIME"),
+        }
+    }
+
     /// Reads what stands in the brackets of a response, with both brackets.
     pub(super) fn read(cursor: &mut Cursor) -> Result<Self, SyntaxError> {
         const INVALID: SyntaxError = SyntaxError("invalid section");
@@ -84,17 +105,9 @@ impl Section {
 
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers: Vec<String> = self.part.iter().map(u32::to_string).collect();
-        let dot = if self.part.is_empty() || self.text == SectionText::All { "" } else { "." };
-        write!(f, "{}{dot}", numbers.join("."))?;
-        match &self.text {
-            SectionText::All => Ok(()),
-            SectionText::Header => f.write_str("HEADER"),
-            SectionText::HeaderFields(names) => write!(f, "HEADER.FIELDS ({})", names.join(" ")),
-            SectionText::SomeHeaderFields => f.write_str("HEADER.FIELDS"),
-            SectionText::Text => f.write_str("TEXT"),
-            SectionText::Mime => f.write_str("MIME"),
-        }
+        let mut written = String::new();
+        self.write(&mut written);
+        f.write_str(&written)
     }
 }
 

@@ -40,13 +40,20 @@ impl SequenceSet {
     /// for no numbers, which is not a valid set: callers leave the whole item out then.
     pub fn compact(numbers: &[u32]) -> String {
         let runs = numbers.chunk_by(|before, after| before.checked_add(1) == Some(*after));
-        let runs: Vec<String> = runs
-            .map(|run| match run {
-                [from, .., to] => format!("{from}:{to}"),
-                _ => run.iter().map(u32::to_string).collect(),
-            })
-            .collect();
-        runs.join(",")
+        let mut set = String::new();
+        for run in runs {
+            if !set.is_empty() {
+                set.push(',');
+            }
+            if let [from, .., to] = run {
+                set.push_str(&from.to_string());
+                set.push(':');
+                set.push_str(&to.to_string());
+            } else {
+                set.extend(run.iter().map(u32::to_string));
+            }
+        }
+        set
     }
 }
 
