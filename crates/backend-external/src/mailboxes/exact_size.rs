@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mailapi_backend::FullMessage;
 use mailapi_backend::mime::{DescribedAttachment, TransferDecoder, TransferEncoding};
 use mailapi_imap::client::{Command, Event, FetchAttribute, Section};
 use mailapi_model::{EmailAddress, FolderName};
@@ -25,6 +26,14 @@ pub(super) struct Measured {
 }
 
 impl Measured {
+    /// The message with the exact sizes of its attachments.
+    pub(super) fn told_in(&self, mut message: FullMessage) -> FullMessage {
+        for (attachment, &size) in message.attachments.iter_mut().zip(&self.sizes) {
+            attachment.size = size;
+        }
+        message
+    }
+
     /// About how much memory it takes, with what it is found by.
     fn weight(&self) -> u32 {
         const FIXED: usize = 256;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mailapi_backend::MailboxError;
 use mailapi_backend::mime::Digest;
 use mailapi_imap::client::{BodyStructure, Command, FetchAttribute, FetchedMessage, Section, SectionText, Untagged};
-use mailapi_model::{FolderName, Timestamp};
+use mailapi_model::Timestamp;
 
 use super::parts::Parts;
 use super::settings::MailboxSettings;
@@ -14,7 +14,6 @@ use crate::imap_pool::{ImapConnection, ImapError};
 
 /// A message that was found.
 pub(super) struct Loaded {
-    pub(super) uid_validity: u32,
     pub(super) flags: Vec<String>,
     pub(super) size: u64,
     pub(super) arrived: Timestamp,
@@ -29,27 +28,15 @@ pub(super) enum Loading {
     Parts(Arc<Parts>),
 }
 
-/// What is asked of a message for [`Loaded`].
+/// What is asked of a message for [`Loaded`]. Of what it consists, a server is asked only where that is needed: most
+/// messages are taken apart here.
 pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
     vec![
         FetchAttribute::Flags,
         FetchAttribute::Size,
         FetchAttribute::Arrived,
-        FetchAttribute::BodyStructure,
         FetchAttribute::SectionSlice(Section::message(), 0, settings.whole_message_octets),
     ]
-}
-
-/// Opens the folder and finds the message.
-pub(super) async fn load(
-    connection: &mut ImapConnection,
-    folder: &FolderName,
-    uid: u32,
-    settings: &MailboxSettings,
-) -> Result<Loaded, ImapError> {
-    let was_open = connection.folder().is_some_and(|open| open.name == *folder);
-    connection.open_as_it_is(folder).await?;
-    load_from_open(connection, uid, was_open, settings).await
 }
 
 /// Finds the message in the folder that is open, and stays with that opening. What the connection knows of the folder
@@ -60,7 +47,6 @@ pub(super) async fn load_from_open(
     was_open: bool,
     settings: &MailboxSettings,
 ) -> Result<Loaded, ImapError> {
-    let uid_validity = connection.folder().map_or(0, |open| open.uid_validity);
     let mut found = match fetch_current(connection, uid, &attributes(settings)).await {
         Ok(None) | Err(ImapError::Refused(_)) if was_open => {
             connection.refresh().await?;
@@ -73,9 +59,8 @@ pub(super) async fn load_from_open(
     let (flags, arrived) = (shown_flags(found.flags.take().unwrap_or_default()), arrived(&found));
     // Some servers err in the size; a slice that is shorter than was asked for is certainly all.
     let is_whole = start.len() < settings.whole_message_octets as usize || start.len() as u64 == size;
-    let content =
-        if is_whole { whole(start) } else { of_parts(connection, uid, size, found.body_structure, settings).await? };
-    Ok(Loaded { uid_validity, flags, size, arrived, content })
+    let content = if is_whole { whole(start) } else { of_parts(connection, uid, size, settings).await? };
+    Ok(Loaded { flags, size, arrived, content })
 }
 
 fn whole(raw: Vec<u8>) -> Loading {
@@ -87,10 +72,9 @@ async fn of_parts(
     connection: &mut ImapConnection,
     uid: u32,
     size: u64,
-    structure: Option<BodyStructure>,
     settings: &MailboxSettings,
 ) -> Result<Loading, ImapError> {
-    let parts = Parts::of(structure.unwrap_or(BodyStructure::Opaque));
+    let parts = Parts::of(fetch_structure(connection, uid).await?);
     if !parts.is_doubtful || size > u64::from(settings.doubtful_message_octets) {
         return Ok(Loading::Parts(Arc::new(parts)));
     }
@@ -100,9 +84,23 @@ async fn of_parts(
     Ok(whole(raw.unwrap_or_default()))
 }
 
+/// What the server tells of the parts of a message of the open folder.
+async fn fetch_structure(connection: &mut ImapConnection, uid: u32) -> Result<BodyStructure, ImapError> {
+    let mut found = None;
+    let fetched = connection.run(Command::uid_fetch(&[uid], &[FetchAttribute::BodyStructure]), |untagged| {
+        let Untagged::Fetch(message) = untagged else { return };
+        if message.uid == Some(uid) {
+            // News of the same message come in the same form, without a structure.
+            found = message.body_structure.or(found.take()).or(Some(BodyStructure::Opaque));
+        }
+    });
+    fetched.await?;
+    found.ok_or(ImapError::Told(MailboxError::NoSuchMessage))
+}
+
 /// Data of one message, as it is now though nobody asked for news: the server tells them behind the data. `None` when
 /// the folder has no such message, or when a message is gone and it may be this one.
-async fn fetch_current(
+pub(super) async fn fetch_current(
     connection: &mut ImapConnection,
     uid: u32,
     attributes: &[FetchAttribute],

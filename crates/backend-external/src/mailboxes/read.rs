@@ -3,12 +3,13 @@
 use mailapi_backend::mime::{DescribedBody, Digest, headers};
 use mailapi_backend::{AttachmentInfo, FullMessage};
 use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section};
-use mailapi_model::{EmailAddress, FolderName};
+use mailapi_model::{EmailAddress, FolderName, Timestamp};
 
-use super::exact_size::{ExactSizes, MessageKey};
-use super::load::{self, Loaded, Loading, fetch_one};
+use super::exact_size::{ExactSizes, Measured, MessageKey};
+use super::load::{self, Loaded, Loading, fetch_current, fetch_one};
 use super::parts::Parts;
 use super::settings::MailboxSettings;
+use super::summaries::{arrived, shown_flags};
 use crate::imap_pool::{ImapConnection, ImapError, Job};
 
 /// Reads a message without the octets of its attachments.
@@ -24,21 +25,45 @@ impl Job for ReadMessage<'_> {
     type Output = FullMessage;
 
     async fn run(&self, connection: &mut ImapConnection) -> Result<FullMessage, ImapError> {
-        let loaded = load::load(connection, self.folder, self.uid, self.settings).await?;
+        let was_open = connection.folder().is_some_and(|open| open.name == *self.folder);
+        let open = connection.open_as_it_is(self.folder).await?;
+        let key = MessageKey::new(self.mailbox, self.folder, open.uid_validity, self.uid);
+        if let Some(measured) = self.exact_sizes.get(&key) {
+            match self.of_known_parts(connection, &measured).await {
+                // What the connection knows of the folder may be old; what follows asks for news.
+                Ok(None) | Err(ImapError::Refused(_)) => {}
+                Ok(Some(message)) => return Ok(message),
+                Err(error) => return Err(error),
+            }
+        }
+        let loaded = load::load_from_open(connection, self.uid, was_open, self.settings).await?;
         match loaded.content {
             Loading::Whole { raw, digest } => {
                 Ok(digest.into_full_message(&raw, self.uid, loaded.size, loaded.flags, loaded.arrived))
             }
             Loading::Parts(ref parts) => {
-                let key = MessageKey::new(self.mailbox, self.folder, loaded.uid_validity, self.uid);
                 let measured = self.exact_sizes.of(connection, &key, parts, self.settings).await?;
-                let mut message = of_parts(connection, self.uid, &loaded, parts, self.settings).await?;
-                for (attachment, &size) in message.attachments.iter_mut().zip(&measured.sizes) {
-                    attachment.size = size;
-                }
-                Ok(message)
+                let message = of_parts(connection, self.uid, &loaded, parts, self.settings).await?;
+                Ok(measured.told_in(message))
             }
         }
+    }
+}
+
+impl ReadMessage<'_> {
+    /// A message of which the parts are remembered, with one command. `None` when it may be gone.
+    async fn of_known_parts(
+        &self,
+        connection: &mut ImapConnection,
+        measured: &Measured,
+    ) -> Result<Option<FullMessage>, ImapError> {
+        let mut attributes = vec![FetchAttribute::Flags, FetchAttribute::Size, FetchAttribute::Arrived];
+        attributes.extend(sections(&measured.parts, self.settings));
+        let Some(mut found) = fetch_current(connection, self.uid, &attributes).await? else { return Ok(None) };
+        let size = found.size.ok_or_else(|| ImapError::unavailable("the server told no size"))?;
+        let flags = shown_flags(found.flags.take().unwrap_or_default());
+        let message = assembled(&found, self.uid, size, flags, arrived(&found), &measured.parts);
+        Ok(Some(measured.told_in(message)))
     }
 }
 
@@ -51,28 +76,44 @@ pub(super) async fn of_parts(
     parts: &Parts,
     settings: &MailboxSettings,
 ) -> Result<FullMessage, ImapError> {
-    let chosen = &parts.chosen;
-    let mut attributes = vec![FetchAttribute::SectionSlice(Section::header(), 0, settings.header_octets)];
-    for body in [&chosen.text, &chosen.html].into_iter().flatten() {
+    let found = fetch_one(connection, uid, &sections(parts, settings)).await?;
+    Ok(assembled(&found, uid, loaded.size, loaded.flags.clone(), loaded.arrived, parts))
+}
+
+/// The header and the bodies.
+fn sections(parts: &Parts, settings: &MailboxSettings) -> Vec<FetchAttribute> {
+    let mut sections = vec![FetchAttribute::SectionSlice(Section::header(), 0, settings.header_octets)];
+    for body in [&parts.chosen.text, &parts.chosen.html].into_iter().flatten() {
         let section = Section::part(parts.path(body.part));
-        attributes.push(FetchAttribute::SectionSlice(section, 0, settings.body_octets));
+        sections.push(FetchAttribute::SectionSlice(section, 0, settings.body_octets));
     }
-    let found = fetch_one(connection, uid, &attributes).await?;
-    let header = octets(&found, &Section::header());
+    sections
+}
+
+fn assembled(
+    found: &FetchedMessage,
+    uid: u32,
+    size: u64,
+    flags: Vec<String>,
+    arrived: Timestamp,
+    parts: &Parts,
+) -> FullMessage {
+    let chosen = &parts.chosen;
+    let header = octets(found, &Section::header());
     let mut digest = Digest::of_header_block(header);
     let cc = std::mem::take(&mut digest.cc);
-    let mut summary = digest.into_summary(uid, loaded.size, loaded.flags.clone(), loaded.arrived);
+    let mut summary = digest.into_summary(uid, size, flags, arrived);
     summary.has_attachments = !chosen.attachments.is_empty();
-    let text_of = |body: &DescribedBody| body.decode(octets(&found, &Section::part(parts.path(body.part))));
+    let text_of = |body: &DescribedBody| body.decode(octets(found, &Section::part(parts.path(body.part))));
     let attachments: Vec<AttachmentInfo> = chosen.attachments.iter().map(|one| one.info.clone()).collect();
-    Ok(FullMessage {
+    FullMessage {
         summary,
         headers: headers(header),
         text: chosen.text.as_ref().map(text_of),
         html: chosen.html.as_ref().map(text_of),
         attachments,
         cc,
-    })
+    }
 }
 
 fn octets<'a>(found: &'a FetchedMessage, section: &Section) -> &'a [u8] {
