@@ -1,7 +1,8 @@
 //! Log lines as JSON objects.
 //!
-//! Everything is written once, straight into the line: a request's line costs less than the request. The format that
-//! comes with the library reads a span's fields as JSON and writes them again, twice for each line.
+//! Everything is written once, into plain memory, and handed on in one piece: a request's line costs less than the
+//! request. The format that comes with the library reads a span's fields as JSON and writes them again, twice for each
+//! line, and its writer is asked for each piece through two pointers.
 
 use std::fmt::{self, Debug, Write};
 
@@ -23,6 +24,11 @@ pub(super) struct JsonLines;
 /// A span's fields as members of an object, each behind a comma.
 pub(super) struct JsonFields;
 
+/// Octets that most lines fit into.
+const USUAL_LINE: usize = 384;
+/// Octets that the fields of most spans fit into.
+const USUAL_FIELDS: usize = 192;
+
 impl<S> FormatEvent<S, JsonFields> for JsonLines
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
@@ -30,47 +36,52 @@ where
     fn format_event(
         &self,
         context: &FmtContext<'_, S, JsonFields>,
-        mut line: Writer<'_>,
+        mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        line.write_str("{\"timestamp\":\"")?;
-        write_time(&mut line, microseconds_now())?;
-        line.write_str("\",\"level\":\"")?;
-        line.write_str(event.metadata().level().as_str())?;
-        line.write_char('"')?;
+        let mut line = String::with_capacity(USUAL_LINE);
+        line.push_str("{\"timestamp\":\"");
+        push_time(&mut line, microseconds_now());
+        line.push_str("\",\"level\":\"");
+        line.push_str(event.metadata().level().as_str());
+        line.push('"');
         let mut members = Members::new(&mut line);
         event.record(&mut members);
         let target = members.finish()?;
-        line.write_str(",\"target\":")?;
-        write_text(&mut line, target.as_deref().unwrap_or(event.metadata().target()))?;
+        line.push_str(",\"target\":");
+        push_text(&mut line, target.as_deref().unwrap_or(event.metadata().target()));
         if let Some(span) = context.lookup_current() {
-            line.write_str(",\"span\":{\"name\":")?;
-            write_text(&mut line, span.name())?;
+            line.push_str(",\"span\":{\"name\":");
+            push_text(&mut line, span.name());
             if let Some(fields) = span.extensions().get::<FormattedFields<JsonFields>>() {
-                line.write_str(fields.as_str())?;
+                line.push_str(fields.as_str());
             }
-            line.write_char('}')?;
+            line.push('}');
         }
-        line.write_str("}\n")
+        line.push_str("}\n");
+        writer.write_str(&line)
     }
 }
 
 /// A moment in microseconds since the Unix epoch, such as `2026-11-20T10:15:30.123456Z`.
-fn write_time(line: &mut impl Write, micros: i64) -> fmt::Result {
+fn push_time(line: &mut String, micros: i64) {
     let text = Timestamp::from_millis(micros.div_euclid(1000)).to_text();
-    line.write_str(text.as_str().trim_end_matches('Z'))?;
-    let below = micros.rem_euclid(1000);
-    for digit in [below / 100, below / 10 % 10, below % 10] {
-        line.write_str(itoa::Buffer::new().format(digit))?;
+    line.push_str(text.as_str().trim_end_matches('Z'));
+    let below = u8::try_from(micros.rem_euclid(1000) / 10).unwrap_or_default();
+    let last = u8::try_from(micros.rem_euclid(10)).unwrap_or_default();
+    for digit in [below / 10, below % 10, last] {
+        line.push(char::from(b'0' + digit));
     }
-    line.write_char('Z')
+    line.push('Z');
 }
 
 impl<'writer> FormatFields<'writer> for JsonFields {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'writer>, fields: R) -> fmt::Result {
-        let mut members = Members::new(&mut writer);
+        let mut written = String::with_capacity(USUAL_FIELDS);
+        let mut members = Members::new(&mut written);
         fields.record(&mut members);
-        members.finish().map(drop)
+        members.finish()?;
+        writer.write_str(&written)
     }
 
     fn add_fields(&self, current: &'writer mut FormattedFields<Self>, fields: &Record<'_>) -> fmt::Result {
@@ -79,15 +90,15 @@ impl<'writer> FormatFields<'writer> for JsonFields {
 }
 
 /// Writes fields as members of an object.
-struct Members<'a, 'w> {
-    line: &'a mut Writer<'w>,
+struct Members<'a> {
+    line: &'a mut String,
     outcome: fmt::Result,
     /// Where a record of the `log` crate comes from; what passes it on has a target of its own.
     target: Option<String>,
 }
 
-impl<'a, 'w> Members<'a, 'w> {
-    const fn new(line: &'a mut Writer<'w>) -> Self {
+impl<'a> Members<'a> {
+    const fn new(line: &'a mut String) -> Self {
         Self { line, outcome: Ok(()), target: None }
     }
 
@@ -95,75 +106,98 @@ impl<'a, 'w> Members<'a, 'w> {
         self.outcome.map(|()| self.target)
     }
 
-    fn member(&mut self, field: &Field, write: impl FnOnce(&mut Writer<'w>) -> fmt::Result) {
+    /// Writes the name of a member and returns where its value goes, if it is wanted.
+    fn member(&mut self, field: &Field) -> Option<&mut String> {
+        let name = field.name();
         // What else the `log` crate tells of its record stands in no other line either.
-        if self.outcome.is_ok() && !field.name().starts_with("log.") {
-            self.outcome = self.try_member(field.name(), write);
+        if self.outcome.is_err() || name.starts_with("log.") {
+            return None;
         }
-    }
-
-    fn try_member(&mut self, name: &str, write: impl FnOnce(&mut Writer<'w>) -> fmt::Result) -> fmt::Result {
-        self.line.write_char(',')?;
+        self.line.push(',');
         // A raw identifier is named without its mark.
-        write_text(self.line, name.strip_prefix("r#").unwrap_or(name))?;
-        self.line.write_char(':')?;
-        write(self.line)
+        push_text(self.line, name.strip_prefix("r#").unwrap_or(name));
+        self.line.push(':');
+        Some(self.line)
     }
 }
 
-impl Visit for Members<'_, '_> {
+impl Visit for Members<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.member(field, |line| {
-            line.write_char('"')?;
-            write!(Escaped(line), "{value:?}")?;
-            line.write_char('"')
-        });
+        if let Some(line) = self.member(field) {
+            line.push('"');
+            let outcome = write!(Escaped(line), "{value:?}");
+            line.push('"');
+            self.outcome = outcome;
+        }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "log.target" {
             self.target = Some(value.to_owned());
         }
-        self.member(field, |line| write_text(line, value));
+        if let Some(line) = self.member(field) {
+            push_text(line, value);
+        }
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.member(field, |line| line.write_str(itoa::Buffer::new().format(value)));
+        if let Some(line) = self.member(field) {
+            line.push_str(itoa::Buffer::new().format(value));
+        }
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.member(field, |line| line.write_str(itoa::Buffer::new().format(value)));
+        if let Some(line) = self.member(field) {
+            line.push_str(itoa::Buffer::new().format(value));
+        }
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.member(field, |line| line.write_str(if value { "true" } else { "false" }));
+        if let Some(line) = self.member(field) {
+            line.push_str(if value { "true" } else { "false" });
+        }
     }
 }
 
-fn write_text(line: &mut impl Write, text: &str) -> fmt::Result {
-    line.write_char('"')?;
-    Escaped(line).write_str(text)?;
-    line.write_char('"')
+fn push_text(line: &mut String, text: &str) {
+    line.push('"');
+    push_escaped(line, text);
+    line.push('"');
 }
 
-/// Escapes what a JSON string must not hold as it is (RFC 8259 section 7).
-struct Escaped<'a, W>(&'a mut W);
+/// Whether a JSON string must not hold the octet as it is (RFC 8259 section 7).
+const fn is_special(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
 
-impl<W: Write> Write for Escaped<'_, W> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text;
-        while let Some(place) = rest.bytes().position(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-            // All of these are ASCII, so the text is cut between characters.
-            let (plain, special) = rest.split_at(place);
-            self.0.write_str(plain)?;
-            match special.as_bytes()[0] {
-                b'\n' => self.0.write_str("\\n")?,
-                mark @ (b'"' | b'\\') => write!(self.0, "\\{}", char::from(mark))?,
-                control => write!(self.0, "\\u{control:04x}")?,
-            }
-            rest = &special[1..];
+fn push_escaped(line: &mut String, text: &str) {
+    // Next to no text holds any. Asking all octets without stopping at the first lets the processor take many at once.
+    if !text.bytes().fold(false, |any, byte| any | is_special(byte)) {
+        line.push_str(text);
+        return;
+    }
+    let mut rest = text;
+    while let Some(place) = rest.bytes().position(is_special) {
+        // All of these are ASCII, so the text is cut between characters.
+        let (plain, special) = rest.split_at(place);
+        line.push_str(plain);
+        match special.as_bytes()[0] {
+            b'\n' => line.push_str("\\n"),
+            mark @ (b'"' | b'\\') => line.extend(['\\', char::from(mark)]),
+            control => line.push_str(&format!("\\u{control:04x}")),
         }
-        self.0.write_str(rest)
+        rest = &special[1..];
+    }
+    line.push_str(rest);
+}
+
+/// Escapes what is formatted.
+struct Escaped<'a>(&'a mut String);
+
+impl Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        push_escaped(self.0, text);
+        Ok(())
     }
 }
 
@@ -218,7 +252,7 @@ mod tests {
             (1_795_600_800_123_045, "2026-11-25T10:00:00.123045Z"),
         ] {
             let mut text = String::new();
-            write_time(&mut text, micros).unwrap();
+            push_time(&mut text, micros);
             assert_eq!(text, shown);
         }
     }
