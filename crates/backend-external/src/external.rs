@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mailapi_backend::{Backend, DeliveryFeed, InboundLog};
 use mailapi_model::{Clock, EmailAddress};
+use mailapi_tls::{TlsError, Trust, client_config};
 
 use crate::bounces::{BounceFeed, BounceSettings, ReturnAddressError};
 use crate::delivery_feed::{FollowedElsewhere, HostLog};
@@ -15,7 +16,6 @@ use crate::provisioning::SharedDatabase;
 use crate::search_index::{IndexUse, SearchIndex, SearchSettings};
 use crate::smtp_pool::{SmtpPool, SmtpSettings};
 use crate::submission::SmtpSubmission;
-use crate::tls::{TlsError, TlsTrust, client_config};
 
 /// Everything that the operator decides about the mail server.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct ExternalSettings {
     /// Dovecot's administration; without it, mail is removed over IMAP.
     pub doveadm: Option<DoveadmSettings>,
     /// Who may vouch for the servers' certificates.
-    pub trust: TlsTrust,
+    pub trust: Trust,
 }
 
 /// A mail server of the operator's own.

@@ -16,4 +16,4 @@ pub mod submission;
 mod tls;
 
 pub use external::{External, ExternalSettings, OpenError};
-pub use tls::{TlsError, TlsMode, TlsTrust, client_config};
+pub use tls::TlsMode;

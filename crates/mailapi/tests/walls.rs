@@ -7,14 +7,15 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 /// Who may depend on whom of ours; everything else is a wall.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("mailapi", &["http", "service", "backend-embedded", "backend-external", "dns", "backend", "store", "model"]),
+    ("mailapi", &["http", "service", "backend-embedded", "backend-external", "dns", "backend", "store", "tls", "model"]),
     ("http", &["service", "model"]),
     ("service", &["backend", "store", "model"]),
-    ("backend-external", &["backend", "smtp", "imap", "model"]),
-    ("backend-embedded", &["backend", "smtp", "imap", "store", "model"]),
+    ("backend-external", &["backend", "smtp", "imap", "tls", "model"]),
+    ("backend-embedded", &["backend", "smtp", "imap", "store", "tls", "model"]),
     ("dns", &["backend", "model"]),
     ("backend", &["model"]),
-    ("store", &["model"]),
+    ("store", &["tls", "model"]),
+    ("tls", &[]),
     ("smtp", &[]),
     ("imap", &[]),
     ("model", &[]),
@@ -33,6 +34,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["hyper"], &["http", "backend-external"]),
     (&["toml", "clap", "rpassword", "tracing-subscriber", "getrandom"], &["mailapi"]),
     (&["tokio-rustls"], &["backend-embedded", "backend-external"]),
+    (&["rustls-native-certs"], &["tls"]),
     (&["hickory-resolver"], &["dns"]),
     // In `backend` it is the form of a stored digest, not of anything on a wire.
     (&["serde_json"], &["http", "backend", "backend-external"]),

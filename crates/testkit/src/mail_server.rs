@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use mailapi_backend_external::ExternalSettings;
 use mailapi_backend_external::doveadm::DoveadmSettings;
 use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::log_follower::{LogSettings, LogSource};
@@ -13,8 +14,8 @@ use mailapi_backend_external::mailboxes::MailboxSettings;
 use mailapi_backend_external::printed::{DovecotConfiguration, LookupDatabase, PostfixConfiguration, PrintedFile};
 use mailapi_backend_external::search_index::SearchSettings;
 use mailapi_backend_external::smtp_pool::SmtpSettings;
-use mailapi_backend_external::{ExternalSettings, TlsTrust};
 use mailapi_model::Secret;
+use mailapi_tls::Trust;
 
 use crate::dovecot::installed_version;
 use crate::guard::TestDirectory;
@@ -169,7 +170,7 @@ impl RealMailServer {
             log_host: None,
             bounces: None,
             doveadm: Some(doveadm),
-            trust: TlsTrust::System,
+            trust: Trust::System,
         }
     }
 }

@@ -29,10 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::Dns;
+use mailapi_tls::{TlsError, Trust};
 
 use crate::Maildrop;
 use crate::maildrop::MaildropError;
-use crate::net::{ClientTls, Shutdown, TlsError, TlsTrust};
+use crate::net::{ClientTls, Shutdown};
 use in_hand::InHand;
 use round::Round;
 
@@ -67,7 +68,7 @@ impl Courier {
         dns: Arc<dyn Dns>,
         settings: CourierSettings,
     ) -> Result<Self, TlsError> {
-        let any_tls = ClientTls::new(&TlsTrust::Anybody)?;
+        let any_tls = ClientTls::new(&Trust::Anybody)?;
         let verified = settings.relay.as_ref().filter(|relay| relay.tls.is_verified());
         let relay_tls = verified.map(|relay| ClientTls::new(&relay.trust)).transpose()?;
         let (hostname, in_hand) = (hostname.into(), InHand::default());

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use mailapi_smtp::Credentials;
+use mailapi_tls::Trust;
 
 use crate::dsn::RETURNED_HEADER_BYTES;
-use crate::net::TlsTrust;
 
 /// The settings of the courier. `default()` gives the defaults named at each field.
 #[derive(Debug, Clone)]
@@ -118,7 +118,7 @@ pub struct Relay {
     /// Whether the connection is encrypted.
     pub tls: RelayTls,
     /// Whom its certificate may come from, where it is verified.
-    pub trust: TlsTrust,
+    pub trust: Trust,
     /// What we log in with. They are sent only over TLS, or to a loopback address.
     pub credentials: Option<Credentials>,
 }
@@ -127,7 +127,7 @@ impl Relay {
     /// A relay that is spoken to in the clear unless it offers TLS, without a log-in.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
-        Self { host: host.into(), port, tls: RelayTls::WhenOffered, trust: TlsTrust::System, credentials: None }
+        Self { host: host.into(), port, tls: RelayTls::WhenOffered, trust: Trust::System, credentials: None }
     }
 }
 

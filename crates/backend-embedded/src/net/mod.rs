@@ -11,9 +11,9 @@ mod server_tls;
 mod shutdown;
 mod stream;
 
-pub use client_tls::{ClientTls, TlsTrust};
+pub use client_tls::ClientTls;
 pub use limits::ConnectionLimits;
 pub use listener::{Arrival, Listener};
-pub use server_tls::{ServerTls, TlsError};
+pub use server_tls::ServerTls;
 pub use shutdown::Shutdown;
 pub use stream::Stream;

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mailapi_tls::TlsError;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -12,11 +13,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
-
-/// Certificate and key could not be used. The text says nothing of the key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("TLS: {0}")]
-pub struct TlsError(pub(super) String);
 
 /// Our certificate and key; clones share them.
 #[derive(Clone)]
@@ -36,16 +32,16 @@ impl ServerTls {
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
             .collect::<Result<_, _>>()
-            .map_err(|error| TlsError(format!("the certificate cannot be read: {error}")))?;
+            .map_err(|error| TlsError::new(format!("the certificate cannot be read: {error}")))?;
         if chain.is_empty() {
-            return Err(TlsError("there is no certificate".to_owned()));
+            return Err(TlsError::new("there is no certificate"));
         }
         let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|_| TlsError("there is no private key that can be read".to_owned()))?;
+            .map_err(|_| TlsError::new("there is no private key that can be read"))?;
         let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-            .map_err(|error| TlsError(error.to_string()))?;
+            .map_err(|error| TlsError::new(error.to_string()))?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
         Ok(Self { acceptor, handshake_timeout: Self::HANDSHAKE_TIMEOUT })
     }

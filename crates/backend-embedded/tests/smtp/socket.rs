@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend_embedded::net::{ClientTls, Stream, TlsTrust};
+use mailapi_backend_embedded::net::{ClientTls, Stream};
 use mailapi_model::Outcome;
 use mailapi_testkit::dialog::Peer;
+use mailapi_tls::Trust;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -63,7 +64,7 @@ impl Line {
     }
 
     pub(crate) async fn start_tls(&mut self) -> bool {
-        let tls = ClientTls::new(&TlsTrust::Anybody).unwrap();
+        let tls = ClientTls::new(&Trust::Anybody).unwrap();
         self.unread.is_empty() && tls.upgrade("mx.here.example", &mut self.stream).await.is_ok()
     }
 

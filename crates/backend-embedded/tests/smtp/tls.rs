@@ -2,9 +2,10 @@
 
 use mailapi_backend::Provisioning;
 use mailapi_backend_embedded::courier::{Relay, RelayTls};
-use mailapi_backend_embedded::net::{ServerTls, TlsTrust};
+use mailapi_backend_embedded::net::ServerTls;
 use mailapi_model::Outcome;
 use mailapi_smtp::{Credentials, Password};
+use mailapi_tls::Trust;
 
 use crate::office::{Office, mail};
 use crate::socket::Line;
@@ -30,7 +31,7 @@ async fn a_relay_without_the_right_certificate_gets_neither_password_nor_mail() 
     let courier = here.courier(|settings| {
         let relay = Relay::new("127.0.0.1", there.submission.port());
         let credentials = Credentials { username: "ann@here.example".to_owned(), password: Password::new("secret") };
-        let trust = TlsTrust::Authorities(other.clone().into_bytes());
+        let trust = Trust::Authorities(other.clone().into_bytes());
         settings.relay = Some(Relay { tls: RelayTls::Required, trust, credentials: Some(credentials), ..relay });
     });
     courier.deliver_due_once().await.unwrap();
@@ -49,7 +50,7 @@ async fn a_relay_is_logged_in_to_over_tls() {
     let courier = here.courier(|settings| {
         let relay = Relay::new("127.0.0.1", there.submission.port());
         let credentials = Credentials { username: "ann@here.example".to_owned(), password: Password::new("secret") };
-        let trust = TlsTrust::Authorities(pem.clone().into_bytes());
+        let trust = Trust::Authorities(pem.clone().into_bytes());
         settings.relay = Some(Relay { tls: RelayTls::Required, trust, credentials: Some(credentials), ..relay });
     });
     courier.deliver_due_once().await.unwrap();

@@ -9,18 +9,19 @@ use mailapi_model::Secret;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Outcome};
 use mailapi_testkit::SmtpSink;
+use mailapi_tls::{Trust, client_config};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{SmtpPool, SmtpSettings};
-use crate::{TlsMode, TlsTrust, client_config};
+use crate::TlsMode;
 
 fn settings(address: SocketAddr) -> SmtpSettings {
     SmtpSettings::new(address.ip().to_string(), address.port())
 }
 
 fn pool(settings: SmtpSettings) -> SmtpPool {
-    SmtpPool::new(settings, client_config(&TlsTrust::System).unwrap())
+    SmtpPool::new(settings, client_config(&Trust::System).unwrap())
 }
 
 async fn send(pool: &SmtpPool) -> Result<Outcome, String> {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use mailapi_backend::{Attempt, Submission, SubmitError};
 use mailapi_model::{Envelope, Octets, Timestamp};
 use mailapi_testkit::{FakeClock, SmtpSink};
+use mailapi_tls::{Trust, client_config};
 
 use super::SmtpSubmission;
 use crate::log_follower::{LogFollower, LogSettings, LogSource};
 use crate::smtp_pool::{SmtpPool, SmtpSettings};
-use crate::{TlsTrust, client_config};
 
 const ID: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
@@ -35,7 +35,7 @@ fn message() -> Octets {
 fn submission(sink: &SmtpSink, log: Option<&Path>, settle_time: Duration) -> SmtpSubmission {
     let address = sink.address();
     let settings = SmtpSettings::new(address.ip().to_string(), address.port());
-    let pool = SmtpPool::new(settings, client_config(&TlsTrust::System).unwrap());
+    let pool = SmtpPool::new(settings, client_config(&Trust::System).unwrap());
     let log = log.map(|dir| {
         let source = LogSource::file(dir.join("mail.log"));
         let settings = LogSettings { settle_time, ..LogSettings::new(source, dir.join("state")) };

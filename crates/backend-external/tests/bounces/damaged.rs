@@ -5,9 +5,9 @@ use std::time::Duration;
 use mailapi_backend::DeliveryFeed;
 use mailapi_backend_external::bounces::{BounceFeed, BounceLimits};
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
-use mailapi_backend_external::{TlsTrust, client_config};
 use mailapi_model::{FeedCursor, MessageId, Secret};
 use mailapi_testkit::SeededEntropy;
+use mailapi_tls::{Trust, client_config};
 
 use crate::post_room::{PostRoom, settings};
 use crate::scripted::{LOGIN, ScriptedServer};
@@ -52,7 +52,7 @@ S: {{tag}} OK"
 fn feed(server: &ScriptedServer, tries: usize) -> BounceFeed {
     let imap = ImapSettings::new("127.0.0.1", server.port, "master", Secret::new("secret".to_owned()));
     let imap = ImapSettings { pause: Duration::ZERO, idle_lifetime: Duration::ZERO, ..imap };
-    let pool = ImapPool::new(imap, client_config(&TlsTrust::System).unwrap());
+    let pool = ImapPool::new(imap, client_config(&Trust::System).unwrap());
     let mut settings = settings(1);
     settings.limits = BounceLimits { message_tries: tries, ..settings.limits };
     BounceFeed::new(pool, settings).unwrap()

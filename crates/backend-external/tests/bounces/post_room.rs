@@ -5,9 +5,9 @@ use std::time::Duration;
 use mailapi_backend::DeliveryFeed;
 use mailapi_backend_external::bounces::{BounceFeed, BounceKey, BounceLimits, BounceSettings, ReturnAddress};
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
-use mailapi_backend_external::{TlsTrust, client_config};
 use mailapi_model::{DeliveryEvent, FeedCursor, FolderName, MessageId, Secret};
 use mailapi_testkit::{Dovecot, SeededEntropy};
+use mailapi_tls::{Trust, client_config};
 use tokio::time::Instant;
 
 pub(crate) const MAILBOX: &str = "bounces@example.org";
@@ -41,7 +41,7 @@ impl PostRoom {
         let nothing = Duration::ZERO;
         // A session that is open outlives the server's master.
         let imap = ImapSettings { unknown_mailbox_pause: nothing, pause: nothing, idle_lifetime: nothing, ..imap };
-        let pool = ImapPool::new(imap, client_config(&TlsTrust::System).expect("the system trusts somebody"));
+        let pool = ImapPool::new(imap, client_config(&Trust::System).expect("the system trusts somebody"));
         let mut settings = settings(1);
         change(&mut settings.limits);
         let feed = BounceFeed::new(pool, settings).expect("a mailbox with room for return addresses");

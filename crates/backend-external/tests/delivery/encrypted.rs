@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use mailapi_backend_external::TlsMode;
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
-use mailapi_backend_external::{TlsMode, TlsTrust, client_config};
 use mailapi_model::Octets;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::End;
+use mailapi_tls::{Trust, client_config};
 
 use crate::office::Office;
 
@@ -23,11 +24,11 @@ async fn mail_is_handed_over_encrypted_to_the_server_that_is_trusted_and_to_no_o
     let envelope = Envelope::new("ann@example.org", ["bob@example.org"]);
     let message = Octets::from(b"Subject: hello\r\n\r\nhello\r\n".to_vec());
 
-    let distrustful = SmtpPool::new(settings.clone(), client_config(&TlsTrust::System).unwrap());
+    let distrustful = SmtpPool::new(settings.clone(), client_config(&Trust::System).unwrap());
     let error = distrustful.send(&envelope, message.clone()).await.unwrap_err();
     assert!(error.contains("certificate"), "{error}");
 
-    let trust = TlsTrust::Authorities(certified.cert.pem().into_bytes());
+    let trust = Trust::Authorities(certified.cert.pem().into_bytes());
     let pool = SmtpPool::new(settings, client_config(&trust).unwrap());
     for _ in 0..2 {
         let outcome = pool.send(&envelope, message.clone()).await.unwrap();

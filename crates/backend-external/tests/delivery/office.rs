@@ -8,9 +8,9 @@ use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Submission, SubmitError};
 use mailapi_backend_external::log_follower::{LogFollower, LogSettings, LogSource};
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
 use mailapi_backend_external::submission::SmtpSubmission;
-use mailapi_backend_external::{TlsTrust, client_config};
 use mailapi_model::{Clock, DeliveryEvent, Envelope, FeedCursor, MessageId, Timestamp};
 use mailapi_testkit::{Postfix, PostfixSettings, SeededEntropy, SmtpSink};
+use mailapi_tls::{Trust, client_config};
 use tempfile::TempDir;
 
 /// How long Postfix may take for a story.
@@ -48,7 +48,7 @@ impl Office {
         let address = postfix.api();
         let pool = SmtpPool::new(
             SmtpSettings::new(address.ip().to_string(), address.port()),
-            client_config(&TlsTrust::System).expect("authorities"),
+            client_config(&Trust::System).expect("authorities"),
         );
         let submission = SmtpSubmission::new(pool, Some(follower.clone()));
         let (cursor, events) = (FeedCursor::default(), Vec::new());

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use mailapi_backend::contract::Fixture;
 use mailapi_backend::{FolderScope, MailboxError, Mailboxes, SearchQuery};
+use mailapi_backend_external::TlsMode;
 use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::mailboxes::MailboxSettings;
-use mailapi_backend_external::{TlsMode, TlsTrust, client_config};
 use mailapi_model::{EmailAddress, FolderName, Page, Secret};
 use mailapi_testkit::{Dovecot, DovecotSettings};
+use mailapi_tls::{Trust, client_config};
 
 use crate::fixture::{DovecotFixture, imap_settings, mailboxes, pool};
 
@@ -169,9 +170,9 @@ async fn tls_is_spoken_in_both_ways_and_only_with_a_trusted_server() {
     let dovecot = Dovecot::start_with(settings).await;
     dovecot.put_mailbox("bob@example.org", None);
     let bob: EmailAddress = "bob@example.org".parse().unwrap();
-    let ours = TlsTrust::Authorities(certificate.cert.pem().into_bytes());
+    let ours = Trust::Authorities(certificate.cert.pem().into_bytes());
     for (tls, port) in [(TlsMode::StartTls, dovecot.imap().port()), (TlsMode::Implicit, free)] {
-        for (trust, is_trusted) in [(&TlsTrust::System, false), (&ours, true)] {
+        for (trust, is_trusted) in [(&Trust::System, false), (&ours, true)] {
             let settings = ImapSettings { tls, host: "localhost".to_owned(), ..imap_settings(port) };
             let pool = mailapi_backend_external::imap_pool::ImapPool::new(settings, client_config(trust).unwrap());
             let folders = mailboxes(&pool, MailboxSettings::default()).folders(&bob).await;

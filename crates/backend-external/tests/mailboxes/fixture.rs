@@ -11,9 +11,9 @@ use mailapi_backend::{
 };
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
-use mailapi_backend_external::{TlsTrust, client_config};
 use mailapi_model::{DomainName, EmailAddress, Envelope, FeedCursor, FolderName, MessageId, Octets, Secret};
 use mailapi_testkit::{Dovecot, SeededEntropy};
+use mailapi_tls::{Trust, client_config};
 
 /// Dovecot and the port in front of it.
 pub(crate) struct DovecotFixture {
@@ -34,7 +34,7 @@ pub(crate) fn imap_settings(port: u16) -> ImapSettings {
 
 /// A pool with these settings.
 pub(crate) fn pool(settings: ImapSettings) -> ImapPool {
-    ImapPool::new(settings, client_config(&TlsTrust::System).expect("the system trusts somebody"))
+    ImapPool::new(settings, client_config(&Trust::System).expect("the system trusts somebody"))
 }
 
 /// The port over this pool.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use mailapi_backend_embedded::courier::{Credentials, Password, Relay, RelayTls};
-use mailapi_backend_embedded::net::TlsTrust;
+use mailapi_tls::Trust;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Embedded, read_file};
@@ -68,7 +68,7 @@ impl Embedded {
         let mut relay = Relay::new(&address.host, address.port);
         relay.tls = self.relay_tls.policy();
         if let Some(path) = &self.relay_ca.0 {
-            relay.trust = TlsTrust::Authorities(read_file("mail.embedded.relay_ca", path)?);
+            relay.trust = Trust::Authorities(read_file("mail.embedded.relay_ca", path)?);
         }
         let password = self.relay_password.resolve("mail.embedded.relay_password", &self.relay_password_file)?;
         if let (Some(username), Some(password)) = (&self.relay_user.0, password) {

@@ -14,8 +14,9 @@ use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::log_follower::LogSettings;
 use mailapi_backend_external::mailboxes::MailboxSettings;
 use mailapi_backend_external::smtp_pool::SmtpSettings;
-use mailapi_backend_external::{ExternalSettings, TlsMode, TlsTrust};
+use mailapi_backend_external::{ExternalSettings, TlsMode};
 use mailapi_model::{EmailAddress, SecretText};
+use mailapi_tls::Trust;
 use serde::{Deserialize, Serialize};
 
 use super::secret::{FilePath, SecretFile, SecretSetting};
@@ -171,8 +172,8 @@ impl External {
         let mut mailboxes = MailboxSettings::default();
         self.mailboxes.apply(&mut mailboxes);
         let trust = match &self.ca.0 {
-            Some(path) => TlsTrust::Authorities(read_file("mail.external.ca", path)?),
-            None => TlsTrust::System,
+            Some(path) => Trust::Authorities(read_file("mail.external.ca", path)?),
+            None => Trust::System,
         };
         Ok(ExternalSettings {
             smtp: self.smtp.settings()?,

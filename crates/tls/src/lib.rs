@@ -1,0 +1,125 @@
+//! TLS of connections that we open: whom to trust, and how the client's side of a handshake is set up.
+//!
+//! Mail servers and databases are reached by different protocols; who is believed to be the right one is decided here
+//! for all of them.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// Whose certificate is good enough.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// Anybody's: it keeps listeners out, and nobody else (RFC 7435 section 3).
+    Anybody,
+    /// One of the name that was asked for, issued by an authority that the system trusts.
+    #[default]
+    System,
+    /// One of the name that was asked for, issued by an authority of this PEM text.
+    Authorities(Vec<u8>),
+}
+
+/// Nobody can be trusted, or a certificate or key cannot be used. The text says nothing of a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("TLS cannot be set up: {0}")]
+pub struct TlsError(String);
+
+impl TlsError {
+    /// For this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// How the client's side of handshakes is done.
+///
+/// # Errors
+/// [`TlsError`] when there are no authorities, or they cannot be read.
+pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError(error.to_string()))?;
+    let builder = match trust {
+        Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+        Trust::System => builder.with_root_certificates(roots(rustls_native_certs::load_native_certs().certs)?),
+        Trust::Authorities(pem) => {
+            let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+            let unreadable = |error| TlsError(format!("the authorities cannot be read: {error}"));
+            builder.with_root_certificates(roots(certificates.map_err(unreadable)?)?)
+        }
+    };
+    Ok(Arc::new(builder.with_no_client_auth()))
+}
+
+/// A bundle may hold certificates that nobody can use; the others count.
+fn roots(certificates: Vec<CertificateDer<'static>>) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
+    if roots.is_empty() { Err(TlsError::new("no certificate authority is trusted")) } else { Ok(roots) }
+}
+
+/// Takes every certificate. The handshake itself is verified, so that nobody but the holder of the certificate's key
+/// can have done it; who that is, is left open.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_authority_is_an_error() {
+        for pem in ["", "not PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+            assert!(client_config(&Trust::Authorities(pem.into())).is_err(), "{pem}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_counts_for_the_authorities_in_it_that_can_be_used() {
+        let authority = rcgen::generate_simple_self_signed(["mail.test".to_owned()]).unwrap().cert.pem();
+        let unusable = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(client_config(&Trust::Authorities(format!("{unusable}{authority}").into())).is_ok());
+        let torn = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+        assert!(client_config(&Trust::Authorities(format!("{authority}{torn}").into())).is_err());
+    }
+}
