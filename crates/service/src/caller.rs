@@ -1,21 +1,37 @@
 //! Whoever asks.
 
-use mailapi_model::{Grants, TokenRecord};
+use std::sync::Arc;
 
-/// Whoever asks, after their token was checked.
+use mailapi_model::{Grants, Timestamp, TokenRecord};
+
+/// Whoever asks, after their token was checked. Clones share what is remembered of them.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// What they may do.
-    pub grants: Grants,
-    /// The token that they showed; the operator at the command line shows none.
-    pub token: Option<TokenRecord>,
+    pub grants: Arc<Grants>,
+    /// The token that they showed, as it was when it was looked up; the operator at the command line shows none.
+    pub token: Option<Arc<TokenRecord>>,
+    /// When they showed it.
+    pub(crate) shown_at: Option<Timestamp>,
 }
 
 impl Caller {
+    /// Somebody without a token.
+    #[must_use]
+    pub fn without_token(grants: Grants) -> Self {
+        Self { grants: Arc::new(grants), token: None, shown_at: None }
+    }
+
     /// The operator at the machine's own command line, who may do everything.
     #[must_use]
-    pub const fn operator() -> Self {
-        Self { grants: Grants::admin_token(), token: None }
+    pub fn operator() -> Self {
+        Self::without_token(Grants::admin_token())
+    }
+
+    /// The token that they showed, last used by that.
+    pub(crate) fn used_token(&self) -> Option<TokenRecord> {
+        let token = self.token.as_deref()?;
+        Some(TokenRecord { last_used_at: self.shown_at.or(token.last_used_at), ..token.clone() })
     }
 
     /// What is noted as the author of a change: the mailbox, or the token's name.

@@ -1,7 +1,7 @@
 //! From a token's value to a caller.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mailapi_model::{
     EmailAddress, Grants, StoredToken, Timestamp, TokenHash, TokenId, TokenKind, TokenRecord, TokenValue,
@@ -44,7 +44,8 @@ impl Service {
         let caller = match self.0.callers.get(&hash, mark) {
             Some(caller) => caller,
             None => {
-                let caller = self.look_up(&hash).await?;
+                // Apart: within this future, which every request carries, it would take many times the room of the rest.
+                let caller = Box::pin(self.look_up(&hash)).await?;
                 self.0.callers.put(hash, mark, caller.clone());
                 caller
             }
@@ -62,7 +63,7 @@ impl Service {
             None => Grants::admin_token(),
             Some(mailbox) => self.grants_of(mailbox, record.kind).await?,
         };
-        Ok(Caller { grants, token: Some(record) })
+        Ok(Caller { grants: Arc::new(grants), token: Some(Arc::new(record)), shown_at: None })
     }
 
     /// What the owner of `mailbox` may do through a token of this kind. A user token of an admin's mailbox is a user
@@ -77,7 +78,7 @@ impl Service {
     /// Checks the token's time and notes that it was used.
     fn note_use(&self, mut caller: Caller) -> Result<Caller, AuthenticateError> {
         let now = self.0.clock.now();
-        if let Some(token) = &mut caller.token {
+        if let Some(token) = &caller.token {
             let last_used = self.0.last_used.of(token);
             let idle_since = last_used.unwrap_or(token.created_at);
             let idle = token.is_session && now.since(idle_since) > self.0.settings.session_inactivity;
@@ -85,7 +86,7 @@ impl Service {
                 return Err(AuthenticateError::Expired { token: token.id });
             }
             self.0.last_used.note(token.id, now);
-            token.last_used_at = Some(now);
+            caller.shown_at = Some(now);
         }
         Ok(caller)
     }

@@ -36,5 +36,5 @@ impl Service {
 
 /// The session that the caller shows.
 pub(super) fn session_of(caller: &Caller) -> Result<&TokenRecord, NotASession> {
-    caller.token.as_ref().filter(|token| token.is_session).ok_or(NotASession::ApiToken)
+    caller.token.as_deref().filter(|token| token.is_session).ok_or(NotASession::ApiToken)
 }

@@ -17,7 +17,7 @@ impl Caller {
     /// What this caller is told of itself; `None` for the operator at the command line, who shows no token.
     #[must_use]
     pub fn me(&self) -> Option<Me> {
-        let token = self.token.clone()?;
+        let token = self.used_token()?;
         Some(Me { token, permissions: self.grants.delegated().to_vec() })
     }
 }

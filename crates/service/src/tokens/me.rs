@@ -11,6 +11,6 @@ impl Service {
     /// # Errors
     /// [`TokenError::NotFound`] for the operator at the command line, who shows none.
     pub fn current_token(&self, caller: &Caller) -> Result<TokenRecord, TokenError> {
-        caller.token.clone().ok_or(TokenError::NotFound)
+        caller.used_token().ok_or(TokenError::NotFound)
     }
 }

@@ -27,7 +27,7 @@ async fn send(app: &TestApp, from: &str, to: &[&str]) {
 /// The owner of a mailbox, with these permissions.
 fn owner(email: &str, delegated: &[(Permission, &str)]) -> Caller {
     let delegated = delegated.iter().map(|(permission, domain)| (*permission, domain.parse().unwrap())).collect();
-    Caller { grants: Grants::of_mailbox(address(email), false, delegated), token: None }
+    Caller::without_token(Grants::of_mailbox(address(email), false, delegated))
 }
 
 fn address(text: &str) -> EmailAddress {

@@ -32,6 +32,6 @@ async fn caller(app: &TestApp, token: &str) -> Caller {
 }
 
 /// A caller with these grants and no token.
-const fn with(grants: Grants) -> Caller {
-    Caller { grants, token: None }
+fn with(grants: Grants) -> Caller {
+    Caller::without_token(grants)
 }

@@ -67,7 +67,9 @@ async fn the_last_way_in_is_not_closed() {
 async fn uses_are_written_down_later_and_kept_until_then() {
     let app = TestApp::start().await;
     let value = app.user("ann@example.org").await;
-    let token = caller(&app, &value).await.token.unwrap();
+    let ann = caller(&app, &value).await;
+    let token = app.service.current_token(&ann).unwrap();
+    assert!(token.last_used_at.is_some());
     assert_eq!(app.store.tokens().get(token.id).await.unwrap().unwrap().last_used_at, None);
     assert_eq!(app.service.write_last_used_once().await.unwrap(), 1);
     assert_eq!(app.store.tokens().get(token.id).await.unwrap().unwrap().last_used_at, token.last_used_at);
