@@ -110,16 +110,20 @@ impl Timestamp {
     /// The moment as it is shown. Lists show hundreds of them, so it is written without the detour of a formatter.
     #[must_use]
     pub fn to_text(self) -> TimestampText {
-        let (days, millis) = (self.0.div_euclid(DAY_MILLIS), self.0.rem_euclid(DAY_MILLIS));
+        let days = self.0.div_euclid(DAY_MILLIS);
+        let millis = u32::try_from(self.0.rem_euclid(DAY_MILLIS)).unwrap_or_default();
+        let (seconds, minutes) = (millis / 1000, millis / 60_000);
         let (year, month, day) = civil(days);
         let mut text = *b"0000-00-00T00:00:00.000Z";
-        put(&mut text[0..4], year);
-        put(&mut text[5..7], month);
-        put(&mut text[8..10], day);
-        put(&mut text[11..13], millis / 3_600_000);
-        put(&mut text[14..16], millis / 60_000 % 60);
-        put(&mut text[17..19], millis / 1000 % 60);
-        put(&mut text[20..23], millis % 1000);
+        text[0..2].copy_from_slice(two_digits(year / 100));
+        text[2..4].copy_from_slice(two_digits(year % 100));
+        text[5..7].copy_from_slice(two_digits(month));
+        text[8..10].copy_from_slice(two_digits(day));
+        text[11..13].copy_from_slice(two_digits(minutes / 60));
+        text[14..16].copy_from_slice(two_digits(minutes % 60));
+        text[17..19].copy_from_slice(two_digits(seconds % 60));
+        text[20..22].copy_from_slice(two_digits(millis % 1000 / 10));
+        text[22] = two_digits(millis % 10)[1];
         TimestampText(text)
     }
 }
@@ -128,25 +132,34 @@ const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 /// Year, month and day of a day that is counted from 1970-01-01, in the proleptic Gregorian calendar. Years begin in
 /// March here, so that a leap day is the last of its year, and 400 of them are always 146,097 days.
-const fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+fn civil(days: i64) -> (u32, u32, u32) {
+    // Days before the year 0 of this calendar are none of a `Timestamp`.
+    let days = u32::try_from(days + 719_468).unwrap_or_default();
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
+    let year = era * 400 + year_of_era + u32::from(month <= 2);
     (year, month, day)
 }
 
-/// Writes a number in as many digits as there is room for.
-fn put(digits: &mut [u8], mut number: i64) {
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
-        number /= 10;
-    }
+/// The last two digits of a number.
+const fn two_digits(number: u32) -> &'static [u8; 2] {
+    &TWO_DIGITS[(number % 100) as usize]
 }
+
+/// `00` to `99`.
+static TWO_DIGITS: [[u8; 2]; 100] = {
+    let mut pairs = [*b"00"; 100];
+    let mut number = 0;
+    while number < pairs.len() {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -113,10 +113,10 @@ impl<'a> Members<'a> {
         if self.outcome.is_err() || name.starts_with("log.") {
             return None;
         }
-        self.line.push(',');
+        self.line.push_str(",\"");
         // A raw identifier is named without its mark.
-        push_text(self.line, name.strip_prefix("r#").unwrap_or(name));
-        self.line.push(':');
+        push_escaped(self.line, name.strip_prefix("r#").unwrap_or(name));
+        self.line.push_str("\":");
         Some(self.line)
     }
 }
