@@ -130,6 +130,29 @@ impl ImapConnection {
         mut each: impl FnMut(Untagged) + Send,
     ) -> Result<StatusResponse, ImapError> {
         self.start(command)?;
+        self.answer(&mut each).await
+    }
+
+    /// The same, with a NOOP written behind the command (RFC 3501 section 5.5): the news are heard without another turn. The
+    /// command must name messages by sequence number; what follows it in its own answer or in that of the NOOP is noted
+    /// in the folder's look alone. When this returns, a refusal of the command included, the news were heard.
+    pub(crate) async fn run_before_news(
+        &mut self,
+        command: Command,
+        mut each: impl FnMut(Untagged) + Send,
+    ) -> Result<StatusResponse, ImapError> {
+        self.protocol.start_both(command, Command::noop())?;
+        let answer = self.answer(&mut each).await;
+        if matches!(answer, Ok(_) | Err(ImapError::Refused(_))) {
+            match self.answer(&mut |_| {}).await {
+                Err(ImapError::Refused(status)) => return Err(self.broken(&status.text)),
+                news => drop(news?),
+            }
+        }
+        answer
+    }
+
+    async fn answer(&mut self, each: &mut (impl FnMut(Untagged) + Send)) -> Result<StatusResponse, ImapError> {
         loop {
             match self.event().await? {
                 Event::Untagged(untagged) => each(untagged),
@@ -226,6 +249,11 @@ impl ImapConnection {
             self.open_with(name, Command::examine(&wire_name)).await?;
         }
         self.folder.clone().ok_or_else(|| ImapError::Broken("no folder is open".to_owned()))
+    }
+
+    /// The folder as the connection knows it, without its news, where it is open and still bears its name.
+    pub(crate) fn opened(&self, name: &FolderName) -> Option<&OpenFolder> {
+        self.folder.as_ref().filter(|_| self.has_open(name))
     }
 
     /// Whether the folder is open under its name. A server tells of an open folder what it held under the name that it

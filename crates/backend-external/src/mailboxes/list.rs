@@ -27,41 +27,31 @@ impl Job for ListPage<'_> {
     type Output = Shown;
 
     async fn run(&self, connection: &mut ImapConnection) -> Result<Shown, ImapError> {
-        let open = connection.open(self.folder).await?;
-        let total = u64::from(open.exists);
-        let Some((first, last)) = range(open.exists, self.page) else {
-            return Ok(Shown::once(Arc::new(Listed { total, items: Vec::new() })));
-        };
-        let key = Arc::new(FolderKey {
-            mailbox: self.mailbox.clone(),
-            folder: self.folder.clone(),
-            uid_validity: open.uid_validity,
-        });
-        let before = open.look().clone();
-        if let Some(shown) = self.pages.get(&key, self.page, &before) {
-            return Ok(shown);
-        }
-        let (mut items, asked_before) = if self.summaries.knows(&key) {
-            self.by_flags(connection, &key, first, last).await?
-        } else {
-            self.in_full(connection, &key, first, last).await?
-        };
-        items.sort_unstable_by_key(|item| std::cmp::Reverse(item.uid));
-        // News told within the answer may name a message twice.
-        items.dedup_by_key(|item| item.uid);
-        let listed = Arc::new(Listed { total, items });
-        // News of a message that is told in the same form is an answer too many.
-        let answers = listed.items.len() as u64 + asked_before;
-        let is_all = listed.items.len() as u64 == u64::from(last - first) + 1;
-        // What else was told along with the page may be of later than the page.
-        let now = connection.folder().map(OpenFolder::look).filter(|now| now.told_since(&before) == answers);
-        match now {
-            Some(now) if is_all && connection.can(NUMBERS_CHANGES) => {
-                Ok(self.pages.put(&key, self.page, now.clone(), listed))
+        let mut heard = None;
+        if connection.can(NUMBERS_CHANGES)
+            && let Some(open) = connection.opened(self.folder).cloned()
+        {
+            if let Some(shown) = self.show(connection, &open, News::Behind).await? {
+                return Ok(shown);
             }
-            _ => Ok(Shown::once(listed)),
+            heard = connection.opened(self.folder).filter(|now| now.look() != open.look()).cloned();
         }
+        let open = match heard {
+            Some(open) => open,
+            None => connection.open(self.folder).await?,
+        };
+        let shown = self.show(connection, &open, News::Before).await?;
+        shown.ok_or_else(|| ImapError::unavailable("a page that was fetched behind the news was not shown"))
     }
+}
+
+/// When the news of the folder are heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    /// Before anything is fetched.
+    Before,
+    /// Behind what is fetched, in the same turn. What was fetched counts only when nothing was told.
+    Behind,
 }
 
 /// A server need not tell of changed flags on its own (RFC 3501 section 5.2). One that numbers all changes (RFC 7162)
@@ -79,17 +69,66 @@ fn range(exists: u32, page: Page) -> Option<(u32, u32)> {
 type Fetched = (Vec<MessageSummary>, u64);
 
 impl ListPage<'_> {
+    /// The page of the folder that is open. `None` when the news are heard behind it, and it cannot be shown as it was
+    /// before them, or need not be fetched.
+    async fn show(
+        &self,
+        connection: &mut ImapConnection,
+        open: &OpenFolder,
+        news: News,
+    ) -> Result<Option<Shown>, ImapError> {
+        let total = u64::from(open.exists);
+        let empty = || Shown::once(Arc::new(Listed { total, items: Vec::new() }));
+        let Some((first, last)) = range(open.exists, self.page) else {
+            return Ok((news == News::Before).then(empty));
+        };
+        let key = Arc::new(FolderKey {
+            mailbox: self.mailbox.clone(),
+            folder: self.folder.clone(),
+            uid_validity: open.uid_validity,
+        });
+        let before = open.look();
+        if let Some(shown) = self.pages.get(&key, self.page, before) {
+            return Ok((news == News::Before).then_some(shown));
+        }
+        let fetched = if self.summaries.knows(&key) {
+            self.by_flags(connection, &key, (first, last), news).await
+        } else {
+            self.in_full(connection, &key, (first, last), news).await
+        };
+        let (mut items, asked_before) = match fetched {
+            // A message of the page may be gone.
+            Err(ImapError::Refused(_)) if news == News::Behind => return Ok(None),
+            fetched => fetched?,
+        };
+        items.sort_unstable_by_key(|item| std::cmp::Reverse(item.uid));
+        // News told within the answer may name a message twice.
+        items.dedup_by_key(|item| item.uid);
+        let listed = Arc::new(Listed { total, items });
+        // News of a message that is told in the same form is an answer too many.
+        let answers = listed.items.len() as u64 + asked_before;
+        let is_all = listed.items.len() as u64 == u64::from(last - first) + 1;
+        // What else was told along with the page may be of later than the page.
+        let now = connection.folder().map(OpenFolder::look).filter(|now| now.told_since(before) == answers);
+        match now {
+            Some(now) if is_all && connection.can(NUMBERS_CHANGES) => {
+                Ok(Some(self.pages.put(&key, self.page, now.clone(), listed)))
+            }
+            _ => Ok((news == News::Before).then(|| Shown::once(listed))),
+        }
+    }
+
     async fn in_full(
         &self,
         connection: &mut ImapConnection,
         key: &Arc<FolderKey>,
-        first: u32,
-        last: u32,
+        (first, last): (u32, u32),
+        news: News,
     ) -> Result<Fetched, ImapError> {
         let mut attributes = summaries::attributes(self.settings);
         attributes.push(FetchAttribute::Flags);
         let mut items = Vec::with_capacity((last - first) as usize + 1);
-        let fetched = connection.run(Command::fetch(first, last, &attributes), |untagged| {
+        let fetched = fetch(connection, Command::fetch(first, last, &attributes), news, |untagged| {
             let Untagged::Fetch(mut message) = untagged else { return };
             let flags = flags_of(&mut message).unwrap_or_default();
             items.extend(summaries::summary(*message, flags));
@@ -104,11 +143,11 @@ impl ListPage<'_> {
         &self,
         connection: &mut ImapConnection,
         key: &Arc<FolderKey>,
-        first: u32,
-        last: u32,
+        (first, last): (u32, u32),
+        news: News,
     ) -> Result<Fetched, ImapError> {
         let mut missing = HashMap::new();
-        let fetched = connection.run(Command::fetch(first, last, &[FetchAttribute::Flags]), |untagged| {
+        let fetched = fetch(connection, Command::fetch(first, last, &[FetchAttribute::Flags]), news, |untagged| {
             let Untagged::Fetch(mut message) = untagged else { return };
             let (Some(uid), Some(flags)) = (message.uid, flags_of(&mut message)) else { return };
             // What is told last is of the latest.
@@ -136,6 +175,19 @@ impl ListPage<'_> {
         }
         Ok((items, missing.len() as u64))
     }
+}
+
+async fn fetch(
+    connection: &mut ImapConnection,
+    command: Command,
+    news: News,
+    each: impl FnMut(Untagged) + Send,
+) -> Result<(), ImapError> {
+    match news {
+        News::Before => connection.run(command, each).await?,
+        News::Behind => connection.run_before_news(command, each).await?,
+    };
+    Ok(())
 }
 
 fn flags_of(message: &mut FetchedMessage) -> Option<Vec<String>> {

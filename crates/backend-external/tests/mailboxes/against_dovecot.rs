@@ -121,7 +121,16 @@ async fn a_new_message_is_seen_over_a_kept_connection() {
 
 #[tokio::test]
 async fn what_others_change_is_shown_at_once_though_nothing_is_fetched_again() {
-    let fixture = DovecotFixture::start().await;
+    others_change_what_is_shown(MailboxSettings::default()).await;
+}
+
+#[tokio::test]
+async fn what_others_change_is_shown_at_once_where_nothing_is_remembered() {
+    others_change_what_is_shown(MailboxSettings { summary_cache_bytes: 0, ..MailboxSettings::default() }).await;
+}
+
+async fn others_change_what_is_shown(settings: MailboxSettings) {
+    let fixture = DovecotFixture::start_with("", settings).await;
     let bob = fixture.mailbox_with("bob", &[MESSAGE, MESSAGE]).await;
     let inbox = FolderName::inbox();
     let shown = async || {
@@ -179,4 +188,28 @@ async fn tls_is_spoken_in_both_ways_and_only_with_a_trusted_server() {
             assert_eq!(folders.is_ok(), is_trusted, "{tls:?} {folders:?}");
         }
     }
+}
+
+/// Of a long message the parts are remembered, and nothing else.
+#[tokio::test]
+async fn a_long_message_that_was_read_before_is_shown_as_it_is_now() {
+    let fixture = DovecotFixture::start().await;
+    let line = "TWFpbA==".repeat(9);
+    let attachment = format!("{line}\r\n").repeat(2_000);
+    let long = format!(
+        "Subject: long\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nsee below\r\n\
+         --b\r\nContent-Type: image/png; name=a.png\r\nContent-Transfer-Encoding: base64\r\n\r\n{attachment}--b--\r\n"
+    );
+    let bob = fixture.mailbox_with("bob", &[long.as_bytes(), MESSAGE]).await;
+    let inbox = FolderName::inbox();
+    let first = fixture.mailboxes.read(&bob, &inbox, 1).await.unwrap();
+    assert_eq!((first.text.as_deref(), first.attachments.len()), (Some("see below"), 1));
+    assert_eq!(fixture.mailboxes.read(&bob, &inbox, 1).await.unwrap(), first);
+    fixture.set_flags(&bob, &inbox, 1, &["\\Flagged"]).await;
+    let flagged = fixture.mailboxes.read(&bob, &inbox, 1).await.unwrap();
+    assert_eq!(flagged.summary.flags, ["\\Flagged"]);
+    assert_eq!(flagged.attachments, first.attachments);
+    fixture.dovecot.doveadm(&["expunge", "-u", bob.as_str(), "mailbox", "INBOX", "uid", "1"]);
+    assert_eq!(fixture.mailboxes.read(&bob, &inbox, 1).await.err(), Some(MailboxError::NoSuchMessage));
+    assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.unwrap().summary.uid, 2);
 }

@@ -108,6 +108,12 @@ impl Command {
         self.words("")
     }
 
+    /// Whether it is written without waiting for the server, and leaves the connection as it is.
+    pub(super) fn is_one_line(&self) -> bool {
+        let is_text = self.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)));
+        is_text && self.answer.is_none() && self.effect == Effect::None
+    }
+
     /// CAPABILITY
     pub fn capability() -> Self {
         Self::new("CAPABILITY")

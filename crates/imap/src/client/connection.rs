@@ -1,4 +1,4 @@
-//! One connection: one command in flight at a time.
+//! One connection: one command in flight at a time, or one and a second one behind it.
 
 use std::collections::VecDeque;
 
@@ -50,6 +50,8 @@ struct InFlight {
     answer: Option<Password>,
     effect: Effect,
     streams: bool,
+    /// The answer, when it came before that to the command in front.
+    answered: Option<StatusResponse>,
 }
 
 /// The state of one connection.
@@ -59,7 +61,7 @@ pub struct Connection {
     out: Vec<u8>,
     greeted: bool,
     tags: u64,
-    in_flight: Option<InFlight>,
+    in_flight: VecDeque<InFlight>,
     capabilities: Option<Capabilities>,
 }
 
@@ -67,7 +69,8 @@ impl Connection {
     /// A connection that waits for the server's greeting.
     pub fn new(limits: ClientLimits) -> Self {
         let reader = FrameReader::new(Side::Client, limits.for_reader());
-        Self { limits, reader, out: Vec::new(), greeted: false, tags: 0, in_flight: None, capabilities: None }
+        let (out, in_flight) = (Vec::new(), VecDeque::new());
+        Self { limits, reader, out, greeted: false, tags: 0, in_flight, capabilities: None }
     }
 
     /// What the server can do; none when that must be asked (again).
@@ -78,25 +81,45 @@ impl Connection {
     /// True when a command may be started: the server has greeted and the last answer was read to
     /// its end.
     pub fn is_ready(&self) -> bool {
-        self.greeted && self.in_flight.is_none()
+        self.greeted && self.in_flight.is_empty()
     }
 
     /// Starts a command.
     ///
     /// # Errors
     /// [`ClientError::Unexpected`] when the connection is not ready.
-    pub fn start(&mut self, mut command: Command) -> Result<(), ClientError> {
+    pub fn start(&mut self, command: Command) -> Result<(), ClientError> {
         if !self.is_ready() {
             return Err(ClientError::Unexpected);
         }
+        self.send(command);
+        Ok(())
+    }
+
+    /// Starts two commands at once: the second is written without waiting for the answer to the first. There are two
+    /// [`Event::Done`], in the order of the commands whichever was answered first. What a server tells without a tag may belong
+    /// to either, so the two must not be ambiguous together: a FETCH followed by a NOOP is not (RFC 3501 section 5.5).
+    ///
+    /// # Errors
+    /// [`ClientError::Unexpected`] when the connection is not ready, or one of the commands waits for the server before
+    /// all of it is written, or changes the connection.
+    pub fn start_both(&mut self, first: Command, second: Command) -> Result<(), ClientError> {
+        if !self.is_ready() || !first.is_one_line() || !second.is_one_line() {
+            return Err(ClientError::Unexpected);
+        }
+        self.send(first);
+        self.send(second);
+        Ok(())
+    }
+
+    fn send(&mut self, mut command: Command) {
         self.tags += 1;
         let tag = format!("a{}", self.tags);
         let (answer, effect, streams) = (command.answer.take(), command.effect, command.streams);
         let nothing = Capabilities::default();
         let (first, stretches) = command.into_octets(&tag, self.capabilities.as_ref().unwrap_or(&nothing));
         self.out.extend(first);
-        self.in_flight = Some(InFlight { tag, stretches, answer, effect, streams });
-        Ok(())
+        self.in_flight.push_back(InFlight { tag, stretches, answer, effect, streams, answered: None });
     }
 
     /// What is to be written now; it is thereby taken out.
@@ -124,6 +147,10 @@ impl Connection {
     /// # Errors
     /// When the server cannot be followed any more.
     pub fn poll(&mut self) -> Result<Event, ClientError> {
+        if let Some(status) = self.in_flight.front_mut().and_then(|command| command.answered.take()) {
+            self.in_flight.pop_front();
+            return Ok(Event::Done(status));
+        }
         loop {
             let frame = match self.poll_reader() {
                 StreamPoll::NeedMore => return Ok(Event::NeedMore),
@@ -136,13 +163,16 @@ impl Connection {
             match Response::read(frame, &self.limits)? {
                 Response::Continuation => self.go_on()?,
                 Response::Untagged(untagged) => return self.untagged(untagged),
-                Response::Tagged(tag, status) => return self.tagged(&tag, status),
+                Response::Tagged(tag, status) => match self.tagged(&tag, status)? {
+                    Some(status) => return Ok(Event::Done(status)),
+                    None => {}
+                },
             }
         }
     }
 
     fn poll_reader(&mut self) -> StreamPoll {
-        if self.in_flight.as_ref().is_some_and(|command| command.streams) {
+        if self.in_flight.front().is_some_and(|command| command.streams) {
             return self.reader.poll_streaming();
         }
         match self.reader.poll() {
@@ -155,7 +185,7 @@ impl Connection {
     }
 
     fn go_on(&mut self) -> Result<(), ClientError> {
-        let command = self.in_flight.as_mut().ok_or(ClientError::Unexpected)?;
+        let command = self.in_flight.front_mut().ok_or(ClientError::Unexpected)?;
         if let Some(stretch) = command.stretches.pop_front() {
             self.out.extend(stretch);
         } else {
@@ -182,8 +212,14 @@ impl Connection {
         }
     }
 
-    fn tagged(&mut self, tag: &str, status: StatusResponse) -> Result<Event, ClientError> {
-        let command = self.in_flight.take().filter(|command| command.tag == tag).ok_or(ClientError::Unexpected)?;
+    /// The answer, unless one to the command in front comes first.
+    fn tagged(&mut self, tag: &str, status: StatusResponse) -> Result<Option<StatusResponse>, ClientError> {
+        let mut behind = self.in_flight.iter_mut().skip(1);
+        if let Some(overtaking) = behind.find(|command| command.tag == tag && command.answered.is_none()) {
+            overtaking.answered = Some(status);
+            return Ok(None);
+        }
+        let command = self.in_flight.pop_front().filter(|command| command.tag == tag).ok_or(ClientError::Unexpected)?;
         if status.is_ok() && command.effect != Effect::None {
             // Capabilities that were told before the command was done belong to the state before, or
             // came without protection.
@@ -191,10 +227,10 @@ impl Connection {
         }
         if status.is_ok() && command.effect == Effect::StartTls {
             self.reader.clear();
-            return Ok(Event::Done(status));
+            return Ok(Some(status));
         }
         self.learn(&status);
-        Ok(Event::Done(status))
+        Ok(Some(status))
     }
 
     fn learn(&mut self, status: &StatusResponse) {

@@ -3,7 +3,8 @@
 use crate::memory_host::MemoryHost;
 use mailapi_imap::Password;
 use mailapi_imap::client::{
-    ClientLimits, Code, Command, Connection, Event, FetchAttribute, FetchedMessage, Section, SectionText, StatusItem,
+    Capabilities, ClientError, ClientLimits, Code, Command, Connection, Event, FetchAttribute, FetchedMessage, Section,
+    SectionText, StatusItem,
     StatusResponse, Untagged,
 };
 use mailapi_imap::server::session::{Session, SessionConfig, Step};
@@ -151,6 +152,53 @@ fn a_body_comes_in_pieces() {
     assert!(matches!(talk.next(), Event::Untagged(Untagged::Fetch(message)) if message.uid == Some(2)));
     assert!(matches!(talk.next(), Event::Done(status) if status.is_ok()));
     assert!(talk.client.is_ready());
+}
+
+#[test]
+fn two_commands_that_change_the_connection_or_wait_are_never_under_way_together() {
+    let login = || Command::login("joe", &Password::new("secret".into()));
+    for (first, second) in [
+        (Command::noop(), login()),
+        (login(), Command::noop()),
+        (Command::start_tls(), Command::noop()),
+        (Command::uid_search("a\nb", &Capabilities::default()), Command::noop()),
+    ] {
+        let mut talk = Talk::begin(50, false);
+        assert_eq!(talk.client.start_both(first, second), Err(ClientError::Unexpected));
+        assert!(talk.client.is_ready() && talk.client.take_output().is_empty());
+    }
+}
+
+#[test]
+fn two_commands_are_written_at_once_and_answered_one_after_the_other() {
+    let mut talk = Talk::logged_in(50);
+    talk.ask(Command::examine("INBOX"));
+    talk.client.start_both(Command::fetch(1, 2, &[FetchAttribute::Flags]), Command::noop()).unwrap();
+    assert_eq!(talk.client.start(Command::noop()), Err(ClientError::Unexpected));
+    for _ in 0..2 {
+        assert!(matches!(talk.next(), Event::Untagged(Untagged::Fetch(_))));
+    }
+    assert!(matches!(talk.next(), Event::Done(status) if status.is_ok()));
+    assert!(!talk.client.is_ready());
+    assert!(matches!(talk.next(), Event::Done(status) if status.is_ok()));
+    assert!(talk.client.is_ready());
+}
+
+#[test]
+fn an_answer_that_overtakes_another_is_told_behind_it() {
+    let mut connection = Connection::new(ClientLimits::default());
+    connection.feed(b"* OK ready\r\n");
+    assert!(matches!(connection.poll(), Ok(Event::Greeting(_))));
+    connection.start_both(Command::fetch(1, 1, &[FetchAttribute::Flags]), Command::noop()).unwrap();
+    assert_eq!(connection.take_output(), b"a1 FETCH 1:1 (UID FLAGS)\r\na2 NOOP\r\n");
+    connection.feed(b"a2 OK first\r\n* 3 EXISTS\r\na1 NO second\r\n");
+    assert_eq!(connection.poll(), Ok(Event::Untagged(Untagged::Exists(3))));
+    assert!(matches!(connection.poll(), Ok(Event::Done(status)) if status.text == "second"));
+    assert!(matches!(connection.poll(), Ok(Event::Done(status)) if status.text == "first"));
+    assert!(connection.is_ready());
+    connection.start_both(Command::fetch(1, 1, &[FetchAttribute::Flags]), Command::noop()).unwrap();
+    connection.feed(b"a4 OK once\r\na4 OK twice\r\n");
+    assert_eq!(connection.poll(), Err(ClientError::Unexpected));
 }
 
 #[test]
