@@ -37,7 +37,7 @@ impl<S> Passage<S> {
 impl<S> Service<Request> for Passage<S>
 where
     S: Service<Request, Response = Response, Error = Infallible>,
-    S::Future: Send + 'static,
+    S::Future: Send + Unpin + 'static,
 {
     type Response = Response;
     type Error = Infallible;
@@ -49,27 +49,26 @@ where
 
     fn call(&mut self, mut request: Request) -> Self::Future {
         let state = self.state.clone();
-        let named = Named::of(&request, &state);
+        let (named, span) = Named::of(&request, &state);
         let limit = RateLimitNote::default();
         request.extensions_mut().insert(limit.clone());
         let (request, unread) = UnreadBody::of(request);
-        let handled = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        let mut handled = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
         let answering = async move {
-            let mut response = match handled.await {
+            // By reference: awaited as a value it would be moved to another place within this future, which then has
+            // room for it twice.
+            let mut response = match (&mut handled).await {
                 Ok(Ok(response)) => response,
                 Ok(Err(never)) => match never {},
                 Err(panic) => guard::panicked(panic),
             };
+            drop(handled);
             unread.discard(response.status(), state.settings()).await;
             guard::write_headers(response.headers_mut());
             limit.write_to(response.headers_mut());
-            (response, state)
-        };
-        let answering = answering.instrument(named.span());
-        Box::pin(async move {
-            let (mut response, state) = answering.await;
             named.answered(&mut response, state.clock().now());
             Ok(response)
-        })
+        };
+        Box::pin(answering.instrument(span))
     }
 }

@@ -1,9 +1,11 @@
 //! One name for each request, in the answer and in every line of the log about it.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
-use mailapi_model::{RequestId, Timestamp};
+use mailapi_model::{Entropy, RequestId, Timestamp};
 use tracing::Span;
 
 use crate::state::HttpState;
@@ -13,34 +15,99 @@ const NAME: HeaderName = HeaderName::from_static("x-request-id");
 /// A request on its way.
 pub(crate) struct Named {
     id: RequestId,
-    span: Span,
     began: Timestamp,
 }
 
 impl Named {
-    /// Names the request: as its sender does, when that is sane.
-    pub(crate) fn of(request: &Request, state: &HttpState) -> Self {
+    /// Names the request: as its sender does, when that is sane. Every line of the log about it stands in the span.
+    pub(crate) fn of(request: &Request, state: &HttpState) -> (Self, Span) {
         let began = state.clock().now();
         let own = request.headers().get(&NAME).and_then(|value| value.to_str().ok()).and_then(RequestId::from_caller);
-        let id = own.unwrap_or_else(|| RequestId::random(began, state.entropy()));
+        let id = own.unwrap_or_else(|| RequestId::random(began, state.name_entropy()));
         // The path's pattern, not the path itself: that holds addresses of people.
         let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
         let span = tracing::info_span!("request", id = id.as_str(), method = request.method().as_str(), route);
-        Self { id, span, began }
+        (Self { id, began }, span)
     }
 
-    /// What every line of the log about it stands in.
-    pub(crate) fn span(&self) -> Span {
-        self.span.clone()
-    }
-
-    /// Logs it once, when it was answered, and puts the name on the answer.
+    /// Logs it once, when it was answered, and puts the name on the answer. To be called within its span.
     pub(crate) fn answered(self, response: &mut Response, now: Timestamp) {
         let millis = u64::try_from(now.since(self.began).as_millis()).unwrap_or(u64::MAX);
         let status = response.status().as_u16();
-        self.span.in_scope(|| tracing::info!(status, millis, "answered"));
+        tracing::info!(status, millis, "answered");
         if let Ok(value) = HeaderValue::from_str(self.id.as_str()) {
             response.headers_mut().insert(NAME, value);
         }
+    }
+}
+
+/// Randomness for names, taken from its source in blocks: to ask the system costs as much as the rest of a name. Names
+/// are no secrets, so those to come may lie in memory.
+pub(crate) struct NameEntropy {
+    source: Arc<dyn Entropy>,
+    block: Mutex<Block>,
+}
+
+struct Block {
+    octets: [u8; NameEntropy::BLOCK],
+    used: usize,
+}
+
+impl NameEntropy {
+    const BLOCK: usize = 1000;
+
+    pub(crate) const fn new(source: Arc<dyn Entropy>) -> Self {
+        Self { source, block: Mutex::new(Block { octets: [0; Self::BLOCK], used: Self::BLOCK }) }
+    }
+}
+
+impl Entropy for NameEntropy {
+    fn fill(&self, buffer: &mut [u8]) {
+        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        for piece in buffer.chunks_mut(Self::BLOCK) {
+            if Self::BLOCK - block.used < piece.len() {
+                self.source.fill(&mut block.octets);
+                block.used = 0;
+            }
+            let end = block.used + piece.len();
+            piece.copy_from_slice(&block.octets[block.used..end]);
+            block.used = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Gives 1, 2, 3 and so on, in eight octets each.
+    #[derive(Default)]
+    struct Numbers(AtomicU64);
+
+    impl Entropy for Numbers {
+        fn fill(&self, buffer: &mut [u8]) {
+            for piece in buffer.chunks_mut(8) {
+                let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+                piece.copy_from_slice(&number.to_be_bytes()[..piece.len()]);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_given_twice() {
+        let numbers = Arc::new(Numbers::default());
+        let entropy = NameEntropy::new(Arc::clone(&numbers) as Arc<dyn Entropy>);
+        for expected in 1..=500 {
+            let mut octets = [0; 8];
+            entropy.fill(&mut octets);
+            assert_eq!(u64::from_be_bytes(octets), expected);
+        }
+        assert_eq!(numbers.0.load(Ordering::Relaxed), 500, "the source is asked for whole blocks");
+        let mut many = [0; 2 * NameEntropy::BLOCK];
+        entropy.fill(&mut many);
+        let last: [u8; 8] = many[many.len() - 8..].try_into().unwrap();
+        assert_eq!(u64::from_be_bytes(last), 750);
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::kept_pages::KeptPages;
 use crate::limits::{LimitStore, MemoryLimits};
 use crate::openapi;
+use crate::request_id::NameEntropy;
 use crate::settings::HttpSettings;
 
 /// What every handler can reach. Cheap to clone; every clone is the same state.
@@ -24,6 +25,7 @@ struct Parts {
     /// Room for large bodies, in KiB.
     room: Arc<Semaphore>,
     kept_pages: KeptPages,
+    name_entropy: NameEntropy,
     started: Timestamp,
     document: Bytes,
 }
@@ -42,7 +44,8 @@ impl HttpState {
         let started = service.clock().now();
         let room = Arc::new(Semaphore::new(kib(settings.max_request_bytes_in_flight) as usize));
         let kept_pages = KeptPages::new(settings.kept_page_bytes);
-        Self(Arc::new(Parts { service, settings, limits, room, kept_pages, started, document }))
+        let name_entropy = NameEntropy::new(Arc::clone(service.entropy()));
+        Self(Arc::new(Parts { service, settings, limits, room, kept_pages, name_entropy, started, document }))
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -75,6 +78,11 @@ impl HttpState {
 
     pub(crate) fn entropy(&self) -> &dyn Entropy {
         self.0.service.entropy().as_ref()
+    }
+
+    /// Randomness for the names of requests.
+    pub(crate) fn name_entropy(&self) -> &dyn Entropy {
+        &self.0.name_entropy
     }
 
     /// How long the service has been running.
