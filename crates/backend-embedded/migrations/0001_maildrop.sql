@@ -131,7 +131,8 @@ CREATE VIRTUAL TABLE drop_fts USING fts5 (
 INSERT INTO drop_fts (drop_fts, rank) VALUES ('deletemerge', 50);
 
 -- What was taken over from the API, for finding it again after a crash, and for believing a notice that it came back:
--- left_for holds the recipients on other servers that it has not come back from, one to a line.
+-- left_for holds the recipients on other servers whom it was not given up for and has not come back from, one to a
+-- line. Those of them who are still in the queue it has not left for yet.
 CREATE TABLE drop_accepted (
     message_uuid TEXT NOT NULL PRIMARY KEY,
     queue_id TEXT NOT NULL,

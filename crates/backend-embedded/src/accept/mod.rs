@@ -21,6 +21,7 @@ use mailapi_store::StoreError;
 use crate::Maildrop;
 use crate::maildrop::{NewContent, unreadable};
 
+pub(crate) use returned::give_up;
 pub use routing::RecipientCheck;
 pub(crate) use transaction::accept as accept_in_transaction;
 
@@ -239,13 +240,14 @@ impl Maildrop {
     }
 }
 
-/// What a message says of others that came back; only one with the null reverse-path is looked at.
+/// What a message says of others that came back. Only one from outside with the null reverse-path is looked at: our own
+/// notices tell what is on record already.
 async fn failures(
     incoming: &Incoming,
     content: &NewContent,
     inline_bytes: usize,
 ) -> Result<Vec<ReturnedReport>, StoreError> {
-    if incoming.sender.is_some() {
+    if incoming.sender.is_some() || incoming.relaying == Relaying::Allowed {
         return Ok(Vec::new());
     }
     let (message, digest) = (incoming.message.clone(), content.digest().clone());

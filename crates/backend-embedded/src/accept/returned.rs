@@ -1,9 +1,12 @@
 //! Notices of failure that come back from other servers for messages that came through the API (RFC 3464).
 //!
-//! Anybody can write such a notice, so it counts only when it says what could be true: it came with the null
-//! reverse-path to the mailbox that the message was sent from, and names a recipient for whom the message did leave
-//! this server. Each of them can come back once; the members of an alias, as often as somebody says so.
+//! Anybody can write such a notice, so it counts only when it says what could be true: it came from outside with the
+//! null reverse-path to the mailbox that the message was sent from, and names a recipient for whom another server took
+//! the message from us. The queue knows: whom it still keeps the message for, it has not left for, and whom it gives
+//! up is struck out in the transaction that records it. Each recipient can come back once; the members of an alias,
+//! as often as somebody says so.
 
+use std::collections::HashMap;
 use std::io;
 
 use mailapi_backend::mime::{Digest, Header, ReturnedAction, ReturnedReport, returned_mail_in};
@@ -11,7 +14,7 @@ use mailapi_model::{
     DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Octets, Outcome, QueueId, Timestamp,
 };
 use mailapi_store::StoreError;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::feed;
 use crate::maildrop::Touched;
@@ -23,11 +26,27 @@ const MAX_RESPONSE: usize = 1_000;
 /// Stands between the addresses of [`Left`] in their column; no address holds it.
 const SEPARATOR: char = '\n';
 
-/// The recipients for whom a message has left, or is about to.
-struct Left {
+/// A message on its way, or gone.
+struct Sent {
     queue_id: QueueId,
     accepted_at: Timestamp,
-    recipients: Vec<String>,
+    /// The recipients on other servers whom it was not given up for and has not come back from.
+    left_for: Vec<String>,
+    /// Those whom the queue still keeps it for, each with the end of its claim.
+    waiting: HashMap<String, Timestamp>,
+}
+
+impl Sent {
+    /// Where a recipient stands in `left_for`, when another server took the message for it.
+    fn place_of(&self, recipient: &EmailAddress) -> Option<usize> {
+        let waits = self.waiting.contains_key(recipient.as_str());
+        self.left_for.iter().position(|known| known == recipient.as_str()).filter(|_| !waits)
+    }
+
+    /// Whether the message is with the courier at the moment: another server may have said yes already.
+    fn is_handed_over(&self, recipient: &EmailAddress, now: Timestamp) -> bool {
+        self.waiting.get(recipient.as_str()).is_some_and(|leased_until| *leased_until > now)
+    }
 }
 
 /// Whether a header block is that of a delivery status notification (RFC 6522 section 3).
@@ -56,6 +75,42 @@ pub(super) fn to_column<'a>(recipients: impl Iterator<Item = &'a EmailAddress>) 
     recipients.map(EmailAddress::as_str).collect::<Vec<_>>().join(&SEPARATOR.to_string())
 }
 
+/// The same back from its column.
+fn from_column(column: &str) -> Vec<String> {
+    column.split_terminator(SEPARATOR).map(str::to_owned).collect()
+}
+
+/// Strikes out those whom the queue gave a message up for: it never left for them. Belongs into the transaction of
+/// what the queue records.
+pub(crate) fn give_up(connection: &Connection, id: MessageId, given_up: &[&EmailAddress]) -> Result<(), StoreError> {
+    if given_up.is_empty() {
+        return Ok(());
+    }
+    let sql = "SELECT left_for FROM drop_accepted WHERE message_uuid = ?1";
+    let known = connection.prepare_cached(sql)?.query_row(params![id.to_string()], |row| row.get::<_, String>(0));
+    let Some(known) = known.optional()? else { return Ok(()) };
+    let mut left_for = from_column(&known);
+    left_for.retain(|known| !given_up.iter().any(|recipient| recipient.as_str() == known));
+    write(connection, id, &left_for)
+}
+
+/// Whether a mailbox gets notice of a recipient whom the message is just being handed over for. Whether it has left is
+/// not on record yet; nobody can tell that such a notice is false, and soon the queue can.
+pub(super) fn come_early(
+    connection: &Connection,
+    mailbox: &EmailAddress,
+    failures: &[ReturnedReport],
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    for of_one in failures.chunk_by(|one, next| one.message_id == next.message_id) {
+        let Some(sent) = sent(connection, of_one[0].message_id, mailbox)? else { continue };
+        if of_one.iter().any(|failure| sent.is_handed_over(&failure.recipient, now)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// An event for each failure that may be believed in a mailbox.
 pub(super) fn record(
     connection: &Connection,
@@ -64,52 +119,62 @@ pub(super) fn record(
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<(), StoreError> {
-    for failure in failures {
-        let Some(id) = failure.message_id else { continue };
-        let Some(mut left) = left(connection, id, mailbox)? else { continue };
-        let Some(place) = left.recipients.iter().position(|known| known == failure.recipient.as_str()) else {
-            continue;
-        };
-        // A notice about a member of an alias leaves open what becomes of the alias itself.
-        if failure.final_recipient.is_none() {
-            left.recipients.remove(place);
-            let sql = "UPDATE drop_accepted SET left_for = ?2 WHERE message_uuid = ?1";
-            let rest = left.recipients.join(&SEPARATOR.to_string());
-            connection.prepare_cached(sql)?.execute(params![id.to_string(), rest])?;
+    for of_one in failures.chunk_by(|one, next| one.message_id == next.message_id) {
+        let id = of_one[0].message_id;
+        let Some(mut sent) = sent(connection, id, mailbox)? else { continue };
+        let before = sent.left_for.len();
+        for failure in of_one {
+            let Some(place) = sent.place_of(&failure.recipient) else { continue };
+            // A notice about a member of an alias leaves open what becomes of the alias itself.
+            if failure.final_recipient.is_none() {
+                sent.left_for.remove(place);
+            }
+            feed::append(connection, &event(mailbox, failure, &sent, now), touched)?;
         }
-        feed::append(connection, &event(id, mailbox, failure, &left, now), touched)?;
+        if let Some(id) = id.filter(|_| sent.left_for.len() < before) {
+            write(connection, id, &sent.left_for)?;
+        }
     }
     Ok(())
 }
 
-/// Those of a message that was sent from this mailbox.
-fn left(connection: &Connection, id: MessageId, mailbox: &EmailAddress) -> Result<Option<Left>, StoreError> {
+/// A message that was sent from this mailbox.
+fn sent(connection: &Connection, id: Option<MessageId>, mailbox: &EmailAddress) -> Result<Option<Sent>, StoreError> {
+    let Some(id) = id else { return Ok(None) };
     let sql = "SELECT queue_id, accepted_at, left_for FROM drop_accepted WHERE message_uuid = ?1 AND sender = ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let read = |row: &rusqlite::Row<'_>| {
-        let recipients: String = row.get(2)?;
-        Ok(Left {
+    let read = |row: &Row<'_>| {
+        Ok(Sent {
             queue_id: QueueId(row.get(0)?),
             accepted_at: Timestamp::from_millis(row.get(1)?),
-            recipients: recipients.split_terminator(SEPARATOR).map(str::to_owned).collect(),
+            left_for: from_column(row.get_ref(2)?.as_str()?),
+            waiting: HashMap::new(),
         })
     };
-    Ok(statement.query_row(params![id.to_string(), mailbox.as_str()], read).optional()?)
+    let Some(sent) = statement.query_row(params![id.to_string(), mailbox.as_str()], read).optional()? else {
+        return Ok(None);
+    };
+    let sql = "SELECT recipient, leased_until FROM drop_queue_recipients
+        WHERE queue = (SELECT id FROM drop_queue WHERE queue_id = ?1)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let waiting =
+        statement.query_map(params![sent.queue_id.0], |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?;
+    Ok(Some(Sent { waiting: waiting.collect::<Result<_, _>>()?, ..sent }))
 }
 
-fn event(
-    id: MessageId,
-    mailbox: &EmailAddress,
-    failure: &ReturnedReport,
-    left: &Left,
-    now: Timestamp,
-) -> DeliveryEvent {
+fn write(connection: &Connection, id: MessageId, left_for: &[String]) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_accepted SET left_for = ?2 WHERE message_uuid = ?1";
+    connection.prepare_cached(sql)?.execute(params![id.to_string(), left_for.join(&SEPARATOR.to_string())])?;
+    Ok(())
+}
+
+fn event(mailbox: &EmailAddress, failure: &ReturnedReport, message: &Sent, now: Timestamp) -> DeliveryEvent {
     let said: String = one_line(&failure.diagnostic).chars().take(MAX_RESPONSE).collect();
     let response = if said.is_empty() { "returned by another server".to_owned() } else { said };
     DeliveryEvent {
         at: now,
-        message_id: Some(id),
-        queue_id: left.queue_id.clone(),
+        message_id: failure.message_id,
+        queue_id: message.queue_id.clone(),
         sender: Some(mailbox.clone()),
         recipient: failure.recipient.clone(),
         final_recipient: failure.final_recipient.clone(),
@@ -118,6 +183,6 @@ fn event(
         dsn: Some(failure.status.unwrap_or(EnhancedCode::new(5, 0, 0))),
         response,
         relay: None,
-        delay: now.since(left.accepted_at),
+        delay: now.since(message.accepted_at),
     }
 }

@@ -6,7 +6,9 @@
 use std::collections::HashSet;
 
 use mailapi_backend::{Accepted, Refusal};
-use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Timestamp};
+use mailapi_model::{
+    DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Outcome, QueueId, Reply, Timestamp,
+};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -45,6 +47,11 @@ pub(crate) fn accept(
     if routes.local.is_empty() && routes.remote.is_empty() {
         return Err(AcceptError::NoRecipients(routes.refused));
     }
+    for (recipient, _) in &routes.local {
+        if returned::come_early(connection, &recipient.address, &mail.failures, now)? {
+            return Err(AcceptError::Refused(come_again()));
+        }
+    }
     let content = content::insert(connection, &mail.content, settings).map_err(database)?;
     deliver(connection, mail, &routes, content, now, touched)?;
     let waiting = queue::insert(connection, mail, content, &waiting(mail, &routes), now)?;
@@ -61,6 +68,11 @@ pub(crate) fn accept(
         queued: routes.remote.iter().map(|recipient| address(recipient)).collect(),
         refused: routes.refused,
     })
+}
+
+/// To a notice of failure whose truth is about to be known.
+fn come_again() -> Reply {
+    Reply::new(451, EnhancedCode::new(4, 3, 0), "the message that this tells of is being handed over; come again later")
 }
 
 fn routes<'a>(connection: &Connection, mail: &'a Prepared) -> Result<Routes<'a>, StoreError> {

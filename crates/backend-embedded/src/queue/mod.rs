@@ -56,6 +56,13 @@ pub struct QueuedMessage {
     pub recipients: Vec<QueuedRecipient>,
 }
 
+impl QueuedMessage {
+    /// The claimed recipient at a place of the envelope.
+    fn recipient_at(&self, position: u32) -> Option<&QueuedRecipient> {
+        self.recipients.iter().find(|recipient| recipient.position == position)
+    }
+}
+
 /// A recipient in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedRecipient {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::columns::reply_columns;
 use super::{QueueKey, QueuedMessage};
-use crate::accept::{AcceptError, Prepared, accept_in_transaction};
+use crate::accept::{AcceptError, Prepared, accept_in_transaction, give_up};
 use crate::maildrop::Touched;
 use crate::{Maildrop, feed};
 
@@ -85,9 +85,7 @@ impl Maildrop {
     ) -> Result<(), StoreError> {
         let (settings, now) = (self.settings().clone(), self.clock().now());
         self.write(move |connection, touched| {
-            for result in &results {
-                record_one(connection, &message, result, now, touched)?;
-            }
+            record_all(connection, &message, &results, now, touched)?;
             for notice in &notices {
                 match accept_in_transaction(connection, notice, &settings, now, touched) {
                     Ok(_) => {}
@@ -104,13 +102,32 @@ impl Maildrop {
     }
 }
 
+fn record_all(
+    connection: &Connection,
+    message: &QueuedMessage,
+    results: &[RecipientResult],
+    now: Timestamp,
+    touched: &mut Touched,
+) -> Result<(), StoreError> {
+    let mut given_up = Vec::new();
+    for result in results {
+        let was_there = record_one(connection, message, result, now, touched)?;
+        if was_there && matches!(result.attempt, Attempt::Bounced { .. } | Attempt::Expired { .. }) {
+            given_up.extend(message.recipient_at(result.position).map(|recipient| &recipient.address));
+        }
+    }
+    // No notice from outside can be true of those whom no server took the message for.
+    message.message_id.map_or(Ok(()), |id| give_up(connection, id, &given_up))
+}
+
+/// Answers whether the recipient was still in the queue.
 fn record_one(
     connection: &Connection,
     message: &QueuedMessage,
     result: &RecipientResult,
     now: Timestamp,
     touched: &mut Touched,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let was_there = match &result.attempt {
         Attempt::Deferred { reply, next_attempt_at, delay_notified, .. } => {
             defer(connection, message.key, result.position, reply, *next_attempt_at, *delay_notified)?
@@ -124,11 +141,11 @@ fn record_one(
         // The last recipient may have taken the last reference with it.
         touched.chores();
     }
-    Ok(())
+    Ok(was_there)
 }
 
 fn event(message: &QueuedMessage, result: &RecipientResult, now: Timestamp) -> Option<DeliveryEvent> {
-    let recipient = message.recipients.iter().find(|recipient| recipient.position == result.position)?;
+    let recipient = message.recipient_at(result.position)?;
     let (outcome, reply, relay) = result.attempt.parts()?;
     Some(DeliveryEvent {
         at: now,

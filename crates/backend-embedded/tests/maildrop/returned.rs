@@ -1,16 +1,66 @@
+use std::time::Duration;
+
 use mailapi_backend::{DeliveryFeed, Submission};
-use mailapi_backend_embedded::accept::{Incoming, Relaying};
-use mailapi_model::{Clock, DeliveryEvent, Entropy, Envelope, Evidence, FeedCursor, MessageId, Outcome};
+use mailapi_backend_embedded::accept::{AcceptError, Incoming, Relaying};
+use mailapi_backend_embedded::queue::{Attempt, QueuedRecipient, RecipientResult};
+use mailapi_model::{
+    Clock, DeliveryEvent, EnhancedCode, Entropy, Envelope, Evidence, FeedCursor, MessageId, Outcome, Reply,
+};
 use mailapi_testkit::SeededEntropy;
 
 use super::house::{House, address, mail};
 
-/// Sends a message of ann's to zoe, joe and bob, of whom bob is here.
-async fn sent(house: &House, entropy: &dyn Entropy) -> MessageId {
+const LEASE: Duration = Duration::from_secs(600);
+
+/// Another server takes it.
+fn taken() -> Attempt {
+    Attempt::Delivered { reply: Reply::new(250, EnhancedCode::new(2, 0, 0), "ok"), relay: None }
+}
+
+fn refused() -> Attempt {
+    Attempt::Bounced { reply: Reply::new(550, EnhancedCode::new(5, 1, 1), "unknown"), relay: None }
+}
+
+fn expired() -> Attempt {
+    Attempt::Expired { reply: Reply::new(554, EnhancedCode::new(5, 4, 7), "too late"), relay: None }
+}
+
+/// It is to come again in a minute.
+fn put_off(house: &House) -> Attempt {
+    Attempt::Deferred {
+        reply: Reply::new(451, EnhancedCode::new(4, 7, 1), "later"),
+        relay: None,
+        next_attempt_at: house.clock.now().plus(Duration::from_secs(60)),
+        delay_notified: false,
+    }
+}
+
+/// What becomes of all that is due.
+async fn tried(house: &House, attempts: &[Attempt]) {
+    let [message] = &house.maildrop.claim_due(100, LEASE).await.unwrap()[..] else { panic!("one message is due") };
+    let attempts = message.recipients.iter().zip(attempts);
+    let result = |(recipient, attempt): (&QueuedRecipient, &Attempt)| RecipientResult {
+        position: recipient.position,
+        attempt: attempt.clone(),
+    };
+    let results: Vec<_> = attempts.map(result).collect();
+    assert_eq!(results.len(), message.recipients.len());
+    house.maildrop.record(message.clone(), results, Vec::new()).await.unwrap();
+}
+
+/// Takes over a message of ann's to zoe, joe and bob, of whom bob is here.
+async fn submitted(house: &House, entropy: &dyn Entropy) -> MessageId {
     let message_id = MessageId::random(entropy);
     let recipients = ["zoe@far.example", "joe@far.example", "bob@example.org"].map(address).to_vec();
     let envelope = Envelope { message_id, sender: Some(address("ann@example.org")), recipients };
     house.maildrop.submit(envelope, mail("Hi", ".").into()).await.unwrap();
+    message_id
+}
+
+/// The same, and another server takes it for zoe and joe.
+async fn sent(house: &House, entropy: &dyn Entropy) -> MessageId {
+    let message_id = submitted(house, entropy).await;
+    tried(house, &[taken(), taken()]).await;
     message_id
 }
 
@@ -25,12 +75,15 @@ fn notice(id: &str, action: &str, recipient: &str) -> String {
     )
 }
 
+/// A notice as it comes from outside.
+fn from_outside(house: &House, from: &str, to: &str, notice: &str) -> Incoming {
+    let sender = (!from.is_empty()).then(|| address(from));
+    Incoming::new(sender, [address(to)], notice.to_owned(), house.clock.now(), Relaying::Denied)
+}
+
 /// Delivers a notice; answers what the feed tells of returned mail so far.
 async fn told(house: &House, from: &str, to: &str, notice: &str) -> Vec<DeliveryEvent> {
-    let sender = (!from.is_empty()).then(|| address(from));
-    let message = notice.to_owned();
-    let incoming = Incoming::new(sender, [address(to)], message, house.clock.now(), Relaying::Denied);
-    house.maildrop.accept(incoming).await.unwrap();
+    house.maildrop.accept(from_outside(house, from, to, notice)).await.unwrap();
     let mut events = house.maildrop.read_after(&FeedCursor::default(), 1000).await.unwrap().events;
     events.retain(|event| event.evidence == Evidence::ReturnedMail);
     events
@@ -56,6 +109,64 @@ async fn a_forged_notice_changes_nothing() {
     ] {
         assert_eq!(told(&house, from, to, &notice).await, [], "{from} {to} {notice}");
     }
+}
+
+#[tokio::test]
+async fn a_notice_of_what_has_not_left_yet_is_ordinary_mail() {
+    let house = House::new().await;
+    let id = submitted(&house, &SeededEntropy::new(7)).await.to_string();
+    let forged = notice(&id, "failed", "zoe@far.example");
+    assert_eq!(told(&house, "", "ann@example.org", &forged).await, [], "not tried yet");
+    tried(&house, &[put_off(&house), taken()]).await;
+    assert_eq!(told(&house, "", "ann@example.org", &forged).await, [], "put off");
+    assert_eq!(told(&house, "", "ann@example.org", &notice(&id, "failed", "joe@far.example")).await.len(), 1);
+    house.advance(60);
+    tried(&house, &[taken()]).await;
+    assert_eq!(told(&house, "", "ann@example.org", &forged).await.len(), 2, "now it can be true");
+}
+
+#[tokio::test]
+async fn whom_no_server_took_it_for_it_never_comes_back_from() {
+    let house = House::new().await;
+    let id = submitted(&house, &SeededEntropy::new(7)).await.to_string();
+    tried(&house, &[refused(), expired()]).await;
+    for recipient in ["zoe@far.example", "joe@far.example"] {
+        assert_eq!(told(&house, "", "ann@example.org", &notice(&id, "failed", recipient)).await, [], "{recipient}");
+    }
+}
+
+#[tokio::test]
+async fn a_notice_that_comes_while_the_message_is_handed_over_is_to_come_again() {
+    let house = House::new().await;
+    let id = submitted(&house, &SeededEntropy::new(7)).await.to_string();
+    let early = notice(&id, "failed", "zoe@far.example");
+    let [message] = &house.maildrop.claim_due(100, LEASE).await.unwrap()[..] else { panic!("it is due") };
+    // The other server may have said yes, and nobody here knows it yet.
+    let AcceptError::Refused(reply) =
+        house.maildrop.accept(from_outside(&house, "", "ann@example.org", &early)).await.unwrap_err()
+    else {
+        panic!("it is refused as a whole")
+    };
+    assert_eq!(reply.code, 451);
+    // To whom it says nothing it is mail like any other.
+    assert_eq!(told(&house, "", "bob@example.org", &early).await, []);
+    assert_eq!(told(&house, "", "ann@example.org", &notice(&id, "failed", "eve@far.example")).await, []);
+    assert_eq!(house.number("SELECT messages FROM drop_mailboxes WHERE address = 'ann@example.org'"), 1);
+
+    let results = [0, 1].map(|position| RecipientResult { position, attempt: taken() }).to_vec();
+    house.maildrop.record(message.clone(), results, Vec::new()).await.unwrap();
+    assert_eq!(told(&house, "", "ann@example.org", &early).await.len(), 1);
+}
+
+#[tokio::test]
+async fn our_own_notices_tell_nothing_of_returned_mail() {
+    let house = House::new().await;
+    let id = sent(&house, &SeededEntropy::new(7)).await.to_string();
+    // As when a mail program sends on what came back, under the identifier that it had.
+    let mut own = from_outside(&house, "", "ann@example.org", &notice(&id, "failed", "zoe@far.example"));
+    own.relaying = Relaying::Allowed;
+    house.maildrop.accept(own).await.unwrap();
+    assert_eq!(told(&house, "", "ann@example.org", &notice(&id, "delayed", "zoe@far.example")).await, []);
 }
 
 #[tokio::test]

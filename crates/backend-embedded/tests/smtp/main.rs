@@ -10,5 +10,6 @@ mod limits;
 mod office;
 mod relayed;
 mod retries;
+mod returned;
 mod socket;
 mod tls;

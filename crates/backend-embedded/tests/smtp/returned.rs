@@ -1,0 +1,96 @@
+//! Notices of failure from outside, beside what the courier itself finds out.
+
+use std::net::SocketAddr;
+
+use mailapi_model::{Entropy, Evidence, MessageId, Outcome};
+use mailapi_testkit::{SeededEntropy, SmtpSink};
+
+use crate::office::{Office, mail};
+use crate::socket::Line;
+
+const ZOE: &str = "zoe@far.example";
+
+/// A message of ann's to zoe, as the API hands it over.
+async fn sent(office: &Office, entropy: &dyn Entropy) -> MessageId {
+    let id = MessageId::random(entropy);
+    let message = format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"));
+    let mut outgoing = office.outgoing(&[ZOE], &message);
+    outgoing.message_id = Some(id);
+    office.maildrop.accept(outgoing).await.unwrap();
+    id
+}
+
+/// Somebody hands in a notice about zoe; answers what is said to it.
+async fn handed_in(smtp: SocketAddr, id: MessageId) -> String {
+    let mut line = Line::to(smtp).await;
+    line.reply().await;
+    for command in ["EHLO mx.far.example", "MAIL FROM:<>", "RCPT TO:<ann@here.example>"] {
+        assert!(line.say(command).await.starts_with("250"), "{command}");
+    }
+    assert!(line.say("DATA").await.starts_with("354"));
+    let notice = format!(
+        "From: MAILER-DAEMON@far.example\r\n\
+         Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n\
+         --b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.far.example\r\n\r\n\
+         Final-Recipient: rfc822; {ZOE}\r\nAction: failed\r\nStatus: 5.2.2\r\n\
+         Diagnostic-Code: smtp; 552 5.2.2 full\r\n\r\n\
+         --b\r\nContent-Type: text/rfc822-headers\r\n\r\nMessage-ID: <{id}@here.example>\r\n\r\n--b--\r\n."
+    );
+    line.say(&notice).await
+}
+
+/// What the feed tells of zoe.
+async fn told(office: &Office) -> Vec<(Outcome, Evidence)> {
+    let events = office.events().await;
+    events.iter().filter(|event| event.recipient.as_str() == ZOE).map(|event| (event.outcome, event.evidence)).collect()
+}
+
+const DEFERRED: (Outcome, Evidence) = (Outcome::Deferred, Evidence::MailServer);
+const SENT: (Outcome, Evidence) = (Outcome::Sent, Evidence::MailServer);
+const REFUSED: (Outcome, Evidence) = (Outcome::Bounced, Evidence::MailServer);
+const CAME_BACK: (Outcome, Evidence) = (Outcome::Bounced, Evidence::ReturnedMail);
+
+#[tokio::test]
+async fn nobody_bounces_what_is_still_in_the_queue() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse(ZOE, &["451 4.7.1 Later"]);
+    let id = sent(&office, &SeededEntropy::new(7)).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert!(handed_in(office.smtp, id).await.starts_with("250"));
+    assert_eq!(told(&office).await, [DEFERRED]);
+    assert_eq!(office.inbox("ann@here.example").await.len(), 1, "it is mail like any other");
+
+    office.wait(60);
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(told(&office).await, [DEFERRED, SENT]);
+    for _ in 0..2 {
+        assert!(handed_in(office.smtp, id).await.starts_with("250"));
+        assert_eq!(told(&office).await, [DEFERRED, SENT, CAME_BACK]);
+    }
+}
+
+#[tokio::test]
+async fn a_bounce_that_we_tell_of_ourselves_is_one_bounce() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
+    let id = sent(&office, &SeededEntropy::new(7)).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(told(&office).await, [REFUSED]);
+    assert!(office.inbox("ann@here.example").await[0].contains("Action: failed\r\n"));
+    assert!(handed_in(office.smtp, id).await.starts_with("250"));
+    assert_eq!(told(&office).await, [REFUSED], "no other server ever had it");
+}
+
+#[tokio::test]
+async fn a_bounce_of_a_mail_program_s_message_is_none_of_the_api_s() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let id = sent(&office, &SeededEntropy::new(7)).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    // A mail program sends the message once more, and its header with it.
+    sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
+    office.send(&[ZOE], &format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"))).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(told(&office).await, [SENT, REFUSED]);
+    let events = office.events().await;
+    assert!(events.iter().all(|event| event.outcome != Outcome::Bounced || event.message_id.is_none()), "{events:?}");
+}
