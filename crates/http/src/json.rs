@@ -207,7 +207,7 @@ impl Members {
     pub(crate) fn one_line(&mut self, name: &str, violations: &mut Violations) -> Option<String> {
         let path = self.path(name);
         let text = self.text(name, violations)?;
-        merged(violations, OneLine::parse(&path, &text))
+        violations.merge(OneLine::parse(&path, &text))
     }
 
     /// A whole number that is not negative, up to the largest that every JSON reader knows exactly (RFC 8259 section 6).
@@ -311,18 +311,6 @@ impl Members {
         let place = |(n, value)| (format!("{path}[{n}]"), value);
         items.unwrap_or_default().into_iter().enumerate().map(place).collect()
     }
-}
-
-/// The value of `result`; its violations join the others.
-pub(crate) fn merged<T>(violations: &mut Violations, result: Result<T, Violations>) -> Option<T> {
-    let found = match result {
-        Ok(value) => return Some(value),
-        Err(found) => found,
-    };
-    for violation in found.all() {
-        violations.add(violation.field.as_str(), violation.message.as_str());
-    }
-    None
 }
 
 /// A whole number; `287.0` is one too, as some writers of JSON know fractions alone.

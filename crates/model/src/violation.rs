@@ -63,6 +63,18 @@ impl Violations {
         }
     }
 
+    /// Notes every error of `result`, each under its own field, and gives its value otherwise.
+    pub fn merge<T>(&mut self, result: Result<T, Self>) -> Option<T> {
+        let found = match result {
+            Ok(value) => return Some(value),
+            Err(Self(found)) => found,
+        };
+        for Violation { field, message } in found {
+            self.add(field, message);
+        }
+        None
+    }
+
     /// Whether no rule was broken.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -26,11 +26,11 @@ pub struct Settings {
     pub login_lockout: Duration,
     /// The most addresses whose failed log-ins are remembered at once.
     pub login_addresses: usize,
-    /// Rounds of SHA-512-crypt for new passwords, 1,000 to 999,999,999.
+    /// Rounds of SHA-512-crypt for new passwords, within [`crate::auth::PASSWORD_ROUNDS`].
     pub password_rounds: u32,
     /// The most password hashes that are computed at once.
     pub concurrent_hashes: usize,
-    /// The most sign-ups of one domain within an hour.
+    /// The most sign-ups of one domain within an hour; zero lets nobody sign up.
     pub signups_per_hour: u32,
     /// What a send request may hold.
     pub draft: DraftLimits,

@@ -4,8 +4,8 @@ use mailapi_model::{Account, AccountChange, Credentials, DomainName, EmailAddres
 use mailapi_model::{SecretText, Timestamp};
 
 use crate::StoreError;
-use crate::db::{Db, Filter, List, Row, Stmt, Value, number};
-use crate::tokens::remove_tokens;
+use crate::db::{Db, Effect, Filter, List, Row, Stmt, Value, number};
+use crate::tokens::{end_sessions, remove_tokens};
 
 /// The accounts.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,16 @@ pub struct AccountFilter {
     pub q: Option<String>,
     /// Not these.
     pub hide: Vec<EmailAddress>,
+}
+
+/// What a password was verified against at a log-in. What follows from the log-in comes into being only while that still
+/// holds: a hash takes its time, and the password may be another one by then.
+#[derive(Debug, Clone, Copy)]
+pub enum Verified<'a> {
+    /// This hash, which the account has.
+    Hash(&'a SecretText),
+    /// A hash in a user database that is not ours, of which the account is a copy.
+    Elsewhere,
 }
 
 const COLUMNS: &str = "email, email_given, name, active, quota_bytes, created_at, updated_at, last_login_at";
@@ -105,8 +115,8 @@ impl Accounts<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// Puts a new hash in the place of the old one; whether there is such an account. Who has a password here is a
-    /// copy of nothing any longer.
+    /// Puts a new hash in the place of the old one and ends every session of the mailbox, both or nothing; whether there
+    /// is such an account. Who has a password here is a copy of nothing any longer.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -118,25 +128,50 @@ impl Accounts<'_> {
     ) -> Result<bool, StoreError> {
         let sql = "UPDATE accounts SET password_hash = $2, updated_at = $3, in_directory = FALSE, gone_since = NULL \
                    WHERE email = $1";
-        Ok(self.0.execute(Stmt::new(sql).bind(email).bind(hash).bind(now)).await?.touched > 0)
+        // The account comes first: whoever makes a session holds it, so none of them is missed behind it.
+        let change = Stmt::new(sql).bind(email).bind(hash).bind(now);
+        touched_first(&self.0.batch(vec![change, end_sessions(email)]).await?)
     }
 
-    /// Enables or disables an account; whether there is one.
+    /// Puts another hash of the same password in the place of the one that was verified; whether the account still had
+    /// that one. Sessions live on.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn replace_password_hash(
+        &self,
+        email: &EmailAddress,
+        verified: &SecretText,
+        hash: &SecretText,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE accounts SET password_hash = $3, updated_at = $4 WHERE email = $1 AND password_hash = $2";
+        let statement = Stmt::new(sql).bind(email).bind(verified).bind(hash).bind(now);
+        Ok(self.0.execute(statement).await?.touched > 0)
+    }
+
+    /// Enables an account, or disables it and ends its sessions, both or nothing; whether there is one.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn set_active(&self, email: &EmailAddress, active: bool, now: Timestamp) -> Result<bool, StoreError> {
         let sql = "UPDATE accounts SET active = $2, updated_at = $3 WHERE email = $1";
-        Ok(self.0.execute(Stmt::new(sql).bind(email).bind(active).bind(now)).await?.touched > 0)
+        let mut statements = vec![Stmt::new(sql).bind(email).bind(active).bind(now)];
+        statements.extend((!active).then(|| end_sessions(email)));
+        touched_first(&self.0.batch(statements).await?)
     }
 
-    /// Notes a log-in with the password.
+    /// Notes a log-in; whether what the password was verified against still holds, and the account may log in.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn touch_login(&self, email: &EmailAddress, at: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE accounts SET last_login_at = $2 WHERE email = $1";
-        self.0.execute(Stmt::new(sql).bind(email).bind(at)).await.map(drop)
+    pub async fn note_login(
+        &self,
+        email: &EmailAddress,
+        verified: Verified<'_>,
+        at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        Ok(self.0.execute(note_login(email, verified, at)).await?.touched > 0)
     }
 
     /// Deletes an account with its permissions, and ends its tokens for good; whether there was one.
@@ -144,12 +179,32 @@ impl Accounts<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn delete(&self, email: &EmailAddress) -> Result<bool, StoreError> {
-        let tokens = remove_tokens("email = $1").bind(email);
-        // The permissions go with the account, by their reference to it.
+        // The permissions go with the account, by their reference to it. It comes first: whoever makes a token holds it,
+        // so none of them is missed behind it.
         let account = Stmt::new("DELETE FROM accounts WHERE email = $1").bind(email);
-        let effects = self.0.batch(vec![tokens, account]).await?;
-        Ok(effects.last().is_some_and(|effect| effect.touched > 0))
+        let tokens = remove_tokens("email = $1").bind(email);
+        touched_first(&self.0.batch(vec![account, tokens]).await?)
     }
+}
+
+/// Whether the first statement of a batch touched a row.
+fn touched_first(effects: &[Effect]) -> Result<bool, StoreError> {
+    let first = effects.first().ok_or_else(|| StoreError::unexpected("a batch without an effect"))?;
+    Ok(first.touched > 0)
+}
+
+/// Touches the account only while what was verified holds; then nobody changes it until the end of the batch.
+pub(crate) fn note_login(email: &EmailAddress, verified: Verified<'_>, at: Timestamp) -> Stmt {
+    let note = "UPDATE accounts SET last_login_at = $2 WHERE email = $1 AND active";
+    match verified {
+        Verified::Hash(hash) => Stmt::new(format!("{note} AND password_hash = $3")).bind(email).bind(at).bind(hash),
+        Verified::Elsewhere => Stmt::new(format!("{note} AND in_directory")).bind(email).bind(at),
+    }
+}
+
+/// Keeps the account as it is until the end of the batch.
+pub(crate) fn hold_account(email: &EmailAddress) -> Stmt {
+    Stmt::new("SELECT 1 FROM accounts WHERE email = $1 FOR SHARE").bind(email).locking()
 }
 
 pub(crate) fn insert_account(account: &NewAccount) -> Stmt {

@@ -134,6 +134,10 @@ impl Domains<'_> {
     pub async fn delete(&self, name: &DomainName, force: bool) -> Result<DomainDeleted, StoreError> {
         let mut statements = Vec::new();
         if force {
+            // Whoever makes an account holds its domain, and whoever makes a token its account: none is missed below.
+            statements.push(Stmt::new("SELECT 1 FROM domains WHERE name = $1 FOR UPDATE").bind(name).locking());
+            let accounts = "SELECT 1 FROM accounts WHERE domain = $1 ORDER BY email FOR UPDATE";
+            statements.push(Stmt::new(accounts).bind(name).locking());
             statements.push(remove_tokens("email IN (SELECT email FROM accounts WHERE domain = $1)").bind(name));
             statements.push(Stmt::new("DELETE FROM accounts WHERE domain = $1").bind(name));
         }

@@ -24,7 +24,7 @@ mod statuses;
 mod store;
 mod tokens;
 
-pub use accounts::{AccountFilter, Accounts};
+pub use accounts::{AccountFilter, Accounts, Verified};
 pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member};
 pub use directory::{
     Copied, Copies, Directory, DirectoryMailbox, DirectoryPage, DirectoryPlace, DirectoryQueries, DirectoryQueryError,

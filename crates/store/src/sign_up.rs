@@ -6,7 +6,7 @@ use crate::accounts::insert_account;
 use crate::db::exactly_one;
 use crate::domains::insert_domain;
 use crate::permissions::insert_permission;
-use crate::tokens::insert_token;
+use crate::tokens::{insert_token, new_record};
 use crate::{NewGrant, Store, StoreError};
 
 /// Who is noted as the giver of the permission that comes with a sign-up.
@@ -44,21 +44,5 @@ impl Store {
         ];
         let stored = self.db().batch(statements).await?.pop().map(|token| token.rows).unwrap_or_default();
         Ok(new_record(&new.session, TokenId(exactly_one(stored)?.int()?)))
-    }
-}
-
-/// What is shown of a token that was just stored.
-fn new_record(token: &NewToken, id: TokenId) -> TokenRecord {
-    TokenRecord {
-        id,
-        prefix: token.prefix.clone(),
-        kind: token.kind,
-        email: token.email.clone(),
-        name: token.name.clone(),
-        is_active: true,
-        is_session: token.is_session,
-        created_at: token.created_at,
-        last_used_at: None,
-        expires_at: token.expires_at,
     }
 }

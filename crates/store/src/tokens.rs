@@ -1,9 +1,12 @@
 //! API tokens and session tokens.
 
+use std::borrow::Cow;
+
 use mailapi_model::{EmailAddress, Listed, NewToken, Page, StoredToken, Timestamp, TokenHash, TokenId, TokenRecord};
 
 use crate::StoreError;
-use crate::db::{Db, Filter, List, Row, Stmt, Turn, exactly_one};
+use crate::accounts::{Verified, hold_account, note_login};
+use crate::db::{Db, Effect, Filter, List, Row, Stmt, Turn, exactly_one};
 
 /// The tokens.
 #[derive(Debug, Clone, Copy)]
@@ -33,18 +36,48 @@ const COLUMNS: &str = "id, prefix, kind, email, email_given, name, is_active, is
 pub(crate) const TOKENS: List =
     List { table: "tokens", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
 
-/// An admin's API token that works at the time `$1`.
-const ADMIN_THAT_WORKS: &str = "kind = 'admin' AND is_session = FALSE AND is_removed = FALSE AND is_active \
-                                AND (expires_at IS NULL OR expires_at > $1)";
+/// An admin's API token that works at the time of this parameter.
+fn admin_that_works(now: &str) -> String {
+    format!(
+        "kind = 'admin' AND is_session = FALSE AND is_removed = FALSE AND is_active \
+         AND (expires_at IS NULL OR expires_at > {now})"
+    )
+}
+
+/// The token of the number `$1` is not the last of [`admin_that_works`].
+fn not_the_last_admin(now: &str) -> String {
+    let works = admin_that_works(now);
+    format!("(NOT ({works}) OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $1 AND {works}))")
+}
 
 impl Tokens<'_> {
     /// Adds a token and gives it its number.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when there is a token of this value.
+    /// [`StoreError::Conflict`] when there is a token of this value, [`StoreError::Reference`] without its mailbox.
     pub async fn insert(&self, token: &NewToken) -> Result<TokenId, StoreError> {
-        let effect = self.0.execute(insert_token(token)).await?;
-        Ok(TokenId(exactly_one(effect.rows)?.int()?))
+        let mut statements: Vec<Stmt> = token.email.as_ref().map(hold_account).into_iter().collect();
+        statements.push(insert_token(token));
+        inserted(self.0.batch(statements).await?)?.ok_or(StoreError::Reference)
+    }
+
+    /// Adds a session and notes the log-in that it comes from; `None`, and neither was done, when what the password was
+    /// verified against holds no longer, or the mailbox may not log in.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when there is a token of this value.
+    pub async fn insert_session(
+        &self,
+        session: &NewToken,
+        of: &EmailAddress,
+        verified: Verified<'_>,
+    ) -> Result<Option<TokenRecord>, StoreError> {
+        let note = note_login(of, verified, session.created_at).demand(1);
+        match self.0.batch(vec![note, insert_token(session)]).await {
+            Err(StoreError::Guard { .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(effects) => Ok(inserted(effects)?.map(|id| new_record(session, id))),
+        }
     }
 
     /// Ends a token and adds the one that takes its place: all or nothing. `None`, and nothing was added, when it has
@@ -54,14 +87,13 @@ impl Tokens<'_> {
     /// When the database cannot be written.
     pub async fn replace(&self, old: TokenId, new: &NewToken) -> Result<Option<TokenRecord>, StoreError> {
         let end = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_active AND is_removed = FALSE";
-        let statements = vec![Stmt::new(end).bind(old).demand(1), insert_token(new)];
+        // Whoever ends all sessions of the mailbox does so before this, or sees the new one too.
+        let mut statements: Vec<Stmt> = new.email.as_ref().map(hold_account).into_iter().collect();
+        statements.extend([Stmt::new(end).bind(old).demand(1), insert_token(new)]);
         match self.0.batch(statements).await {
-            Err(StoreError::Guard { statement: 0, .. }) => Ok(None),
+            Err(StoreError::Guard { .. }) => Ok(None),
             Err(error) => Err(error),
-            Ok(mut effects) => {
-                let inserted = effects.pop().map(|effect| effect.rows).unwrap_or_default();
-                self.get(TokenId(exactly_one(inserted)?.int()?)).await
-            }
+            Ok(effects) => Ok(inserted(effects)?.map(|id| new_record(new, id))),
         }
     }
 
@@ -109,49 +141,40 @@ impl Tokens<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn update(&self, id: TokenId, change: &TokenChange) -> Result<bool, StoreError> {
-        let statement = Stmt::new(
-            "UPDATE tokens SET name = COALESCE(CAST($2 AS TEXT), name), \
-             is_active = COALESCE(CAST($3 AS BOOLEAN), is_active), \
-             expires_at = CASE WHEN $4 THEN CAST($5 AS BIGINT) ELSE expires_at END \
-             WHERE id = $1 AND is_removed = FALSE AND (is_revoked = FALSE OR CAST($3 AS BOOLEAN) IS NOT TRUE)",
-        )
-        .bind(id)
-        .bind(change.name.clone())
-        .bind(change.is_active)
-        .bind(change.expires_at.is_some())
-        .bind(change.expires_at.flatten());
-        Ok(self.0.execute(statement).await?.touched > 0)
+        Ok(self.0.execute(update_token(UPDATE, id, change)).await?.touched > 0)
     }
 
-    /// Switches a token off for good; whether it was on.
+    /// The same, but the last API token of an admin that works at `now` stays as it is.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn update_but_last_admin(
+        &self,
+        id: TokenId,
+        change: &TokenChange,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = format!("{UPDATE} AND {}", not_the_last_admin("$6"));
+        let update = vec![update_token(sql, id, change).bind(now)];
+        Ok(exactly_one(self.0.batch_in_turn(Turn::AdminTokens, update).await?)?.touched > 0)
+    }
+
+    /// Switches a token off for good, whether it was on or not; whether it is so now by this call.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn revoke(&self, id: TokenId) -> Result<bool, StoreError> {
-        let sql = "UPDATE tokens SET is_active = FALSE, is_revoked = TRUE WHERE id = $1 AND is_active";
-        Ok(self.0.execute(Stmt::new(sql).bind(id)).await?.touched > 0)
+        Ok(self.0.execute(Stmt::new(REVOKE).bind(id)).await?.touched > 0)
     }
 
-    /// Switches a token off unless it is the last API token of an admin that works at `now`; whether it is off now
-    /// by this call.
+    /// The same, unless it is the last API token of an admin that works at `now`.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn revoke_but_last_admin(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
-        let sql = format!(
-            "UPDATE tokens SET is_active = FALSE, is_revoked = TRUE WHERE id = $2 AND is_active AND (NOT ({ADMIN_THAT_WORKS}) \
-             OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $2 AND {ADMIN_THAT_WORKS}))"
-        );
-        let revoke = vec![Stmt::new(sql).bind(now).bind(id)];
+        let sql = format!("{REVOKE} AND {}", not_the_last_admin("$2"));
+        let revoke = vec![Stmt::new(sql).bind(id).bind(now)];
         Ok(exactly_one(self.0.batch_in_turn(Turn::AdminTokens, revoke).await?)?.touched > 0)
-    }
-
-    /// Ends every session of a mailbox; how many there were.
-    ///
-    /// # Errors
-    /// When the database cannot be written.
-    pub async fn end_sessions(&self, email: &EmailAddress) -> Result<u64, StoreError> {
-        Ok(self.0.execute(end_sessions(email)).await?.touched)
     }
 
     /// Notes when tokens were last used. An earlier time never replaces a later one.
@@ -171,15 +194,36 @@ impl Tokens<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn count_active_admin(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let sql = format!("SELECT COUNT(*) FROM tokens WHERE {ADMIN_THAT_WORKS}");
+        let sql = format!("SELECT COUNT(*) FROM tokens WHERE {}", admin_that_works("$1"));
         exactly_one(self.0.query(Stmt::new(sql).bind(now)).await?)?.unsigned()
     }
 }
 
+const REVOKE: &str = "UPDATE tokens SET is_active = FALSE, is_revoked = TRUE WHERE id = $1 AND is_revoked = FALSE";
+
+const UPDATE: &str = "UPDATE tokens SET name = COALESCE(CAST($2 AS TEXT), name), \
+    is_active = COALESCE(CAST($3 AS BOOLEAN), is_active), \
+    expires_at = CASE WHEN $4 THEN CAST($5 AS BIGINT) ELSE expires_at END \
+    WHERE id = $1 AND is_removed = FALSE AND (is_revoked = FALSE OR CAST($3 AS BOOLEAN) IS NOT TRUE)";
+
+fn update_token(sql: impl Into<Cow<'static, str>>, id: TokenId, change: &TokenChange) -> Stmt {
+    Stmt::new(sql)
+        .bind(id)
+        .bind(change.name.clone())
+        .bind(change.is_active)
+        .bind(change.expires_at.is_some())
+        .bind(change.expires_at.flatten())
+}
+
+/// Adds a token; nothing without the mailbox that it is bound to. A reference could not see to that: the tokens of a
+/// deleted account stay known. On a server the mailbox is to be held before.
 pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     Stmt::new(
         "INSERT INTO tokens (hash, prefix, kind, email, email_given, name, is_active, is_session, is_removed, \
-         is_revoked, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, FALSE, FALSE, $8, $9) RETURNING id",
+         is_revoked, created_at, expires_at) \
+         SELECT $1, CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), TRUE, \
+         CAST($7 AS BOOLEAN), FALSE, FALSE, CAST($8 AS BIGINT), CAST($9 AS BIGINT) \
+         WHERE CAST($4 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM accounts WHERE email = $4) RETURNING id",
     )
     .bind(&token.hash.as_bytes()[..])
     .bind(token.prefix.as_str())
@@ -192,14 +236,36 @@ pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     .bind(token.expires_at)
 }
 
-/// Ends the tokens of accounts that are about to be deleted. Their hashes stay, so that the holder of one is told that
-/// it has ended, and an account that is later made under the same address does not revive them.
+/// The number of the token that the last statement of a batch added, if it did.
+fn inserted(mut effects: Vec<Effect>) -> Result<Option<TokenId>, StoreError> {
+    let rows = effects.pop().map(|effect| effect.rows).unwrap_or_default();
+    rows.into_iter().next().map(|mut row| Ok(TokenId(row.int()?))).transpose()
+}
+
+/// What is shown of a token that was just stored.
+pub(crate) fn new_record(token: &NewToken, id: TokenId) -> TokenRecord {
+    TokenRecord {
+        id,
+        prefix: token.prefix.clone(),
+        kind: token.kind,
+        email: token.email.clone(),
+        name: token.name.clone(),
+        is_active: true,
+        is_session: token.is_session,
+        created_at: token.created_at,
+        last_used_at: None,
+        expires_at: token.expires_at,
+    }
+}
+
 pub(crate) fn end_sessions(email: &EmailAddress) -> Stmt {
     let sql = "UPDATE tokens SET is_active = FALSE \
                WHERE email = $1 AND is_removed = FALSE AND is_session AND is_active";
     Stmt::new(sql).bind(email)
 }
 
+/// Ends the tokens of accounts that are deleted. Their hashes stay, so that the holder of one is told that it has ended,
+/// and an account that is later made under the same address does not revive them.
 pub(crate) fn remove_tokens(whose: &str) -> Stmt {
     Stmt::new(format!("UPDATE tokens SET is_active = FALSE, is_removed = TRUE, name = '' WHERE {whose}"))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn};
 use mailapi_model::{Credentials, EmailAddress, PasswordRule, Secret, SecretText, Timestamp, TokenKind};
+use mailapi_store::Verified;
 
 use super::password::is_cheap;
 use crate::cache::EpochMark;
@@ -39,8 +40,13 @@ impl LogIn for Service {
     async fn log_in(&self, user: &str, password: &SecretText) -> Result<LoggedIn, LogInError> {
         let epoch = self.0.epoch.mark();
         let entered = async {
-            let credentials = self.check_credentials(user, password).await?;
-            self.logged_in(&credentials, epoch).await
+            let checked = self.check_credentials(user, password).await?;
+            let (email, now) = (&checked.credentials.email, self.0.clock.now());
+            // A hash takes its time: the password may be another one by now.
+            if !self.0.store.accounts().note_login(email, checked.verified(), now).await? {
+                return Err(CredentialsError::Refused);
+            }
+            self.logged_in(&checked.credentials, epoch).await
         };
         entered.await.map_err(told)
     }
@@ -73,6 +79,20 @@ fn told(error: CredentialsError) -> LogInError {
     }
 }
 
+/// Whose address and password were right.
+pub(crate) struct Checked {
+    pub(crate) credentials: Credentials,
+    /// Whether they are kept in a user database that is not ours.
+    is_elsewhere: bool,
+}
+
+impl Checked {
+    /// What the password was verified against: whatever follows from it is to hold only while that does.
+    pub(crate) const fn verified(&self) -> Verified<'_> {
+        if self.is_elsewhere { Verified::Elsewhere } else { Verified::Hash(&self.credentials.password_hash) }
+    }
+}
+
 /// Tells one password of an account from the next; it is a hash of the salted hash, and it never leaves the process.
 fn fingerprint(credentials: &Credentials) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -88,13 +108,13 @@ impl Service {
         Ok(LoggedIn { grants, mark })
     }
 
-    /// Whose address and password these are; the log-in is noted. Unknown addresses lock like known ones, and cost as
-    /// much time.
+    /// Whose address and password these are; noting the log-in is left to the caller. Unknown addresses lock like known
+    /// ones, and cost as much time.
     pub(crate) async fn check_credentials(
         &self,
         user: &str,
         password: &SecretText,
-    ) -> Result<Credentials, CredentialsError> {
+    ) -> Result<Checked, CredentialsError> {
         let key = lock_key(user);
         let now = self.0.clock.now();
         if let Some(remaining) = self.0.failed_log_ins.locked_for(&key, now) {
@@ -106,16 +126,13 @@ impl Service {
             return Err(CredentialsError::Locked { remaining });
         }
         let Found { credentials, mailbox } = matching.ok_or(CredentialsError::Refused)?;
-        let credentials = match mailbox {
-            // A hash that is kept elsewhere is not ours to replace.
-            Some(mailbox) => {
-                self.note_mailbox(mailbox).await?;
-                credentials
-            }
-            None => self.with_own_hash(credentials, password).await?,
+        let Some(mailbox) = mailbox else {
+            let credentials = self.with_own_hash(credentials, password).await?.ok_or(CredentialsError::Refused)?;
+            return Ok(Checked { credentials, is_elsewhere: false });
         };
-        self.0.store.accounts().touch_login(&credentials.email, now).await?;
-        Ok(credentials)
+        // A hash that is kept elsewhere is not ours to replace.
+        self.note_mailbox(mailbox).await?;
+        Ok(Checked { credentials, is_elsewhere: true })
     }
 
     async fn matching_account(&self, user: &str, password: &SecretText) -> Result<Option<Found>, Unavailable> {

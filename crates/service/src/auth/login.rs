@@ -1,9 +1,10 @@
 //! `POST /auth/login`.
 
-use mailapi_model::{EmailAddress, NewToken, SecretText, TokenKind, TokenRecord, TokenValue};
+use mailapi_model::{Credentials, EmailAddress, NewToken, SecretText, TokenKind, TokenRecord, TokenValue};
 
 use super::CredentialsError;
-use crate::{Service, Unavailable};
+use super::log_in::Checked;
+use crate::Service;
 
 /// A log-in that holds for a while.
 #[derive(Debug, Clone)]
@@ -20,16 +21,17 @@ impl Service {
     /// # Errors
     /// See [`CredentialsError`].
     pub async fn login(&self, user: &str, password: &SecretText) -> Result<Session, CredentialsError> {
-        let credentials = self.check_credentials(user, password).await?;
-        Ok(self.new_session(&credentials.email, credentials.name).await?)
+        let checked = self.check_credentials(user, password).await?;
+        self.new_session(&checked).await
     }
 
-    /// A new session of this mailbox; of an admin when the mailbox is one's.
-    pub(crate) async fn new_session(&self, email: &EmailAddress, name: String) -> Result<Session, Unavailable> {
-        let (value, token) = self.session_token(email, name);
-        let id = self.0.store.tokens().insert(&token).await?;
-        let record = self.0.store.tokens().get(id).await?;
-        let record = record.ok_or_else(|| Unavailable::Unforeseen("a new session is gone".to_owned()))?;
+    /// A new session of this mailbox; of an admin when the mailbox is one's. Refused when the password was changed, or
+    /// the mailbox disabled, after it was checked.
+    async fn new_session(&self, checked: &Checked) -> Result<Session, CredentialsError> {
+        let Credentials { email, name, .. } = &checked.credentials;
+        let (value, token) = self.session_token(email, name.clone());
+        let record = self.0.store.tokens().insert_session(&token, email, checked.verified()).await?;
+        let record = record.ok_or(CredentialsError::Refused)?;
         Ok(Session { value, record })
     }
 

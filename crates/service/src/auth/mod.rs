@@ -18,6 +18,7 @@ pub(crate) use log_in::FailedLogIns;
 pub use login::Session;
 pub use logout::NotASession;
 pub use me::Me;
+pub use password::PASSWORD_ROUNDS;
 pub(crate) use password::is_known_scheme;
 pub(crate) use signup::SignUpWindows;
 pub use signup::{SignUp, SignUpError, SignedUp};

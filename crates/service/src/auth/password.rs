@@ -1,6 +1,8 @@
 //! Password hashes: `{SHA512-CRYPT}$6$rounds=…$salt$hash`, which Dovecot and every `crypt(3)` verify too. Hashes that
 //! were brought from elsewhere (`{SSHA512}`, `{BLF-CRYPT}`) verify as well, and are replaced at the next log-in.
 
+use std::ops::RangeInclusive;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -15,9 +17,12 @@ const SCHEME: &str = "{SHA512-CRYPT}";
 /// Octets of a SHA-512 digest.
 const SHA512_OCTETS: usize = 64;
 
-/// The most work that verifying a hash from elsewhere may cost: SHA-512-crypt's rounds, and the logarithm of bcrypt's.
-/// A hash that asks for more verifies nothing, or one account's log-ins could occupy the machine.
-const MAX_ROUNDS: u32 = 1_000_000;
+/// Rounds of SHA-512-crypt that passwords are hashed with: no fewer, because the scheme knows no fewer, and no more,
+/// because that is the most work that verifying a hash may cost. One that asks for more verifies nothing, wherever it
+/// was made, or one account's log-ins could occupy the machine.
+pub const PASSWORD_ROUNDS: RangeInclusive<u32> = 1_000..=1_000_000;
+
+/// The same for bcrypt: the logarithm of its rounds.
 const MAX_BLOWFISH_COST: u32 = 15;
 
 /// Twelve octets become sixteen characters of salt: exactly as many as `crypt(3)` takes into account. A longer salt
@@ -124,7 +129,8 @@ fn verify_sha512_crypt(password: &[u8], hash: &str) -> bool {
 /// The hash, unless it is none or asks for too much work.
 fn sha512_crypt(hash: &str) -> Option<PasswordHash> {
     let rounds = hash.strip_prefix("$6$rounds=").and_then(|rest| rest.split('$').next());
-    let bearable = rounds.is_none_or(|rounds| rounds.parse::<u32>().is_ok_and(|rounds| rounds <= MAX_ROUNDS));
+    let bearable =
+        rounds.is_none_or(|rounds| rounds.parse::<u32>().is_ok_and(|rounds| rounds <= *PASSWORD_ROUNDS.end()));
     PasswordHash::new(hash).ok().filter(|_| bearable && hash.starts_with("$6$"))
 }
 
@@ -150,19 +156,26 @@ fn is_foreign(hash: &SecretText) -> bool {
 }
 
 impl Service {
-    /// Replaces a hash from elsewhere by one of ours, now that the password is known.
+    /// Replaces a hash from elsewhere by one of ours, now that the password is known. `None` when it is the right password
+    /// no longer.
     pub(crate) async fn with_own_hash(
         &self,
         mut credentials: Credentials,
         password: &SecretText,
-    ) -> Result<Credentials, Unavailable> {
-        if is_foreign(&credentials.password_hash) {
-            let hash = self.hash(password.clone()).await?;
-            let now = self.0.clock.now();
-            self.0.store.accounts().set_password_hash(&credentials.email, &hash, now).await?;
-            credentials.password_hash = hash;
+    ) -> Result<Option<Credentials>, Unavailable> {
+        if !is_foreign(&credentials.password_hash) {
+            return Ok(Some(credentials));
         }
-        Ok(credentials)
+        let (hash, accounts) = (self.hash(password.clone()).await?, self.0.store.accounts());
+        let Credentials { email, password_hash: verified, .. } = &credentials;
+        if accounts.replace_password_hash(email, verified, &hash, self.0.clock.now()).await? {
+            credentials.password_hash = hash;
+            return Ok(Some(credentials));
+        }
+        // Another log-in was faster to replace it, or somebody to change the password.
+        let Some(stored) = accounts.credentials(email).await? else { return Ok(None) };
+        let matches = self.verify(password.clone(), stored.password_hash.clone()).await?;
+        Ok(Some(stored).filter(|stored| matches && stored.active))
     }
 }
 

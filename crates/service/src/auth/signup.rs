@@ -42,6 +42,9 @@ pub struct SignedUp {
 /// Why nobody was signed up.
 #[derive(Debug, thiserror::Error)]
 pub enum SignUpError {
+    /// Nobody may sign up here.
+    #[error("sign-ups are switched off")]
+    Closed,
     /// The request breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Violations),
@@ -68,6 +71,9 @@ impl Service {
     /// # Errors
     /// See [`SignUpError`].
     pub async fn sign_up(&self, request: SignUp) -> Result<SignedUp, SignUpError> {
+        if self.0.settings.signups_per_hour == 0 {
+            return Err(SignUpError::Closed);
+        }
         let SignUp { domain, email, password, name } = request;
         if email.domain() != domain {
             return Err(Violations::of("email", "must end with @ and the domain").into());
@@ -75,8 +81,7 @@ impl Service {
         if self.0.store.directory().is_some() {
             return Err(crate::users::kept_elsewhere().into());
         }
-        let now = self.0.clock.now();
-        let limit = self.0.settings.signups_per_hour;
+        let (now, limit) = (self.0.clock.now(), self.0.settings.signups_per_hour);
         if let Some(retry_after) = self.0.sign_ups.over_limit(&domain, now, limit) {
             return Err(SignUpError::TooMany { retry_after });
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Timestamp};
+use mailapi_store::StoreError;
 
 use super::DomainError;
 use crate::mail::generate_key;
@@ -43,6 +44,8 @@ impl Service {
             key.selector = selector(key.created_at, number);
             match self.0.store.dkim_keys().insert(name, &key).await {
                 Err(error) if error.is_conflict() => {}
+                // Deleted while the key was made.
+                Err(StoreError::Reference) => return Err(DomainError::NotFound),
                 stored => {
                     stored?;
                     self.0.epoch.end();

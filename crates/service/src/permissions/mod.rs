@@ -7,7 +7,7 @@ mod mine;
 mod revoke;
 
 use mailapi_model::{Denied, DomainName, EmailAddress, Permission, PermissionRecord, Violations};
-use mailapi_store::NewGrant;
+use mailapi_store::{NewGrant, StoreError};
 
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
@@ -69,11 +69,20 @@ impl Service {
             granted_by: caller.name(),
             granted_at: self.0.clock.now(),
         };
-        let granted = self.0.store.permissions().grant(&grant).await?;
+        let granted = match self.0.store.permissions().grant(&grant).await {
+            Err(StoreError::Reference) => return Err(self.missing(email).await?),
+            granted => granted?,
+        };
         self.0.epoch.end();
         for record in &granted {
             tracing::info!(mailbox = %email, permission = %record.permission, %domain, by = caller.name(), "granted");
         }
         Ok(granted)
+    }
+
+    /// What was deleted while a permission was to be granted: the mailbox, or else the domain.
+    async fn missing(&self, email: &EmailAddress) -> Result<PermissionError, Unavailable> {
+        let account = self.0.store.accounts().get(email).await?;
+        Ok(if account.is_none() { PermissionError::UserNotFound } else { PermissionError::DomainNotFound })
     }
 }

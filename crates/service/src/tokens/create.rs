@@ -1,6 +1,7 @@
 //! `POST /tokens`.
 
 use mailapi_model::{EmailAddress, NewToken, OneLine, Timestamp, TokenKind, TokenRecord, TokenValue, Violations};
+use mailapi_store::StoreError;
 
 use super::TokenError;
 use crate::{Caller, Service};
@@ -19,11 +20,16 @@ pub struct CreateToken {
 }
 
 impl CreateToken {
-    fn check(&self, now: Timestamp) -> Result<(), Violations> {
+    /// `owner` is the mailbox that it would be bound to.
+    fn check(&self, owner: Option<&EmailAddress>, now: Timestamp) -> Result<(), Violations> {
         let mut violations = Violations::none();
         check_name(&self.name, &mut violations);
-        if self.kind == TokenKind::Admin && self.email.is_some() {
-            violations.add("email", "must not be given for an admin token");
+        match (self.kind, owner) {
+            (TokenKind::Admin, _) if self.email.is_some() => {
+                violations.add("email", "must not be given for an admin token");
+            }
+            (TokenKind::User, None) => violations.add("email", "is required for a user token"),
+            _ => {}
         }
         check_end(self.expires_at, now, &mut violations);
         violations.or(Some(()))
@@ -34,7 +40,7 @@ pub(super) fn check_name(name: &str, violations: &mut Violations) {
     if name.trim().is_empty() {
         violations.add("name", "must not be empty");
     } else {
-        violations.check("name", OneLine::parse("name", name));
+        violations.merge(OneLine::parse("name", name));
     }
 }
 
@@ -58,10 +64,11 @@ impl Service {
         let email = match (new.kind, email) {
             (TokenKind::Admin, _) => caller.grants.admin().map(|_| None)?,
             (TokenKind::User, Some(email)) => Some(caller.grants.may_manage_tokens_of(&email)?.address().clone()),
-            (TokenKind::User, None) => return Err(Violations::of("email", "is required for a user token").into()),
+            // Nobody but an admin has no mailbox.
+            (TokenKind::User, None) => caller.grants.admin().map(|_| None)?,
         };
         let now = self.0.clock.now();
-        new.check(now)?;
+        new.check(email.as_ref(), now)?;
         if let Some(email) = &email
             && self.0.store.accounts().get(email).await?.is_none()
         {
@@ -78,7 +85,11 @@ impl Service {
             created_at: now,
             expires_at: new.expires_at,
         };
-        let id = self.0.store.tokens().insert(&token).await?;
+        let id = self.0.store.tokens().insert(&token).await.map_err(|error| match error {
+            // Deleted meanwhile.
+            StoreError::Reference => TokenError::UserNotFound,
+            error => error.into(),
+        })?;
         let record = self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)?;
         tracing::info!(token = %id, kind = record.kind.as_str(), by = caller.name(), "token created");
         Ok((record, value))

@@ -7,10 +7,10 @@ mod me;
 mod revoke;
 mod update;
 
-use mailapi_model::{Denied, Violations};
+use mailapi_model::{Denied, Timestamp, TokenId, TokenKind, TokenRecord, Violations};
 
-use crate::Unavailable;
 use crate::error::store_errors_are_unavailable;
+use crate::{Service, Unavailable};
 
 pub use create::CreateToken;
 pub use update::UpdateToken;
@@ -39,3 +39,16 @@ pub enum TokenError {
 }
 
 store_errors_are_unavailable!(TokenError);
+
+impl Service {
+    /// Whether this may be the last way in for an admin: no admin can log in, and it is an API token of one.
+    fn must_keep_a_way_in(&self, token: &TokenRecord) -> bool {
+        token.kind == TokenKind::Admin && !token.is_session && self.0.settings.admins.is_empty()
+    }
+
+    /// Whether the token opens anything at `now`.
+    async fn still_works(&self, id: TokenId, now: Timestamp) -> Result<bool, Unavailable> {
+        let token = self.0.store.tokens().get(id).await?;
+        Ok(token.is_some_and(|token| token.is_active && token.expires_at.is_none_or(|end| end > now)))
+    }
+}

@@ -1,6 +1,6 @@
 //! `DELETE /tokens/{id}`.
 
-use mailapi_model::{TokenId, TokenKind};
+use mailapi_model::TokenId;
 
 use super::TokenError;
 use crate::{Caller, Service};
@@ -14,10 +14,10 @@ impl Service {
     pub async fn revoke_token(&self, caller: &Caller, id: TokenId) -> Result<(), TokenError> {
         let token = self.get_token(caller, id).await?;
         let tokens = self.0.store.tokens();
-        let guarded = token.kind == TokenKind::Admin && !token.is_session && self.0.settings.admins.is_empty();
-        if guarded {
-            let revoked = tokens.revoke_but_last_admin(id, self.0.clock.now()).await?;
-            if !revoked && token.is_active {
+        if self.must_keep_a_way_in(&token) {
+            let now = self.0.clock.now();
+            // Or it was revoked before, which is what the caller wants.
+            if !tokens.revoke_but_last_admin(id, now).await? && self.still_works(id, now).await? {
                 return Err(TokenError::LastAdmin);
             }
         } else {

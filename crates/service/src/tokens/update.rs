@@ -1,6 +1,6 @@
 //! `PUT /tokens/{id}`.
 
-use mailapi_model::{Timestamp, TokenId, TokenKind, TokenRecord, Violations};
+use mailapi_model::{Timestamp, TokenId, TokenRecord, Violations};
 use mailapi_store::TokenChange;
 
 use super::TokenError;
@@ -19,7 +19,8 @@ pub struct UpdateToken {
 }
 
 impl Service {
-    /// Changes an API token. Only admins may, and nobody changes a session: it ends by itself or by a log-out.
+    /// Changes an API token. Only admins may, and nobody changes a session: it ends by itself or by a log-out. The last
+    /// admin API token that works is neither switched off nor given an end while no admin address is configured.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -33,28 +34,23 @@ impl Service {
         let token = self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)?;
         let now = self.0.clock.now();
         check(&token, &change, now)?;
-        if change.is_active == Some(false) || change.expires_at.flatten().is_some() {
-            self.keep_a_way_in(&token, now).await?;
-        }
+        let closes = change.is_active == Some(false) || change.expires_at.flatten().is_some();
+        let guarded = closes && self.must_keep_a_way_in(&token);
         let change = TokenChange { name: change.name, is_active: change.is_active, expires_at: change.expires_at };
-        if !self.0.store.tokens().update(id, &change).await? {
+        let tokens = self.0.store.tokens();
+        let changed = match guarded {
+            true => tokens.update_but_last_admin(id, &change, now).await?,
+            false => tokens.update(id, &change).await?,
+        };
+        if !changed {
+            if guarded && self.still_works(id, now).await? {
+                return Err(TokenError::LastAdmin);
+            }
             return Err(Violations::of("is_active", "must stay false: the token was revoked for good").into());
         }
         self.0.epoch.end();
         tracing::info!(token = %id, by = caller.name(), "token changed");
         self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)
-    }
-}
-
-impl Service {
-    /// Refuses to switch off, or to let end, the last API token of an admin while no admin can log in.
-    async fn keep_a_way_in(&self, token: &TokenRecord, now: Timestamp) -> Result<(), TokenError> {
-        let is_way_in = token.kind == TokenKind::Admin && !token.is_session && token.is_active;
-        if !is_way_in || !self.0.settings.admins.is_empty() {
-            return Ok(());
-        }
-        let ways_in = self.0.store.tokens().count_active_admin(now).await?;
-        if ways_in > 1 { Ok(()) } else { Err(TokenError::LastAdmin) }
     }
 }
 

@@ -12,9 +12,6 @@ impl Service {
     /// # Errors
     /// See [`UserError`].
     pub async fn disable_user(&self, caller: &Caller, email: &EmailAddress) -> Result<User, UserError> {
-        let user = self.set_active(caller, email, false).await?;
-        self.0.store.tokens().end_sessions(email).await?;
-        self.0.epoch.end();
-        Ok(user)
+        self.set_active(caller, email, false).await
     }
 }

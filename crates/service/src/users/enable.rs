@@ -14,7 +14,7 @@ impl Service {
         self.set_active(caller, email, true).await
     }
 
-    /// Switches an account on or off.
+    /// Switches an account on, or off with its sessions.
     pub(super) async fn set_active(
         &self,
         caller: &Caller,

@@ -22,7 +22,6 @@ impl Service {
         if !self.0.store.accounts().set_password_hash(email, &hash, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
-        self.0.store.tokens().end_sessions(email).await?;
         self.0.epoch.end();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
         tracing::info!(mailbox = %email, by = caller.name(), "password changed");

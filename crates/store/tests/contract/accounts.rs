@@ -1,5 +1,5 @@
-use mailapi_model::{AccountChange, EmailAddress, Permission, Secret, TokenKind};
-use mailapi_store::{AccountFilter, NewGrant, StoreError, TokenFilter};
+use mailapi_model::{AccountChange, EmailAddress, NewToken, Permission, Secret, TokenKind};
+use mailapi_store::{AccountFilter, NewGrant, Store, StoreError, TokenFilter, Verified};
 
 use crate::engines::{add_account, at, domain, email, new_account, on_every_engine, page};
 use crate::tokens::new_token;
@@ -29,7 +29,11 @@ async fn credentials_follow_the_password_and_the_active_flag() {
         add_account(store, "ann@example.org", 0).await;
         assert_eq!(store.accounts().set_password_hash(&ann, &new_hash, at(1)).await, Ok(true));
         assert_eq!(store.accounts().set_active(&ann, false, at(2)).await, Ok(true));
-        store.accounts().touch_login(&ann, at(3)).await.unwrap();
+        assert_eq!(store.accounts().note_login(&ann, Verified::Hash(&new_hash), at(3)).await, Ok(false), "disabled");
+        assert_eq!(store.accounts().set_active(&ann, true, at(2)).await, Ok(true));
+        assert_eq!(store.accounts().note_login(&ann, Verified::Elsewhere, at(3)).await, Ok(false), "it is ours");
+        assert_eq!(store.accounts().note_login(&ann, Verified::Hash(&new_hash), at(3)).await, Ok(true));
+        assert_eq!(store.accounts().set_active(&ann, false, at(2)).await, Ok(true));
 
         let credentials = store.accounts().credentials(&ann).await.unwrap().unwrap();
         assert_eq!(credentials.password_hash.expose(), "{SHA512-CRYPT}$6$other");
@@ -38,6 +42,91 @@ async fn credentials_follow_the_password_and_the_active_flag() {
         assert_eq!((account.updated_at, account.last_login_at), (at(2), Some(at(3))));
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hash_is_replaced_only_while_it_is_the_one_that_was_verified() {
+    on_every_engine(async |store| {
+        let ann = email("ann@example.org");
+        add_account(store, "ann@example.org", 0).await;
+        let [reset, again] =
+            ["{SHA512-CRYPT}$6$reset", "{SHA512-CRYPT}$6$again"].map(|hash| Secret::new(hash.to_owned()));
+        let session = session_of("ann@example.org", 1);
+        let hash = async || store.accounts().credentials(&ann).await.unwrap().unwrap().password_hash;
+
+        // A log-in reads the hash, somebody resets the password, and the log-in goes on.
+        let verified = hash().await;
+        store.accounts().set_password_hash(&ann, &reset, at(1)).await.unwrap();
+        assert_eq!(store.accounts().replace_password_hash(&ann, &verified, &again, at(2)).await, Ok(false));
+        assert_eq!(hash().await, reset);
+
+        store.tokens().insert(&session).await.unwrap();
+        assert_eq!(store.accounts().replace_password_hash(&ann, &reset, &again, at(3)).await, Ok(true));
+        assert_eq!(hash().await, again);
+        assert!(works(store, &session).await, "it is the same password");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_in_brings_a_session_only_while_what_was_verified_holds() {
+    on_every_engine(async |store| {
+        let ann = email("ann@example.org");
+        add_account(store, "ann@example.org", 0).await;
+        let session = session_of("ann@example.org", 1);
+        let log_in =
+            async |verified: Verified<'_>| store.tokens().insert_session(&session, &ann, verified).await.unwrap();
+        let old = store.accounts().credentials(&ann).await.unwrap().unwrap().password_hash;
+        let new = Secret::new("{SHA512-CRYPT}$6$new".to_owned());
+
+        store.accounts().set_password_hash(&ann, &new, at(1)).await.unwrap();
+        assert_eq!(log_in(Verified::Hash(&old)).await, None, "the password was changed meanwhile");
+        store.accounts().set_active(&ann, false, at(2)).await.unwrap();
+        assert_eq!(log_in(Verified::Hash(&new)).await, None, "the account was disabled meanwhile");
+        store.accounts().set_active(&ann, true, at(3)).await.unwrap();
+        assert_eq!(log_in(Verified::Elsewhere).await, None, "the account is ours");
+        assert_eq!(store.tokens().by_hash(&session.hash).await, Ok(None));
+        assert_eq!(store.accounts().get(&ann).await.unwrap().unwrap().last_login_at, None);
+
+        let record = log_in(Verified::Hash(&new)).await.unwrap();
+        assert_eq!(store.tokens().get(record.id).await, Ok(Some(record)));
+        let last_login = store.accounts().get(&ann).await.unwrap().unwrap().last_login_at;
+        assert_eq!(last_login, Some(session.created_at));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_password_and_a_disabled_account_end_its_sessions_and_nothing_else() {
+    on_every_engine(async |store| {
+        let ann = email("ann@example.org");
+        add_account(store, "ann@example.org", 0).await;
+        add_account(store, "bob@example.org", 0).await;
+        let [first, second, other] =
+            [("ann@example.org", 1), ("ann@example.org", 2), ("bob@example.org", 3)].map(|(of, n)| session_of(of, n));
+        let api = new_token(4, TokenKind::User, Some("ann@example.org"));
+        for token in [&first, &other, &api] {
+            store.tokens().insert(token).await.unwrap();
+        }
+        let hash = Secret::new("{SHA512-CRYPT}$6$new".to_owned());
+        assert_eq!(store.accounts().set_active(&ann, true, at(1)).await, Ok(true));
+        assert!(works(store, &first).await);
+        assert_eq!(store.accounts().set_password_hash(&ann, &hash, at(1)).await, Ok(true));
+        assert!(!works(store, &first).await);
+        store.tokens().insert(&second).await.unwrap();
+        assert_eq!(store.accounts().set_active(&ann, false, at(2)).await, Ok(true));
+        assert!(!works(store, &second).await);
+        assert!(works(store, &api).await && works(store, &other).await);
+    })
+    .await;
+}
+
+fn session_of(mailbox: &str, number: u8) -> NewToken {
+    NewToken { is_session: true, ..new_token(number, TokenKind::User, Some(mailbox)) }
+}
+
+async fn works(store: &Store, token: &NewToken) -> bool {
+    store.tokens().by_hash(&token.hash).await.unwrap().unwrap().record.is_active
 }
 
 #[tokio::test(flavor = "multi_thread")]

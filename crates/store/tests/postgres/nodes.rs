@@ -1,5 +1,7 @@
-use mailapi_model::{Outcome, QueueId, TokenId};
-use mailapi_store::{Begun, Hours, Idempotency, NewSent, RollUpSize, SentScope, Span, Store};
+use mailapi_model::{EmailAddress, NewToken, Outcome, QueueId, Secret, SecretText, TokenId, TokenKind};
+use mailapi_store::{
+    Begun, Hours, Idempotency, NewSent, RollUpSize, SentScope, Span, Store, StoreError, TokenChange, Verified,
+};
 
 use crate::support::{add_account, admin_token, at, cursor, database, event, message_id, new_sent, node, parse};
 
@@ -114,6 +116,79 @@ async fn nodes_that_roll_up_while_others_send_count_every_change_once() {
     let counts = nodes[1].stats().sent_by_time(&[SentScope::All], hours, Span::Day).await.unwrap();
     assert_eq!(counts.into_values().map(|counts| counts.sent).sum::<u64>(), MESSAGES);
     assert_eq!(database.sql("SELECT COUNT(*) FROM status_changes"), "0");
+}
+
+/// A token of ann@example.org.
+fn anns_token(number: u8, is_session: bool) -> NewToken {
+    NewToken { kind: TokenKind::User, email: Some(parse(ANN)), is_session, ..admin_token(number) }
+}
+
+const ANN: &str = "ann@example.org";
+
+fn hash(text: impl std::fmt::Display) -> SecretText {
+    Secret::new(format!("{{SHA512-CRYPT}}$6${text}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_session_outlives_a_password_that_is_changed_at_another_node() {
+    let database = database().await;
+    let nodes = [node(&database).await, node(&database).await];
+    let ann: EmailAddress = parse(ANN);
+    add_account(&nodes[0], ANN).await;
+    let (accounts, tokens, now) = (nodes[0].accounts(), nodes[1].tokens(), at(1));
+    for round in 0..20_u8 {
+        let (old, new) = (hash(format_args!("{round} old")), hash(format_args!("{round} new")));
+        accounts.set_password_hash(&ann, &old, now).await.unwrap();
+        let refreshed = tokens.insert(&anns_token(3 * round, true)).await.unwrap();
+        let (logged_in, next) = (anns_token(3 * round + 1, true), anns_token(3 * round + 2, true));
+        let done = tokio::join!(
+            accounts.set_password_hash(&ann, &new, now),
+            tokens.insert_session(&logged_in, &ann, Verified::Hash(&old)),
+            tokens.replace(refreshed, &next),
+        );
+        assert_eq!(done.0, Ok(true));
+        done.1.unwrap();
+        done.2.unwrap();
+        assert_eq!(database.sql("SELECT COUNT(*) FROM tokens WHERE is_active"), "0", "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_token_outlives_a_mailbox_that_is_deleted_at_another_node() {
+    let database = database().await;
+    let nodes = [node(&database).await, node(&database).await];
+    let ann: EmailAddress = parse(ANN);
+    for round in 0..20_u8 {
+        add_account(&nodes[0], ANN).await;
+        let token = anns_token(round, false);
+        let create = async { nodes[1].tokens().insert(&token).await };
+        let delete = async {
+            if round % 2 == 0 {
+                nodes[0].accounts().delete(&ann).await.unwrap();
+            }
+            nodes[0].domains().delete(&ann.domain(), true).await.unwrap();
+        };
+        let (created, ()) = tokio::join!(create, delete);
+        assert!(matches!(created, Ok(_) | Err(StoreError::Reference)), "{created:?}");
+        assert_eq!(database.sql("SELECT COUNT(*) FROM tokens WHERE is_active"), "0", "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_cannot_switch_off_the_last_two_admin_tokens() {
+    let database = database().await;
+    let nodes = [node(&database).await, node(&database).await];
+    let off = TokenChange { is_active: Some(false), ..TokenChange::default() };
+    for round in 0..10_u8 {
+        let one = nodes[0].tokens().insert(&admin_token(2 * round)).await.unwrap();
+        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1)).await.unwrap();
+        let (here, there, now) = (nodes[0].tokens(), nodes[1].tokens(), at(1));
+        let changed =
+            tokio::join!(here.update_but_last_admin(one, &off, now), there.update_but_last_admin(two, &off, now));
+        assert_ne!(changed.0.unwrap(), changed.1.unwrap(), "one of them was the last");
+        assert_eq!(nodes[0].tokens().count_active_admin(now).await, Ok(1));
+        database.sql("UPDATE tokens SET is_active = FALSE");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

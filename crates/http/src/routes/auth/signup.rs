@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::Anybody;
 use crate::error::{ApiError, ErrorCode, documented_errors};
-use crate::json::{JsonBody, Members, merged};
+use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;
 use crate::shape::{Moment, NewPassword, ShortText};
 use crate::state::HttpState;
@@ -81,12 +81,13 @@ impl From<SignedUp> for SignedUpBody {
     }
 }
 
-documented_errors!(Errors, documented_public_with_body, [DomainExists]);
+documented_errors!(Errors, documented_public_with_body, [AccessDenied, DomainExists]);
 
 /// Sign up
 ///
 /// Brings a new domain and becomes its first user, with `manage_domains` on it. The mailbox works at once; the domain
-/// may send when an admin has approved it. At most three tries an hour for each domain by default.
+/// may send when an admin has approved it. At most three tries an hour for each domain by default; where the operator
+/// allows none, the answer is `ACCESS_DENIED`.
 #[utoipa::path(post, path = "/auth/signup", tag = "auth", operation_id = "signup", request_body = SignUpBody,
     security(()), responses((status = 201, description = "The domain waits for approval.", body = SignedUpBody), Errors))]
 pub(crate) async fn signup(
@@ -105,7 +106,7 @@ fn read(mut members: Members) -> Result<SignUp, Violations> {
     let domain = members.required_parsed("domain", &mut violations);
     let email = members.required_parsed("email", &mut violations);
     let password = members.required_text("password", &mut violations);
-    let password = password.and_then(|text| merged(&mut violations, PasswordRule::parse("password", text)));
+    let password = password.and_then(|text| violations.merge(PasswordRule::parse("password", text)));
     let name = members.one_line("name", &mut violations).unwrap_or_default();
     let ((domain, email), password) = violations.or(domain.zip(email).zip(password))?;
     Ok(SignUp { domain, email, password, name })
@@ -114,6 +115,7 @@ fn read(mut members: Members) -> Result<SignUp, Violations> {
 impl From<SignUpError> for ApiError {
     fn from(error: SignUpError) -> Self {
         match error {
+            SignUpError::Closed => ErrorCode::AccessDenied.into(),
             SignUpError::Invalid(violations) => violations.into(),
             SignUpError::DomainExists => ErrorCode::DomainExists.into(),
             SignUpError::TooMany { retry_after } => Self::rate_limited(retry_after),

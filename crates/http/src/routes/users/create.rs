@@ -11,7 +11,7 @@ use super::UserRecord;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members, merged};
+use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;
 use crate::shape::{NewPassword, ShortText};
 use crate::state::HttpState;
@@ -68,7 +68,7 @@ fn read(mut members: Members) -> Result<CreateUser, Violations> {
     let mut violations = Violations::none();
     let email = members.required_parsed("email", &mut violations);
     let password = members.required_text("password", &mut violations);
-    let password = password.and_then(|text| merged(&mut violations, PasswordRule::parse("password", text)));
+    let password = password.and_then(|text| violations.merge(PasswordRule::parse("password", text)));
     let name = members.one_line("name", &mut violations).unwrap_or_default();
     let quota_bytes = members.unsigned("quota_bytes", &mut violations);
     let (email, password) = violations.or(email.zip(password))?;

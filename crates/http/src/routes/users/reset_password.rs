@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::UserManager;
 use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{Members, OptionalJsonBody, merged};
+use crate::json::{Members, OptionalJsonBody};
 use crate::routes::to_the_end;
 use crate::shape::NewPassword;
 use crate::state::HttpState;
@@ -65,6 +65,6 @@ pub(crate) async fn reset_password(
 fn read(mut members: Members) -> Result<Option<SecretText>, Violations> {
     let mut violations = Violations::none();
     let password = members.text("password", &mut violations);
-    let password = password.and_then(|text| merged(&mut violations, PasswordRule::parse("password", text)));
+    let password = password.and_then(|text| violations.merge(PasswordRule::parse("password", text)));
     violations.or(Some(password))
 }

@@ -9,7 +9,7 @@ use super::UserManager;
 use super::get::UserFound;
 use crate::answer::Json;
 use crate::error::{ApiError, documented_errors};
-use crate::json::{JsonBody, Members, merged};
+use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;
 use crate::shape::{NewPassword, ShortText};
 use crate::state::HttpState;
@@ -56,6 +56,6 @@ fn read(mut members: Members) -> Result<UpdateUser, Violations> {
     let name = members.one_line("name", &mut violations);
     let quota_bytes = members.change("quota_bytes", &mut violations, Members::unsigned);
     let password = members.text("password", &mut violations);
-    let password = password.and_then(|text| merged(&mut violations, PasswordRule::parse("password", text)));
+    let password = password.and_then(|text| violations.merge(PasswordRule::parse("password", text)));
     violations.or(Some(UpdateUser { record: AccountChange { name, quota_bytes }, password }))
 }
