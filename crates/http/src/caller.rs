@@ -6,9 +6,9 @@ use axum::http::request::Parts;
 use mailapi_model::TokenValue;
 use mailapi_service::auth::AuthenticateError;
 
-use crate::client_address::client_address;
+use crate::client_address::{Arrival, client_address};
 use crate::error::{ApiError, ErrorCode};
-use crate::limits::{LimitKey, RateLimitNote, take};
+use crate::limits::{LimitKey, take};
 use crate::state::HttpState;
 
 /// The header that carries the token.
@@ -72,7 +72,7 @@ fn client_key(parts: &Parts, state: &HttpState) -> LimitKey {
 }
 
 async fn count(parts: &Parts, state: &HttpState, key: LimitKey) -> Result<(), ApiError> {
-    let note = parts.extensions.get::<RateLimitNote>();
+    let note = parts.extensions.get::<Arrival>().map(|arrival| &arrival.limit);
     take(state.limits(), state.settings().limits, key, state.clock().now(), note).await
 }
 

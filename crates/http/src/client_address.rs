@@ -8,6 +8,8 @@ use axum::http::Extensions;
 use axum::http::HeaderMap;
 use ipnet::IpNet;
 
+use crate::limits::RateLimitNote;
+
 /// A network of addresses, `10.0.0.0/8`, or a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network(IpNet);
@@ -38,14 +40,19 @@ impl fmt::Display for Network {
     }
 }
 
-/// The other end of the connection; `serve` leaves it with each request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+/// What is left with each request on its way to the handler, in one piece: a second one would cost as much again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Arrival {
+    /// The other end of the connection; a request without a connection (in a test) has none.
+    pub(crate) peer: Option<SocketAddr>,
+    /// Where the state of the request limit goes.
+    pub(crate) limit: RateLimitNote,
+}
 
 /// The client's address: the peer's own, or what trusted proxies say of it.
 pub(crate) fn client_address(extensions: &Extensions, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
-    // A request without a connection (in a test) has no address.
-    let peer = extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
+    let peer = extensions.get::<Arrival>().and_then(|arrival| arrival.peer);
+    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
     forwarded(peer.to_canonical(), headers, trusted)
 }
 

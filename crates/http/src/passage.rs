@@ -13,9 +13,9 @@ use futures_util::FutureExt;
 use tower::Service;
 use tracing::Instrument;
 
+use crate::client_address::Arrival;
 use crate::discard::UnreadBody;
 use crate::guard;
-use crate::limits::RateLimitNote;
 use crate::request_id::Named;
 use crate::state::HttpState;
 
@@ -50,8 +50,7 @@ where
     fn call(&mut self, mut request: Request) -> Self::Future {
         let state = self.state.clone();
         let (named, span) = Named::of(&request, &state);
-        let limit = RateLimitNote::default();
-        request.extensions_mut().insert(limit.clone());
+        let limit = request.extensions_mut().get_or_insert_default::<Arrival>().limit.clone();
         let (request, unread) = UnreadBody::of(request);
         let mut handled = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
         let answering = async move {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
+use bytes::Bytes;
 use mailapi_model::{Entropy, RequestId, Timestamp};
 use tracing::Span;
 
@@ -35,7 +36,7 @@ impl Named {
         let millis = u64::try_from(now.since(self.began).as_millis()).unwrap_or(u64::MAX);
         let status = response.status().as_u16();
         tracing::info!(status, millis, "answered");
-        if let Ok(value) = HeaderValue::from_str(self.id.as_str()) {
+        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(self.id.into_text())) {
             response.headers_mut().insert(NAME, value);
         }
     }

@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tower::ServiceExt;
+use tower::Service;
 
-use crate::client_address::Peer;
+use crate::client_address::Arrival;
 use crate::settings::HttpSettings;
 
 /// Serves `router` until `shutdown` is ready. Then no more connections are accepted, idle ones are closed, and
@@ -78,7 +79,7 @@ impl Server {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
         let router = self.router.clone();
-        let service = hyper::service::service_fn(move |request| answer(router.clone(), peer, request));
+        let service = service_fn(move |request| answer(router.clone(), peer, request));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.settings.header_timeout)
@@ -94,12 +95,13 @@ impl Server {
     }
 }
 
-async fn answer(
-    router: Router,
+/// Asks the router without waiting for it to be ready, which it always is.
+fn answer(
+    mut router: Router,
     peer: SocketAddr,
     request: hyper::Request<Incoming>,
-) -> Result<axum::response::Response, Infallible> {
-    let mut request: Request = request.map(Body::new);
-    request.extensions_mut().insert(Peer(peer));
-    router.oneshot(request).await
+) -> impl Future<Output = Result<Response, Infallible>> {
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(Arrival { peer: Some(peer), ..Arrival::default() });
+    router.call(request)
 }

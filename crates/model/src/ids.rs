@@ -96,6 +96,12 @@ impl RequestId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The text, to be kept.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        self.0
+    }
 }
 
 #[cfg(test)]
