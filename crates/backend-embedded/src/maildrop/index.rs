@@ -85,7 +85,8 @@ fn put(connection: &Connection, extracted: &Extracted, max_indexed: usize) -> Re
     if connection.prepare_cached(sql)?.query_row(params![content], |_| Ok(())).optional()?.is_none() {
         return Ok(());
     }
-    let sql = "INSERT INTO drop_texts (message_id, text) VALUES (?1, ?2)";
+    // It may be put into the index once more, when what is kept there has changed.
+    let sql = "INSERT OR REPLACE INTO drop_texts (message_id, text) VALUES (?1, ?2)";
     connection.prepare_cached(sql)?.execute(params![content, text])?;
     if text.len() > max_indexed {
         let sql = "UPDATE drop_unindexed SET too_long = 1 WHERE message_id = ?1";

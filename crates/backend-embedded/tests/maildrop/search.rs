@@ -52,6 +52,39 @@ async fn a_text_is_found_before_and_after_it_is_indexed() {
 }
 
 #[tokio::test]
+async fn a_text_is_found_in_whatever_form_it_was_written_or_indexed_before() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org"], &mail("Mu\u{308}ller", "Cafe\u{301}")).await;
+    house.deliver(&["ann@example.org"], &mail("Müller", "Viele Grüße, Café")).await;
+    house.deliver(&["ann@example.org"], &mail("plain", "cafe")).await;
+    let check = async |stage: &str| {
+        assert_eq!(uids(&house, "müller").await, [2, 1], "{stage}");
+        assert_eq!(uids(&house, "MU\u{308}LLER").await, [2, 1], "{stage}");
+        assert_eq!(uids(&house, "ül").await.len(), 2, "{stage}");
+        assert_eq!(uids(&house, "GRÜSSE").await, [2], "{stage}");
+        assert_eq!(uids(&house, "cafe").await, [3], "{stage}");
+    };
+    check("not indexed").await;
+    house.maildrop.keep_house_until_done().await.unwrap();
+    check("indexed").await;
+    // As an earlier version has left it.
+    house
+        .database()
+        .execute_batch(
+            "DELETE FROM drop_fts WHERE rowid = 1;
+             INSERT INTO drop_fts (rowid, owners, words) VALUES (1, '<1>', 'mu\u{308}ller cafe\u{301}');
+             DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 2;",
+        )
+        .unwrap();
+    house.open_again().await;
+    assert_eq!(house.number("SELECT count(*) FROM drop_unindexed"), 2);
+    check("to be indexed again").await;
+    house.maildrop.keep_house_until_done().await.unwrap();
+    assert_eq!(house.number("SELECT count(*) FROM drop_unindexed"), 0);
+    check("indexed again").await;
+}
+
+#[tokio::test]
 async fn a_text_too_long_for_the_index_is_found_all_the_same() {
     let house = House::with(MaildropSettings { max_indexed_bytes: 100, ..MaildropSettings::default() }).await;
     house.deliver(&["ann@example.org"], &mail("long", &format!("{} needle", "hay ".repeat(50)))).await;

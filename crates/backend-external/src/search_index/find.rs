@@ -213,6 +213,25 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_found_in_whatever_form_it_was_written() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        tables::prepare(&mut connection, &"bob@example.org".parse().unwrap()).unwrap();
+        let name = FolderName::inbox();
+        let state = tables::put_folder(&mut connection, &name, 7).unwrap();
+        let entry = |uid, text: &str| Entry { text: text.to_owned(), ..Entry::without_text(uid) };
+        let entries = [entry(1, "Mu\u{308}ller"), entry(2, "Müller, Grüße"), entry(3, "Muller")];
+        tables::put(&mut connection, state, &entries, 3, 1_000).unwrap();
+        let folders = [(state.id, Arc::new(name))];
+        for (wanted, uids) in [("MÜLLER", &[2, 1][..]), ("mu\u{308}ller", &[2, 1]), ("ül", &[2, 1]), ("GRÜSSE", &[2])]
+        {
+            let query = SearchQuery { text: wanted.parse().unwrap(), scope: FolderScope::All, page: Page::new(10, 0) };
+            let give_up = Instant::now() + Duration::from_secs(60);
+            let found = search(&mut connection, &folders, &query, give_up).unwrap();
+            assert_eq!(found.items.iter().map(|hit| hit.uid).collect::<Vec<_>>(), uids, "{wanted}");
+        }
+    }
+
+    #[test]
     fn a_text_that_is_gone_costs_its_hit_and_nothing_else() {
         let mut connection = Connection::open_in_memory().unwrap();
         tables::prepare(&mut connection, &"bob@example.org".parse().unwrap()).unwrap();

@@ -9,8 +9,8 @@ use super::error::IndexError;
 use super::folder_state::{FolderId, FolderState};
 
 const TABLES: &str = include_str!("mailbox.sql");
-/// Counts the forms that the tables have had; an index of another form is made again.
-const FORM: i64 = 1;
+/// Counts the forms that the tables and the folded texts have had; an index of another form is made again.
+const FORM: i64 = 2;
 
 /// What the index keeps of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,6 +230,16 @@ fn begin(connection: &mut Connection) -> Result<Transaction<'_>, IndexError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_index_whose_texts_were_folded_otherwise_is_made_again() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let mailbox = "bob@example.org".parse().unwrap();
+        prepare(&mut connection, &mailbox).unwrap();
+        prepare(&mut connection, &mailbox).unwrap();
+        connection.pragma_update(None, "user_version", 1).unwrap();
+        assert!(matches!(prepare(&mut connection, &mailbox), Err(IndexError::Damaged(_))));
+    }
 
     #[test]
     fn what_is_gone_is_swept_in_steps_to_the_end() {

@@ -1,0 +1,241 @@
+//! The form in which texts are compared: what people see as the same letters is the same octets.
+
+use std::iter;
+
+use unicode_normalization::char::canonical_combining_class;
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+/// The form in which texts are compared: composed (NFC, Unicode Standard Annex 15), with full case folding whatever
+/// stands around a letter (so ß is ss, a final sigma is a sigma, and a ligature is its letters), white space as one
+/// space, and without characters that are not seen. A line end stays. An accent makes another letter.
+#[must_use]
+pub fn fold(text: &str) -> String {
+    if differs_in_case_alone(text) { text.to_ascii_lowercase() } else { Folding::of(text, text.len()).folded }
+}
+
+/// The folded text in the form that indexes keep and ask for: they leave out a NUL, so there must be none.
+#[must_use]
+pub fn comparable(text: &str) -> String {
+    fold(text).replace('\0', "\u{fffd}")
+}
+
+/// Where in `line` the folded text begins, in octets.
+pub(super) fn find(line: &str, folded: &str) -> Option<usize> {
+    let whole = fold(line);
+    let target = whole.find(folded)?;
+    // In ASCII folding only ever drops characters: nothing dropped, nothing moved.
+    if line.is_ascii() && whole.len() == line.len() {
+        return Some(target);
+    }
+    let mut folding = Folding::default();
+    let letter = |&(_, letter): &(usize, &str)| {
+        folding.push(letter);
+        folding.folded.len() > target
+    };
+    letters(line).find(letter).map(|(at, _)| at)
+}
+
+/// Whether a letter begins with this character: it does not compose with what stands before it.
+pub(super) fn begins_letter(c: char) -> bool {
+    match c {
+        c if is_unseen(c) => false,
+        // Latin, and ideographs and Hangul, without a look into the tables of Unicode.
+        ..'\u{300}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => true,
+        c => canonical_combining_class(c) == 0 && is_nfc_quick(iter::once(c)) == IsNormalized::Yes,
+    }
+}
+
+/// Soft hyphen, zero width space, byte order mark.
+const fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}' | '\u{feff}')
+}
+
+/// The letters of a text, each with where it begins: a character with all that may compose with it. They can be folded
+/// one by one.
+fn letters(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut start = 0;
+    iter::from_fn(move || {
+        let rest = &text[start..];
+        let mut behind = rest.char_indices().skip(1);
+        let end = behind.find(|&(_, c)| begins_letter(c)).map_or(rest.len(), |(at, _)| at);
+        let letter = (start, &rest[..end]);
+        start += end;
+        (end > 0).then_some(letter)
+    })
+}
+
+/// Whether there is nothing to fold in a text but ASCII letters, as in most texts: no white space but single spaces
+/// and line ends. Every octet is looked at, since that is many at once.
+fn differs_in_case_alone(text: &str) -> bool {
+    let octets = text.as_bytes();
+    let next = octets.get(1..).unwrap_or_default();
+    let other_space = octets.iter().fold(false, |found, octet| found | matches!(octet, b'\t' | 0x0b..=b'\r'));
+    let two_spaces = octets.iter().zip(next).fold(false, |found, pair| found | (pair == (&b' ', &b' ')));
+    text.is_ascii() && !other_space && !two_spaces
+}
+
+/// A text that is folded letter by letter.
+#[derive(Default)]
+struct Folding {
+    folded: String,
+    is_behind_space: bool,
+}
+
+impl Folding {
+    fn of(text: &str, room: usize) -> Self {
+        let mut folding = Self { folded: String::with_capacity(room), ..Self::default() };
+        letters(text).for_each(|(_, letter)| folding.push(letter));
+        folding
+    }
+
+    fn push(&mut self, letter: &str) {
+        let mut characters = letter.chars();
+        let alone = characters.next().filter(|_| characters.as_str().is_empty());
+        match alone {
+            // Most of most texts.
+            Some(c @ '!'..='~') => self.push_visible(c.to_ascii_lowercase()),
+            Some('\n') => {
+                self.folded.push('\n');
+                self.is_behind_space = false;
+            }
+            Some(c) if c.is_whitespace() => self.push_space(),
+            c => match c.and_then(simply_folded) {
+                Some(folded) => self.push_visible(folded),
+                None => self.push_composed(letter),
+            },
+        }
+    }
+
+    /// Folds what is not composed as it has to be, or becomes several characters.
+    fn push_composed(&mut self, letter: &str) {
+        let mut decomposed = String::new();
+        for c in letter.nfd().filter(|&c| !is_unseen(c)) {
+            match c {
+                '\n' => decomposed.push('\n'),
+                c if c.is_whitespace() && self.is_behind_space => {}
+                c if c.is_whitespace() => decomposed.push(' '),
+                // It has no dot in any case: its capital is not the one of i.
+                'ı' => decomposed.push('ı'),
+                c => decomposed.extend(fully_folded(c)),
+            }
+            self.is_behind_space = c != '\n' && c.is_whitespace();
+        }
+        self.folded.extend(decomposed.nfc());
+    }
+
+    fn push_visible(&mut self, c: char) {
+        self.folded.push(c);
+        self.is_behind_space = false;
+    }
+
+    fn push_space(&mut self) {
+        if !self.is_behind_space {
+            self.folded.push(' ');
+        }
+        self.is_behind_space = true;
+    }
+}
+
+/// Full case folding (Unicode Standard, section 3.13): the small letters of the capitals of the small letters.
+fn fully_folded(c: char) -> impl Iterator<Item = char> {
+    c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
+}
+
+/// The same of a letter that stays one character.
+fn simply_folded(c: char) -> Option<char> {
+    match c {
+        '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | 'ı' => Some(c),
+        c if !begins_letter(c) => None,
+        c => {
+            let mut folded = fully_folded(c);
+            folded.next().filter(|_| folded.next().is_none())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn character_by_character(text: &str) -> String {
+        Folding::of(text, 0).folded
+    }
+
+    #[test]
+    fn what_people_see_as_other_letters_stays_apart() {
+        for (text, wanted) in [("café", "cafe"), ("cafe\u{301}", "cafe"), ("ısı", "isi"), ("x²", "x2"), ("각", "가")]
+        {
+            assert!(!fold(text).contains(&fold(wanted)), "{text} {wanted}");
+        }
+    }
+
+    #[test]
+    fn case_form_white_space_and_unseen_characters_make_no_difference() {
+        for (text, wanted) in [
+            ("ΟΔΟΣ", "οδος"),
+            ("Οδός ΟΔΟΣ τέλος", "οδος τ"),
+            ("Grüße", "GRÜSSE"),
+            ("GRÜẞE", "grüsse"),
+            ("GRÜSSE", "Grüße"),
+            ("Mu\u{308}ller Cafe\u{301}", "müller café"),
+            ("Müller Café", "MU\u{308}LLER CAFE\u{301}"),
+            ("\u{fb01}nd", "FIND"),
+            ("\u{212b}ngström", "ångstro\u{308}m"),
+            ("\u{1112}\u{1161}\u{11ab}글", "한글"),
+            ("ᾳ\u{301}", "ά\u{345}"),
+            ("İstanbul", "i\u{307}st"),
+            ("news\u{ad}paper", "newspaper"),
+            ("u\u{ad}\u{308}", "ü"),
+            ("a \t b", "a  b"),
+        ] {
+            assert!(fold(text).contains(&fold(wanted)), "{text} {wanted}");
+        }
+    }
+
+    #[test]
+    fn every_character_is_folded_once_and_in_every_form_alike() {
+        for c in ('\0'..='\u{1ffff}').chain('\u{2f800}'..='\u{2fa1f}') {
+            let text = c.to_string();
+            let folded = fold(&text);
+            assert_eq!(fold(&folded), folded, "{c:?}");
+            assert_eq!(folded, fold(&text.nfd().collect::<String>()), "{c:?}");
+            assert_eq!(folded, fold(&text.nfc().collect::<String>()), "{c:?}");
+        }
+    }
+
+    /// Letters, marks, and what composes in unusual ways.
+    fn letters_and_marks() -> impl Strategy<Value = String> {
+        let often = "[aeiouAEIJßẞıİΣςᾳΐΆéÜǰŉﬁ각가\u{1100}\u{1161}\u{11a8}\u{212b}\u{344}\u{958}\u{ad}\u{200b} \n]";
+        let marks = "[\u{300}-\u{345}\u{316}\u{59a}\u{653}]";
+        let one = prop_oneof![3 => often, 3 => marks, 1 => any::<char>().prop_map(String::from)];
+        prop::collection::vec(one, 0..24).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn ascii_is_folded_as_every_text_is(text in "[ -~\\x00-\\x1f\\x7f]{0,60}") {
+            prop_assert_eq!(fold(&text), character_by_character(&text));
+        }
+
+        #[test]
+        fn the_form_of_a_text_makes_no_difference(text in letters_and_marks()) {
+            let (composed, decomposed) = (text.nfc().collect::<String>(), text.nfd().collect::<String>());
+            let folded = fold(&text);
+            prop_assert_eq!(&fold(&composed), &folded);
+            prop_assert_eq!(&fold(&decomposed), &folded);
+            prop_assert_eq!(&fold(&folded), &folded, "folded once more");
+        }
+
+        #[test]
+        fn a_letter_is_found_where_it_begins(before in letters_and_marks(), after in letters_and_marks()) {
+            // A mark behind it would make its last letter another one.
+            let line = format!("{before}needle.{after}");
+            let at = find(&line, "needle");
+            prop_assert!(at.is_some_and(|at| line[at..].starts_with("needle")), "{:?}", at);
+        }
+    }
+}
