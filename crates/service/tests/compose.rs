@@ -1,5 +1,6 @@
 //! Drafts and the messages that become of them: `compose/*.eml` hold the expected octets (with LF for CRLF).
 
+use mail_parser::{HeaderForm, MimeHeaders};
 use mailapi_backend::{Spool, SpoolSettings};
 use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageId, Octets, Timestamp};
 use mailapi_service::mail::{compose, compose_large};
@@ -101,6 +102,121 @@ fn what_is_not_ascii_is_encoded_and_bcc_is_not_shown() {
 #[test]
 fn an_empty_subject_and_an_empty_body_are_a_message() {
     expect("empty", DraftFields { subject: None, text: Some(String::new()), ..fields() });
+}
+
+fn file(filename: &str, content_type: Option<&str>) -> AttachmentFields {
+    let (filename, content) = (filename.to_owned(), Some(b"x\r\n".to_vec().into()));
+    AttachmentFields { filename, content, content_type: content_type.map(str::to_owned), content_id: None }
+}
+
+#[test]
+fn what_looks_encoded_arrives_as_it_was_given() {
+    let fake = "=?utf-8?q?a=0D=0AB=2Eexe?=";
+    let message = composed(DraftFields {
+        subject: Some(fake.into()),
+        headers: vec![("X-Fake".into(), format!("see {fake}"))],
+        attachments: vec![file(fake, Some(&format!("text/csv; name=\"{fake}\"")))],
+        ..fields()
+    });
+    assert!(!message.contains("=?utf-8?q?"), "{message}");
+    let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
+    assert_eq!(parsed.subject(), Some(fake));
+    assert_eq!(parsed.header_as("X-Fake", HeaderForm::Text)[0].as_text(), Some(&*format!("see {fake}")));
+    let attached = parsed.attachment(0).unwrap();
+    assert_eq!(attached.content_disposition().unwrap().attribute("filename"), Some(fake));
+    assert_eq!(attached.content_type().unwrap().attribute("name"), Some(fake));
+    let digest = mailapi_backend::mime::Digest::of(message.as_bytes());
+    assert_eq!((digest.subject.as_str(), digest.attachments[0].info.filename.as_str()), (fake, fake));
+}
+
+#[test]
+fn a_header_for_programs_stays_as_it_is_however_long() {
+    let link = format!("<https://example.org/unsubscribe?token={}>", "0123456789".repeat(20));
+    let value = format!("<mailto:leave@example.org?subject=leave>, {link}");
+    let headers = vec![("List-Unsubscribe".into(), value.clone())];
+    let message = composed(DraftFields { headers, ..fields() });
+    assert!(message.replace("\r\n", "").contains(&format!("List-Unsubscribe: {value}")), "{message}");
+}
+
+#[test]
+fn a_media_type_keeps_its_parameters() {
+    for (given, written) in [
+        ("text/plain; name=\"a;b\"; charset=utf-8", "text/plain; name=\"a;b\"; charset=\"utf-8\""),
+        ("text/plain;name=\"a\\\"b\"", "text/plain; name=\"a\\\"b\""),
+        ("text/plain; format = flowed ;;x; a b=c", "text/plain; format=\"flowed\""),
+        ("text/plain; name=\"open", "text/plain; name=\"open\""),
+    ] {
+        let message = composed(DraftFields { attachments: vec![file("a", Some(given))], ..fields() });
+        assert!(message.contains(&format!("\r\nContent-Type: {written}\r\n")), "{given}: {message}");
+    }
+}
+
+/// Texts of which some look like encoded words.
+fn tricky_text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => select(vec!["=?utf-8?q?", "=?", "?=", "?", "=", " ", "  ", "_", "\"", "\\", "=0D=0A", "fake", "ä☃", "\u{1f600}"])
+            .prop_map(str::to_owned),
+        1 => "[ -~]{0,40}",
+        1 => "\\PC{0,20}",
+        1 => "[a-z]{60,200}",
+    ];
+    prop::collection::vec(piece, 1..12).prop_map(|pieces| pieces.concat())
+}
+
+/// What Python's email package reads of messages: of each the subject, the header and the file's name.
+fn read_by_python(messages: &[String]) -> Vec<[String; 3]> {
+    use std::io::Write;
+    const SCRIPT: &str = "import email, email.policy, json, sys\n\
+        for message in json.load(sys.stdin):\n\
+        \x20   read = email.message_from_bytes(message.encode(), policy=email.policy.default)\n\
+        \x20   names = [part.get_filename() for part in read.iter_attachments()]\n\
+        \x20   for text in [read['Subject'], read['X-Test'], names[0]]: print(text.encode().hex())\n";
+    let mut python = std::process::Command::new("python3")
+        .args(["-c", SCRIPT])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let json = serde_json::to_vec(messages).unwrap();
+    python.stdin.take().unwrap().write_all(&json).unwrap();
+    let output = python.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let text = |line: &str| {
+        let octet = |at| u8::from_str_radix(&line[at..at + 2], 16).unwrap();
+        String::from_utf8((0..line.len()).step_by(2).map(octet).collect()).unwrap()
+    };
+    let texts: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(text).collect();
+    texts.chunks(3).map(|texts| texts.to_vec().try_into().unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    /// Readers that others wrote show what was given.
+    #[test]
+    fn any_text_arrives_as_it_was_given(texts in prop::collection::vec(tricky_text(), 1..60)) {
+        // Readers show no space at the ends of a file's name.
+        let name = |text: &str| format!("a{text}z");
+        let message = |text: &String| {
+            let headers = vec![("X-Test".into(), text.clone())];
+            composed(DraftFields { subject: Some(text.clone()), headers, attachments: vec![file(&name(text), None)], ..fields() })
+        };
+        let messages: Vec<String> = texts.iter().map(message).collect();
+        for ((text, message), python) in texts.iter().zip(&messages).zip(read_by_python(&messages)) {
+            prop_assert!(message.split("\r\n").all(|line| line.len() <= 998));
+            let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
+            let attached = parsed.attachment(0).unwrap();
+            let custom = parsed.header_as("X-Test", HeaderForm::Text);
+            let read = [
+                parsed.subject().unwrap_or_default(),
+                custom[0].as_text().unwrap_or_default(),
+                // mail-parser leaves the folding inside of quotes.
+                &attached.content_disposition().unwrap().attribute("filename").unwrap_or_default().replace("\r\n", ""),
+            ];
+            prop_assert_eq!(read, [text, text, &name(text)], "mail-parser: {}", message);
+            prop_assert_eq!(python.each_ref().map(String::as_str), [text, text, &name(text)], "Python: {}", message);
+        }
+    }
 }
 
 proptest! {

@@ -8,8 +8,9 @@ use std::io;
 use mail_builder::{MessageBuilder, Writer};
 use mailapi_model::{Draft, DraftAttachment, MessageId, Octets};
 
+use super::header_values::content_type;
 use super::transfer_encoding::{PIECE, TransferEncoding};
-use super::{ComposeError, Content, content_type};
+use super::{ComposeError, Content};
 
 /// The files of a draft that do not lie in memory.
 pub(super) struct LargeFiles<'x> {

@@ -1,6 +1,7 @@
 //! From a draft to the octets of a message (RFC 5322, RFC 2045 to 2049). Pure: the same draft, identifier and time
 //! give the same octets.
 
+mod header_values;
 mod large_files;
 mod transfer_encoding;
 
@@ -11,12 +12,12 @@ use mail_builder::headers::address::Address;
 use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId as MessageIdHeader;
-use mail_builder::headers::text::Text;
 use mail_builder::mime::{BodyPart, MimePart};
 use mail_builder::{IoWriter, MessageBuilder, Writer};
 use mailapi_backend::{Spool, SpoolError};
 use mailapi_model::{Draft, DraftAttachment, MessageId, NamedAddress, Octets, Timestamp};
 
+use self::header_values::{content_type, with_parameter};
 use self::large_files::LargeFiles;
 
 /// The draft cannot become a message: what does not lie in memory cannot be read or written at the moment.
@@ -61,10 +62,10 @@ fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer)
         message = message.reply_to(address(reply_to));
     }
     message = message
-        .subject(Text::new(draft.subject()))
+        .header("Subject", header_values::text(draft.subject()))
         .message_id(MessageIdHeader::new(format!("{id}@{}", draft.sender_domain())));
     for header in draft.headers() {
-        message = message.header(header.name.as_str(), Text::new(header.value.as_str()));
+        message = message.header(header.name.as_str(), header_values::unknown(&header.value));
     }
     let body = with_files(draft, &Boundaries(id), &large);
     large.write(message.body(body), output)
@@ -135,7 +136,7 @@ fn part<'x>(file: &'x DraftAttachment, content: Content<'x>) -> MimePart<'x> {
     };
     let part = MimePart::new(content_type(&file.content_type), BodyPart::Binary(octets));
     let disposition = if file.content_id.is_some() { "inline" } else { "attachment" };
-    let disposition = ContentType::new(disposition).attribute("filename", file.filename.as_str());
+    let disposition = with_parameter(ContentType::new(disposition), "filename", file.filename.as_str().into());
     let part = part.header("Content-Disposition", disposition);
     let part = match &file.content_id {
         Some(id) => part.cid(id.as_str()),
@@ -152,13 +153,4 @@ enum Content<'x> {
     Plain(&'x [u8]),
     /// As it goes into the message, and what encoding that is.
     Encoded(Vec<u8>, &'static str),
-}
-
-/// The type with its parameters as they were given; one that is no `name=value` is left out.
-fn content_type(text: &str) -> ContentType<'_> {
-    let mut parts = text.split(';').map(str::trim);
-    let essence = ContentType::new(parts.next().unwrap_or_default());
-    parts.filter_map(|parameter| parameter.split_once('=')).fold(essence, |content_type, (name, value)| {
-        content_type.attribute(name.trim(), value.trim().trim_matches('"'))
-    })
 }
