@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::civil::{Date, DateTime, Time};
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::Offset;
+
 /// A moment in UTC with millisecond precision, counted from the Unix epoch.
 ///
 /// Shown as RFC 3339 with a `Z`: `2026-11-20T10:15:30.123Z`.
@@ -12,8 +16,9 @@ pub struct Timestamp(i64);
 impl Timestamp {
     /// The first moment that is accepted from outside: 0001-01-01.
     const EARLIEST: i64 = -62_135_596_800_000;
-    /// The last moment that is accepted from outside: 9999-12-30, an hour in which every offset can still be shown.
-    const LATEST: i64 = 253_402_207_199_999;
+    /// The last moment that is accepted from outside, and the last of the year 9999. `jiff::Timestamp` ends a day earlier,
+    /// so that it can be shown with any offset; we show UTC alone.
+    const LATEST: i64 = 253_402_300_799_999;
 
     /// A moment from milliseconds since the Unix epoch, clamped to the years 1 to 9999 (RFC 3339 knows no others).
     #[must_use]
@@ -71,12 +76,20 @@ impl Timestamp {
         if let Ok(moment) = text.parse() {
             return Ok(moment);
         }
-        let date: jiff::civil::Date = text.parse().map_err(|_| TimestampError)?;
+        let date: Date = text.parse().map_err(|_| TimestampError)?;
         if text.len() != "2026-11-20".len() {
             return Err(TimestampError);
         }
-        let zoned = date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| TimestampError)?;
-        Ok(Self::from_millis(zoned.timestamp().as_millisecond()))
+        Self::of_civil(date.to_datetime(Time::midnight()), Offset::UTC)
+    }
+
+    /// What a clock with this offset from UTC shows.
+    fn of_civil(shown: DateTime, offset: Offset) -> Result<Self, TimestampError> {
+        const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+        let since_epoch = shown.duration_since(EPOCH).as_millis();
+        let millis = i64::try_from(since_epoch).map_err(|_| TimestampError)? - i64::from(offset.seconds()) * 1000;
+        let moment = Self::from_millis(millis);
+        if moment.as_millis() == millis { Ok(moment) } else { Err(TimestampError) }
     }
 }
 
@@ -89,8 +102,9 @@ impl FromStr for Timestamp {
     type Err = TimestampError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let moment: jiff::Timestamp = text.parse().map_err(|_| TimestampError)?;
-        Ok(Self::from_millis(moment.as_millisecond()))
+        let pieces = Pieces::parse(text).map_err(|_| TimestampError)?;
+        let (time, offset) = pieces.time().zip(pieces.to_numeric_offset()).ok_or(TimestampError)?;
+        Self::of_civil(pieces.date().to_datetime(time), offset)
     }
 }
 
@@ -207,8 +221,27 @@ mod tests {
 
     #[test]
     fn moments_outside_the_calendar_are_clamped_and_still_shown() {
-        assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), "9999-12-30T21:59:59.999Z");
+        assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
         assert_eq!(Timestamp::from_millis(i64::MIN).to_string(), "0001-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn the_last_day_that_can_be_written_is_read_with_any_offset_and_shown() {
+        for (text, shown) in [
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"),
+            ("9999-12-31T23:59:59.999999999Z", "9999-12-31T23:59:59.999Z"),
+            ("9999-12-31T23:59:59+14:00", "9999-12-31T09:59:59.000Z"),
+            ("9999-12-31T15:59:59.999-08:00", "9999-12-31T23:59:59.999Z"),
+            ("9999-12-31", "9999-12-31T00:00:00.000Z"),
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(Timestamp::parse_date_or_time(text).map(|moment| moment.to_string()), Ok(shown.to_owned()));
+        }
+        for outside in
+            ["9999-12-31T23:59:59-00:01", "9999-12-31T16:00:00-08:00", "0001-01-01T00:00:00+00:01", "0000-12-31"]
+        {
+            assert_eq!(Timestamp::parse_date_or_time(outside), Err(TimestampError), "{outside}");
+        }
     }
 
     #[test]
@@ -224,8 +257,25 @@ mod tests {
     proptest! {
         #[test]
         fn every_moment_is_shown_as_the_calendar_has_it(millis in Timestamp::EARLIEST..=Timestamp::LATEST) {
-            let expected = format!("{:.3}", jiff::Timestamp::from_millisecond(millis).unwrap());
-            prop_assert_eq!(Timestamp::from_millis(millis).to_string(), expected);
+            let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+            let expected = epoch.checked_add(jiff::SignedDuration::from_millis(millis)).unwrap();
+            let (moment, expected) = (Timestamp::from_millis(millis), format!("{expected:.3}Z"));
+            prop_assert_eq!(moment.to_string(), expected.as_str());
+            prop_assert_eq!(expected.parse(), Ok(moment), "and read back");
+        }
+
+        #[test]
+        fn what_a_library_reads_is_read_alike(text in "[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9](:[0-6][0-9](\\.[0-9]{1,9})?)?(Z|[+-][01][0-9]:[0-5][0-9])") {
+            if let Ok(expected) = text.parse::<jiff::Timestamp>() {
+                let expected = Timestamp::from_millis(expected.as_millisecond());
+                let read = text.parse::<Timestamp>();
+                prop_assert!(read == Ok(expected) || text.starts_with("0000") || text.starts_with("0001-01-01"));
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,40}") {
+            let _ = Timestamp::parse_date_or_time(&text);
         }
     }
 }

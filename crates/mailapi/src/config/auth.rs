@@ -2,13 +2,11 @@
 
 use mailapi_model::EmailAddress;
 use mailapi_service::Settings;
+use mailapi_service::auth::PASSWORD_ROUNDS;
 
 use super::mirror::mirror;
 use super::values::{HumanDuration, Text};
 use super::{ConfigError, at_least_one};
-
-/// The fewest and the most rounds that SHA-512-crypt knows.
-const ROUNDS: std::ops::RangeInclusive<u32> = 1_000..=999_999_999;
 
 mirror!(
     /// The section.
@@ -26,6 +24,13 @@ mirror!(
     }
 );
 
+fn longer_than_nothing(key: &str, HumanDuration(duration): HumanDuration) -> Result<(), ConfigError> {
+    match duration.is_zero() {
+        true => Err(ConfigError::new(format!("{key}: must be longer than nothing"))),
+        false => Ok(()),
+    }
+}
+
 impl Auth {
     /// The mailboxes whose owners are admins.
     pub(super) fn admins(&self) -> impl Iterator<Item = EmailAddress> {
@@ -36,10 +41,42 @@ impl Auth {
         at_least_one("auth.login_attempts", self.login_attempts.into())?;
         at_least_one("auth.login_addresses", self.login_addresses as u64)?;
         at_least_one("auth.concurrent_hashes", self.concurrent_hashes as u64)?;
-        if !ROUNDS.contains(&self.password_rounds) {
-            let (least, most) = (ROUNDS.start(), ROUNDS.end());
+        // With either of them no session would live to see its first request.
+        longer_than_nothing("auth.session_inactivity", self.session_inactivity)?;
+        longer_than_nothing("auth.session_lifetime", self.session_lifetime)?;
+        if !PASSWORD_ROUNDS.contains(&self.password_rounds) {
+            let (least, most) = (PASSWORD_ROUNDS.start(), PASSWORD_ROUNDS.end());
             return Err(ConfigError::new(format!("auth.password_rounds: must be between {least} and {most}")));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_would_let_nobody_in_is_refused() {
+        let refused = |change: fn(&mut Auth)| {
+            let mut auth = Auth::default();
+            change(&mut auth);
+            auth.check().unwrap_err().to_string()
+        };
+        let rounds = "auth.password_rounds: must be between 1000 and 1000000";
+        assert_eq!(refused(|auth| auth.password_rounds = 999), rounds);
+        assert_eq!(refused(|auth| auth.password_rounds = 1_000_001), rounds);
+        assert_eq!(
+            refused(|auth| auth.session_inactivity = HumanDuration(Duration::ZERO)),
+            "auth.session_inactivity: must be longer than nothing"
+        );
+        assert_eq!(
+            refused(|auth| auth.session_lifetime = HumanDuration(Duration::ZERO)),
+            "auth.session_lifetime: must be longer than nothing"
+        );
+        let most = Auth { password_rounds: *PASSWORD_ROUNDS.end(), ..Auth::default() };
+        assert_eq!(most.check(), Ok(()));
     }
 }

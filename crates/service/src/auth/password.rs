@@ -263,6 +263,14 @@ mod tests {
     }
 
     #[test]
+    fn the_most_rounds_that_passwords_are_hashed_with_are_verified_and_one_more_is_not() {
+        let most = *PASSWORD_ROUNDS.end();
+        let hash = |rounds| format!("$6$rounds={rounds}$saltstring$abc");
+        assert!(sha512_crypt(&hash(most)).is_some());
+        assert!(sha512_crypt(&hash(most + 1)).is_none());
+    }
+
+    #[test]
     fn a_hash_that_asks_for_too_much_work_verifies_nothing() {
         assert!(!verify_password(&secret("x"), &secret("$6$rounds=999999999$saltstring$abc")));
     }

@@ -2,6 +2,7 @@
 
 mod directory;
 mod log_in;
+mod races;
 mod recovery;
 mod returned_mail;
 mod send;

@@ -1,0 +1,215 @@
+//! Two things at once: what was looked at is another thing by the time it is acted upon.
+
+use std::sync::{Arc, Mutex, mpsc};
+
+use mailapi_model::{
+    Clock, DkimAlgorithm, EmailAddress, Entropy, Grants, Permission, Secret, SecretText, Timestamp, TokenKind,
+};
+use mailapi_service::auth::CredentialsError;
+use mailapi_service::domains::DomainError;
+use mailapi_service::permissions::PermissionError;
+use mailapi_service::tokens::{CreateToken, TokenError};
+use mailapi_service::{Caller, Parts, Service, Settings};
+use mailapi_store::TokenFilter;
+use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::with;
+
+const ANN: &str = "ann@example.org";
+const NEW: &str = "another good one";
+
+/// `doveadm pw -s SSHA512 -p secret`
+const IMPORTED: &str =
+    "{SSHA512}dV6bPDuBT0mYiS803ANg5pTOPP0R6YVBkhihysuLaWrPiBLNMqrCWsMxh4zh51H5IHYMfy93l3wn1ph9/K/SvvK2QAk=";
+
+/// Where an operation waits for the test.
+struct Gate {
+    reached: UnboundedSender<()>,
+    opened: Mutex<mpsc::Receiver<()>>,
+}
+
+/// The test's side of it. Once it is dropped, everybody goes through.
+struct Keeper {
+    reached: UnboundedReceiver<()>,
+    open: mpsc::Sender<()>,
+}
+
+fn gate() -> (Gate, Keeper) {
+    let ((reached, told), (open, opened)) = (unbounded_channel(), mpsc::channel());
+    (Gate { reached, opened: Mutex::new(opened) }, Keeper { reached: told, open })
+}
+
+impl Gate {
+    fn pass(&self) {
+        if self.reached.send(()).is_ok() {
+            let _ = self.opened.lock().unwrap().recv();
+        }
+    }
+}
+
+impl Keeper {
+    async fn reached(&mut self) {
+        self.reached.recv().await.unwrap();
+    }
+
+    fn open(&self) {
+        self.open.send(()).unwrap();
+    }
+}
+
+/// Waits whenever something random is needed: a salt, a token.
+struct GatedEntropy(Gate, SeededEntropy);
+impl Entropy for GatedEntropy {
+    fn fill(&self, buffer: &mut [u8]) {
+        self.0.pass();
+        self.1.fill(buffer);
+    }
+}
+
+/// Waits whenever somebody asks for the time.
+struct GatedClock(Gate, Arc<dyn Clock>);
+impl Clock for GatedClock {
+    fn now(&self) -> Timestamp {
+        self.0.pass();
+        self.1.now()
+    }
+}
+
+/// Another node, with this clock and this randomness.
+fn node(app: &TestApp, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Service {
+    Service::new(Parts {
+        store: app.store.clone(),
+        backend: app.mail_server.backend(),
+        dns: app.dns.clone(),
+        clock,
+        entropy,
+        spool: app.service.spool().clone(),
+        settings: Settings { password_rounds: 1000, ..Settings::default() },
+    })
+}
+
+fn that_stops_for_randomness(app: &TestApp) -> (Service, Keeper) {
+    let (gate, keeper) = gate();
+    (node(app, app.clock.clone(), Arc::new(GatedEntropy(gate, SeededEntropy::new(5)))), keeper)
+}
+
+fn that_stops_for_the_time(app: &TestApp) -> (Service, Keeper) {
+    let (gate, keeper) = gate();
+    (node(app, Arc::new(GatedClock(gate, app.clock.clone())), Arc::new(SeededEntropy::new(6))), keeper)
+}
+
+fn secret(text: &str) -> SecretText {
+    Secret::new(text.to_owned())
+}
+
+fn ann() -> EmailAddress {
+    ANN.parse().unwrap()
+}
+
+async fn app_with_ann() -> (TestApp, Caller) {
+    let app = TestApp::start().await;
+    app.mailbox(ANN, None).await;
+    (app, with(Grants::admin_token()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_log_in_under_way_when_the_password_is_changed_or_the_mailbox_disabled_is_refused() {
+    let (app, admin) = app_with_ann().await;
+    for disabled in [false, true] {
+        let (service, mut keeper) = that_stops_for_randomness(&app);
+        let password = secret(if disabled { NEW } else { PASSWORD });
+        let log_in = tokio::spawn(async move { service.login(ANN, &password).await });
+        // The password was right, and the session is about to be made.
+        keeper.reached().await;
+        match disabled {
+            false => drop(app.service.reset_password(&admin, &ann(), Some(secret(NEW))).await.unwrap()),
+            true => drop(app.service.disable_user(&admin, &ann()).await.unwrap()),
+        }
+        keeper.open();
+        assert!(matches!(log_in.await.unwrap(), Err(CredentialsError::Refused)), "disabled: {disabled}");
+    }
+    app.service.enable_user(&admin, &ann()).await.unwrap();
+    let session = app.service.login(ANN, &secret(NEW)).await.unwrap();
+    app.service.authenticate(&session.value).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_log_in_with_an_imported_password_does_not_undo_a_reset() {
+    let (app, admin) = app_with_ann().await;
+    app.store.accounts().set_password_hash(&ann(), &secret(IMPORTED), app.clock.now()).await.unwrap();
+    let (service, mut keeper) = that_stops_for_randomness(&app);
+    let log_in = tokio::spawn(async move { service.login(ANN, &secret("secret")).await });
+    // The imported hash was verified, and is about to be replaced.
+    keeper.reached().await;
+    app.service.reset_password(&admin, &ann(), Some(secret(NEW))).await.unwrap();
+    keeper.open();
+    assert!(matches!(log_in.await.unwrap(), Err(CredentialsError::Refused)));
+    assert!(matches!(app.service.login(ANN, &secret("secret")).await, Err(CredentialsError::Refused)));
+    app.service.login(ANN, &secret(NEW)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_two_log_ins_with_an_imported_password_both_get_in() {
+    let (app, _) = app_with_ann().await;
+    app.store.accounts().set_password_hash(&ann(), &secret(IMPORTED), app.clock.now()).await.unwrap();
+    let (service, mut keeper) = that_stops_for_randomness(&app);
+    let slow = tokio::spawn(async move { service.login(ANN, &secret("secret")).await });
+    keeper.reached().await;
+    let fast = app.service.login(ANN, &secret("secret")).await.unwrap();
+    drop(keeper);
+    let slow = slow.await.unwrap().unwrap();
+    for session in [slow, fast] {
+        app.service.authenticate(&session.value).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_mailbox_that_is_deleted_meanwhile_gets_no_token_and_no_permission() {
+    let (app, admin) = app_with_ann().await;
+    let (service, mut keeper) = that_stops_for_randomness(&app);
+    let new = CreateToken { name: "x".into(), kind: TokenKind::User, email: Some(ann()), expires_at: None };
+    let create = tokio::spawn(async move { service.create_token(&Caller::operator(), new).await });
+    keeper.reached().await;
+    app.service.delete_user(&admin, &ann()).await.unwrap();
+    keeper.open();
+    assert!(matches!(create.await.unwrap(), Err(TokenError::UserNotFound)));
+    assert_eq!(
+        app.store.tokens().list(&TokenFilter { email: Some(ann()) }, Default::default()).await.unwrap().total,
+        0
+    );
+
+    app.mailbox(ANN, None).await;
+    let (service, mut keeper) = that_stops_for_the_time(&app);
+    let grant = tokio::spawn(async move {
+        service.grant_permission(&Caller::operator(), &ann(), Permission::ViewStats, &ann().domain()).await
+    });
+    keeper.reached().await;
+    app.service.delete_user(&admin, &ann()).await.unwrap();
+    keeper.open();
+    assert!(matches!(grant.await.unwrap(), Err(PermissionError::UserNotFound)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_domain_that_is_deleted_meanwhile_gets_no_permission_and_no_key() {
+    let (app, admin) = app_with_ann().await;
+    let team = || "team.example".parse().unwrap();
+    app.domain("team.example").await;
+    let (service, mut keeper) = that_stops_for_the_time(&app);
+    let grant = tokio::spawn(async move {
+        service.grant_permission(&Caller::operator(), &ann(), Permission::ViewStats, &team()).await
+    });
+    keeper.reached().await;
+    app.service.delete_domain(&admin, &team(), false).await.unwrap();
+    keeper.open();
+    assert!(matches!(grant.await.unwrap(), Err(PermissionError::DomainNotFound)));
+
+    app.domain("team.example").await;
+    let (service, mut keeper) = that_stops_for_the_time(&app);
+    let rotate =
+        tokio::spawn(async move { service.rotate_dkim(&Caller::operator(), &team(), DkimAlgorithm::Ed25519).await });
+    keeper.reached().await;
+    app.service.delete_domain(&admin, &team(), false).await.unwrap();
+    drop(keeper);
+    assert!(matches!(rotate.await.unwrap(), Err(DomainError::NotFound)));
+}
