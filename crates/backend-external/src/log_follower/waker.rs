@@ -53,6 +53,10 @@ impl Drop for Waker {
     }
 }
 
+/// A mail server writes a line at a time, and some ten of them for each message. After each wake-up so much time passes
+/// before the next notification is looked at; those that come meanwhile are one to the system, and cost one wake-up.
+const GATHERING: Duration = Duration::from_millis(2);
+
 /// The directory is watched, not the file: a rotation puts another file in its place.
 fn watch(settings: &FileSettings, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let dir = settings.path.parent().unwrap_or(&settings.path).to_owned();
@@ -65,10 +69,16 @@ fn watch(settings: &FileSettings, changed: Arc<Notify>) -> notify::Result<Recomm
         };
         if concerns_log {
             changed.notify_one();
+            gather();
         }
     })?;
     watcher.watch(&dir, RecursiveMode::NonRecursive)?;
     Ok(watcher)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the thread is the watcher's own and has nothing else to do")]
+fn gather() {
+    std::thread::sleep(GATHERING);
 }
 
 fn follow(settings: &JournalSettings, changed: Arc<Notify>) -> std::io::Result<Arc<Mutex<Child>>> {

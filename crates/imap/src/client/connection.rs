@@ -163,10 +163,11 @@ impl Connection {
             match Response::read(frame, &self.limits)? {
                 Response::Continuation => self.go_on()?,
                 Response::Untagged(untagged) => return self.untagged(untagged),
-                Response::Tagged(tag, status) => match self.tagged(&tag, status)? {
-                    Some(status) => return Ok(Event::Done(status)),
-                    None => {}
-                },
+                Response::Tagged(tag, status) => {
+                    if let Some(status) = self.tagged(&tag, status)? {
+                        return Ok(Event::Done(status));
+                    }
+                }
             }
         }
     }
