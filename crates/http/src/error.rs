@@ -171,6 +171,11 @@ impl ApiError {
         Self { retry_after: Some(wait), ..code.into() }
     }
 
+    /// The same; the caller may come back after `wait`.
+    pub(crate) fn after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
+    }
+
     /// Something unforeseen. The log gets `cause`, under the request's id; the caller gets nothing of it.
     pub(crate) fn internal(cause: impl std::fmt::Display) -> Self {
         tracing::error!(error = %cause, "a request failed");

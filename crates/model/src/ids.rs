@@ -35,12 +35,17 @@ impl MessageId {
     }
 }
 
+/// A text that is no [`MessageId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a message's identifier, such as 67e55044-10b1-426f-9247-bb680e5fe0c8")]
+pub struct MessageIdError;
+
 impl FromStr for MessageId {
-    type Err = uuid::Error;
+    type Err = MessageIdError;
 
     /// Only the hyphenated form: other spellings of the same UUID are not the identifier that was given out.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let id: uuid::fmt::Hyphenated = text.parse()?;
+        let id: uuid::fmt::Hyphenated = text.parse().map_err(|_| MessageIdError)?;
         Ok(Self(id.into_uuid()))
     }
 }

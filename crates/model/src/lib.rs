@@ -38,7 +38,7 @@ pub use folder::{FolderName, FolderNameError};
 pub use grants::{
     Admin, Denied, Grants, Identity, ManageDomain, ManageUsers, OwnTokens, ReadMailbox, SendAs, ViewStats,
 };
-pub use ids::{MessageId, RequestId, TokenId};
+pub use ids::{MessageId, MessageIdError, RequestId, TokenId};
 pub use inbound::{InboundEvent, InboundOutcome};
 pub use octets::{OctetReader, OctetSource, Octets, Pieces};
 pub use one_line::OneLine;

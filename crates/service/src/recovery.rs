@@ -3,12 +3,14 @@
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mailapi_backend::{Attempt, SubmitError};
 use mailapi_model::{EmailAddress, MessageId, Reply};
 use mailapi_store::{Failure, PendingMessage};
+use tokio::sync::Notify;
 
 use crate::{Service, Unavailable};
 
@@ -17,25 +19,41 @@ const STEP: usize = 500;
 
 /// Messages that this process is handing over at the moment: they are pending and need no recovery.
 #[derive(Default)]
-pub(crate) struct InFlight(Mutex<HashSet<MessageId>>);
+pub(crate) struct InFlight {
+    messages: Mutex<HashSet<MessageId>>,
+    one_ended: Notify,
+}
 
 /// Ends with the handing-over, however that ends.
 pub(crate) struct Passage<'a>(&'a InFlight, MessageId);
 
 impl InFlight {
     pub(crate) fn enter(&self, id: MessageId) -> Passage<'_> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         Passage(self, id)
     }
 
     fn contains(&self, id: MessageId) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+
+    /// Waits until the message is not handed over any more; not at all, when another process does it, or none.
+    pub(crate) async fn ended(&self, id: MessageId) {
+        loop {
+            let mut one_ended = pin!(self.one_ended.notified());
+            one_ended.as_mut().enable();
+            if !self.contains(id) {
+                return;
+            }
+            one_ended.await;
+        }
     }
 }
 
 impl Drop for Passage<'_> {
     fn drop(&mut self) {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+        self.0.messages.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+        self.0.one_ended.notify_waiters();
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Settings {
     pub mail_in_store_file: bool,
     /// How long an `Idempotency-Key` is remembered.
     pub idempotency_lifetime: Duration,
+    /// How long a repeated request waits for the answer of the first one.
+    pub idempotency_wait: Duration,
     /// The name of the data directory, which one process uses at a time: what an earlier one was handing over to the mail
     /// server is no longer on its way there. Needed where several data directories can share a database.
     pub node: Option<String>,
@@ -84,6 +86,7 @@ impl Default for Settings {
             max_message_bytes: 25 * 1024 * 1024,
             mail_in_store_file: false,
             idempotency_lifetime: 24 * 60 * MINUTE,
+            idempotency_wait: Duration::from_secs(10),
             node: None,
             pending_grace: MINUTE,
             bounce_lifetime: 14 * 24 * 60 * MINUTE,

@@ -119,9 +119,22 @@ pub(super) fn decoded(value: &[u8]) -> Cow<'_, str> {
     text
 }
 
-/// A Subject, decoded, on one line.
+/// A Subject, decoded, on one line: with its spaces as they were written, and one space where there were control
+/// characters or line ends.
 pub(super) fn subject(value: &[u8]) -> String {
-    one_line(&decoded(value))
+    let decoded = decoded(value);
+    let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if !decoded.contains(ends_line) {
+        return decoded.into_owned();
+    }
+    let mut line = String::with_capacity(decoded.len());
+    for text in decoded.split(ends_line).map(str::trim).filter(|text| !text.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(text);
+    }
+    line
 }
 
 /// As much of a value as is looked into, ready for a field parser.
@@ -291,6 +304,19 @@ mod tests {
     }
 
     #[test]
+    fn a_subject_keeps_its_spaces_on_one_line() {
+        for (written, shown) in [
+            (" a  b   c ", "a  b   c"),
+            ("a\r\n  b", "a  b"),
+            ("a\r\n\tb\t \tc", "a b c"),
+            ("=?utf-8?q?a__b=0D=0A_c=E2=80=A8d?=", "a  b c d"),
+            (" \t ", ""),
+        ] {
+            assert_eq!(subject(written.as_bytes()), shown, "{written:?}");
+        }
+    }
+
+    #[test]
     fn parameters_are_decoded() {
         let read =
             Parameterized::read(b" Attachment;\r\n filename*0*=utf-8''na%C3%AFve;\r\n filename*1=\" plan.pdf\"", MAX)
@@ -307,6 +333,7 @@ mod tests {
                 let _ = (fields(value, MAX), decoded(value), correspondents(value, MAX), date(value, MAX));
                 let _ = (identifier(value), Parameterized::read(value, 50));
                 prop_assert!(!one_line(&charset::guess(value)).chars().any(char::is_control));
+                prop_assert!(!subject(value).chars().any(char::is_control));
             }
         }
     }

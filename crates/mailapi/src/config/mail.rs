@@ -13,6 +13,7 @@ mirror!(
     /// The section.
     Mail of Settings {
         idempotency_lifetime: HumanDuration,
+        idempotency_wait: HumanDuration,
         pending_grace: HumanDuration,
         bounce_lifetime: HumanDuration,
         bounce_members: usize,

@@ -103,7 +103,7 @@ pub enum SendError {
     /// The same idempotency key came with another body.
     #[error("the idempotency key was used for another request")]
     IdempotencyConflict,
-    /// The first request with this idempotency key has not been answered yet.
+    /// The first request with this idempotency key has not been answered yet, and waiting for that was in vain.
     #[error("the first request with this idempotency key is still being worked on")]
     IdempotencyInFlight,
     /// The mail server did not take the message. It is recorded as failed.
@@ -165,7 +165,7 @@ impl Service {
         };
         let recipient_count = new.recipient_count as u64;
         let message = self.composed_and_signed(request.draft, domain, id, now).await?;
-        match self.begin(&new).await? {
+        match self.begin_or_wait(&new).await? {
             Begun::New => {}
             Begun::Repeat(answer) => return answer_again(answer),
             Begun::InFlight(_) => return Err(SendError::IdempotencyInFlight),
@@ -174,6 +174,16 @@ impl Service {
         match self.0.backend.submission.submit(envelope, message).await {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
             Err(error) => Err(self.note_not_submitted(id, error).await?),
+        }
+    }
+
+    /// Begins, or waits a while for the answer of the first request with the same key.
+    async fn begin_or_wait(&self, new: &NewSent) -> Result<Begun, StoreError> {
+        let begun = self.begin(new).await?;
+        let Begun::InFlight(first) = begun else { return Ok(begun) };
+        match tokio::time::timeout(self.0.settings.idempotency_wait, self.0.in_flight.ended(first)).await {
+            Ok(()) => self.begin(new).await,
+            Err(_) => Ok(begun),
         }
     }
 

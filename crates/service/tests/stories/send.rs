@@ -111,3 +111,20 @@ async fn a_new_owner_of_an_address_does_not_see_what_the_old_one_sent() {
     assert_eq!(app.service.list_sent(&other_ann, Default::default(), Page::default()).await.unwrap().total, 0);
     assert!(app.service.status(&admin, sent.message_id).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_request_that_is_repeated_while_it_is_worked_on_gets_its_answer() {
+    let app = TestApp::start().await;
+    let ann = app.user("ann@example.org").await;
+    app.user("bob@example.org").await;
+    let ann = caller(&app, &ann).await;
+    let send = || {
+        let mut request = letter("ann@example.org", &["bob@example.org"]);
+        request.idempotency = Some(IdempotencyKey::new("invoice-17", BodyHash::of(b"one")).unwrap());
+        app.service.send(&ann, request)
+    };
+    let (first, second, third) = tokio::join!(send(), send(), send());
+    let first = first.unwrap();
+    assert_eq!((second.unwrap(), third.unwrap()), (first.clone(), first));
+    assert_eq!(app.service.list_sent(&ann, Default::default(), Page::default()).await.unwrap().total, 1);
+}

@@ -64,7 +64,7 @@ struct DeliveryLogItem {
     /// The next mail server; null when there was none.
     #[schema(required)]
     relay: Option<String>,
-    /// From the message's acceptance to the end of the try.
+    /// From the message's acceptance to the end of the try, in milliseconds' steps.
     delay_seconds: f64,
 }
 
@@ -82,7 +82,7 @@ impl From<DeliveryLogEntry> for DeliveryLogItem {
             dsn_code: event.dsn.map(|code| code.to_string()),
             smtp_response: event.response,
             relay: event.relay,
-            delay_seconds: event.delay.as_secs_f64(),
+            delay_seconds: event.delay.as_millis() as f64 / 1000.0,
         }
     }
 }

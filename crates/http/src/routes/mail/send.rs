@@ -1,5 +1,7 @@
 //! `POST /mail/send`.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageStatus, Violations};
@@ -150,7 +152,7 @@ documented_errors!(
 #[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send", request_body = SendBody,
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r"^[ -~]+$",
         description = "Any text of 1 to 255 printable ASCII characters. A repetition with the same key and the same \
-                       body within 24 hours gets the first answer and sends nothing.")),
+                       body within 24 hours gets the first answer and sends nothing; it waits for that answer a while.")),
     responses((status = 202, description = "The mail server has the message.", body = Sent), Errors))]
 pub(crate) async fn send(
     State(state): State<HttpState>,
@@ -228,6 +230,9 @@ fn attachments(
     files.into_iter().map(read).unzip()
 }
 
+/// When a repeated request may have an answer that it waited for in vain.
+const RETRY_IN_FLIGHT: Duration = Duration::from_secs(5);
+
 impl From<SendError> for ApiError {
     fn from(error: SendError) -> Self {
         match error {
@@ -239,8 +244,9 @@ impl From<SendError> for ApiError {
             SendError::IdempotencyConflict => ErrorCode::IdempotencyConflict.into(),
             SendError::IdempotencyInFlight => Self::new(
                 ErrorCode::IdempotencyConflict,
-                "The first request with this Idempotency-Key has not been answered yet.",
-            ),
+                "This very request is still being worked on; repeat it later, see Retry-After.",
+            )
+            .after(RETRY_IN_FLIGHT),
             SendError::Failed { message_id, reason } => {
                 let message = format!("The mail server did not take the message {message_id}: {reason}");
                 Self::new(ErrorCode::SendFailed, message)
@@ -252,5 +258,24 @@ impl From<SendError> for ApiError {
             }
             SendError::Unavailable(error) => error.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::RETRY_AFTER;
+    use axum::response::IntoResponse;
+
+    use super::*;
+
+    #[test]
+    fn whoever_shall_repeat_a_request_is_told_when() {
+        let conflict = ApiError::from(SendError::IdempotencyConflict).into_response();
+        assert_eq!((conflict.status(), conflict.headers().get(RETRY_AFTER)), (StatusCode::CONFLICT, None));
+        let in_flight = ApiError::from(SendError::IdempotencyInFlight).into_response();
+        assert_eq!(
+            (in_flight.status(), &in_flight.headers()[RETRY_AFTER]),
+            (StatusCode::CONFLICT, &"5".parse().unwrap())
+        );
     }
 }

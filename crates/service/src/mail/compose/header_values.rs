@@ -17,6 +17,10 @@ const WORD_OCTETS: usize = 30;
 /// 2.1.1), the field's name included.
 const MAX_UNFOLDED_OCTETS: usize = 900;
 
+/// A value that stays on the line of its name, if that has a usual length. In longer ones some readers make one space of
+/// several where the line was folded.
+const SHORT_OCTETS: usize = 60;
+
 /// A text for people, such as a subject.
 pub(super) fn text(text: &str) -> HeaderType<'_> {
     if needs_encoded_words(text) { Raw::new(encoded_words(text)).into() } else { Text::new(text).into() }
@@ -26,7 +30,7 @@ pub(super) fn text(text: &str) -> HeaderType<'_> {
 /// word means nothing; so it is encoded only where it could not arrive otherwise.
 pub(super) fn unknown(value: &str) -> HeaderType<'_> {
     let folds = || !value.contains("  ") && value.split(' ').all(|atom| atom.len() <= MAX_UNFOLDED_OCTETS);
-    let fits = value.len() <= MAX_UNFOLDED_OCTETS || folds();
+    let fits = value.len() <= SHORT_OCTETS || folds();
     if value.is_ascii() && fits && !value.ends_with(' ') && !needs_encoded_words(value) {
         Raw::new(value).into()
     } else {
