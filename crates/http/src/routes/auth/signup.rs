@@ -115,7 +115,7 @@ fn read(mut members: Members) -> Result<SignUp, Violations> {
 impl From<SignUpError> for ApiError {
     fn from(error: SignUpError) -> Self {
         match error {
-            SignUpError::Closed => ErrorCode::AccessDenied.into(),
+            SignUpError::Closed => Self::new(ErrorCode::AccessDenied, "Sign-ups are switched off here."),
             SignUpError::Invalid(violations) => violations.into(),
             SignUpError::DomainExists => ErrorCode::DomainExists.into(),
             SignUpError::TooMany { retry_after } => Self::rate_limited(retry_after),

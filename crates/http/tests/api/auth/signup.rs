@@ -99,3 +99,11 @@ async fn no_answer_repeats_the_password() {
         assert!(!shown.contains(PASSWORD), "{shown}");
     }
 }
+
+#[tokio::test]
+async fn where_none_are_allowed_nobody_signs_up() {
+    let app = App::with(|settings, _| settings.signups_per_hour = 0).await;
+    sign_up(&app, request()).await.assert_error(403, "ACCESS_DENIED");
+    assert_eq!(app.get(&app.admin, "/domains/pending").await.json()["total"], 0);
+    app.get(&app.admin, "/domains/new.example").await.assert_error(404, "DOMAIN_NOT_FOUND");
+}

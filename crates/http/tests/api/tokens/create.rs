@@ -29,6 +29,11 @@ async fn every_broken_rule_is_named_at_once() {
     let past = json!({ "name": "", "token_type": "admin", "email": "ann@example.org", "expires_at": "2026-11-20" });
     assert_eq!(app.post(&app.admin, "/tokens", past).await.assert_invalid(), ["name", "email", "expires_at"]);
     assert_eq!(app.post(&app.admin, "/tokens", json!({ "name": "x" })).await.assert_invalid(), ["email"]);
+    let nobodys = json!({ "name": "", "expires_at": "2026-11-20" });
+    assert_eq!(app.post(&app.admin, "/tokens", nobodys).await.assert_invalid(), ["name", "email", "expires_at"]);
+    let long = json!({ "name": "x".repeat(201), "token_type": "admin" });
+    let refused = app.post(&app.admin, "/tokens", long).await.assert(StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(refused["details"], json!([{ "field": "name", "message": "must have at most 200 characters" }]));
     let stranger = json!({ "name": "x", "email": "nobody@example.org" });
     app.post(&app.admin, "/tokens", stranger).await.assert_error(404, "USER_NOT_FOUND");
 }
@@ -62,4 +67,13 @@ async fn an_admin_makes_admin_tokens() {
     let created = app.post(&app.admin, "/tokens", body).await.assert(StatusCode::CREATED);
     assert_eq!((&created["token_type"], &created["email"]), (&json!("admin"), &json!(null)));
     app.get(created["token"].as_str().unwrap(), "/users").await.assert(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_token_may_last_until_the_end_of_the_calendar() {
+    let app = App::start().await;
+    let body = json!({ "name": "for good", "token_type": "admin", "expires_at": "9999-12-31T23:59:59Z" });
+    let created = app.post(&app.admin, "/tokens", body).await.assert(StatusCode::CREATED);
+    assert_eq!(created["expires_at"], "9999-12-31T23:59:59.000Z");
+    app.get(created["token"].as_str().unwrap(), "/tokens/me").await.assert(StatusCode::OK);
 }

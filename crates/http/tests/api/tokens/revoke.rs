@@ -41,3 +41,15 @@ async fn the_last_way_in_for_an_admin_stays() {
     app.get(&app.admin, "/tokens/me").await.assert_error(401, "TOKEN_EXPIRED");
     app.get(&second, "/tokens/me").await.assert(StatusCode::OK);
 }
+
+#[tokio::test]
+async fn one_that_was_switched_off_before_is_revoked_for_good_too() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let path = format!("/tokens/{}", id(&app, &ann).await);
+    app.put(&app.admin, &path, json!({ "is_active": false })).await.assert(StatusCode::OK);
+    for _ in 0..2 {
+        app.delete(&app.admin, &path).await.assert(StatusCode::OK);
+    }
+    assert_eq!(app.put(&app.admin, &path, json!({ "is_active": true })).await.assert_invalid(), ["is_active"]);
+    app.get(&ann, "/tokens/me").await.assert_error(401, "TOKEN_EXPIRED");
+}
