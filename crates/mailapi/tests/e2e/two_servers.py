@@ -39,6 +39,9 @@ def story(far):
         (notice,) = near.messages(alice)
         text = near.get(f"/mailbox/{alice}/messages/{notice['uid']}/raw")
         assert b"multipart/report" in text and f"nobody@{FAR}".encode() in text
+        # The notice tells what the log knows already.
+        near.get("/mail/delivery-log/sync")
+        assert near.get("/mail/delivery-log?status=bounced")["total"] == 1
 
         (arrived,) = far.messages(carol)
         raw = far.get(f"/mailbox/{carol}/messages/{arrived['uid']}/raw")
