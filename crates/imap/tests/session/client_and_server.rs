@@ -4,8 +4,7 @@ use crate::memory_host::MemoryHost;
 use mailapi_imap::Password;
 use mailapi_imap::client::{
     Capabilities, ClientError, ClientLimits, Code, Command, Connection, Event, FetchAttribute, FetchedMessage, Section,
-    SectionText, StatusItem,
-    StatusResponse, Untagged,
+    SectionText, StatusItem, StatusResponse, Untagged,
 };
 use mailapi_imap::server::session::{Session, SessionConfig, Step};
 
