@@ -218,15 +218,10 @@ impl RateLimit {
     }
 
     fn write_to(self, headers: &mut HeaderMap) {
-        headers.insert(LIMIT, decimal(self.limit));
-        headers.insert(REMAINING, decimal(self.remaining));
-        headers.insert(RESET, decimal(whole_seconds(self.reset)));
+        headers.insert(LIMIT, HeaderValue::from(self.limit));
+        headers.insert(REMAINING, HeaderValue::from(self.remaining));
+        headers.insert(RESET, HeaderValue::from(whole_seconds(self.reset)));
     }
-}
-
-/// A number. The library's own conversion asks for memory twice.
-fn decimal(number: u64) -> HeaderValue {
-    HeaderValue::from_str(itoa::Buffer::new().format(number)).expect("digits are visible ASCII")
 }
 
 /// Where the extractor leaves the state of the limit for the answer, however the request ends.
