@@ -18,8 +18,13 @@ async fn it_is_for_admins() {
 async fn every_parameter_that_breaks_a_rule_is_named() {
     let app = App::start().await;
     let query = "?message_id=x&sender=x&recipient=y&status=lost&start_date=soon&end_date=later&limit=x";
-    let fields = app.get(&app.admin, &format!("/mail/delivery-log{query}")).await.assert_invalid();
-    assert_eq!(fields, ["message_id", "sender", "recipient", "status", "start_date", "end_date", "limit"]);
+    let answer = app.get(&app.admin, &format!("/mail/delivery-log{query}")).await;
+    let said = "must be a message's identifier, such as 67e55044-10b1-426f-9247-bb680e5fe0c8";
+    assert_eq!(answer.json()["details"][0]["message"], said);
+    assert_eq!(
+        answer.assert_invalid(),
+        ["message_id", "sender", "recipient", "status", "start_date", "end_date", "limit"]
+    );
 }
 
 #[tokio::test]
@@ -42,7 +47,8 @@ async fn every_try_is_an_entry_and_filters_find_it() {
         dsn: None,
         response: "connection timed out".to_owned(),
         relay: None,
-        delay: Duration::from_millis(1500),
+        // A sum of two numbers would show 2.1189999999999998.
+        delay: Duration::from_millis(2119),
     });
     app.sync().await;
     let mut log = app.get(&app.admin, "/mail/delivery-log").await.assert(StatusCode::OK);
@@ -52,7 +58,7 @@ async fn every_try_is_an_entry_and_filters_find_it() {
     let newest = json!({
         "id": null, "timestamp": now.to_string(), "message_id": null, "queue_id": "MADE-UP", "sender": "",
         "recipient": "ann@example.org", "final_recipient": "ann@home.example", "status": "deferred", "dsn_code": null,
-        "smtp_response": "connection timed out", "relay": null, "delay_seconds": 1.5,
+        "smtp_response": "connection timed out", "relay": null, "delay_seconds": 2.119,
     });
     let told = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
     let first = &mut entries[1];
