@@ -7,7 +7,10 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 /// Who may depend on whom of ours; everything else is a wall.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("mailapi", &["http", "service", "backend-embedded", "backend-external", "dns", "backend", "store", "tls", "model"]),
+    (
+        "mailapi",
+        &["http", "service", "backend-embedded", "backend-external", "dns", "backend", "store", "tls", "model"],
+    ),
     ("http", &["service", "model"]),
     ("service", &["backend", "store", "model"]),
     ("backend-external", &["backend", "smtp", "imap", "tls", "model"]),
