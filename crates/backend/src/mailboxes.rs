@@ -225,13 +225,13 @@ pub enum FolderScope {
     All,
 }
 
-/// What to search for: at least two characters.
+/// What to search for: at least two characters, of which something can be seen. Nothing at all is found everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchText(String);
 
 /// A text that is too short, or too long, to be searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must have 2 to 200 characters and no control characters")]
+#[error("must have 2 to 200 characters, some that can be seen, and no control characters")]
 pub struct SearchTextError;
 
 impl SearchText {
@@ -252,7 +252,8 @@ impl FromStr for SearchText {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fits = (Self::MIN_CHARACTERS..=Self::MAX_CHARACTERS).contains(&text.chars().count());
-        (fits && !text.chars().any(char::is_control)).then(|| Self(text.to_owned())).ok_or(SearchTextError)
+        let fits = fits && !text.chars().any(char::is_control) && !crate::mime::fold(text).is_empty();
+        fits.then(|| Self(text.to_owned())).ok_or(SearchTextError)
     }
 }
 

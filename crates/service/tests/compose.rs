@@ -163,14 +163,15 @@ fn tricky_text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 1..12).prop_map(|pieces| pieces.concat())
 }
 
-/// What Python's email package reads of messages: of each the subject, the header and the file's name.
-fn read_by_python(messages: &[String]) -> Vec<[String; 3]> {
+/// What Python's email package reads of messages: of each the subject, the header, the file's name and a person's.
+fn read_by_python(messages: &[String]) -> Vec<[String; 4]> {
     use std::io::Write;
     const SCRIPT: &str = "import email, email.policy, json, sys\n\
         for message in json.load(sys.stdin):\n\
         \x20   read = email.message_from_bytes(message.encode(), policy=email.policy.default)\n\
         \x20   names = [part.get_filename() for part in read.iter_attachments()]\n\
-        \x20   for text in [read['Subject'], read['X-Test'], names[0]]: print(text.encode().hex())\n";
+        \x20   person = read['Cc'].addresses[1].display_name\n\
+        \x20   for text in [read['Subject'], read['X-Test'], names[0], person]: print(text.encode().hex())\n";
     let mut python = std::process::Command::new("python3")
         .args(["-c", SCRIPT])
         .stdin(std::process::Stdio::piped())
@@ -186,7 +187,7 @@ fn read_by_python(messages: &[String]) -> Vec<[String; 3]> {
         String::from_utf8((0..line.len()).step_by(2).map(octet).collect()).unwrap()
     };
     let texts: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(text).collect();
-    texts.chunks(3).map(|texts| texts.to_vec().try_into().unwrap()).collect()
+    texts.chunks(4).map(|texts| texts.to_vec().try_into().unwrap()).collect()
 }
 
 proptest! {
@@ -197,9 +198,13 @@ proptest! {
     fn any_text_arrives_as_it_was_given(texts in prop::collection::vec(tricky_text(), 1..60)) {
         // Readers show no space at the ends of a file's name.
         let name = |text: &str| format!("a{text}z");
+        // Quotes are no part of a person's name, and a bracket ends it.
+        let person = |text: &str| format!("a{}z", text.replace(['"', '\\', '<', '>'], "'"));
         let message = |text: &String| {
             let headers = vec![("X-Test".into(), text.clone())];
-            composed(DraftFields { subject: Some(text.clone()), headers, attachments: vec![file(&name(text), None)], ..fields() })
+            let cc = vec!["dan@example.org".into(), format!("{} <eve@example.org>", person(text))];
+            let attachments = vec![file(&name(text), None)];
+            composed(DraftFields { subject: Some(text.clone()), headers, cc, attachments, ..fields() })
         };
         let messages: Vec<String> = texts.iter().map(message).collect();
         for ((text, message), python) in texts.iter().zip(&messages).zip(read_by_python(&messages)) {
@@ -212,9 +217,14 @@ proptest! {
                 custom[0].as_text().unwrap_or_default(),
                 // mail-parser leaves the folding inside of quotes.
                 &attached.content_disposition().unwrap().attribute("filename").unwrap_or_default().replace("\r\n", ""),
+                parsed.cc().unwrap().as_list().unwrap()[1].name().unwrap_or_default(),
             ];
-            prop_assert_eq!(read, [text, text, &name(text)], "mail-parser: {}", message);
-            prop_assert_eq!(python.each_ref().map(String::as_str), [text, text, &name(text)], "Python: {}", message);
+            let given = [text, text, &name(text), &person(text)];
+            prop_assert_eq!(read, given, "mail-parser: {}", message);
+            let [subject, custom, attached, named] = python.each_ref().map(String::as_str);
+            prop_assert_eq!(&[subject, custom, attached][..], &given.map(String::as_str)[..3], "Python: {}", message);
+            // Python's package shows a space between the encoded words of a name.
+            prop_assert_eq!(named.replace(' ', ""), person(text).replace(' ', ""), "Python: {}", message);
         }
     }
 }

@@ -46,21 +46,26 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
         .map_err(|error| TlsError(error.to_string()))?;
     let builder = match trust {
         Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
-        Trust::System => builder.with_root_certificates(roots(rustls_native_certs::load_native_certs().certs)?),
+        // What a system's store has that nobody can use is no news.
+        Trust::System => builder.with_root_certificates(roots(rustls_native_certs::load_native_certs().certs)?.0),
         Trust::Authorities(pem) => {
             let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
             let unreadable = |error| TlsError(format!("the authorities cannot be read: {error}"));
-            builder.with_root_certificates(roots(certificates.map_err(unreadable)?)?)
+            let (roots, unusable) = roots(certificates.map_err(unreadable)?)?;
+            if unusable > 0 {
+                tracing::warn!(unusable, "certificates of authorities are passed over, since they cannot be used");
+            }
+            builder.with_root_certificates(roots)
         }
     };
     Ok(Arc::new(builder.with_no_client_auth()))
 }
 
-/// A bundle may hold certificates that nobody can use; the others count.
-fn roots(certificates: Vec<CertificateDer<'static>>) -> Result<RootCertStore, TlsError> {
+/// A bundle may hold certificates that nobody can use; the others count. Also tells how many those are.
+fn roots(certificates: Vec<CertificateDer<'static>>) -> Result<(RootCertStore, usize), TlsError> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(certificates);
-    if roots.is_empty() { Err(TlsError::new("no certificate authority is trusted")) } else { Ok(roots) }
+    let (_, unusable) = roots.add_parsable_certificates(certificates);
+    if roots.is_empty() { Err(TlsError::new("no certificate authority is trusted")) } else { Ok((roots, unusable)) }
 }
 
 /// Takes every certificate. The handshake itself is verified, so that nobody but the holder of the certificate's key

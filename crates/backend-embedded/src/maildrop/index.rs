@@ -61,7 +61,7 @@ fn extract(connection: &Connection, settings: &MaildropSettings) -> Result<Vec<E
     let mut octets = 0;
     for content in waiting {
         let content = content?;
-        let text = match text_of(connection, content) {
+        let text = match kept_or_read(connection, content) {
             // One damaged message must not keep all those behind it from being found.
             Err(error @ (MaildropError::NoSuchMessage | MaildropError::Store(StoreError::Unexpected(_)))) => {
                 tracing::error!(message = content.0, %error, "a message cannot be read for the index");
@@ -76,6 +76,15 @@ fn extract(connection: &Connection, settings: &MaildropSettings) -> Result<Vec<E
         }
     }
     Ok(extracted)
+}
+
+/// The text of a message that is put into the index once more is kept already.
+fn kept_or_read(connection: &Connection, content: ContentId) -> Result<String, MaildropError> {
+    let sql = "SELECT text FROM drop_texts WHERE message_id = ?1";
+    match connection.prepare_cached(sql)?.query_row(params![content], |row| row.get(0)).optional()? {
+        Some(kept) => Ok(kept),
+        None => text_of(connection, content),
+    }
 }
 
 fn put(connection: &Connection, extracted: &Extracted, max_indexed: usize) -> Result<(), MaildropError> {

@@ -133,12 +133,9 @@ impl Config {
         self.mail.embedded.maildrop(&self.limits, self.mail.feed_batch)
     }
 
-    /// How the embedded mail server's listeners are to behave; reads the certificate and the key. Every server has a
-    /// postmaster (RFC 5321 section 4.5.1): where none is named it is the first admin.
+    /// How the embedded mail server's listeners are to behave; reads the certificate and the key.
     pub(crate) fn listeners(&self) -> Result<ListenerSettings, ConfigError> {
-        let mut listeners = self.mail.embedded.listeners(self.shutdown_grace.0)?;
-        listeners.postmaster = listeners.postmaster.or_else(|| self.auth.admins().next());
-        Ok(listeners)
+        self.mail.embedded.listeners(self.shutdown_grace.0)
     }
 
     /// How mail is to go to other servers; reads the relay's secrets.
@@ -238,22 +235,6 @@ mod tests {
         listeners.submission_connections.grace = grace;
         listeners.imap_connections.grace = grace;
         assert_eq!(shown(&config.listeners().unwrap()), shown(&listeners));
-    }
-
-    #[test]
-    fn the_postmaster_is_who_is_named_or_else_the_first_admin() {
-        let admins = "[auth]\nadmins = [\"ann@example.org\", \"bob@example.org\"]\n";
-        let named = "[mail.embedded]\npostmaster = \"eve@example.org\"\n";
-        for (text, expected) in [
-            (String::new(), None),
-            (admins.to_owned(), Some("ann@example.org")),
-            (named.to_owned(), Some("eve@example.org")),
-            (format!("{admins}{named}"), Some("eve@example.org")),
-        ] {
-            let config = Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap();
-            let postmaster = config.listeners().unwrap().postmaster;
-            assert_eq!(postmaster.as_ref().map(|address| address.as_str()), expected, "{text}");
-        }
     }
 
     #[test]

@@ -90,7 +90,9 @@ impl Service {
             StoreError::Reference => TokenError::UserNotFound,
             error => error.into(),
         })?;
-        let record = self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)?;
+        // Deleted meanwhile too, with its mailbox where it has one.
+        let gone = if token.email.is_some() { TokenError::UserNotFound } else { TokenError::NotFound };
+        let record = self.0.store.tokens().get(id).await?.ok_or(gone)?;
         tracing::info!(token = %id, kind = record.kind.as_str(), by = caller.name(), "token created");
         Ok((record, value))
     }

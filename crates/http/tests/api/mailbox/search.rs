@@ -14,7 +14,8 @@ async fn what_does_not_exist_is_refused() {
 #[tokio::test]
 async fn a_text_that_is_missing_or_too_short_is_refused() {
     let (app, _, bob) = bobs_mailbox().await;
-    for query in ["", "?q=", "?q=x", "?q=%C3%BC", "?q=a%00b", &format!("?q={}", "x".repeat(201))] {
+    for query in ["", "?q=", "?q=x", "?q=%C3%BC", "?q=a%00b", "?q=%C2%AD%E2%80%8B", &format!("?q={}", "x".repeat(201))]
+    {
         let answer = app.get(&bob, &format!("/mailbox/bob@example.org/search{query}")).await;
         assert_eq!(answer.assert_invalid(), ["q"], "{query}");
     }

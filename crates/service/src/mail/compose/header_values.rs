@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use mail_builder::headers::HeaderType;
+use mail_builder::headers::address::Address;
 use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::raw::Raw;
 use mail_builder::headers::text::Text;
+use mailapi_model::NamedAddress;
 
 /// How much of a text one encoded word holds. With what stands around it and the name of most fields before it, it
 /// stays within the 76 characters of a line (RFC 2047 section 2).
@@ -24,6 +26,29 @@ const SHORT_OCTETS: usize = 60;
 /// A text for people, such as a subject.
 pub(super) fn text(text: &str) -> HeaderType<'_> {
     if needs_encoded_words(text) { Raw::new(encoded_words(text)).into() } else { Text::new(text).into() }
+}
+
+/// The people of an address field. Many readers decode what looks like an encoded word inside of quotes too, although
+/// they must not (RFC 2047 section 5), so such a name is encoded.
+pub(super) fn people(list: &[NamedAddress]) -> HeaderType<'_> {
+    if list.iter().filter_map(|person| person.name.as_deref()).any(looks_encoded) {
+        return Raw::new(list.iter().map(with_encoded_name).collect::<Vec<_>>().join(",\r\n ")).into();
+    }
+    match list {
+        [one] => plain(one).into(),
+        several => Address::new_list(several.iter().map(plain).collect()).into(),
+    }
+}
+
+fn plain(person: &NamedAddress) -> Address<'_> {
+    Address::new_address(person.name.as_deref(), person.address.as_str())
+}
+
+fn with_encoded_name(person: &NamedAddress) -> String {
+    match &person.name {
+        Some(name) => format!("{} <{}>", encoded_words(name), person.address),
+        None => format!("<{}>", person.address),
+    }
 }
 
 /// The value of a field of which nothing is known. It may be for programs, such as a List-Unsubscribe, where an encoded

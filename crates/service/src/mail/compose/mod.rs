@@ -8,14 +8,13 @@ mod transfer_encoding;
 use std::borrow::Cow;
 use std::io;
 
-use mail_builder::headers::address::Address;
 use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId as MessageIdHeader;
 use mail_builder::mime::{BodyPart, MimePart};
 use mail_builder::{IoWriter, MessageBuilder, Writer};
 use mailapi_backend::{Spool, SpoolError};
-use mailapi_model::{Draft, DraftAttachment, MessageId, NamedAddress, Octets, Timestamp};
+use mailapi_model::{Draft, DraftAttachment, MessageId, Octets, Timestamp};
 
 use self::header_values::{content_type, with_parameter};
 use self::large_files::LargeFiles;
@@ -53,13 +52,15 @@ pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, spool: &Spool
 
 fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer) -> Result<(), ComposeError> {
     let large = LargeFiles::of(draft, id)?;
-    let mut message =
-        MessageBuilder::new().date(Date::new(now.as_seconds())).from(address(draft.from())).to(addresses(draft.to()));
+    let mut message = MessageBuilder::new()
+        .date(Date::new(now.as_seconds()))
+        .header("From", header_values::people(std::slice::from_ref(draft.from())))
+        .header("To", header_values::people(draft.to()));
     if !draft.cc().is_empty() {
-        message = message.cc(addresses(draft.cc()));
+        message = message.header("Cc", header_values::people(draft.cc()));
     }
     if let Some(reply_to) = draft.reply_to() {
-        message = message.reply_to(address(reply_to));
+        message = message.header("Reply-To", header_values::people(std::slice::from_ref(reply_to)));
     }
     message = message
         .header("Subject", header_values::text(draft.subject()))
@@ -69,14 +70,6 @@ fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer)
     }
     let body = with_files(draft, &Boundaries(id), &large);
     large.write(message.body(body), output)
-}
-
-fn address(named: &NamedAddress) -> Address<'_> {
-    Address::new_address(named.name.as_deref(), named.address.as_str())
-}
-
-fn addresses(list: &[NamedAddress]) -> Address<'_> {
-    Address::new_list(list.iter().map(address).collect())
 }
 
 /// Boundaries that follow from the identifier, so that a message can be composed again. They cannot occur in the
