@@ -94,8 +94,9 @@ fn put(connection: &Connection, extracted: &Extracted, max_indexed: usize) -> Re
     if connection.prepare_cached(sql)?.query_row(params![content], |_| Ok(())).optional()?.is_none() {
         return Ok(());
     }
-    // It may be put into the index once more, when what is kept there has changed.
-    let sql = "INSERT OR REPLACE INTO drop_texts (message_id, text) VALUES (?1, ?2)";
+    // It may be kept already. A statement that replaces would begin with a savepoint, at which the index writes out what it
+    // has gathered: each message would become a segment of its own, and the merging twice as much.
+    let sql = "INSERT OR IGNORE INTO drop_texts (message_id, text) VALUES (?1, ?2)";
     connection.prepare_cached(sql)?.execute(params![content, text])?;
     if text.len() > max_indexed {
         let sql = "UPDATE drop_unindexed SET too_long = 1 WHERE message_id = ?1";

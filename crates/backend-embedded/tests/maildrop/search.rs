@@ -51,6 +51,17 @@ async fn a_text_is_found_before_and_after_it_is_indexed() {
     assert_eq!(house.maildrop.search_text(inbox, "").await.unwrap(), [1, 2]);
 }
 
+/// Merging segments is most of the index's work; a statement that makes it write out what it has gathered doubles it.
+#[tokio::test]
+async fn what_is_indexed_in_one_step_is_one_segment() {
+    let house = House::new().await;
+    for number in 0..12 {
+        house.deliver(&["ann@example.org"], &mail(&format!("number {number}"), "to be found")).await;
+    }
+    assert_eq!(house.maildrop.index_once().await.unwrap(), 12);
+    assert_eq!(house.number("SELECT count(DISTINCT segid) FROM drop_fts_idx"), 1);
+}
+
 #[tokio::test]
 async fn a_text_is_found_in_whatever_form_it_was_written_or_indexed_before() {
     let house = House::new().await;
