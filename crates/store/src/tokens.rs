@@ -56,7 +56,7 @@ impl Tokens<'_> {
     /// # Errors
     /// [`StoreError::Conflict`] when there is a token of this value, [`StoreError::Reference`] without its mailbox.
     pub async fn insert(&self, token: &NewToken) -> Result<TokenId, StoreError> {
-        let mut statements: Vec<Stmt> = token.email.as_ref().map(hold_account).into_iter().collect();
+        let mut statements = hold_owner(token);
         statements.push(insert_token(token));
         inserted(self.0.batch(statements).await?)?.ok_or(StoreError::Reference)
     }
@@ -73,11 +73,7 @@ impl Tokens<'_> {
         verified: Verified<'_>,
     ) -> Result<Option<TokenRecord>, StoreError> {
         let note = note_login(of, verified, session.created_at).demand(1);
-        match self.0.batch(vec![note, insert_token(session)]).await {
-            Err(StoreError::Guard { .. }) => Ok(None),
-            Err(error) => Err(error),
-            Ok(effects) => Ok(inserted(effects)?.map(|id| new_record(session, id))),
-        }
+        self.insert_guarded(vec![note, insert_token(session)], session).await
     }
 
     /// Ends a token and adds the one that takes its place: all or nothing. `None`, and nothing was added, when it has
@@ -88,8 +84,13 @@ impl Tokens<'_> {
     pub async fn replace(&self, old: TokenId, new: &NewToken) -> Result<Option<TokenRecord>, StoreError> {
         let end = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_active AND is_removed = FALSE";
         // Whoever ends all sessions of the mailbox does so before this, or sees the new one too.
-        let mut statements: Vec<Stmt> = new.email.as_ref().map(hold_account).into_iter().collect();
+        let mut statements = hold_owner(new);
         statements.extend([Stmt::new(end).bind(old).demand(1), insert_token(new)]);
+        self.insert_guarded(statements, new).await
+    }
+
+    /// Runs a batch that ends with [`insert_token`]; `None`, and nothing was done, when it is not as the batch demands.
+    async fn insert_guarded(&self, statements: Vec<Stmt>, new: &NewToken) -> Result<Option<TokenRecord>, StoreError> {
         match self.0.batch(statements).await {
             Err(StoreError::Guard { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -234,6 +235,11 @@ pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     .bind(token.is_session)
     .bind(token.created_at)
     .bind(token.expires_at)
+}
+
+/// Keeps the mailbox that a token is bound to, if it is, as it is until the end of the batch.
+fn hold_owner(token: &NewToken) -> Vec<Stmt> {
+    token.email.as_ref().map(hold_account).into_iter().collect()
 }
 
 /// The number of the token that the last statement of a batch added, if it did.

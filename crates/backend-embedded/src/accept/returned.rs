@@ -23,8 +23,8 @@ use crate::replies::one_line;
 /// Characters of what the other server said that are kept.
 const MAX_RESPONSE: usize = 1_000;
 
-/// Stands between the addresses of [`Left`] in their column; no address holds it.
-const SEPARATOR: char = '\n';
+/// Stands between the addresses of `left_for` in its column; no address holds it.
+const SEPARATOR: &str = "\n";
 
 /// A message on its way, or gone.
 struct Sent {
@@ -72,7 +72,7 @@ pub(super) fn failures(message: &Octets, digest: &Digest) -> io::Result<Vec<Retu
 
 /// The recipients as a column of the memory of what was taken over.
 pub(super) fn to_column<'a>(recipients: impl Iterator<Item = &'a EmailAddress>) -> String {
-    recipients.map(EmailAddress::as_str).collect::<Vec<_>>().join(&SEPARATOR.to_string())
+    recipients.map(EmailAddress::as_str).collect::<Vec<_>>().join(SEPARATOR)
 }
 
 /// The same back from its column.
@@ -164,7 +164,7 @@ fn sent(connection: &Connection, id: Option<MessageId>, mailbox: &EmailAddress) 
 
 fn write(connection: &Connection, id: MessageId, left_for: &[String]) -> Result<(), StoreError> {
     let sql = "UPDATE drop_accepted SET left_for = ?2 WHERE message_uuid = ?1";
-    connection.prepare_cached(sql)?.execute(params![id.to_string(), left_for.join(&SEPARATOR.to_string())])?;
+    connection.prepare_cached(sql)?.execute(params![id.to_string(), left_for.join(SEPARATOR)])?;
     Ok(())
 }
 

@@ -294,16 +294,18 @@ async fn flags_that_change_while_they_are_fetched_are_shown_and_the_page_is_not_
     setup.assert_connections(1);
 }
 
+/// News of the page, told once more while it is fetched, so that it is not remembered.
+const CHANGED: &str = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK\n\
+    C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
+
 /// A page that is not remembered is asked for together with the news: one turn, and another one only after news.
 #[tokio::test]
 async fn news_behind_a_page_are_shown_in_it() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
-    let changed = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK\n\
-                   C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
     let page = "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS (\\Draft))\nS: {tag} OK";
     let later = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS (\\Flagged))\nS: {tag} OK";
     let again = "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS (\\Flagged))\nS: {tag} OK";
-    let dialog = script(&[&login, INBOX, SUMMARY, changed, page, later, again, "C: NOOP\nS: {tag} OK"]);
+    let dialog = script(&[&login, INBOX, SUMMARY, CHANGED, page, later, again, "C: NOOP\nS: {tag} OK"]);
     let setup = Setup::start(&[dialog]).await;
     for flags in ["\\Seen", "", "\\Flagged", "\\Flagged"] {
         let listed = setup.mailboxes.list(&bob(), &FolderName::inbox(), Page::default()).await.unwrap();
@@ -315,10 +317,8 @@ async fn news_behind_a_page_are_shown_in_it() {
 #[tokio::test]
 async fn a_page_of_messages_that_are_gone_is_one_of_those_that_are_left() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
-    let changed = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK\n\
-                   C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
     let refused = "C: FETCH 1:1 (UID FLAGS)\nS: {tag} NO [EXPUNGEISSUED] gone\nC: NOOP\nS: * 1 EXPUNGE\nS: {tag} OK";
-    let setup = Setup::start(&[script(&[&login, INBOX, SUMMARY, changed, refused])]).await;
+    let setup = Setup::start(&[script(&[&login, INBOX, SUMMARY, CHANGED, refused])]).await;
     for subjects in [&["one"][..], &["one"], &[]] {
         assert_eq!(setup.subjects().await.unwrap(), subjects);
     }
@@ -328,13 +328,11 @@ async fn a_page_of_messages_that_are_gone_is_one_of_those_that_are_left() {
 #[tokio::test]
 async fn a_folder_whose_news_are_refused_or_cut_off_is_read_over_another_connection() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
-    let changed = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK\n\
-                   C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
     let page = "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK\nC: NOOP";
     let rebuilt =
         script(&[&login, &INBOX.replace("UIDVALIDITY 7", "UIDVALIDITY 8"), &SUMMARY.replace(": one", ": two")]);
     for end in ["S: {tag} NO Mailbox was deleted under us", "S: * BYE see you\nclose", "close"] {
-        let setup = Setup::start(&[script(&[&login, INBOX, SUMMARY, changed, page, end]), rebuilt.clone()]).await;
+        let setup = Setup::start(&[script(&[&login, INBOX, SUMMARY, CHANGED, page, end]), rebuilt.clone()]).await;
         for subject in ["one", "one", "two"] {
             assert_eq!(setup.subjects().await.unwrap(), [subject], "{end}");
         }

@@ -87,12 +87,17 @@ pub(super) fn one_line(text: &str) -> String {
     if is_one_line(text) {
         return text.to_owned();
     }
-    let mut line = String::with_capacity(text.len());
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+    joined(text.split(|c: char| c.is_whitespace() || c.is_control()), text.len())
+}
+
+/// The pieces that are not empty, with one space between them.
+fn joined<'a>(pieces: impl Iterator<Item = &'a str>, room: usize) -> String {
+    let mut line = String::with_capacity(room);
+    for piece in pieces.filter(|piece| !piece.is_empty()) {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(piece);
     }
     line
 }
@@ -127,14 +132,7 @@ pub(super) fn subject(value: &[u8]) -> String {
     if !decoded.contains(ends_line) {
         return decoded.into_owned();
     }
-    let mut line = String::with_capacity(decoded.len());
-    for text in decoded.split(ends_line).map(str::trim).filter(|text| !text.is_empty()) {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(text);
-    }
-    line
+    joined(decoded.split(ends_line).map(str::trim), decoded.len())
 }
 
 /// As much of a value as is looked into, ready for a field parser.
