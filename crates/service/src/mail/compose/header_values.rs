@@ -19,8 +19,7 @@ const WORD_OCTETS: usize = 30;
 /// 2.1.1), the field's name included.
 const MAX_UNFOLDED_OCTETS: usize = 900;
 
-/// A value that stays on the line of its name, if that has a usual length. In longer ones some readers make one space of
-/// several where the line was folded.
+/// A value that stays on the line of its name, if that has a usual length.
 const SHORT_OCTETS: usize = 60;
 
 /// A text for people, such as a subject.
@@ -54,7 +53,7 @@ fn with_encoded_name(person: &NamedAddress) -> String {
 /// The value of a field of which nothing is known. It may be for programs, such as a List-Unsubscribe, where an encoded
 /// word means nothing; so it is encoded only where it could not arrive otherwise.
 pub(super) fn unknown(value: &str) -> HeaderType<'_> {
-    let folds = || !value.contains("  ") && value.split(' ').all(|atom| atom.len() <= MAX_UNFOLDED_OCTETS);
+    let folds = || value.split(' ').all(|atom| atom.len() <= MAX_UNFOLDED_OCTETS);
     let fits = value.len() <= SHORT_OCTETS || folds();
     if value.is_ascii() && fits && !value.ends_with(' ') && !needs_encoded_words(value) {
         Raw::new(value).into()
@@ -63,9 +62,10 @@ pub(super) fn unknown(value: &str) -> HeaderType<'_> {
     }
 }
 
-/// A space at the beginning would be taken for the one behind the colon.
+/// A space at the beginning would be taken for the one behind the colon, and where a line is folded some readers make
+/// one space of several.
 fn needs_encoded_words(text: &str) -> bool {
-    text.starts_with(' ') || looks_encoded(text)
+    text.starts_with(' ') || (text.len() > SHORT_OCTETS && text.contains("  ")) || looks_encoded(text)
 }
 
 /// Whether readers may see an encoded word in it (RFC 2047 section 2): they are generous about what stands between its
