@@ -248,7 +248,10 @@ impl FrameReader {
         let room = self.limits.max_line.saturating_sub(self.frame.text_len());
         let Some(at) = memchr::memchr(b'\n', &self.input[self.scanned..]) else {
             self.scanned = self.input.len();
-            return if self.scanned - self.start > room { LinePoll::Overrun } else { LinePoll::NeedMore };
+            let there = &self.input[self.start..];
+            // A CR that came last may belong to the line's end.
+            let line = there.strip_suffix(b"\r").unwrap_or(there);
+            return if line.len() > room { LinePoll::Overrun } else { LinePoll::NeedMore };
         };
         let end = self.scanned + at;
         let line = &self.input[self.start..end];
@@ -536,6 +539,20 @@ mod tests {
         reader.feed(b"* OK see {5}\r\n* 1 FETCH {2}\r\nab)\r\n");
         assert_eq!(reader.poll(), text(&["* OK see {5}"]));
         assert!(matches!(reader.poll(), Poll::Frame(frame) if frame.parts().len() == 3));
+    }
+
+    #[test]
+    fn a_line_as_long_as_may_be_is_read_also_when_its_end_comes_in_two_pieces() {
+        for (length, is_read) in [(64, true), (65, false)] {
+            let line = "x".repeat(length);
+            let mut reader = FrameReader::new(Side::Client, small());
+            reader.feed(format!("{line}\r").as_bytes());
+            let expected = if is_read { Poll::NeedMore } else { Poll::Overrun };
+            assert_eq!(reader.poll(), expected, "{length}");
+            reader.feed(b"\n");
+            let expected = if is_read { text(&[&line]) } else { Poll::Overrun };
+            assert_eq!(reader.poll(), expected, "{length}");
+        }
     }
 
     /// Everything a client's reader says about `input`, neighbouring pieces joined, and the octets of all pieces.
