@@ -97,8 +97,16 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_never_panic(wire in prop::collection::vec(any::<u8>(), 0..40)) {
-            decode(&wire);
+        fn arbitrary_bytes_never_panic(
+            octets in prop::collection::vec(any::<u8>(), 0..40),
+            wire in "(&[A-Za-z0-9+,]{0,8}-|&[A-Za-z0-9+,]{3}-|&-|&|[a-z&-]|\u{e9}){0,6}",
+        ) {
+            for wire in [&octets[..], wire.as_bytes()] {
+                if let Some(name) = decode(wire) {
+                    let again = encode(&name);
+                    prop_assert_eq!(again.as_bytes(), wire);
+                }
+            }
         }
     }
 }

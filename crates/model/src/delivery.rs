@@ -216,3 +216,24 @@ pub struct DeliveryLogEntry {
 /// How far a feed has been read. What is in it is the feed's own affair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeedCursor(pub String);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_enhanced_code_or_none(
+            text in "[245][.]{1,2}[0-9]{1,4}[.][0-9]{0,4}|[0-9.+ ]{0,12}|\\PC{0,9}",
+            (class, subject, detail) in (prop::sample::select(vec![2_u8, 4, 5]), 0_u16..1000, 0_u16..1000),
+        ) {
+            if let Ok(code) = text.parse::<EnhancedCode>() {
+                prop_assert_eq!(code.to_string().parse(), Ok(code));
+            }
+            let code = EnhancedCode::new(class, subject, detail);
+            prop_assert_eq!(code.to_string().parse(), Ok(code));
+        }
+    }
+}

@@ -51,6 +51,8 @@ impl fmt::Display for FolderName {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -61,5 +63,16 @@ mod tests {
         assert_eq!("inBox".parse::<FolderName>().unwrap(), FolderName::inbox());
         assert_eq!("inbox/Inbox".parse::<FolderName>().unwrap().as_str(), "INBOX/Inbox");
         assert_eq!("Projects/2026".parse::<FolderName>().unwrap().as_str(), "Projects/2026");
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_refused_or_has_one_spelling(text in "(/|[iI][nN]box|INBOX|[a-z. ]{1,3}|\\PC|\\x00){0,8}|[a-zü/]{240,270}") {
+            if let Ok(name) = text.parse::<FolderName>() {
+                let again = name.as_str().parse::<FolderName>();
+                prop_assert_eq!(again.as_ref(), Ok(&name));
+                prop_assert_eq!(name.as_str().len(), text.len());
+            }
+        }
     }
 }

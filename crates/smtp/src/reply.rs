@@ -127,6 +127,8 @@ impl fmt::Display for Reply {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -147,6 +149,24 @@ mod tests {
         assert_eq!(EnhancedCode::parse("5.1.10"), Some((5, 1, 10).into()));
         for wrong in ["", "5", "5.1", "3.1.1", "5.1.1000", "5.1.1.1", "5..1", "5.+1.1"] {
             assert_eq!(EnhancedCode::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_enhanced_code_is_read_or_refused_and_shown_as_its_numbers(text in "[245][.]{1,2}[0-9]{1,4}[.][0-9]{0,4}|[0-9.+ ]{0,12}|\\PC{0,9}") {
+            if let Some(code) = EnhancedCode::parse(&text) {
+                prop_assert_eq!(EnhancedCode::parse(&code.to_string()), Some(code));
+            }
+        }
+
+        #[test]
+        fn no_text_makes_two_replies_of_one(text in "(\\PC|[\\x00-\\x1f\\x7f]){0,60}") {
+            let lines = text.split('\n').count();
+            let written = Reply::new(550, (5, 1, 1), text).encode();
+            prop_assert!(written.ends_with(b"\r\n"));
+            prop_assert_eq!(written.iter().filter(|octet| **octet == b'\n').count(), lines);
+            prop_assert_eq!(written.iter().filter(|octet| **octet == b'\r').count(), lines);
         }
     }
 }

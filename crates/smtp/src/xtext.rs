@@ -46,6 +46,8 @@ fn hex(byte: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -59,5 +61,18 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         assert_eq!(encode("a+b=c d"), "a+2Bb+3Dc+20d");
         assert_eq!(decode("a+2Bb+3Dc+20d").as_deref(), Some("a+b=c d"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_decoded_or_refused_and_printable_text_comes_back(
+            text in "(\\+[0-9A-Fa-f]{0,2}|[!-~]|\\PC){0,20}",
+            printable in "[ -~]{0,40}",
+        ) {
+            if let Some(decoded) = decode(&text) {
+                prop_assert!(decoded.bytes().all(|octet| (b' '..=b'~').contains(&octet)));
+            }
+            prop_assert_eq!(decode(&encode(&printable)), Some(printable));
+        }
     }
 }

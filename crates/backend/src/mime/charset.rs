@@ -33,6 +33,8 @@ fn is_ascii(label: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -50,5 +52,26 @@ mod tests {
         assert_eq!(decode(Some("shift_jis"), b"\x83n\x83\x8d\x81[").as_str(), "ハロー");
         assert_eq!(decode(Some("utf-7"), b"+AOk-"), "é");
         assert_eq!(decode(Some("UTF-16"), b"\xfe\xff\x00h\x00i"), "hi");
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_text_in_any_charset(
+            charset in prop_oneof![
+                8 => prop::sample::select(vec![
+                    "utf-7", "UTF-8", "utf-16", "utf-16le", "utf-16be", "iso-2022-jp", "iso-2022-kr", "hz-gb-2312", "gb18030",
+                    "big5", "euc-kr", "shift_jis", "koi8-r", "windows-1258", "macintosh", "x-user-defined", "us-ascii", "cp437",
+                    "utf-32", "ucs-2", "iso-8859-8-i", "ebcdic-us", "cesu-8", "unicode-1-1-utf-7", "iso-2022-cn",
+                ]).prop_map(str::to_owned),
+                1 => "[ -~]{0,20}|\\PC{0,10}",
+            ],
+            octets in prop::collection::vec(prop_oneof![
+                4 => any::<u8>(), 2 => b' '..=b'~', 1 => prop::sample::select(b"+-&/=\x1b$()~{}\x0e\x0f\xfe\xff\0".to_vec()),
+            ], 0..60),
+        ) {
+            decode(Some(&charset), &octets);
+            let written = octets.windows(3).any(|three| three == [0xef, 0xbf, 0xbd]);
+            prop_assert!(written || !guess(&octets).contains(char::REPLACEMENT_CHARACTER));
+        }
     }
 }

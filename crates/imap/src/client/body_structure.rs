@@ -198,7 +198,7 @@ pub(super) fn skip(cursor: &mut Cursor) -> Result<(), SyntaxError> {
             }
             Some(b'"') | None => drop(cursor.string()?),
             Some(b'\\') => drop(cursor.flag()?),
-            Some(_) => drop(cursor.atom()?),
+            Some(_) => cursor.skip_atom()?,
         }
         if open == 0 {
             return Ok(());
@@ -271,6 +271,26 @@ mod tests {
         fn any_text_is_read_or_refused(text in "[() \"aN1\\\\]{0,80}") {
             let _ = read(&text, 5);
             let _ = skip(&mut Cursor::new(Frame::new(vec![Part::Text(text.into_bytes())]), 5));
+        }
+
+        #[test]
+        fn a_damaged_structure_is_read_or_refused(
+            wounds in prop::collection::vec(
+                (any::<prop::sample::Index>(), 0_usize..12, "[() \"a1]{0,4}|NIL| NIL|\\(NIL\\)|4294967296|\\\\"), 0..4,
+            ),
+            depth in 0_usize..4,
+        ) {
+            let mut text = format!(
+                "({TEXT}(\"message\" \"rfc822\" (\"a\" \"b\") \"<i@x>\" \"d\" \"7bit\" 4 (\"date\" \"s\" \
+                 ((\"n\" NIL \"m\" \"h\")(NIL NIL \"g\" NIL)(NIL NIL NIL NIL)) NIL NIL NIL NIL NIL NIL NIL) {TEXT} 2 NIL \
+                 (\"attachment\" (\"filename\" \"x\")) (\"de\" \"en\") \"l\" (1 (2))) \"mixed\" (\"boundary\" \"b\") NIL)"
+            );
+            for (at, length, put) in wounds {
+                let at = at.index(text.len() + 1);
+                text.replace_range(at..(at + length).min(text.len()), &put);
+            }
+            let _ = read(&text, depth);
+            let _ = skip(&mut Cursor::new(Frame::new(vec![Part::Text(text.into_bytes())]), depth));
         }
     }
 }

@@ -140,6 +140,18 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_set_is_read_or_refused(
+            text in "([1-9][0-9]{0,9}|429496729[0-9]|[*0])([,:]{1,2}([1-9][0-9]{0,9}|429496729[0-9]|[*0])){0,6}|\\PC{0,9}",
+            largest: u32,
+        ) {
+            if let Ok(set) = text.parse::<SequenceSet>() {
+                let ranges = set.resolve(largest);
+                prop_assert!(ranges.iter().all(|(from, to)| from <= to));
+                prop_assert!(ranges.is_sorted_by(|before, after| before.1 < after.0));
+            }
+        }
+
+        #[test]
         fn compact_sets_read_back(numbers in prop::collection::btree_set(1u32..200, 1..40)) {
             let numbers: Vec<u32> = numbers.into_iter().collect();
             let set: SequenceSet = SequenceSet::compact(&numbers).parse().unwrap();

@@ -108,3 +108,42 @@ fn plain(response: &str) -> Progress {
 pub(super) fn bad_credentials() -> Reply {
     Reply::new(535, (5, 7, 8), "Authentication credentials invalid")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a response may be before it is base64: the parts of PLAIN, too few of them, too many, and no text at all.
+    fn response() -> impl Strategy<Value = String> {
+        let parts =
+            prop::collection::vec("[a-c]{0,2}|\\PC{0,8}", 0..5).prop_map(|parts| BASE64.encode(parts.join("\0")));
+        let octets = prop::collection::vec(any::<u8>(), 0..12).prop_map(|octets| BASE64.encode(octets));
+        let cut = (octets.clone(), any::<prop::sample::Index>())
+            .prop_map(|(text, at)| text[..at.index(text.len() + 1)].to_owned());
+        prop_oneof![4 => parts, 1 => octets, 1 => cut, 1 => "[ -~]{0,20}|\\PC{0,8}", 1 => "[*=]?"]
+    }
+
+    proptest! {
+        #[test]
+        fn any_exchange_ends_with_credentials_or_a_refusal(
+            plain in any::<bool>(),
+            initial in prop::option::of(response()),
+            lines in prop::collection::vec(response(), 2),
+        ) {
+            let mechanism = if plain { Mechanism::Plain } else { Mechanism::Login };
+            let mut progress = Exchange::begin(mechanism, initial.as_deref());
+            for line in &lines {
+                let Progress::Challenge(reply, exchange) = progress else { break };
+                prop_assert_eq!(reply.code, 334);
+                progress = exchange.respond(line);
+            }
+            match progress {
+                Progress::Challenge(..) => prop_assert!(false, "nothing takes more than two responses"),
+                Progress::Complete(_) => {}
+                Progress::Failed(reply) => prop_assert!(reply.is_permanent()),
+            }
+        }
+    }
+}

@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_read_without_panic(verb in "(AUTH|EHLO|BDAT|ATRN|NOOP|MAIL)?", rest in "[^\\x00-\\x1f\\x7f]{0,40}") {
+        fn any_line_is_read_without_panic(verb in "((AUTH|auth) ?(PLAIN|LOGIN|CRAM-MD5|[A-Z0-9-]{0,5})? ?|EHLO ?|HELO ?|BDAT [0-9]{0,20}|ATRN ?|NOOP ?|MAIL ?|VRFY ?|STARTTLS ?|LHLO ?|[a-zA-Z]{4} ?)?", rest in "[^\\x00-\\x1f\\x7f]{0,40}|[A-Za-z0-9+/=]{0,12}|") {
             let line = format!("{verb}{rest}");
             let _ = parse(&line);
         }

@@ -169,6 +169,8 @@ fn needs_smtputf8() -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -229,5 +231,18 @@ mod tests {
         assert_eq!(read.original_recipient(), Some(("rfc822", "x+y@b".to_owned())));
         let read = rcpt("TO:<é@b> ORCPT=utf-8;é@b", true).unwrap();
         assert_eq!(read.original_recipient(), Some(("utf-8", "é@b".to_owned())));
+    }
+
+    proptest! {
+        #[test]
+        fn any_argument_is_read_or_refused(
+            keyword in "(FROM|to|TO): ?<[a-z@.]{0,6}>|FROM:<a@b>|TO:<a@b>|[A-Z]{0,4}:?[<>a-z@]{0,6}",
+            parameters in "( {1,2}((SIZE|size|BODY|RET|ENVID|AUTH|NOTIFY|ORCPT|SMTPUTF8|[A-Za-z0-9-]{0,5})(=([0-9]{0,25}|7BIT|8bitmime|FULL|HDRS|<>|[a-z@+0-9A-F]{0,9}|rfc822;[a-z+=0-9A-F@]{0,9}|(NEVER|SUCCESS|FAILURE|DELAY|,){0,4}|\\PC{0,4}))?)){0,4} ?",
+            flag in any::<bool>(),
+        ) {
+            let argument = keyword + &parameters;
+            let refused = [mail(&argument, flag).err(), rcpt(&argument, flag).err()];
+            prop_assert!(refused.iter().flatten().all(|reply| reply.is_permanent() || reply.is_transient()));
+        }
     }
 }
