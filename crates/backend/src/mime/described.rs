@@ -39,6 +39,16 @@ pub struct DescribedPart {
     pub forwarded_subject: Option<Vec<u8>>,
 }
 
+impl DescribedPart {
+    /// Whether a message that has this part alone is nothing but a body, as nearly all are. Where this says yes,
+    /// [`DescribedMessage::of`] finds no attachment; where it says no, it may find one.
+    #[must_use]
+    pub fn is_certainly_body(&self) -> bool {
+        let is_text = self.media_type == "text" && matches!(self.subtype.as_str(), "plain" | "html");
+        is_text && !self.has_parts && self.disposition.is_none() && plain::is_plain_part(self, &Limits::default())
+    }
+}
+
 /// Which of the described parts are the bodies and which are attachments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DescribedMessage {
@@ -251,17 +261,21 @@ mod tests {
         #[test]
         fn a_plain_part_says_what_its_header_says(
             words in prop::collection::vec("[a-zA-Z0-9./_+=-]{0,5}", 6), value in "[ -~]{0,9}", id in "[ -~]{0,6}",
+            kind in prop::option::of("plain|html"), is_placed in any::<bool>(),
         ) {
             let part = DescribedPart {
-                media_type: words[0].to_lowercase(),
-                subtype: words[1].clone(),
+                media_type: if kind.is_some() { "text".to_owned() } else { words[0].to_lowercase() },
+                subtype: kind.unwrap_or_else(|| words[1].clone()),
                 parameters: named(&words[2], value.as_bytes()),
-                disposition: Some((words[3].clone(), named(&words[4], words[5].as_bytes()))),
+                disposition: is_placed.then(|| (words[3].clone(), named(&words[4], words[5].as_bytes()))),
                 content_id: Some(id.into_bytes()),
                 encoding: words[5].clone(),
                 ..DescribedPart::default()
             };
             let limits = Limits::default();
+            if part.is_certainly_body() {
+                prop_assert_eq!(DescribedMessage::of(vec![part.clone()]).attachments, []);
+            }
             if plain::is_plain_part(&part, &limits) {
                 prop_assert_eq!(from_header(&part, &limits), plain::part(part));
             }

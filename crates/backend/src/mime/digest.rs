@@ -174,7 +174,7 @@ impl Digest {
         Self {
             message_id: first("Message-ID")
                 .and_then(fields::identifier)
-                .map(|id| format!("<{id}>"))
+                .map(|id| ["<", &id, ">"].concat())
                 .unwrap_or_default(),
             from: people("From").unwrap_or_default().into_iter().next().unwrap_or_default(),
             to: people("To").unwrap_or_default(),

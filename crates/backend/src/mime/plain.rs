@@ -133,7 +133,8 @@ fn lower(mut value: String, parameters: Vec<DescribedParameter>) -> Parameterize
 
 /// Printable ASCII, blanks included, in which no encoded word can begin.
 fn is_plain(text: &[u8]) -> bool {
-    text.iter().all(|octet| octet.is_ascii_graphic() || matches!(octet, b' ' | b'\t'))
+    // Without a way out in the middle, several octets are looked at in one step.
+    text.iter().fold(true, |so_far, octet| so_far & matches!(octet, b' '..=b'~' | b'\t'))
         && !encoded_word::may_begin_in(text)
 }
 

@@ -148,6 +148,9 @@ const BASE64_VALUES: [u8; 256] = {
 /// Characters that are gathered from their lines before they are decoded together.
 const GATHERED: usize = 4096;
 
+/// How lines end in mail (RFC 2045 section 2.1).
+const LINE_END: &[u8] = b"\r\n";
+
 impl Base64 {
     /// The characters of many lines at once wherever nothing else stands between them, which is nearly everywhere.
     fn take_all(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
@@ -210,18 +213,27 @@ fn engine() -> impl base64::Engine {
 }
 
 /// Moves octets without their line ends from the front of `rest` to `gathered`, as many as it holds; how many they are.
+/// A line is taken to be as long as the one before it where its line end stands there. An earlier line end within it
+/// would only be passed on, and is no character of base64.
 fn gather(rest: &mut &[u8], gathered: &mut [u8; GATHERED]) -> usize {
-    let mut length = 0;
+    let (mut length, mut line_length) = (0, 0);
     while length < GATHERED && !rest.is_empty() {
         let (window, _) = rest.split_at(rest.len().min(GATHERED - length));
-        let end = memchr::memchr(b'\n', window);
-        let line = &window[..end.unwrap_or(window.len())];
-        *rest = &rest[end.map_or(window.len(), |end| end + 1)..];
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let like_the_last = window.split_at_checked(line_length).filter(|(_, after)| after.starts_with(LINE_END));
+        let (line, taken) =
+            like_the_last.map_or_else(|| line_of(window), |(line, _)| (line, line_length + LINE_END.len()));
+        *rest = &rest[taken..];
         gathered[length..length + line.len()].copy_from_slice(line);
-        length += line.len();
+        (length, line_length) = (length + line.len(), line.len());
     }
     length
+}
+
+/// The first line of what is there without its line end, and how many octets it takes with it.
+fn line_of(window: &[u8]) -> (&[u8], usize) {
+    let end = memchr::memchr(b'\n', window);
+    let line = &window[..end.unwrap_or(window.len())];
+    (line.strip_suffix(b"\r").unwrap_or(line), end.map_or(window.len(), |end| end + 1))
 }
 
 /// Decodes characters that are nothing but whole quanta. Says no, and decodes none of them, when they are not.
@@ -262,17 +274,40 @@ impl QuotedPrintable {
     /// space of any length would be looked through again and again.
     const WINDOW: usize = 1024;
 
-    /// What stands for itself at once, and the rest octet by octet.
+    /// What stands for itself, whole escapes and line ends at once, and the rest octet by octet.
     fn take_all(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
         let mut rest = encoded;
         while let Some((&octet, after)) = rest.split_first() {
-            let plain = if matches!(self.at, At::Text) && self.spaces.is_empty() { Self::plain(rest) } else { 0 };
-            if plain == 0 {
+            let is_between = matches!(self.at, At::Text) && self.spaces.is_empty();
+            let taken = if is_between { Self::take_whole(rest, decoded) } else { 0 };
+            if taken == 0 {
                 self.take(octet, decoded);
                 rest = after;
             } else {
+                rest = &rest[taken..];
+            }
+        }
+    }
+
+    /// Takes the escape, the line end or the stretch that begins here, when all of it is there; how many octets it is.
+    fn take_whole(rest: &[u8], decoded: &mut Vec<u8>) -> usize {
+        match *rest {
+            [b'=', b'\r', b'\n', ..] => 3,
+            [b'=', high, low, ..] => match (hex_digit(high), hex_digit(low)) {
+                (Some(high), Some(low)) => {
+                    decoded.push(high << 4 | low);
+                    3
+                }
+                _ => 0,
+            },
+            [b'\r', b'\n', ..] => {
+                decoded.extend_from_slice(LINE_END);
+                LINE_END.len()
+            }
+            _ => {
+                let plain = Self::plain(rest);
                 decoded.extend_from_slice(&rest[..plain]);
-                rest = &rest[plain..];
+                plain
             }
         }
     }
@@ -426,7 +461,8 @@ mod tests {
 
         #[test]
         fn lines_of_base64_decode_as_character_by_character(
-            octets in prop::collection::vec(any::<u8>(), 0..9000), width in 1_usize..100,
+            octets in prop::collection::vec(any::<u8>(), 0..9000),
+            widths in prop::collection::vec(prop_oneof![3 => Just(76), 1 => 1_usize..100], 1..6),
             odd in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
         ) {
             let mut encoded = ::base64::prelude::BASE64_STANDARD.encode(&octets).into_bytes();
@@ -434,7 +470,14 @@ mod tests {
                 let at = at.index(encoded.len());
                 encoded[at] = octet;
             }
-            let lines = encoded.chunks(width).flat_map(|line| [line, &b"\r\n"[..]].concat()).collect::<Vec<_>>();
+            let (mut lines, mut rest) = (Vec::new(), &encoded[..]);
+            let mut widths = widths.into_iter().cycle();
+            while !rest.is_empty() {
+                let width = widths.next().unwrap_or(76);
+                let (line, after) = rest.split_at(width.min(rest.len()));
+                lines.extend([line, LINE_END].concat());
+                rest = after;
+            }
             let (mut state, mut decoded) = (Base64::default(), Vec::new());
             lines.iter().for_each(|&octet| state.take(octet, &mut decoded));
             state.end_of_quantum(&mut decoded);
@@ -446,7 +489,8 @@ mod tests {
         fn stretches_of_quoted_printable_decode_as_octet_by_octet(
             encoded in prop::collection::vec(prop_oneof![
                 8 => Just(vec![b'a']), 4 => Just(vec![b' ']), 1 => Just(vec![b'\t']), 1 => Just(vec![b'=']), 1 => Just(vec![b'\r']),
-                1 => Just(vec![b'\n']), 1 => Just(vec![b' '; 700]), 1 => Just(b"\r\n".to_vec()), 1 => any::<u8>().prop_map(|octet| vec![octet]),
+                1 => Just(vec![b'\n']), 1 => Just(vec![b' '; 700]), 1 => Just(b"\r\n".to_vec()), 1 => Just(b"=\r\n".to_vec()),
+                1 => "=[0-9A-Fa-g]{2}".prop_map(String::into_bytes), 1 => any::<u8>().prop_map(|octet| vec![octet]),
             ], 0..60),
         ) {
             let encoded = encoded.concat();

@@ -63,9 +63,8 @@ impl FetchedMessage {
             Attribute::Flags => self.flags = Some(cursor.list(Cursor::flag)?),
             Attribute::Size => self.size = Some(cursor.number64()?),
             Attribute::Arrived => {
-                let date = cursor.string()?;
-                let date = std::str::from_utf8(&date).ok().and_then(datetime::parse_date_time);
-                self.arrived = date.map(jiff::Timestamp::as_second);
+                let read = |date: &[u8]| std::str::from_utf8(date).ok().and_then(datetime::parse_date_time);
+                self.arrived = cursor.string_as(read)?.map(jiff::Timestamp::as_second);
             }
             Attribute::Envelope => self.envelope = Some(Box::new(Envelope::read(cursor)?)),
             Attribute::BodyStructure => self.body_structure = Some(BodyStructure::read(cursor, max_depth)?),

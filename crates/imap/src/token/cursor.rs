@@ -9,6 +9,11 @@ use super::{is_astring_char, is_atom_char, is_list_char};
 #[error("{0}")]
 pub struct SyntaxError(pub &'static str);
 
+const TOO_LARGE: SyntaxError = SyntaxError("number too large");
+
+/// The two quotes of a quoted string.
+const AROUND_QUOTED: usize = 2;
+
 /// Any value: for data whose shape does not matter (unknown response items, ID parameters).
 #[derive(Clone, PartialEq, Eq)]
 pub enum Value {
@@ -120,6 +125,11 @@ impl Cursor {
         self.word(is_atom_char, "expected an atom")
     }
 
+    /// Passes over an atom.
+    pub fn skip_atom(&mut self) -> Result<(), SyntaxError> {
+        self.bare(is_atom_char, "expected an atom").map(drop)
+    }
+
     /// Letters, digits, dots and hyphens, in upper case: command names, FETCH items, search keys.
     pub fn keyword(&mut self) -> Result<String, SyntaxError> {
         self.written_keyword().map(str::to_ascii_uppercase)
@@ -163,16 +173,19 @@ impl Cursor {
 
     /// A number below 2^32.
     pub fn number(&mut self) -> Result<u32, SyntaxError> {
-        self.digits()?.parse().map_err(|_| SyntaxError("number too large"))
+        u32::try_from(self.number64()?).map_err(|_| TOO_LARGE)
     }
 
     /// A number below 2^64.
     pub fn number64(&mut self) -> Result<u64, SyntaxError> {
-        self.digits()?.parse().map_err(|_| SyntaxError("number too large"))
-    }
-
-    fn digits(&mut self) -> Result<&str, SyntaxError> {
-        self.bare(|byte| byte.is_ascii_digit(), "expected a number")
+        let digits = self.rest().iter().map_while(|&byte| char::from(byte).to_digit(10));
+        let (mut length, mut number) = (0, Some(0_u64));
+        for digit in digits {
+            number = number.and_then(|number| number.checked_mul(10)?.checked_add(digit.into()));
+            length += 1;
+        }
+        self.offset += length;
+        if length > 0 { number.ok_or(TOO_LARGE) } else { Err(SyntaxError("expected a number")) }
     }
 
     /// A sequence set such as `1:3,7,9:*`.
@@ -205,16 +218,21 @@ impl Cursor {
     }
 
     fn quoted(&mut self) -> Result<Vec<u8>, SyntaxError> {
-        self.byte(b'"', "expected a quoted string")?;
-        if let Some(end) = memchr::memchr2(b'"', b'\\', self.rest())
-            && self.rest()[end] == b'"'
-            && memchr::memchr2(b'\0', b'\r', &self.rest()[..end]).is_none()
-        {
-            let value = self.rest()[..end].to_vec();
-            self.offset += end + 1;
+        if let Some(value) = self.plainly_quoted() {
+            let (value, length) = (value.to_vec(), value.len());
+            self.offset += AROUND_QUOTED + length;
             return Ok(value);
         }
+        self.byte(b'"', "expected a quoted string")?;
         self.escaped()
+    }
+
+    /// What stands in the quoted string that begins here, when it stands for itself.
+    fn plainly_quoted(&self) -> Option<&[u8]> {
+        let rest = self.rest().strip_prefix(b"\"")?;
+        let (value, after) = rest.split_at(memchr::memchr2(b'"', b'\\', rest)?);
+        let is_plain = after.starts_with(b"\"") && memchr::memchr2(b'\0', b'\r', value).is_none();
+        is_plain.then_some(value)
     }
 
     /// A quoted string from its first byte on, in any form.
@@ -249,6 +267,14 @@ impl Cursor {
             return Err(SyntaxError("NUL in a string"));
         }
         Ok(value)
+    }
+
+    /// What `read` makes of a quoted string or literal without NUL.
+    pub fn string_as<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> Result<T, SyntaxError> {
+        let Some(value) = self.plainly_quoted() else { return self.string().map(|value| read(&value)) };
+        let (read, length) = (read(value), value.len());
+        self.offset += AROUND_QUOTED + length;
+        Ok(read)
     }
 
     /// An atom (with `]`), quoted string or literal.
