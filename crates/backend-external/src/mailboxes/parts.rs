@@ -39,6 +39,21 @@ impl Parts {
     }
 }
 
+/// Whether a message of this structure has attachments: all that a list shows of its parts.
+pub(super) fn has_attachments(structure: BodyStructure) -> bool {
+    let chosen = match structure {
+        BodyStructure::Single(part) => {
+            let part = describe(*part);
+            if part.is_certainly_body() {
+                return false;
+            }
+            DescribedMessage::of(vec![part])
+        }
+        structure => Parts::of(structure).chosen,
+    };
+    !chosen.attachments.is_empty()
+}
+
 struct Walk {
     described: Vec<DescribedPart>,
     paths: Vec<Vec<u32>>,

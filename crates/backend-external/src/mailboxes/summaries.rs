@@ -8,7 +8,7 @@ use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section, SectionText}
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use moka::sync::Cache;
 
-use super::parts::Parts;
+use super::parts;
 use super::settings::MailboxSettings;
 
 /// A folder of one mailbox, as long as its UIDs mean the same messages. When the server gives it another UID validity,
@@ -90,12 +90,11 @@ pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
 
 /// A summary of what was fetched; none when that was not all that it takes: news of a message come in the same form.
 pub(super) fn summary(mut message: FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {
-    let parts = Parts::of(message.body_structure.take()?);
+    let has_attachments = parts::has_attachments(message.body_structure.take()?);
     let header = message.section(&[], &SectionText::SomeHeaderFields)?;
     let digest = Digest::of_header_block(header);
-    let mut summary = digest.into_summary(message.uid?, message.size?, flags, arrived(&message));
-    summary.has_attachments = !parts.chosen.attachments.is_empty();
-    Some(summary)
+    let summary = digest.into_summary(message.uid?, message.size?, flags, arrived(&message));
+    Some(MessageSummary { has_attachments, ..summary })
 }
 
 pub(super) fn arrived(message: &FetchedMessage) -> Timestamp {
