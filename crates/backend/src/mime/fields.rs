@@ -105,11 +105,9 @@ fn joined<'a>(pieces: impl Iterator<Item = &'a str>, room: usize) -> String {
 /// Whether a text of ASCII, as nearly all are, is fit as it stands.
 fn is_one_line(text: &str) -> bool {
     let octets = text.as_bytes();
-    // Without a way out in the middle, several octets are looked at in one step.
-    let is_printable = octets.iter().fold(true, |so_far, octet| so_far & matches!(octet, b' '..=b'~'));
     let pairs = octets.iter().zip(octets.iter().skip(1));
     let has_two_spaces = pairs.fold(false, |so_far, (one, next)| so_far | ((*one == b' ') & (*next == b' ')));
-    is_printable && !has_two_spaces && !text.starts_with(' ') && !text.ends_with(' ')
+    plain::is_printable(octets) && !has_two_spaces && !text.starts_with(' ') && !text.ends_with(' ')
 }
 
 /// A value with its encoded words (RFC 2047) decoded.
@@ -125,6 +123,9 @@ pub(super) fn decoded(value: &[u8]) -> Cow<'_, str> {
 /// characters or line ends.
 pub(super) fn subject(value: &[u8]) -> String {
     let decoded = decoded(value);
+    if plain::is_printable(decoded.as_bytes()) {
+        return decoded.into_owned();
+    }
     let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     if !decoded.contains(ends_line) {
         return decoded.into_owned();
@@ -196,6 +197,12 @@ pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEnt
 
 fn date_time(value: &[u8], max_octets: usize) -> Option<DateTime> {
     let text = unfolded(value);
+    let simple = if text.len() <= max_octets { plain::date_time(text.as_bytes()) } else { None };
+    simple.or_else(|| parsed_date_time(&text, max_octets))
+}
+
+/// The same of a field in any form.
+pub(super) fn parsed_date_time(text: &str, max_octets: usize) -> Option<DateTime> {
     let start = &text[..text.floor_char_boundary(max_octets)];
     let is_plain = start.is_ascii() && !encoded_word::may_begin_in(start.as_bytes());
     let start = if is_plain { Cow::Borrowed(start) } else { Cow::Owned(Hidden::new(start).value) };

@@ -1,6 +1,8 @@
 //! The forms that nearly all fields have, read in one pass. A value that looks otherwise in any way is left to
 //! mail-parser (`None`), and the tests hold both to the same answer wherever this one answers.
 
+use mail_parser::DateTime;
+
 use super::described::{DescribedParameter, DescribedPart};
 use super::encoded_word;
 use super::fields::{self, Parameterized, one_line};
@@ -131,9 +133,58 @@ fn lower(mut value: String, parameters: Vec<DescribedParameter>) -> Parameterize
     Parameterized { value, parameters: parameters.into_iter().map(parameter).collect() }
 }
 
+/// A date as nearly all mail writes it (RFC 5322 section 3.3): `Fri, 20 Nov 2026 12:15:30 +0200`, with or without the
+/// day of the week.
+pub(super) fn date_time(text: &[u8]) -> Option<DateTime> {
+    let text = match text {
+        [a, b, c, b',', b' ', rest @ ..] if [a, b, c].iter().all(|octet| octet.is_ascii_alphabetic()) => rest,
+        _ => text,
+    };
+    let (day, rest) = match text {
+        [ones, b' ', rest @ ..] => (two_digits(b'0', *ones)?, rest),
+        [tens, ones, b' ', rest @ ..] => (two_digits(*tens, *ones)?, rest),
+        _ => return None,
+    };
+    // What stands behind the day: `Nov 2026 12:15:30 +0200`.
+    let rest: &[u8; 23] = rest.try_into().ok()?;
+    let separators = [(3, b' '), (8, b' '), (11, b':'), (14, b':'), (17, b' ')];
+    let number = |at: usize| two_digits(rest[at], rest[at + 1]);
+    let sign = rest[18];
+    if !matches!(sign, b'+' | b'-') || separators.iter().any(|&(at, octet)| rest[at] != octet) {
+        return None;
+    }
+    let month = MONTHS.iter().position(|name| name[..] == rest[..3])?;
+    let date = DateTime {
+        year: u16::from(number(4)?) * 100 + u16::from(number(6)?),
+        month: u8::try_from(month + 1).ok()?,
+        day,
+        hour: number(9)?,
+        minute: number(12)?,
+        second: number(15)?,
+        tz_before_gmt: sign == b'-',
+        tz_hour: number(19)?,
+        tz_minute: number(21)?,
+    };
+    date.is_valid().then_some(date)
+}
+
+const MONTHS: [&[u8; 3]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+fn two_digits(tens: u8, ones: u8) -> Option<u8> {
+    let [tens, ones] = [tens, ones].map(|digit| digit.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| tens * 10 + ones)
+}
+
+/// Printable ASCII with spaces: no control characters, not even tabs. Without a way out in the middle, several octets
+/// are looked at in one step.
+pub(super) fn is_printable(text: &[u8]) -> bool {
+    text.iter().fold(true, |so_far, octet| so_far & matches!(octet, b' '..=b'~'))
+}
+
 /// Printable ASCII, blanks included, in which no encoded word can begin.
 fn is_plain(text: &[u8]) -> bool {
-    // Without a way out in the middle, several octets are looked at in one step.
+    // As above, no way out in the middle.
     text.iter().fold(true, |so_far, octet| so_far & matches!(octet, b' '..=b'~' | b'\t'))
         && !encoded_word::may_begin_in(text)
 }
@@ -178,6 +229,16 @@ mod tests {
     fn other_forms_are_left_to_the_parser() {
         for text in [
             "",
+            "Fri, ",
+            "6 Nov 2026",
+            "6 Nov 2026 24:00:00 +0000",
+            "6 Nov 2026 12:15 +0000",
+            "6 Nov 2026 12:15:30 UTC",
+        ] {
+            assert_eq!(date_time(text.as_bytes()), None, "{text}");
+        }
+        for text in [
+            "",
             ",",
             "a",
             "a@x,",
@@ -219,6 +280,10 @@ mod tests {
 
     #[test]
     fn the_usual_forms_are_read() {
+        for text in ["Fri, 6 Nov 2026 12:15:30 +0200", "06 Nov 2026 12:15:30 +0200"] {
+            let read = date_time(text.as_bytes()).map(|date| date.to_timestamp());
+            assert_eq!(read, Some(1_793_960_130), "{text}");
+        }
         let own = |people: &[(&str, &str)]| {
             Some(people.iter().map(|(name, email)| ((*name).to_owned(), (*email).to_owned())).collect::<Vec<_>>())
         };
@@ -241,6 +306,16 @@ mod tests {
         }
 
         #[test]
+        fn a_date_is_that_which_the_parser_finds(
+            text in "([A-Z][a-z]{2},? )?[0-9 ]?[0-9] (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Foo|jan) (19|20|[0-9]{2})[0-9]{2} \
+                [0-2][0-9]:[0-6][0-9]:[0-6][0-9] [+-][0-2][0-9][0-6][0-9] ?"
+        ) {
+            if let Some(read) = date_time(text.as_bytes()) {
+                prop_assert_eq!(Some(read), fields::parsed_date_time(&text, MAX));
+            }
+        }
+
+        #[test]
         fn parameters_are_those_that_the_parser_finds(
             text in "[a-zA-Z./]{0,8}( ?;[ \t]?([a-zA-Z*0-9-]{0,5}=([!-~]{0,5}|\"[ -~]{0,6}\"|[a-z0-9.]{1,5}))?){0,3} ?"
         ) {
@@ -251,7 +326,7 @@ mod tests {
 
         #[test]
         fn any_value_is_read_or_left(text in any::<String>(), octets in prop::collection::vec(any::<u8>(), 0..20)) {
-            let _ = (correspondents(&text), parameterized(&text), is_plain(&octets));
+            let _ = (correspondents(&text), parameterized(&text), is_plain(&octets), date_time(&octets));
         }
     }
 }
