@@ -10,6 +10,7 @@
 pub mod contract;
 mod delivery_feed;
 mod dns;
+mod go_ahead;
 mod inbound_log;
 mod log_in;
 mod mailboxes;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 pub use delivery_feed::{DeliveryFeed, FeedBatch, FeedError};
 pub use dns::{Dns, DnsError, MailExchange};
+pub use go_ahead::{GoAhead, Permit};
 pub use inbound_log::InboundLog;
 pub use log_in::{LogIn, LogInError, LogInMark, LoggedIn};
 pub use mailboxes::{

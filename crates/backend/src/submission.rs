@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use mailapi_model::{EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, Timestamp};
 
+use crate::GoAhead;
+
 /// Takes messages over for delivery.
 #[async_trait]
 pub trait Submission: Send + Sync {
@@ -15,6 +17,20 @@ pub trait Submission: Send + Sync {
     /// [`SubmitError`] says whether the mail server has the message: it has not, but for
     /// [`SubmitError::OutcomeUnknown`].
     async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError>;
+
+    /// The same for a message that is still being stored. What leaves nothing behind at the mail server may be done at
+    /// once; no octet of the message is handed over before the `go_ahead`, and none at all without it.
+    ///
+    /// # Errors
+    /// As [`Submission::submit`]; without the `go_ahead` any of them but [`SubmitError::OutcomeUnknown`].
+    async fn submit_when(
+        &self,
+        envelope: Envelope,
+        message: Octets,
+        mut go_ahead: GoAhead,
+    ) -> Result<Accepted, SubmitError> {
+        if go_ahead.is_given().await { self.submit(envelope, message).await } else { Err(SubmitError::withdrawn()) }
+    }
 
     /// What [`Submission::submit`] answered for this message at an earlier time, when it was taken over; asked after
     /// a crash, or after an unknown outcome. `None` says that the mail server does not have it and never will.
@@ -80,6 +96,12 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
+    /// Nothing was handed over, since nobody said that it may be.
+    #[must_use]
+    pub fn withdrawn() -> Self {
+        Self::Unavailable("the message was withdrawn before it was handed over".to_owned())
+    }
+
     /// Whether another try may help.
     #[must_use]
     pub fn is_transient(&self) -> bool {

@@ -4,7 +4,7 @@
 //! that an event and the end of a submission may arrive in either order, on different machines. A property test holds
 //! the two together.
 
-use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, Outcome, Reply, Scope, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, Outcome, QueueId, Reply, Scope, Timestamp};
 
 use crate::db::Stmt;
 
@@ -124,6 +124,18 @@ const OVERALL: &str = "(SELECT CASE \
     WHEN SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) > 0 THEN 'partial' \
     ELSE 'bounced' END \
     FROM sent_recipients WHERE sent_id = sent_messages.id)";
+
+/// Notes under which name the mail server took the message, and the overall status that follows from its recipients, in
+/// one pass over the row. What was noted earlier stays.
+pub(crate) fn note_submitted(message_id: MessageId, queue_id: &QueueId, at: Timestamp) -> Stmt {
+    Stmt::new(format!(
+        "UPDATE sent_messages SET queue_id = COALESCE(queue_id, $2), submitted_at = COALESCE(submitted_at, $3), \
+         status = {OVERALL} WHERE message_id = $1"
+    ))
+    .bind(message_id)
+    .bind(queue_id)
+    .bind(at)
+}
 
 /// Computes the message's overall status from its recipients; touches no row when it stays. To compute it twice costs
 /// less than the tables that SQLite fills for an update from a query.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{Accepted, Attempt, Backend, InboundLog, Spool, SpoolSettings, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, Backend, GoAhead, InboundLog, Spool, SpoolSettings, Submission, SubmitError};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
 use mailapi_backend_embedded::maildrop::MaildropError;
@@ -228,7 +228,16 @@ struct Submitted {
 #[async_trait]
 impl Submission for Submitted {
     async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
-        let accepted = self.inner.submit(envelope, message).await?;
+        self.submit_when(envelope, message, GoAhead::given()).await
+    }
+
+    async fn submit_when(
+        &self,
+        envelope: Envelope,
+        message: Octets,
+        go_ahead: GoAhead,
+    ) -> Result<Accepted, SubmitError> {
+        let accepted = self.inner.submit_when(envelope, message, go_ahead).await?;
         let mut queue_ids = self.queue_ids.lock().unwrap_or_else(PoisonError::into_inner);
         queue_ids.push(accepted.queue_id.0.clone());
         Ok(accepted)

@@ -196,7 +196,7 @@ impl LogFollower {
     /// # Errors
     /// When the directory for its state cannot be made or read.
     pub fn new(settings: LogSettings, clock: Arc<dyn Clock>) -> Result<Self, FollowerError> {
-        let waker = Waker::new(&settings.source, settings.poll_interval);
+        let waker = Waker::new(&settings);
         // A place in one source means nothing in another.
         let name = match &settings.source {
             LogSource::File(file) => format!("postfix-log:{}", file.path.display()),

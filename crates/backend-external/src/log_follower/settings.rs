@@ -20,6 +20,9 @@ pub struct LogSettings {
     pub state_dir: PathBuf,
     /// How long to wait at most until the log is looked at again, should the system not tell of a change. Default: 1 s.
     pub poll_interval: Duration,
+    /// After the log was looked at because it changed, how long until it is looked at for that reason again: what is
+    /// written meanwhile is read, and stored, in one go. A status is known so much later at most. Default: 10 ms.
+    pub gather_time: Duration,
     /// The most lines of one batch. Default: 20,000.
     pub max_batch_lines: u64,
     /// After how many octets of log the state is saved anew; as many are read again after a restart. Default: 4 MiB.
@@ -121,6 +124,7 @@ impl LogSettings {
             time_zone: TimeZone::system(),
             state_dir: state_dir.into(),
             poll_interval: Duration::from_secs(1),
+            gather_time: Duration::from_millis(10),
             max_batch_lines: 20_000,
             save_every_octets: 4 << 20,
             save_interval: Duration::from_mins(10),

@@ -9,7 +9,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
 use super::journal_source::journalctl;
-use super::settings::{FileSettings, JournalSettings, LogSource};
+use super::settings::{FileSettings, JournalSettings, LogSettings, LogSource};
 
 /// Wakes whoever waits for the log to grow.
 pub(super) struct Waker {
@@ -20,21 +20,22 @@ pub(super) struct Waker {
 }
 
 impl Waker {
-    /// A waker for this source. Where the system gives no notifications, only the interval wakes.
-    pub(super) fn new(source: &LogSource, poll_interval: Duration) -> Self {
+    /// A waker for the source of these settings. Where the system gives no notifications, only the interval wakes.
+    pub(super) fn new(settings: &LogSettings) -> Self {
+        let LogSettings { source, poll_interval, gather_time, .. } = settings;
         let changed = Arc::new(Notify::new());
         let (mut file, mut journal) = (None, None);
         match source {
-            LogSource::File(settings) => match watch(settings, changed.clone()) {
+            LogSource::File(settings) => match watch(settings, *gather_time, changed.clone()) {
                 Ok(watcher) => file = Some(watcher),
                 Err(error) => tracing::info!(%error, "the mail log is polled, since it cannot be watched"),
             },
-            LogSource::Journal(settings) => match follow(settings, changed.clone()) {
+            LogSource::Journal(settings) => match follow(settings, *gather_time, changed.clone()) {
                 Ok(child) => journal = Some(child),
                 Err(error) => tracing::info!(%error, "the journal is polled, since it cannot be followed"),
             },
         }
-        Self { changed, poll_interval, _file: file, journal }
+        Self { changed, poll_interval: *poll_interval, _file: file, journal }
     }
 
     /// Returns when the log may have grown, at the latest after the poll interval.
@@ -53,12 +54,8 @@ impl Drop for Waker {
     }
 }
 
-/// A mail server writes a line at a time, and some ten of them for each message. After each wake-up so much time passes
-/// before the next notification is looked at; those that come meanwhile are one to the system, and cost one wake-up.
-const GATHERING: Duration = Duration::from_millis(2);
-
 /// The directory is watched, not the file: a rotation puts another file in its place.
-fn watch(settings: &FileSettings, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
+fn watch(settings: &FileSettings, gather_time: Duration, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let dir = settings.path.parent().unwrap_or(&settings.path).to_owned();
     let path = settings.path.clone();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -69,19 +66,25 @@ fn watch(settings: &FileSettings, changed: Arc<Notify>) -> notify::Result<Recomm
         };
         if concerns_log {
             changed.notify_one();
-            gather();
+            gather(gather_time);
         }
     })?;
     watcher.watch(&dir, RecursiveMode::NonRecursive)?;
     Ok(watcher)
 }
 
+/// A mail server writes a line at a time, and some ten of them for each message. After each wake-up this time passes
+/// before the next notification is looked at; those that come meanwhile are one to the system, and cost one wake-up.
 #[expect(clippy::disallowed_methods, reason = "the thread is the watcher's own and has nothing else to do")]
-fn gather() {
-    std::thread::sleep(GATHERING);
+fn gather(gather_time: Duration) {
+    std::thread::sleep(gather_time);
 }
 
-fn follow(settings: &JournalSettings, changed: Arc<Notify>) -> std::io::Result<Arc<Mutex<Child>>> {
+fn follow(
+    settings: &JournalSettings,
+    gather_time: Duration,
+    changed: Arc<Notify>,
+) -> std::io::Result<Arc<Mutex<Child>>> {
     let mut child =
         journalctl(settings).args(["--follow", "--lines=0", "--output=cat", "SYSLOG_FACILITY=2"]).spawn()?;
     let output = child.stdout.take();
@@ -92,6 +95,7 @@ fn follow(settings: &JournalSettings, changed: Arc<Notify>) -> std::io::Result<A
         let mut output = output;
         while output.as_mut().is_some_and(|output| output.read(&mut buffer).is_ok_and(|read| read > 0)) {
             changed.notify_one();
+            gather(gather_time);
         }
         let _ = reaped.lock().unwrap_or_else(PoisonError::into_inner).wait();
     })?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use mailapi_backend::GoAhead;
 use mailapi_smtp::client::{Client, ClientConfig, ClientStep, Failure, Outcome, TlsPolicy, TransactionStep};
 use mailapi_smtp::{Credentials, Envelope, Password};
 use rustls::pki_types::ServerName;
@@ -27,6 +28,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Octets for T {}
 pub(super) struct Connection {
     client: Client,
     stream: Box<dyn Octets>,
+    /// What was read last. Kept here, it is not cleared and moved with each message.
+    read: Box<[u8]>,
     /// When it was last used.
     pub(super) used_at: Instant,
 }
@@ -59,14 +62,13 @@ impl Connection {
         if !greet(&mut client, &mut stream).await? {
             return Err(Failure::Protocol("TLS was asked for twice").to_string());
         }
-        Ok(Self { client, stream, used_at: Instant::now() })
+        Ok(Self { client, stream, read: vec![0; READ_OCTETS].into(), used_at: Instant::now() })
     }
 
     /// Whether mail can be handed over, as far as can be told without asking: a server that closes an idle connection
     /// says so, and what it said is there to be read.
     pub(super) fn is_alive(&mut self) -> bool {
-        let mut unasked = [0; READ_OCTETS];
-        self.client.is_ready() && self.stream.read(&mut unasked).now_or_never().is_none()
+        self.client.is_ready() && !has_spoken(&mut self.stream)
     }
 
     /// Whether another message can be sent.
@@ -74,12 +76,18 @@ impl Connection {
         self.client.is_ready()
     }
 
-    /// Hands one message over.
-    pub(super) async fn send(&mut self, settings: &SmtpSettings, envelope: &Envelope, letter: &Letter) -> Outcome {
+    /// Hands one message over. The envelope goes ahead; the message waits for its word, and without it the connection is
+    /// given up, which the server takes for a message that broke off.
+    pub(super) async fn send(
+        &mut self,
+        settings: &SmtpSettings,
+        envelope: &Envelope,
+        letter: &Letter,
+        go_ahead: &mut GoAhead,
+    ) -> Outcome {
         let mut transaction = letter.begin(&mut self.client, envelope);
         let mut given = 0;
         let mut patience = settings.command_timeout;
-        let mut read = [0; READ_OCTETS];
         loop {
             match transaction.step() {
                 TransactionStep::Done => break,
@@ -90,12 +98,18 @@ impl Connection {
                     }
                     if let Err(reason) = write(&mut self.stream, &octets, settings.command_timeout).await {
                         // A server that closes early may have said why.
-                        if let Ok(count @ 1..) = within(settings.command_timeout, self.stream.read(&mut read)).await {
-                            transaction.push(&read[..count]);
+                        let said = within(settings.command_timeout, self.stream.read(&mut self.read)).await;
+                        if let Ok(count @ 1..) = said {
+                            transaction.push(&self.read[..count]);
                             transaction.step();
                         }
                         return transaction.abandon(reason);
                     }
+                }
+                TransactionStep::Message if !go_ahead.is_given().await => return transaction.abandon(WITHDRAWN),
+                // Who has waited for the message for too long has not got anything of it.
+                TransactionStep::Message if given == 0 && has_spoken(&mut self.stream) => {
+                    return transaction.abandon("the server did not wait for the message");
                 }
                 TransactionStep::Message => match letter.piece(given).await {
                     Ok((piece, is_last)) => {
@@ -104,9 +118,9 @@ impl Connection {
                     }
                     Err(error) => return transaction.abandon(error.to_string()),
                 },
-                TransactionStep::Read => match within(patience, self.stream.read(&mut read)).await {
+                TransactionStep::Read => match within(patience, self.stream.read(&mut self.read)).await {
                     Ok(0) => return transaction.abandon("the server closed the connection"),
-                    Ok(count) => transaction.push(&read[..count]),
+                    Ok(count) => transaction.push(&self.read[..count]),
                     Err(reason) => return transaction.abandon(reason),
                 },
             }
@@ -156,6 +170,11 @@ async fn greet<S: AsyncRead + AsyncWrite + Unpin>(client: &mut Client, stream: &
     }
 }
 
+/// Whether the server said something unasked, or closed the connection.
+fn has_spoken(stream: &mut Box<dyn Octets>) -> bool {
+    stream.read(&mut [0; 1]).now_or_never().is_some()
+}
+
 async fn write(stream: &mut Box<dyn Octets>, octets: &[u8], patience: Duration) -> Result<(), String> {
     within(patience, async {
         stream.write_all(octets).await?;
@@ -170,6 +189,9 @@ async fn within<T>(patience: Duration, work: impl Future<Output = std::io::Resul
         Err(_) => Err(format!("{TIMED_OUT} after {patience:?}")),
     }
 }
+
+/// The reason of a message that got no word to go.
+pub(super) const WITHDRAWN: &str = "the message was withdrawn";
 
 /// How a reason begins that is no fault of a connection that was idle for too long.
 pub(super) const TIMED_OUT: &str = "timed out";

@@ -1,4 +1,4 @@
-//! A message that is handed over: sent as it lies in memory, or read piece by piece from where else it lies.
+//! A message that is handed over piece by piece, from memory or from where else it lies.
 
 use std::io;
 
@@ -14,28 +14,24 @@ const PIECE_OCTETS: usize = 256 * 1024;
 /// A message with what is said of it before it is sent.
 pub(super) struct Letter {
     octets: Octets,
-    /// Of a message that does not lie in memory.
-    facts: Option<MessageFacts>,
+    facts: MessageFacts,
 }
 
 impl Letter {
-    /// Reads through a message that does not lie in memory.
+    /// Reads through a message, on another thread when it does not lie in memory.
     pub(super) async fn of(octets: Octets) -> io::Result<Self> {
-        if octets.in_memory().is_some() {
-            return Ok(Self { octets, facts: None });
+        if let Some(facts) = octets.in_memory().map(|octets| MessageFacts::of(octets)) {
+            return Ok(Self { octets, facts });
         }
         let reading = tokio::task::spawn_blocking(move || {
             let facts = MessageFacts::of_pieces(octets.pieces(PIECE_OCTETS))?;
-            Ok(Self { octets, facts: Some(facts) })
+            Ok(Self { octets, facts })
         });
         reading.await.map_err(io::Error::other).flatten()
     }
 
     pub(super) fn begin<'a>(&'a self, client: &'a mut Client, envelope: &'a Envelope) -> Transaction<'a> {
-        match (&self.facts, self.octets.in_memory()) {
-            (None, Some(octets)) => client.transaction(envelope, octets),
-            (facts, _) => client.transaction_in_pieces(envelope, facts.clone().unwrap_or_default()),
-        }
+        client.transaction_in_pieces(envelope, self.facts.clone())
     }
 
     /// The piece that begins at `offset`, and whether it is the last.

@@ -12,6 +12,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mailapi_backend::GoAhead;
 use mailapi_model::Octets;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Failure, Outcome};
@@ -19,7 +20,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::breaker::Breaker;
-use connection::{Connection, TIMED_OUT};
+use connection::{Connection, TIMED_OUT, WITHDRAWN};
 use letter::Letter;
 pub use settings::SmtpSettings;
 
@@ -46,22 +47,22 @@ impl SmtpPool {
         }
     }
 
-    /// Hands one message over.
+    /// Hands one message over as soon as it may be; the envelope goes ahead.
     ///
     /// # Errors
     /// Why the server could not be reached, or the message not be read; the server has then seen nothing of it.
-    pub async fn send(&self, envelope: &Envelope, message: Octets) -> Result<Outcome, String> {
+    pub async fn send(&self, envelope: &Envelope, message: Octets, mut go_ahead: GoAhead) -> Result<Outcome, String> {
         let letter = Letter::of(message).await.map_err(|error| format!("the message cannot be read: {error}"))?;
         let _place = self.place().await?;
         if let Some(mut warm) = self.warm() {
-            let outcome = warm.send(&self.settings, envelope, &letter).await;
+            let outcome = warm.send(&self.settings, envelope, &letter, &mut go_ahead).await;
             if !died_while_idle(&outcome) {
                 self.keep(warm);
                 return Ok(outcome);
             }
         }
         let mut fresh = self.fresh().await?;
-        let outcome = fresh.send(&self.settings, envelope, &letter).await;
+        let outcome = fresh.send(&self.settings, envelope, &letter, &mut go_ahead).await;
         self.keep(fresh);
         Ok(outcome)
     }
@@ -153,10 +154,10 @@ impl SmtpPool {
 }
 
 /// Whether a warm connection turned out to be closed before the message was complete. A time-out is another matter:
-/// the server is there, and slow.
+/// the server is there, and slow; so is a message that may not go.
 fn died_while_idle(outcome: &Outcome) -> bool {
     match &outcome.end {
-        End::Failed(Failure::Lost(reason)) => !reason.starts_with(TIMED_OUT),
+        End::Failed(Failure::Lost(reason)) => !reason.starts_with(TIMED_OUT) && reason != WITHDRAWN,
         End::Failed(Failure::Closing(_)) => true,
         _ => false,
     }

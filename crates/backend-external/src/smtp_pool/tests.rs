@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use mailapi_backend::GoAhead;
 use mailapi_model::Secret;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Outcome};
@@ -25,8 +26,12 @@ fn pool(settings: SmtpSettings) -> SmtpPool {
 }
 
 async fn send(pool: &SmtpPool) -> Result<Outcome, String> {
+    send_when(pool, GoAhead::given()).await
+}
+
+async fn send_when(pool: &SmtpPool, go_ahead: GoAhead) -> Result<Outcome, String> {
     let envelope = Envelope::new("ann@example.org", ["bob@example.net"]);
-    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into()).await
+    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into(), go_ahead).await
 }
 
 fn is_accepted(outcome: &Result<Outcome, String>) -> bool {
@@ -92,8 +97,52 @@ async fn serve(stream: TcpStream, messages_each: usize, messages: Arc<AtomicUsiz
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_wait_for_the_word_is_given_the_message_once_and_anew() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let pool = pool(settings(listener.local_addr().unwrap()));
+    let messages = Arc::new(AtomicUsize::new(0));
+    let (permit, go_ahead) = GoAhead::awaited();
+    let server = async {
+        // It takes one message, so that the connection is kept, and leaves when the next one is about to come.
+        let mut first = BufReader::new(listener.accept().await.unwrap().0);
+        first.write_all(b"220 here\r\n").await.unwrap();
+        answer_until_data(&mut first, false).await;
+        answer_until_data(&mut first, true).await;
+        first.write_all(b"421 4.4.2 Timeout exceeded\r\n").await.unwrap();
+        drop(first);
+        // Before this is done the runtime looks at its sockets once.
+        tokio::task::spawn_blocking(|| {}).await.unwrap();
+        permit.give();
+        serve(listener.accept().await.unwrap().0, 1, messages.clone(), "").await
+    };
+    let sender = async {
+        assert!(is_accepted(&send(&pool).await));
+        send_when(&pool, go_ahead).await
+    };
+    let (_, sent) = tokio::join!(server, sender);
+    assert!(is_accepted(&sent), "{sent:?}");
+    assert_eq!(messages.load(Ordering::SeqCst), 1);
+}
+
+/// Answers commands up to DATA, and that as well. When a message comes first, it is taken.
+async fn answer_until_data(stream: &mut BufReader<TcpStream>, mut is_message: bool) {
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        match line.trim_end() {
+            "." => is_message = false,
+            _ if is_message => continue,
+            "DATA" => return stream.write_all(b"354 go\r\n").await.unwrap(),
+            _ => {}
+        }
+        stream.write_all(b"250 2.0.0 Ok\r\n").await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_dead_server_is_reached_no_more_for_a_while() {
-    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // A loopback address that no other test uses, so that nobody is given the port in the meantime.
+    let address = TcpListener::bind("127.0.0.9:0").await.unwrap().local_addr().unwrap();
     let pool = pool(SmtpSettings { failures_until_pause: 2, pause: Duration::from_secs(60), ..settings(address) });
     for _ in 0..2 {
         assert!(send(&pool).await.unwrap_err().contains("refused"));

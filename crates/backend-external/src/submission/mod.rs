@@ -7,7 +7,7 @@ mod tests;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, GoAhead, Submission, SubmitError};
 use mailapi_model::{Envelope, Octets};
 use mailapi_smtp::client::{End, Outcome};
 
@@ -50,8 +50,18 @@ impl SmtpSubmission {
 #[async_trait]
 impl Submission for SmtpSubmission {
     async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
+        self.submit_when(envelope, message, GoAhead::given()).await
+    }
+
+    async fn submit_when(
+        &self,
+        envelope: Envelope,
+        message: Octets,
+        go_ahead: GoAhead,
+    ) -> Result<Accepted, SubmitError> {
         let wire = convert::envelope(&envelope, self.returns.as_ref());
-        let Outcome { rcpt_replies, end } = self.pool.send(&wire, message).await.map_err(SubmitError::Unavailable)?;
+        let sent = self.pool.send(&wire, message, go_ahead).await;
+        let Outcome { rcpt_replies, end } = sent.map_err(SubmitError::Unavailable)?;
         let refused = || convert::refusals(&envelope, &rcpt_replies);
         match end {
             End::Accepted(reply) => {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Attempt, Submission, SubmitError};
+use mailapi_backend::{Attempt, GoAhead, Submission, SubmitError};
 use mailapi_model::{Envelope, Octets, Timestamp};
 use mailapi_testkit::{FakeClock, SmtpSink};
 use mailapi_tls::{Trust, client_config};
@@ -69,6 +69,36 @@ async fn a_refusal_of_everything_is_told_as_such() {
     assert!(error.is_transient());
     assert_eq!(error.reply().unwrap().to_string(), "451 4.3.0 Try again later");
     assert_eq!(sink.received(), []);
+}
+
+#[tokio::test]
+async fn without_its_word_a_message_never_leaves_and_its_envelope_may() {
+    let sink = SmtpSink::start().await;
+    let submission = submission(&sink, None, Duration::ZERO);
+    // On a new connection, and on one that is kept.
+    for sent_before in 0..2 {
+        let (permit, go_ahead) = GoAhead::awaited();
+        drop(permit);
+        let error = submission.submit_when(envelope(&["bob@example.net"]), message(), go_ahead).await.unwrap_err();
+        assert!(matches!(error, SubmitError::Unavailable(_)), "{error}");
+        assert_eq!(sink.received().len(), sent_before);
+        submission.submit(envelope(&["bob@example.net"]), message()).await.unwrap();
+    }
+    // A refusal of the envelope is known before the word is given.
+    sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
+    let (_permit, go_ahead) = GoAhead::awaited();
+    let error = submission.submit_when(envelope(&["nobody@example.net"]), message(), go_ahead).await.unwrap_err();
+    assert!(matches!(error, SubmitError::NoRecipients(_)), "{error}");
+    // The word may come at any time.
+    let (permit, go_ahead) = GoAhead::awaited();
+    let waiting = submission.submit_when(envelope(&["bob@example.net"]), message(), go_ahead);
+    let giving = async {
+        tokio::task::yield_now().await;
+        assert_eq!(sink.received().len(), 2);
+        permit.give();
+    };
+    tokio::join!(waiting, giving).0.unwrap();
+    assert_eq!(sink.received().len(), 3);
 }
 
 #[tokio::test]

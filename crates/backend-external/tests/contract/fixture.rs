@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use mailapi_backend::contract::Fixture;
-use mailapi_backend::{Accepted, Attempt, Backend, InboundLog, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, Backend, GoAhead, InboundLog, Submission, SubmitError};
 use mailapi_backend_external::External;
 use mailapi_model::{
     AccountChange, Clock, DomainName, EmailAddress, Envelope, FolderName, InboundEvent, MessageId, NewAccount,
@@ -155,7 +155,16 @@ struct Submitted {
 #[async_trait]
 impl Submission for Submitted {
     async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
-        let accepted = self.inner.submit(envelope, message).await?;
+        self.submit_when(envelope, message, GoAhead::given()).await
+    }
+
+    async fn submit_when(
+        &self,
+        envelope: Envelope,
+        message: Octets,
+        go_ahead: GoAhead,
+    ) -> Result<Accepted, SubmitError> {
+        let accepted = self.inner.submit_when(envelope, message, go_ahead).await?;
         self.taken.lock().expect("what was taken").push(accepted.queue_id.0.clone());
         Ok(accepted)
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use mailapi_backend::GoAhead;
 use mailapi_backend_external::TlsMode;
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
 use mailapi_model::Octets;
@@ -25,13 +26,13 @@ async fn mail_is_handed_over_encrypted_to_the_server_that_is_trusted_and_to_no_o
     let message = Octets::from(b"Subject: hello\r\n\r\nhello\r\n".to_vec());
 
     let distrustful = SmtpPool::new(settings.clone(), client_config(&Trust::System).unwrap());
-    let error = distrustful.send(&envelope, message.clone()).await.unwrap_err();
+    let error = distrustful.send(&envelope, message.clone(), GoAhead::given()).await.unwrap_err();
     assert!(error.contains("certificate"), "{error}");
 
     let trust = Trust::Authorities(certified.cert.pem().into_bytes());
     let pool = SmtpPool::new(settings, client_config(&trust).unwrap());
     for _ in 0..2 {
-        let outcome = pool.send(&envelope, message.clone()).await.unwrap();
+        let outcome = pool.send(&envelope, message.clone(), GoAhead::given()).await.unwrap();
         assert!(matches!(outcome.end, End::Accepted(_)), "{outcome:?}");
     }
     assert_eq!(pool.idle_connections(), 1);

@@ -3,8 +3,8 @@
 use mailapi_model::FolderName;
 
 use super::Fixture;
-use super::story::{address, attempt, code, end_of_feed, events_of, listed, mailbox, send};
-use crate::SubmitError;
+use super::story::{address, attempt, code, end_of_feed, events_of, listed, mailbox, send, send_when};
+use crate::{GoAhead, SubmitError};
 
 /// Every recipient unknown: the message is refused with each reply, and nothing is told of it later.
 pub async fn when_nobody_is_known_nothing_is_taken(fixture: &dyn Fixture) {
@@ -46,6 +46,21 @@ pub async fn a_message_that_was_not_taken_is_not_found(fixture: &dyn Fixture) {
     for id in [refused.id, fixture.new_message_id()] {
         assert_eq!(fixture.backend().submission.find(&attempt(fixture, id)).await.unwrap(), None);
     }
+}
+
+/// A message that gets no word to go is not taken, and the next one is.
+pub async fn a_message_that_may_not_go_is_not_taken(fixture: &dyn Fixture) {
+    let bob = mailbox(fixture, "bob").await;
+    let (permit, go_ahead) = GoAhead::awaited();
+    drop(permit);
+    let held = send_when(fixture, &[&bob], "Hello.", go_ahead).await;
+    assert!(matches!(held.answer, Err(SubmitError::Unavailable(_))));
+    let sent = send(fixture, &[&bob]).await;
+    sent.answer.expect("the message is taken");
+    let messages = listed(fixture, &bob, &FolderName::inbox()).await;
+    let own_id = format!("<{}@{}>", sent.id, fixture.domain());
+    assert_eq!(messages.iter().map(|message| message.message_id.as_str()).collect::<Vec<_>>(), [own_id]);
+    assert_eq!(fixture.backend().submission.find(&attempt(fixture, held.id)).await.unwrap(), None);
 }
 
 /// Two mailboxes, one message: one copy in each.

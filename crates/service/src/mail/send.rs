@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use mailapi_backend::{Accepted, SubmitError};
+use mailapi_backend::{Accepted, GoAhead, SubmitError};
 use mailapi_model::{Denied, Draft, EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, SendAs, Timestamp};
 use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoreError, StoredAnswer};
 use sha2::{Digest, Sha256};
@@ -165,15 +165,45 @@ impl Service {
         };
         let recipient_count = new.recipient_count as u64;
         let message = self.composed_and_signed(request.draft, domain, id, now).await?;
-        match self.begin_or_wait(&new).await? {
+        let (begun, answer) = self.begin_and_submit(&new, envelope, message).await;
+        match begun? {
             Begun::New => {}
             Begun::Repeat(answer) => return answer_again(answer),
             Begun::InFlight(_) => return Err(SendError::IdempotencyInFlight),
             Begun::Conflict => return Err(SendError::IdempotencyConflict),
         }
-        match self.0.backend.submission.submit(envelope, message).await {
+        match answer {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
             Err(error) => Err(self.note_not_submitted(id, error).await?),
+        }
+    }
+
+    /// Begins, and hands over what has begun. The mail server may be asked about the envelope meanwhile, unless the
+    /// request may turn out to be a repeat of another.
+    async fn begin_and_submit(
+        &self,
+        new: &NewSent,
+        envelope: Envelope,
+        message: Octets,
+    ) -> (Result<Begun, StoreError>, Result<Accepted, SubmitError>) {
+        let submission = &self.0.backend.submission;
+        let (permit, go_ahead) = GoAhead::awaited();
+        let begin = async {
+            let begun = self.begin_or_wait(new).await;
+            match begun {
+                Ok(Begun::New) => permit.give(),
+                // Dropped, it forbids.
+                _ => drop(permit),
+            }
+            begun
+        };
+        let submit = submission.submit_when(envelope, message, go_ahead);
+        if new.idempotency.is_none() {
+            return tokio::join!(begin, submit);
+        }
+        match begin.await {
+            Ok(Begun::New) => (Ok(Begun::New), submit.await),
+            other => (other, Err(SubmitError::withdrawn())),
         }
     }
 

@@ -56,7 +56,6 @@ pub(super) async fn begin(db: &Db, message: &NewSent, kept: Kept) -> Result<Begu
         statements.push(remember(request, message.message_id));
     }
     statements.push(insert_message(message));
-    statements.extend(message.node.as_deref().map(|node| note_node(message.message_id, node)));
     let recipients = message.recipients.iter().zip(0..);
     statements.extend(recipients.map(|((email, kind), place)| insert_recipient(message, email, *kind, place)));
     let stored = match kept {
@@ -90,7 +89,8 @@ fn insert_message(message: &NewSent) -> Stmt {
     let to: Vec<&str> = message.to.iter().map(EmailAddress::shown).collect();
     Stmt::new(
         "INSERT INTO sent_messages (message_id, token_id, mailbox, mailbox_given, sender, sender_given, to_list, \
-         subject, recipient_count, status, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+         subject, recipient_count, status, created_at, node) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     )
     .bind(message.message_id)
     .bind(message.token_id)
@@ -103,10 +103,7 @@ fn insert_message(message: &NewSent) -> Stmt {
     .bind(count(message.recipient_count))
     .bind(MessageStatus::Pending)
     .bind(message.created_at)
-}
-
-fn note_node(message_id: MessageId, node: &str) -> Stmt {
-    Stmt::new("UPDATE sent_messages SET node = $2 WHERE message_id = $1").bind(message_id).bind(node)
+    .bind(message.node.as_deref())
 }
 
 fn insert_recipient(message: &NewSent, email: &EmailAddress, kind: RecipientKind, place: i64) -> Stmt {

@@ -101,14 +101,10 @@ impl Sent<'_> {
         at: Timestamp,
         refused: &[(EmailAddress, Reply)],
     ) -> Result<(), StoreError> {
-        let note = Stmt::new(
-            "UPDATE sent_messages SET queue_id = COALESCE(queue_id, $2), submitted_at = COALESCE(submitted_at, $3) \
-             WHERE message_id = $1",
-        );
-        let mut statements = vec![note.bind(message_id).bind(queue_id).bind(at).demand(1)];
+        let mut statements = vec![statuses::lock(message_id)];
         statements.extend(refusals(message_id, refused, at, WholeMessage::Taken));
         statements.push(statuses::after_submission(message_id));
-        statements.push(statuses::recompute(message_id));
+        statements.push(statuses::note_submitted(message_id, queue_id, at).demand(1));
         self.0.batch_in_order(statements).await.map(drop)
     }
 

@@ -40,6 +40,7 @@ mirror!(
     /// `[mail.external.log.limits]`: how much of the log is read and remembered at a time.
     LimitKeys of LogSettings as (LogSettings::new(LogSource::journal(None), "")) {
         poll_interval: HumanDuration,
+        gather_time: HumanDuration,
         max_batch_lines: u64,
         save_every_octets: ByteSize,
         save_interval: HumanDuration,
