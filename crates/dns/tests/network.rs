@@ -1,6 +1,6 @@
 //! Questions to a real name server on the loopback, and to one that never answers.
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -15,8 +15,7 @@ struct NameServer {
 
 impl NameServer {
     fn start() -> Self {
-        // dnsmasq wants the same port for UDP and TCP; whoever holds the TCP one has it.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = mailapi_testkit::free_port();
         let process = Command::new("dnsmasq")
             .args(["--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--bind-interfaces", "--user="])
             .args(["--listen-address=127.0.0.1", &format!("--port={}", address.port()), "--local=/test/"])
@@ -31,6 +30,11 @@ impl NameServer {
             .spawn()
             .expect("dnsmasq (Debian package dnsmasq-base)");
         Self { process, address }
+    }
+
+    fn assert_running(&mut self) {
+        let ended = self.process.try_wait().unwrap();
+        assert_eq!(ended, None, "dnsmasq has ended; another server may have taken its port");
     }
 }
 
@@ -47,11 +51,12 @@ fn resolver(server: SocketAddr, timeout: Duration) -> NetworkDns {
 
 #[tokio::test]
 async fn every_kind_of_record_is_found_and_absence_is_told_from_a_missing_name() {
-    let server = NameServer::start();
-    let dns = resolver(server.address, Duration::from_secs(2));
+    let mut server = NameServer::start();
+    let dns = resolver(server.address, Duration::from_secs(5));
     // The server takes a moment to open its port: until then there is no answer.
     let mut mx = dns.mx("example.test").await;
     while matches!(mx, Err(DnsError::Timeout | DnsError::Failed(_))) {
+        server.assert_running();
         mx = dns.mx("example.test").await;
     }
     let mut mx = mx.unwrap();

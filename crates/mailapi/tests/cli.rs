@@ -129,7 +129,7 @@ fn domains_users_and_tokens_come_and_go() {
 fn users_can_be_added_before_the_mail_server_runs() {
     let place = Place::new();
     // Nobody listens there.
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = mailapi_testkit::free_port().port();
     let settings = format!(
         "[mail]\nbackend = \"external\"\n[mail.external.imap]\nport = {nobody}\nmaster_password = \"secret\"\n\
          [mail.external.smtp]\nport = {nobody}\n[database]\nurl = \"sqlite:accounts.db\"\n"

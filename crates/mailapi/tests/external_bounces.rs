@@ -10,7 +10,7 @@ use external_office::{Engine, Office};
 use serde_json::{Value, json};
 
 /// Longer than this story needs, shorter than a person would wait.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 const MAILBOX: &str = "bounces@example.org";
 

@@ -4,18 +4,18 @@
 mod support;
 
 use std::fs::{self, File, FileTimes, Permissions};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
-use mailapi_testkit::{Dovecot, Postfix, PostfixSettings, SmtpSink};
+use mailapi_testkit::{Dovecot, Postfix, PostfixSettings, SmtpSink, free_port};
 use serde_json::{Value, json};
 use support::{Place, Server};
 
 const PASSWORD: &str = "correct horse battery";
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Postfix waits for a file to grow older than this before it reads it.
 const OLD_ENOUGH: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ impl Installation {
         let mut settings = PostfixSettings::new(&[], sink.address());
         settings.long_queue_ids = false;
         let postfix = Postfix::start(&settings).await;
-        let [submission, api, imap, imaps, doveadm] = free_ports();
+        let [submission, api, imap, imaps, doveadm] = [(); 5].map(|()| free_port());
         let ports = Ports { submission, api, imap, imaps, doveadm };
         prepare_database(&place);
         run(command(&place, &ports, &["migrate"]));
@@ -245,13 +245,6 @@ fn for_their_users(directory: &Path) {
 fn run(mut command: Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Ports that nobody listens on at the moment.
-fn free_ports<const COUNT: usize>() -> [SocketAddr; COUNT] {
-    // Held at the same time, so that they differ.
-    let listeners = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    listeners.each_ref().map(|listener| listener.local_addr().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -42,6 +42,7 @@ pub use foreign_users::{ForeignSchema, ForeignUsers};
 pub use guard::TestDirectory;
 #[cfg(feature = "mail-server")]
 pub use mail_server::{MailServerPorts, RealMailServer};
+pub use ports::free_port;
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
 pub use postgres::{PostgresDatabase, PostgresServer};
 pub use sink::{Received, SmtpSink};

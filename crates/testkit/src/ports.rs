@@ -15,7 +15,7 @@ const STRIDE: u32 = 997;
 ///
 /// # Panics
 /// When there is none.
-pub(crate) fn free_port() -> SocketAddr {
+pub fn free_port() -> SocketAddr {
     // Shared by all tests of a process, so that no two of them are told the same.
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
         let place = std::process::id().wrapping_mul(STRIDE) % u32::from(COUNT);

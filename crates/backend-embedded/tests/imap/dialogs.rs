@@ -33,7 +33,7 @@ enum Wire {
 impl SocketPeer {
     fn connect(address: SocketAddr, certificate: &CertifiedKey<rcgen::KeyPair>) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(certificate.cert.der().clone()).unwrap();
         Self { wire: Wire::Plain(stream), roots, read: Vec::new() }

@@ -48,8 +48,8 @@ async fn words_now_and_then_do_not_win_time_before_the_log_in() {
 #[tokio::test]
 async fn a_silent_client_is_logged_out_also_while_it_idles() {
     let door = Door::open_with(|settings| {
-        settings.listeners.imap.idle_timeout = Duration::from_millis(200);
-        settings.listeners.imap.keepalive_interval = Duration::from_millis(20);
+        settings.listeners.imap.idle_timeout = Duration::from_secs(1);
+        settings.listeners.imap.keepalive_interval = Duration::from_millis(100);
     })
     .await;
     let mut silent = door.ann_in("INBOX").await;

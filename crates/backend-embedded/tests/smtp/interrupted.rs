@@ -73,7 +73,7 @@ async fn a_running_courier_delivers_what_comes_and_ends_when_asked() {
             }
         }
     };
-    let patience = Duration::from_secs(30);
+    let patience = Duration::from_secs(60);
     tokio::time::timeout(patience, sent(1)).await.unwrap();
     office.send(&["joe@far.example"], &mail("while it runs")).await;
     tokio::time::timeout(patience, sent(2)).await.unwrap();

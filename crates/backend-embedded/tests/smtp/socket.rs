@@ -83,7 +83,7 @@ pub(crate) struct SocketPeer {
 }
 
 /// A server that says nothing for so long has nothing to say.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl SocketPeer {
     pub(crate) async fn new(office: Arc<Office>, address: SocketAddr) -> Self {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 pub(crate) const MAILBOX: &str = "bounces@example.org";
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) struct PostRoom {

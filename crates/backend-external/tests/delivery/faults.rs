@@ -132,5 +132,5 @@ async fn decided(office: &Office, id: MessageId) -> Option<Accepted> {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), looking).await.expect("a decision")
+    tokio::time::timeout(Duration::from_secs(60), looking).await.expect("a decision")
 }

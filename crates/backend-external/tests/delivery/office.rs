@@ -14,7 +14,7 @@ use mailapi_tls::{Trust, client_config};
 use tempfile::TempDir;
 
 /// How long Postfix may take for a story.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Office {
     pub(crate) postfix: Postfix,

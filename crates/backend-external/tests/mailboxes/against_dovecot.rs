@@ -173,7 +173,7 @@ async fn tls_is_spoken_in_both_ways_and_only_with_a_trusted_server() {
     let (cert, key) = (files.path().join("cert.pem"), files.path().join("key.pem"));
     std::fs::write(&cert, certificate.cert.pem()).unwrap();
     std::fs::write(&key, certificate.signing_key.serialize_pem()).unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = mailapi_testkit::free_port().port();
     let lines = format!("service imap-login {{\n inet_listener imaps {{\n  port = {free}\n }}\n}}");
     let settings = DovecotSettings { certificate: Some((cert, key)), lines, ..DovecotSettings::default() };
     let dovecot = Dovecot::start_with(settings).await;

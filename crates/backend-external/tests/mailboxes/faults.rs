@@ -17,6 +17,9 @@ const SUMMARY: &str = "C: FETCH 1:1 (UID RFC822.SIZE
 S: * 1 FETCH (UID 5 FLAGS (\\Seen \\Recent) RFC822.SIZE 60 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODYSTRUCTURE (\"text\" \"plain\" NIL NIL NIL \"7bit\" 5 1) BODY[HEADER.FIELDS (SUBJECT)]<0> {16}\\r\\nSubject: one\\r\\n\\r\\n)
 S: {tag} OK";
 
+/// Short where it is waited for in vain, and long for a server in this process that answers.
+const A_WHILE: Duration = Duration::from_millis(500);
+
 fn script(lines: &[&str]) -> String {
     lines.join("\n")
 }
@@ -71,8 +74,7 @@ async fn a_server_that_is_down_is_left_alone_after_some_failures() {
 
 #[tokio::test]
 async fn a_server_that_says_nothing_is_given_up_in_time() {
-    let impatient =
-        |settings| ImapSettings { connect_timeout: Duration::from_millis(50), failures_until_pause: 1, ..settings };
+    let impatient = |settings| ImapSettings { connect_timeout: A_WHILE, failures_until_pause: 1, ..settings };
     let setup = Setup::start_with(&["hang".to_owned()], impatient).await;
     assert!(is_unavailable(&setup.subjects().await));
     assert!(is_unavailable(&setup.subjects().await));
@@ -93,7 +95,7 @@ async fn a_server_that_comes_back_is_found_again() {
 
 #[tokio::test]
 async fn a_silence_within_a_command_ends_it() {
-    let impatient = |settings| ImapSettings { silence_timeout: Duration::from_millis(50), ..settings };
+    let impatient = |settings| ImapSettings { silence_timeout: A_WHILE, ..settings };
     let setup = Setup::start_with(&[script(&[LOGIN, INBOX, "C: FETCH", "hang"])], impatient).await;
     assert!(is_unavailable(&setup.subjects().await));
     setup.assert_connections(1);
@@ -216,7 +218,7 @@ async fn a_download_that_is_given_up_while_a_piece_is_awaited_poisons_no_connect
     let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {1000}\\r\\n* 2 EXISTS\nhang";
     let setup = Setup::start_with(&[script(&[LOGIN, INBOX, begun]), script(&[LOGIN, INBOX, SUMMARY])], only_one).await;
     let mut opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
-    let given_up = tokio::time::timeout(Duration::from_millis(50), opened.content.next()).await;
+    let given_up = tokio::time::timeout(A_WHILE, opened.content.next()).await;
     assert!(given_up.is_err());
     drop(opened);
     assert_eq!(setup.subjects().await.unwrap(), ["one"]);
@@ -237,7 +239,7 @@ async fn who_takes_no_more_than_was_promised_leaves_the_connection_in_order() {
 #[tokio::test]
 async fn a_request_that_is_given_up_poisons_no_connection() {
     let setup = Setup::start(&[script(&[LOGIN, INBOX, "C: FETCH", "hang"]), script(&[LOGIN, INBOX, SUMMARY])]).await;
-    let given_up = tokio::time::timeout(Duration::from_millis(50), setup.subjects()).await;
+    let given_up = tokio::time::timeout(A_WHILE, setup.subjects()).await;
     assert!(given_up.is_err());
     assert_eq!(setup.subjects().await.unwrap(), ["one"]);
     setup.assert_connections(2);
@@ -376,8 +378,7 @@ async fn a_folder_that_took_the_name_of_another_is_noticed_over_the_same_connect
 
 #[tokio::test]
 async fn a_mailbox_has_only_so_many_connections() {
-    let few =
-        |settings| ImapSettings { max_connections_per_mailbox: 1, wait_timeout: Duration::from_millis(50), ..settings };
+    let few = |settings| ImapSettings { max_connections_per_mailbox: 1, wait_timeout: A_WHILE, ..settings };
     let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK\nC: NOOP\nS: {tag} OK";
     let setup = Setup::start_with(&[script(&[LOGIN, INBOX, begun, SUMMARY])], few).await;
     let opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
@@ -389,8 +390,7 @@ async fn a_mailbox_has_only_so_many_connections() {
 
 #[tokio::test]
 async fn a_mailbox_at_its_limit_leaves_the_connections_of_others_alone() {
-    let few =
-        |settings| ImapSettings { max_connections_per_mailbox: 1, wait_timeout: Duration::from_millis(50), ..settings };
+    let few = |settings| ImapSettings { max_connections_per_mailbox: 1, wait_timeout: A_WHILE, ..settings };
     let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK";
     let flags = "C: NOOP\nS: {tag} OK\nC: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
     let of_eve = script(&[LOGIN, INBOX, SUMMARY, flags]);

@@ -74,7 +74,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(timeout=60) == 0, "the server did not end cleanly"
+        assert self.process.wait(timeout=120) == 0, "the server did not end cleanly"
 
     def run(self, *arguments, stdin=None):
         """A command of the command line on the same data; its standard output."""
@@ -98,7 +98,7 @@ class Server:
         if data is not None:
             request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with urllib.request.urlopen(request, timeout=120) as response:
                 return response.status, parsed(response)
         except urllib.error.HTTPError as error:
             return error.code, parsed(error)

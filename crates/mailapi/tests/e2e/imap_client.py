@@ -68,7 +68,7 @@ def idle(server, bob):
         assert client.readline().startswith(b"+")
         with smtplib.SMTP(*server.smtp) as smtp:
             smtp.sendmail("eve@outside.test", [bob], "Subject: wake up\r\n\r\ntext\r\n")
-        client.sock.settimeout(30)
+        client.sock.settimeout(120)
         try:
             while b"EXISTS" not in (line := client.readline()):
                 assert line, "the connection ended"

@@ -47,7 +47,7 @@ def story(server):
                                         directory=server.directory))  # fmt: skip
 
     def sync():
-        subprocess.run(["mbsync", "-c", configuration, "-a"], check=True, timeout=120)
+        subprocess.run(["mbsync", "-c", configuration, "-a"], check=True, timeout=300)
 
     def local(folder):
         return sorted(glob.glob(os.path.join(server.directory, "mail", folder, "[cn]*", "*")))

@@ -45,7 +45,7 @@ def run_on_a_terminal(command, environment, seconds):
     else:
         process.kill()
     os.close(ours)
-    assert process.wait(timeout=30) == 0, shown[-2000:]
+    assert process.wait(timeout=120) == 0, shown[-2000:]
 
 
 def story(server):

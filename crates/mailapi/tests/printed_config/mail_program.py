@@ -15,7 +15,7 @@ def trusting(certificate):
 
 
 def submit(port, certificate, encryption, user, password, sender, recipient):
-    with smtplib.SMTP("localhost", int(port), timeout=20) as server:
+    with smtplib.SMTP("localhost", int(port), timeout=60) as server:
         server.ehlo()
         if encryption == "tls":
             server.starttls(context=trusting(certificate))
@@ -35,7 +35,7 @@ def submit(port, certificate, encryption, user, password, sender, recipient):
 
 
 def look(port, certificate, user, password):
-    with imaplib.IMAP4_SSL("localhost", int(port), ssl_context=trusting(certificate), timeout=20) as server:
+    with imaplib.IMAP4_SSL("localhost", int(port), ssl_context=trusting(certificate), timeout=60) as server:
         try:
             server.login(user, password)
         except imaplib.IMAP4.error as refusal:

@@ -53,7 +53,7 @@ async fn what_will_not_work_the_next_time_either_is_not_tried_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_takes_too_long_is_ended_by_the_server() {
     let database = database().await;
-    let settings = PostgresSettings { statement_timeout: Duration::from_millis(100), ..PostgresSettings::default() };
+    let settings = PostgresSettings { statement_timeout: Duration::from_secs(1), ..PostgresSettings::default() };
     let store = Store::on_postgres(database.open_with(settings).await);
     database.sql(
         "CREATE FUNCTION doze() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN

@@ -33,9 +33,9 @@ const ACCOUNTS: &str = "accounts/accounts.db";
 /// Where its mail lies belongs to this number, which needs no account.
 const MAIL_UID: u32 = 5000;
 /// How often, and at which distance, a fresh server is tried.
-const STARTING: (u32, Duration) = (500, Duration::from_millis(10));
+const STARTING: (u32, Duration) = (6_000, Duration::from_millis(10));
 /// The same for one that was killed.
-const ENDING: (u32, Duration) = (600, Duration::from_millis(50));
+const ENDING: (u32, Duration) = (1_200, Duration::from_millis(50));
 
 /// A Dovecot of its own: configuration, mail, log and sockets in a temporary directory, IMAP and LMTP on loopback ports.
 /// It ends when this is dropped.

@@ -25,7 +25,7 @@ use crate::signal;
 use layout::{id_of, own, set_mode};
 
 /// How long a start or a stop may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to wait between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 

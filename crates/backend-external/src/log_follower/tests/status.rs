@@ -55,7 +55,7 @@ async fn a_line_wakes_the_reader_also_in_a_new_file() {
                 }
             }
         };
-        let batch = tokio::time::timeout(Duration::from_secs(20), told).await.expect("a notification");
+        let batch = tokio::time::timeout(Duration::from_secs(60), told).await.expect("a notification");
         assert_eq!(batch.events.len(), 3);
         cursor = batch.cursor;
         scene.rotate();
