@@ -279,9 +279,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_makes_it_panic(octets in prop::collection::vec(any::<u8>(), 0..64), text in r#"[\[\]{}a-z":,0-9]{0,64}"#) {
+        fn no_answer_makes_it_panic(octets in prop::collection::vec(any::<u8>(), 0..64), text in r#"[\[\]{}a-z":,0-9]{0,64}"#,
+            members in prop::collection::vec(r#""(doveadmResponse|error|[a-z]{0,3})"|\[\]|\{("(type|exitCode)":("(exitCode|unknownMethod)"|-?[0-9]{1,20}|null),?){0,2}\}|null|[0-9]{1,3}"#, 0..9),
+            width in 1_usize..5,
+        ) {
             let _ = answers(&octets);
             let _ = answers(text.as_bytes());
+            let answered: Vec<String> = members.chunks(width).map(|answer| format!("[{}]", answer.join(","))).collect();
+            let _ = answers(format!("[{}]", answered.join(",").replace(",}", "}")).as_bytes());
         }
     }
 }

@@ -47,6 +47,8 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -56,5 +58,17 @@ mod tests {
         }
         let place = Place { uid_validity: 7, next_uid: 12, told: 3 };
         assert_eq!(Place::decode(&place.encode()), Some(place));
+    }
+
+    proptest! {
+        #[test]
+        fn any_cursor_is_read_or_refused_and_every_place_comes_back(
+            text in "[0-9]{0,11}[.][0-9]{0,11}[.][0-9]{0,21}|[0-9.+-]{0,20}|\\PC{0,10}",
+            (uid_validity, next_uid, told) in any::<(u32, u32, usize)>(),
+        ) {
+            let _ = Place::decode(&FeedCursor(text));
+            let place = Place { uid_validity, next_uid, told };
+            prop_assert_eq!(Place::decode(&place.encode()), Some(place));
+        }
     }
 }

@@ -221,8 +221,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_octets_make_it_panic(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_octets_make_it_panic(
+            octets in proptest::collection::vec(any::<u8>(), 0..200),
+            fields in proptest::collection::vec(
+                (
+                    proptest::sample::select(vec!["__CURSOR", "__REALTIME_TIMESTAMP", "_PID", "MESSAGE", "X", ""]),
+                    prop_oneof![Just(None), (0_u64..40).prop_map(Some), any::<u64>().prop_map(Some)],
+                    proptest::collection::vec(any::<u8>(), 0..40),
+                ),
+                0..8,
+            ),
+        ) {
             let _ = read_entry(&mut octets.as_slice(), 64);
+            let mut export = Vec::new();
+            for (name, length, value) in fields {
+                export.extend_from_slice(name.as_bytes());
+                match length {
+                    Some(length) => [&b"\n"[..], &length.to_le_bytes(), &value, b"\n"].iter().for_each(|part| export.extend_from_slice(part)),
+                    None => [&b"="[..], &value, b"\n"].iter().for_each(|part| export.extend_from_slice(part)),
+                }
+            }
+            let mut output = export.as_slice();
+            while let Ok(Some(_)) = read_entry(&mut output, 64) {}
         }
     }
 }

@@ -312,3 +312,66 @@ fn message(fields: &[&str]) -> Option<(String, String, Message)> {
     message.sender = sender(from)?;
     Some((instance.to_owned(), id.to_owned(), message))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    const ID: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
+    fn line() -> impl Strategy<Value = String> {
+        let known = select(vec![
+            "gap\t1\ttruncated\tx\t-5\t99999999999999999",
+            "forgotten\t3",
+            "unnamed\t7\tmore",
+            "instance\tpostfix\trunning\t",
+            "instance\tpostfix\tstopped\t-1",
+            "session\tpostfix\t17",
+            "message\tpostfix\t4jWk1\t1\t2\tsubmitted\thq\t\t\tann@example.org",
+            "message\tpostfix\t4jWk2\t1\t2\tpicked-up\twsci\t\t\t?",
+            "waiting\tbob@example.net\tbob@example.net\t4.1.1\tmx\tnot\\tnow",
+            "successor\t4jWk2",
+            "recipients\t2\t9",
+            "reached\tbob@example.net",
+            "failed\tbob@example.net\tbounced\t5.1.1\t\tgone",
+            "renamed\ta@example.net\tb@example.net",
+            "refused\t\tbob@example.net\t550\t5.1.1\tno",
+        ])
+        .prop_map(str::to_owned);
+        let named = known.clone().prop_map(|line| line.replacen("\t\t\t", &format!("\t{ID}\t{ID}\t"), 1));
+        let changed =
+            (known.clone(), any::<prop::sample::Index>(), "[-\\\\\t0-9a-z]{0,3}").prop_map(|(line, at, text)| {
+                let at = at.index(line.len() + 1);
+                line[..at].to_owned() + &text + &line[at..]
+            });
+        prop_oneof![8 => known, 2 => named, 1 => changed, 1 => "\\PC{0,20}"]
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_a_state_or_none_and_a_state_stays_one(
+            lines in prop::collection::vec(line(), 0..8),
+            at in "([0-9]{1,12}[.:/ ]?){1,4}|-|\\PC{0,10}",
+            is_whole in any::<bool>(),
+        ) {
+            let start = Cursor { place: Place::Beginning, told: 0 }.encode().0;
+            parse(&format!("{HEADER}\nat\t{at}\t\nend\t2\n"));
+            let mut text = String::new();
+            push_line(&mut text, &[HEADER]);
+            push_line(&mut text, &["at", &start, "5"]);
+            let end = lines.len() + if is_whole { 2 } else { 3 };
+            text += &lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+            text += &format!("end\t{end}\n");
+            let saved = parse(&text);
+            prop_assert!(is_whole || saved.is_none());
+            if let Some(Saved { place, ledger, notes }) = saved {
+                let dir = tempfile::tempdir().unwrap();
+                save(dir.path(), &place, &ledger, &notes).unwrap();
+                prop_assert!(load(dir.path()).unwrap().is_some());
+            }
+        }
+    }
+}

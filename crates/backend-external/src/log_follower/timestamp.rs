@@ -203,9 +203,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(line in "\\PC{0,60}|[A-Z][a-z]{2} [0-9 ]{2} [0-9:.]{0,10} \\PC{0,9}|[0-9T:Z+. -]{0,40}") {
-            let mut reader = TimeReader::new(TimeZone::UTC);
-            let _ = reader.read(&line, Timestamp::from_millis(0), None);
+        fn no_text_makes_it_panic(
+            lines in proptest::collection::vec(
+                "\\PC{0,60}|(Jan|Feb|Mar|Oct|Dec|Xyz) [0-3 ][0-9] ([0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{1,9})?|[0-9:.]{0,10}) \\PC{0,9}|\
+                 [0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|[+-][0-9]{2}:?[0-9]{2})? x|[0-9T:Z+. -]{0,40}",
+                1..4,
+            ),
+            (now, before) in (any::<i64>(), proptest::option::of(any::<i64>())),
+            zone in proptest::sample::select(vec!["UTC", "Europe/Berlin", "Pacific/Apia", "America/New_York"]),
+        ) {
+            let mut reader = TimeReader::new(TimeZone::get(zone).unwrap());
+            for (line, now) in lines.iter().zip([now, 1_795_600_800_000, 1_772_323_200_000]) {
+                let _ = reader.read(line, Timestamp::from_millis(now), before.map(Timestamp::from_millis));
+            }
         }
     }
 }

@@ -98,6 +98,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
+    fn a_log_that_was_damaged_anywhere_is_followed_to_its_end(
+        wounds in proptest::collection::vec(
+            (any::<proptest::sample::Index>(), 0_usize..30, proptest::collection::vec(any::<u8>(), 0..6)), 1..40,
+        ),
+    ) {
+        let scene = Scene::new();
+        let mut octets = SAMPLE.as_bytes().to_vec();
+        for (at, length, put) in wounds {
+            let at = at.index(octets.len() + 1);
+            octets.splice(at..(at + length).min(octets.len()), put);
+        }
+        octets.push(b'\n');
+        std::fs::write(scene.path("mail.log"), &octets).unwrap();
+        let mut reader = Reader::new(&scene);
+        reader.read_all();
+        let told = reader.told();
+        reader.restart(&scene);
+        reader.read_all();
+        prop_assert_eq!(reader.told(), told);
+    }
+
+    #[test]
     fn a_log_that_was_cut_anywhere_and_followed_in_two_steps_tells_the_same(cut in 0..SAMPLE.len(), restart: bool) {
         let scene = Scene::new();
         let bytes = SAMPLE.as_bytes();
