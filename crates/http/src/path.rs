@@ -3,26 +3,25 @@
 //! A parameter that cannot be what its place stands for names nothing that exists. So none of these is an error by
 //! itself; the operation answers as for everything else that does not exist, after it asked for the caller's rights.
 
-use std::collections::HashMap;
 use std::str::FromStr;
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 
 use crate::error::ErrorCode;
 
 /// The parameters of a path, by their names.
-pub(crate) struct PathParameters(HashMap<String, String>);
+pub(crate) struct PathParameters(RawPathParams);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathParameters {
     type Rejection = crate::error::ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        match Path::<HashMap<String, String>>::from_request_parts(parts, state).await {
-            Ok(Path(parameters)) => Ok(Self(parameters)),
+        match RawPathParams::from_request_parts(parts, state).await {
+            Ok(parameters) => Ok(Self(parameters)),
             // Octets that are no UTF-8 name nothing.
-            Err(PathRejection::FailedToDeserializePathParams(_)) => Err(ErrorCode::NotFound.into()),
+            Err(RawPathParamsRejection::InvalidUtf8InPathParam(_)) => Err(ErrorCode::NotFound.into()),
             Err(rejection) => Err(crate::error::ApiError::internal(rejection)),
         }
     }
@@ -31,7 +30,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParameters {
 impl PathParameters {
     /// The text of a parameter.
     pub(crate) fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+        self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
     }
 
     /// A parameter as what its place stands for; none when it cannot be that.

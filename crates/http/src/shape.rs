@@ -1,6 +1,6 @@
 //! Pieces of JSON that several operations share.
 
-use mailapi_model::{OneLine, PasswordRule, Timestamp};
+use mailapi_model::{EmailAddress, MessageId, OneLine, PasswordRule, Timestamp};
 use serde::{Serialize, Serializer};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
@@ -35,6 +35,16 @@ impl PartialSchema for Moment {
 }
 
 impl ToSchema for Moment {}
+
+/// Writes an identifier without a text of its own in between.
+pub(crate) fn written<S: Serializer>(id: &MessageId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(id.write_to(&mut [0; MessageId::LENGTH]))
+}
+
+/// Writes an address as it was given.
+pub(crate) fn shown<S: Serializer>(address: &EmailAddress, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(address.shown())
+}
 
 /// A moment that a request names, for the document: with any offset, or as a date, which begins in UTC.
 pub(crate) struct DateOrTime;

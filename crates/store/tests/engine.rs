@@ -190,6 +190,35 @@ async fn a_reader_cannot_write_and_sees_one_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_look_of_one_statement_cannot_write_and_leaves_nothing_behind_for_the_next() {
+    let file = File::new();
+    let sqlite = file.open_with_tables().await;
+    assert!(sqlite.read_one(|connection| add(connection, "by reader")).await.is_err());
+    let panicked: Result<(), StoreError> = sqlite.read_one(|_| panic!("on purpose")).await;
+    assert_eq!(panicked, Err(StoreError::Panicked));
+
+    // Neither a snapshot that a job leaves open nor a statement that was not read to its end may hold the next one back.
+    let count = |connection: &Connection| {
+        connection.query_row("SELECT COUNT(*) FROM parents", [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)
+    };
+    let open = sqlite.read_one(|connection| {
+        connection.execute_batch("BEGIN")?;
+        count(connection)
+    });
+    assert_eq!(open.await, Ok(0));
+    for written in 1..=3 {
+        insert(&sqlite, format!("{written}")).await.unwrap();
+        let first = sqlite.read_one(|connection| {
+            let mut statement = connection.prepare_cached("SELECT name FROM parents ORDER BY name")?;
+            let first = statement.query([])?.next()?.map(|row| row.get::<_, String>(0)).transpose()?;
+            Ok::<_, StoreError>(first)
+        });
+        assert_eq!(first.await.unwrap().as_deref(), Some("1"));
+        assert_eq!(sqlite.read_one(count).await, Ok(written));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_panics_leaves_the_pool_usable() {
     let file = File::new();
     let sqlite = file.open_with_tables().await;
@@ -316,6 +345,7 @@ async fn closing_writes_what_waits_and_refuses_what_follows() {
     assert_eq!(waiting.await.unwrap(), Ok(()));
     assert!(insert(&sqlite, "late").await.unwrap_err().is_unavailable());
     assert!(sqlite.read(|_| Ok::<_, StoreError>(())).await.unwrap_err().is_unavailable());
+    assert!(sqlite.read_one(|_| Ok::<_, StoreError>(())).await.unwrap_err().is_unavailable());
     sqlite.close().await;
     let log = file.path.with_extension("db-wal");
     assert!(!log.exists(), "the write-ahead log is folded in");

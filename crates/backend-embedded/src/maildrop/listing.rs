@@ -51,21 +51,25 @@ impl Look {
     }
 }
 
-/// One page of a folder, newest first, unless it is what was listed with the mark `seen`. The total comes from the
-/// folder's counter.
+/// Whether a folder's pages still are what was listed with the mark `seen`.
+pub(crate) fn is_unchanged(
+    connection: &Connection,
+    mailbox: &EmailAddress,
+    folder: &FolderName,
+    seen: PageMark,
+) -> Result<bool, MaildropError> {
+    Ok(Look::at(connection, mailbox, folder)?.mark() == seen)
+}
+
+/// One page of a folder, newest first. The total comes from the folder's counter.
 pub(crate) fn view(
     connection: &Connection,
     mailbox: &EmailAddress,
     folder: &FolderName,
     page: Page,
-    seen: Option<PageMark>,
 ) -> Result<PageView, MaildropError> {
     let look = Look::at(connection, mailbox, folder)?;
-    let mark = look.mark();
-    if seen == Some(mark) {
-        return Ok(PageView::Unchanged);
-    }
-    Ok(PageView::Now { listed: look.page(connection, page)?, mark: Some(mark) })
+    Ok(PageView::Now { listed: look.page(connection, page)?, mark: Some(look.mark()) })
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<MessageSummary> {

@@ -23,7 +23,13 @@ impl Mailboxes for Maildrop {
         page: Page,
         seen: Option<PageMark>,
     ) -> Result<PageView, MailboxError> {
-        Ok(self.read(|connection| listing::view(connection, mailbox, folder, page, seen)).await?)
+        // Next to all pages that were seen are what they were, and one statement tells.
+        if let Some(seen) = seen
+            && self.read_one(|connection| listing::is_unchanged(connection, mailbox, folder, seen)).await?
+        {
+            return Ok(PageView::Unchanged);
+        }
+        Ok(self.read(|connection| listing::view(connection, mailbox, folder, page)).await?)
     }
 
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {

@@ -171,6 +171,15 @@ impl Maildrop {
         self.0.sqlite.read(job).await
     }
 
+    /// A short look with one statement and no other.
+    pub(crate) async fn read_one<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E>,
+        E: From<StoreError>,
+    {
+        self.0.sqlite.read_one(job).await
+    }
+
     /// A long look, on a thread that may block.
     pub(crate) async fn scan<T, E, F>(&self, job: F) -> Result<T, E>
     where

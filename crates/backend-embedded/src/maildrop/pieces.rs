@@ -58,10 +58,14 @@ fn visit_long_row(
     wanted: Range<usize>,
     take: &mut impl FnMut(&[u8]),
 ) -> Result<(), MaildropError> {
-    if !connection.prepare_cached("SELECT 1 FROM drop_chunks WHERE key = ?1")?.exists(params![key])? {
-        return Err(MaildropError::NoSuchMessage);
-    }
-    let row = connection.blob_open(MAIN_DB, c"drop_chunks", c"octets", key, true)?;
+    let row = match connection.blob_open(MAIN_DB, c"drop_chunks", c"octets", key, true) {
+        Ok(row) => row,
+        // It does not tell whether the row is missing.
+        Err(_) if !connection.prepare_cached("SELECT 1 FROM drop_chunks WHERE key = ?1")?.exists(params![key])? => {
+            return Err(MaildropError::NoSuchMessage);
+        }
+        Err(error) => return Err(error.into()),
+    };
     let mut octets = vec![0; wanted.len().min(STEP)];
     for at in wanted.clone().step_by(STEP) {
         let step = &mut octets[..STEP.min(wanted.end - at)];

@@ -84,6 +84,10 @@ enum Found {
     Long(Layout, AttachmentPart),
 }
 
+/// Room that base64 takes for its end before it knows how much of it is padding. Without it, all that was decoded would
+/// be copied into twice the memory there.
+const LAST_QUANTUM: usize = 3;
+
 /// One attachment; all of it when no more than `most` octets have to be read for it.
 fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64) -> Result<Found, MaildropError> {
     let (layout, part) = named.look_up(connection, |row| {
@@ -95,7 +99,7 @@ fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64)
         return Ok(Found::Long(layout, part));
     }
     let (mut decoder, length) = (part.span.decoder(), part.info.size.min(part.span.length));
-    let mut octets = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    let mut octets = Vec::with_capacity(usize::try_from(length).unwrap_or_default().saturating_add(LAST_QUANTUM));
     pieces::visit(connection, &layout, range(&layout, &part.span), |step| decoder.push(step, &mut octets))?;
     decoder.finish(&mut octets);
     Ok(Found::Short(part.info, octets))

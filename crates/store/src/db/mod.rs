@@ -188,7 +188,10 @@ impl Db {
 
     /// One short query.
     pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row<'static>>, StoreError> {
-        exactly_one(self.read(vec![statement]).await?)
+        match self {
+            Self::Sqlite(engine) => engine.read_one(|connection| sqlite::query(connection, &statement)).await,
+            Self::Postgres(_) => exactly_one(self.read(vec![statement]).await?),
+        }
     }
 
     /// The first row of one short query.

@@ -34,7 +34,12 @@ pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<
 
 /// Runs all queries; the rows of each.
 pub(crate) fn queries(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Vec<Row<'static>>>, StoreError> {
-    statements.iter().map(|statement| fetch(&mut prepare(connection, statement)?)).collect()
+    statements.iter().map(|statement| query(connection, statement)).collect()
+}
+
+/// Runs a query; its rows.
+pub(super) fn query(connection: &Connection, statement: &Stmt) -> Result<Vec<Row<'static>>, StoreError> {
+    fetch(&mut prepare(connection, statement)?)
 }
 
 fn run(connection: &Connection, statement: &Stmt) -> Result<Effect, StoreError> {

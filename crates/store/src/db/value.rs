@@ -68,7 +68,7 @@ values! {
     &[u8] => |value| Self::Blob(value.to_owned());
     Timestamp => |value| Self::Int(value.as_millis());
     TokenId => |value| Self::Int(value.0);
-    MessageId => |value| Self::Text(value.to_string());
+    MessageId => |value| Self::Text(value.write_to(&mut [0; MessageId::LENGTH]).to_owned());
     &DomainName => |value| Self::Text(value.as_str().to_owned());
     &EmailAddress => |value| Self::Text(value.as_str().to_owned());
     &QueueId => |value| Self::Text(value.0.clone());

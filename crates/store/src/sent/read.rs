@@ -69,8 +69,12 @@ impl SentFilter {
     }
 }
 
-const COLUMNS: &str = "message_id, token_id, mailbox, mailbox_given, sender, sender_given, to_list, subject, status, \
-                       queue_id, created_at, submitted_at";
+const MESSAGE: &str = "SELECT message_id, token_id, mailbox, mailbox_given, sender, sender_given, to_list, subject, status, \
+                       queue_id, created_at, submitted_at FROM sent_messages WHERE message_id = $1";
+
+const RECIPIENTS: &str = "SELECT position, email, email_given, kind, status, dsn, smtp_response, delivered_at, bounced_at, \
+                          attempts, last_attempt_at, partly_bounced_at, partly_bounced_response FROM sent_recipients \
+                          WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1)";
 
 pub(crate) const SENT: List = List {
     table: "sent_messages",
@@ -85,15 +89,12 @@ impl Sent<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn get(&self, message_id: MessageId) -> Result<Option<SentRecord>, StoreError> {
-        let message = Stmt::new(format!("SELECT {COLUMNS} FROM sent_messages WHERE message_id = $1"));
-        let recipients = Stmt::new(
-            "SELECT email, email_given, kind, status, dsn, smtp_response, delivered_at, bounced_at, attempts, \
-             last_attempt_at, partly_bounced_at, partly_bounced_response FROM sent_recipients \
-             WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) ORDER BY position",
-        );
-        let message = (message.bind(message_id), read_message);
-        let recipients = (recipients.bind(message_id), read_recipient);
-        let (messages, recipients) = self.0.read_both(message, recipients).await?;
+        let message = (Stmt::new(MESSAGE).bind(message_id), read_message);
+        let recipients = (Stmt::new(RECIPIENTS).bind(message_id), read_recipient);
+        let (messages, mut recipients) = self.0.read_both(message, recipients).await?;
+        // Most messages have one: to let the engine sort would cost each of them more.
+        recipients.sort_unstable_by_key(|(position, _)| *position);
+        let recipients = recipients.into_iter().map(|(_, recipient)| recipient).collect();
         Ok(messages.into_iter().next().map(|message| SentRecord { message, recipients }))
     }
 
@@ -180,8 +181,10 @@ fn read_summary(mut row: Row) -> Result<SentSummary, StoreError> {
     })
 }
 
-fn read_recipient(mut row: Row) -> Result<SentRecipient, StoreError> {
-    Ok(SentRecipient {
+/// A recipient behind its place in the request.
+fn read_recipient(mut row: Row) -> Result<(i64, SentRecipient), StoreError> {
+    let position = row.int()?;
+    let recipient = SentRecipient {
         email: row.address()?,
         kind: read_kind(&row.text()?)?,
         status: row.parsed()?,
@@ -193,7 +196,8 @@ fn read_recipient(mut row: Row) -> Result<SentRecipient, StoreError> {
         last_attempt_at: row.time_or_null()?,
         partly_bounced_at: row.time_or_null()?,
         partly_bounced_response: row.text_or_null()?,
-    })
+    };
+    Ok((position, recipient))
 }
 
 fn read_kind(name: &str) -> Result<RecipientKind, StoreError> {

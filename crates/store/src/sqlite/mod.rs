@@ -126,6 +126,19 @@ impl Sqlite {
         self.0.readers.read(job).await
     }
 
+    /// As [`Sqlite::read`], for a `job` that runs one statement and no other: that sees one state of the database without
+    /// a transaction around it, which costs about as much as a look-up.
+    ///
+    /// # Errors
+    /// As [`Sqlite::read`].
+    pub async fn read_one<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E>,
+        E: From<StoreError>,
+    {
+        self.0.readers.read_one(job).await
+    }
+
     /// Runs a long `job` (a search, a big count) in a read transaction on a thread that may block. Long jobs have
     /// connections of their own, so they never hold up [`Sqlite::read`].
     ///

@@ -68,6 +68,14 @@ impl Readers {
         self.pool.run(job)
     }
 
+    pub(super) async fn read_one<T, E: From<StoreError>>(
+        &self,
+        job: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let _permit = self.short.acquire().await.map_err(|_| StoreError::closed())?;
+        self.pool.run_one(job)
+    }
+
     /// The right to run one long job, and what to run it on.
     pub(super) async fn begin_scan(&self) -> Result<(Arc<Pool>, OwnedSemaphorePermit), StoreError> {
         let permit = Arc::clone(&self.long).acquire_owned().await.map_err(|_| StoreError::closed())?;
@@ -102,6 +110,17 @@ impl Pool {
         let answer = run_guarded(job, &opened.connection);
         // Nothing was written: this only ends the snapshot. A connection that cannot is not used again.
         if execute(&opened.connection, "ROLLBACK").is_ok() {
+            self.put_back(opened);
+        }
+        answer
+    }
+
+    /// Runs a `job` of one statement, which is a transaction by itself: to begin and to end one are two more.
+    fn run_one<T, E: From<StoreError>>(&self, job: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+        let opened = self.take()?;
+        let answer = run_guarded(job, &opened.connection);
+        // The statement is reset when it goes, whatever became of it. A transaction that a job began would stay open.
+        if opened.connection.is_autocommit() {
             self.put_back(opened);
         }
         answer

@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, Moment, PageParameters};
+use crate::shape::{DateOrTime, Moment, PageParameters, shown, written};
 use crate::state::HttpState;
 
 /// A page of sent messages.
@@ -71,14 +71,6 @@ impl From<SentSummary> for SentItem {
             submitted_at: message.submitted_at.map(Moment),
         }
     }
-}
-
-fn written<S: Serializer>(id: &MessageId, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(id.write_to(&mut [0; MessageId::LENGTH]))
-}
-
-fn shown<S: Serializer>(address: &EmailAddress, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(address.shown())
 }
 
 fn all_shown<S: Serializer>(addresses: &[EmailAddress], serializer: S) -> Result<S::Ok, S::Error> {

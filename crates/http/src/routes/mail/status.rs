@@ -1,7 +1,7 @@
 //! `GET /mail/{message_id}/status`.
 
 use axum::extract::State;
-use mailapi_model::{RecipientStatus, SentRecipient};
+use mailapi_model::{EmailAddress, MessageId, RecipientStatus, SentRecipient};
 use mailapi_service::mail::{SentRecord, StatusError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::path::PathParameters;
-use crate::shape::Moment;
+use crate::shape::{Moment, shown, written};
 use crate::state::HttpState;
 
 /// What became of a message.
@@ -28,7 +28,9 @@ pub(crate) struct StatusRecord {
     /// Always true.
     success: bool,
     /// The message's identifier.
-    message_id: String,
+    #[serde(serialize_with = "written")]
+    #[schema(value_type = String)]
+    message_id: MessageId,
     /// `pending`, `submitted`, `sent`, `partial`, `bounced` or `failed`.
     status: &'static str,
     /// When the message was stored.
@@ -44,7 +46,9 @@ pub(crate) struct StatusRecord {
 #[derive(Serialize, ToSchema)]
 struct RecipientRecord {
     /// Who.
-    email: String,
+    #[serde(serialize_with = "shown")]
+    #[schema(value_type = String)]
+    email: EmailAddress,
     /// In which list the request named it first: `to`, `cc` or `bcc`.
     r#type: &'static str,
     /// `pending`, `submitted`, `deferred`, `sent`, `bounced` or `failed`.
@@ -79,7 +83,7 @@ impl From<SentRecord> for StatusRecord {
     fn from(SentRecord { message, recipients }: SentRecord) -> Self {
         Self {
             success: true,
-            message_id: message.message_id.to_string(),
+            message_id: message.message_id,
             status: message.status.as_str(),
             created_at: message.created_at.into(),
             submitted_at: message.submitted_at.map(Moment),
@@ -91,18 +95,19 @@ impl From<SentRecord> for StatusRecord {
 impl From<SentRecipient> for RecipientRecord {
     fn from(recipient: SentRecipient) -> Self {
         use RecipientStatus::{Bounced, Deferred, Failed, Sent};
-        let is = |states: &[RecipientStatus]| states.contains(&recipient.status);
+        let status = recipient.status;
+        let is = |states: &[RecipientStatus]| states.contains(&status);
         Self {
-            email: recipient.email.shown().to_owned(),
+            email: recipient.email,
             r#type: recipient.kind.as_str(),
-            status: recipient.status.as_str(),
+            status: status.as_str(),
             dsn_code: recipient.dsn.map(|code| code.to_string()),
             // One that bounced later was delivered once, as far as the next mail server said.
             delivered_at: recipient.delivered_at.filter(|_| is(&[Sent, Bounced])).map(Moment),
             bounced_at: recipient.bounced_at.filter(|_| is(&[Bounced])).map(Moment),
             partly_bounced_at: recipient.partly_bounced_at.filter(|_| !is(&[Bounced, Failed])).map(Moment),
-            partly_bounced_response: recipient.partly_bounced_response.clone().filter(|_| !is(&[Bounced, Failed])),
-            smtp_response: recipient.smtp_response.clone().filter(|_| is(&[Deferred, Bounced, Failed])),
+            partly_bounced_response: recipient.partly_bounced_response.filter(|_| !is(&[Bounced, Failed])),
+            smtp_response: recipient.smtp_response.filter(|_| is(&[Deferred, Bounced, Failed])),
             attempts: is(&[Deferred]).then_some(recipient.attempts),
             last_attempt_at: recipient.last_attempt_at.filter(|_| is(&[Deferred])).map(Moment),
         }
