@@ -108,10 +108,12 @@ async fn a_server_that_does_not_wait_for_the_word_is_given_the_message_once_and_
         first.write_all(b"220 here\r\n").await.unwrap();
         answer_until_data(&mut first, false).await;
         answer_until_data(&mut first, true).await;
+        // First the sender sees 354, and waits.
+        sockets_are_looked_at().await;
+        sockets_are_looked_at().await;
         first.write_all(b"421 4.4.2 Timeout exceeded\r\n").await.unwrap();
         drop(first);
-        // Before this is done the runtime looks at its sockets once.
-        tokio::task::spawn_blocking(|| {}).await.unwrap();
+        sockets_are_looked_at().await;
         permit.give();
         serve(listener.accept().await.unwrap().0, 1, messages.clone(), "").await
     };
@@ -122,6 +124,11 @@ async fn a_server_that_does_not_wait_for_the_word_is_given_the_message_once_and_
     let (_, sent) = tokio::join!(server, sender);
     assert!(is_accepted(&sent), "{sent:?}");
     assert_eq!(messages.load(Ordering::SeqCst), 1);
+}
+
+/// Before another thread's work comes back, the runtime looks at its sockets.
+async fn sockets_are_looked_at() {
+    tokio::task::spawn_blocking(|| {}).await.unwrap();
 }
 
 /// Answers commands up to DATA, and that as well. When a message comes first, it is taken.
