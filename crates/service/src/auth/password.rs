@@ -181,6 +181,8 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     struct Salt;
@@ -273,5 +275,35 @@ mod tests {
     #[test]
     fn a_hash_that_asks_for_too_much_work_verifies_nothing() {
         assert!(!verify_password(&secret("x"), &secret("$6$rounds=999999999$saltstring$abc")));
+    }
+
+    /// Hashes as servers of others keep them, nearly such, and anything; none that takes long to verify.
+    fn hash_of_others() -> impl Strategy<Value = String> {
+        let pattern = |text: String| proptest::string::string_regex(&text).unwrap();
+        let scheme = "(\\{(SHA512-CRYPT|sha512-crypt|SSHA512|BLF-CRYPT|CRYPT|PLAIN|[A-Z.0-9-]{0,6})\\}?)?";
+        let crypt = "(\\$6\\$(rounds=([0-9]{0,3}|-1|[0-9]{8,12}|x)\\$)?[./0-9A-Za-z$=]{0,18}\\$?([./0-9A-Za-z]{86}|[./0-9A-Za-z]{0,90}))";
+        let blowfish = "(\\$2[abxy]?\\$(0[0-5]|3[0-9]|99|[0-9]{0,4})\\$?([./0-9A-Za-z]{53}|[./0-9A-Za-z]{0,60}))";
+        let base64 = "([A-Za-z0-9+/]{86}==|([A-Za-z0-9+/]{4}){22,26}|[A-Za-z0-9+/=]{0,100})";
+        prop_oneof![
+            pattern(format!("{scheme}{crypt}")),
+            pattern(format!("{scheme}{blowfish}")).prop_filter("cheap enough for a test", |hash| {
+                hash.split('$')
+                    .nth(2)
+                    .and_then(|cost| cost.parse().ok())
+                    .is_none_or(|cost: u32| !(6..=MAX_BLOWFISH_COST).contains(&cost))
+            }),
+            pattern(format!("{scheme}{base64}")),
+            pattern(format!("{scheme}\\PC{{0,20}}")),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_hash_verifies_or_not(hash in hash_of_others(), password in "\\PC{0,10}|\\PC{60,90}") {
+            let (hash, password) = (secret(&hash), secret(&password));
+            let _ = (is_known_scheme(&hash), is_cheap(&hash));
+            // Whoever makes a hash up does not know its password.
+            prop_assert!(!verify_password(&password, &hash));
+        }
     }
 }

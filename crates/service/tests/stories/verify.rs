@@ -87,8 +87,37 @@ async fn a_policy_that_is_broken_or_leaves_us_out_is_a_mismatch() {
         assert_eq!(spf.status, RecordStatus::Mismatch, "{policy}");
         assert!(spf.hint.contains(hint), "{policy}: {}", spf.hint);
     }
+    let many: Vec<String> = (0..11).map(|n| format!("mx{n}.example.net")).collect();
+    app.dns.set_mx("many.example", &many.iter().map(String::as_str).collect::<Vec<_>>());
+    app.dns.set_txt("example.org", &["v=spf1 mx:many.example -all"]);
+    let spf = record(&verified(&app, &name).await, "SPF").clone();
+    assert_eq!(
+        (spf.status, spf.hint.contains("more than 10 mail servers")),
+        (RecordStatus::Mismatch, true),
+        "{}",
+        spf.hint
+    );
     app.dns.set_txt("example.org", &["v=spf1 ip4:192.0.2.17 -all", "v=spf1 -all"]);
     assert_eq!(record(&verified(&app, &name).await, "SPF").status, RecordStatus::Mismatch);
+}
+
+#[tokio::test]
+async fn a_tree_of_includes_that_nobody_could_look_up_ends_the_look() {
+    let (app, name) = app_with_domain().await;
+    publish(&app, &name).await;
+    for level in 0..9 {
+        let includes = format!("include:t{}.example ", level + 1).repeat(30);
+        app.dns.set_txt(&format!("t{level}.example"), &[&format!("v=spf1 {includes}-all")]);
+    }
+    app.dns.set_txt("t9.example", &["v=spf1 -all"]);
+    app.dns.set_txt("example.org", &["v=spf1 include:t0.example -all"]);
+    let spf = record(&verified(&app, &name).await, "SPF").clone();
+    assert_eq!(
+        (spf.status, spf.hint.contains("more than 100 look-ups")),
+        (RecordStatus::Mismatch, true),
+        "{}",
+        spf.hint
+    );
 }
 
 #[tokio::test]

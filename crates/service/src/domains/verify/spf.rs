@@ -11,6 +11,13 @@ use super::{Context, RecordCheck, RecordStatus, texts};
 /// The most look-ups that a receiver does for one policy; beyond, the policy counts as broken (RFC 7208 section 4.6.4).
 const MAX_LOOKUPS: u32 = 10;
 
+/// The most that are counted to say how many there are. A tree of includes can be far larger than what anybody could
+/// look up, so the walk ends here; the policy is broken by then.
+const MAX_COUNTED: u32 = 10 * MAX_LOOKUPS;
+
+/// The most mail servers that one `mx` may name (RFC 7208 section 4.6.4).
+const MAX_EXCHANGES: usize = 10;
+
 /// The deepest chain of includes that is followed; each costs a look-up, so more than the limit cannot be right.
 const MAX_DEPTH: u32 = MAX_LOOKUPS + 1;
 
@@ -125,27 +132,37 @@ impl Walk<'_> {
             Mechanism::Ip6 { addr, mask } => self.any_of_ours(|ours| within(ours, (*addr).into(), 0, *mask)),
             Mechanism::Include { macro_string } => self.other_policy(macro_string, domain, depth).await?,
             Mechanism::A { macro_string, ip4_mask, ip6_mask } => {
-                self.lookups += 1;
+                self.count_lookup()?;
                 let Some(host) = literal(macro_string, domain) else { return Ok(Verdict::Unknown) };
                 let theirs = self.addresses_of(&host).await?;
                 self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
             }
             Mechanism::Mx { macro_string, ip4_mask, ip6_mask } => {
-                self.lookups += 1;
+                self.count_lookup()?;
                 let Some(name) = literal(macro_string, domain) else { return Ok(Verdict::Unknown) };
                 let theirs = self.addresses_of_exchanges(&name).await?;
                 self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
             }
             Mechanism::Ptr { .. } | Mechanism::Exists { .. } => {
-                self.lookups += 1;
+                self.count_lookup()?;
                 Verdict::Unknown
             }
         })
     }
 
+    fn count_lookup(&mut self) -> Result<(), Fault> {
+        self.lookups += 1;
+        if self.lookups > MAX_COUNTED {
+            let why =
+                format!("It takes more than {MAX_COUNTED} look-ups; with more than {MAX_LOOKUPS} it counts as broken.");
+            return Err(Fault::Broken(why));
+        }
+        Ok(())
+    }
+
     /// What the policy of an include or a redirect says.
     async fn other_policy(&mut self, target: &Macro, domain: &str, depth: u32) -> Result<Verdict, Fault> {
-        self.lookups += 1;
+        self.count_lookup()?;
         let Some(name) = literal(target, domain) else { return Ok(Verdict::Unknown) };
         if depth >= MAX_DEPTH {
             return Err(Fault::Broken(format!("The includes do not end within {MAX_LOOKUPS} look-ups.")));
@@ -171,6 +188,10 @@ impl Walk<'_> {
             Err(DnsError::NoSuchName) => Vec::new(),
             exchanges => exchanges.map_err(Fault::Dns)?,
         };
+        if exchanges.len() > MAX_EXCHANGES {
+            let why = format!("{name} has more than {MAX_EXCHANGES} mail servers; with so many mx counts as broken.");
+            return Err(Fault::Broken(why));
+        }
         let mut addresses = Vec::new();
         for exchange in exchanges {
             addresses.extend(self.addresses_of(&exchange.exchange).await?);
@@ -221,5 +242,45 @@ fn literal(name: &Macro, domain: &str) -> Option<String> {
         Macro::None => Some(domain.to_owned()),
         Macro::Literal(octets) => Some(String::from_utf8_lossy(octets).into_owned()),
         Macro::Variable { .. } | Macro::List(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use mailapi_testkit::FakeDns;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Terms as they are written, nearly written, and not written at all.
+    fn term() -> impl Strategy<Value = String> {
+        let pattern = |text: String| proptest::string::string_regex(&text).unwrap();
+        let target = "(example\\.org|%\\{[a-z]?[0-9]{0,3}r?[-.+]{0,2}\\}|[a-z0-9.%_-]{0,12}|\\PC{0,4})";
+        let network = "(/[0-9]{0,4})?(//[0-9]{0,4})?";
+        prop_oneof![
+            pattern(format!("[+~?-]?(all|a|mx|ptr|include|exists)(:{target})?{network}")),
+            pattern(format!("[+~?-]?ip4:[0-9.]{{0,16}}{network}")),
+            pattern(format!("[+~?-]?ip6:[0-9a-f:]{{0,30}}(192\\.0\\.2\\.1)?{network}")),
+            "[+~?-]?ip4:192\\.0\\.2\\.1/(3[0-9]|[0-9]{1,2}|[0-9]{3,12})",
+            pattern(format!("(redirect|exp|[a-z]{{0,5}})={target}")),
+            "\\PC{0,12}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_policy_is_read_or_refused(terms in prop::collection::vec(term(), 0..6), space in "[ \t]{1,2}") {
+            let domain = "example.org".parse().unwrap();
+            let policy = format!("v=spf1{space}{}", terms.join(&space));
+            let dns = FakeDns::default();
+            dns.set_txt("example.org", &[&policy]);
+            dns.set_addresses("example.org", &["192.0.2.1", "2001:db8::1"]);
+            dns.set_mx("example.org", &["example.org"]);
+            let addresses = vec!["192.0.2.1".parse().unwrap(), "2001:db8::2".parse().unwrap()];
+            let context = Context { dns: &dns, domain: &domain, host: "mx.example.org", addresses };
+            let check = check(&context).now_or_never().expect("this DNS answers at once");
+            prop_assert!(!check.hint.is_empty());
+        }
     }
 }
