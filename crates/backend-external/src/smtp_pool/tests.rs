@@ -26,12 +26,8 @@ fn pool(settings: SmtpSettings) -> SmtpPool {
 }
 
 async fn send(pool: &SmtpPool) -> Result<Outcome, String> {
-    send_when(pool, GoAhead::given()).await
-}
-
-async fn send_when(pool: &SmtpPool, go_ahead: GoAhead) -> Result<Outcome, String> {
     let envelope = Envelope::new("ann@example.org", ["bob@example.net"]);
-    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into(), go_ahead).await
+    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into(), GoAhead::given()).await
 }
 
 fn is_accepted(outcome: &Result<Outcome, String>) -> bool {
@@ -94,56 +90,6 @@ async fn serve(stream: TcpStream, messages_each: usize, messages: Arc<AtomicUsiz
         }
     }
     None
-}
-
-#[tokio::test]
-async fn a_server_that_does_not_wait_for_the_word_is_given_the_message_once_and_anew() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let pool = pool(settings(listener.local_addr().unwrap()));
-    let messages = Arc::new(AtomicUsize::new(0));
-    let (permit, go_ahead) = GoAhead::awaited();
-    let server = async {
-        // It takes one message, so that the connection is kept, and leaves when the next one is about to come.
-        let mut first = BufReader::new(listener.accept().await.unwrap().0);
-        first.write_all(b"220 here\r\n").await.unwrap();
-        answer_until_data(&mut first, false).await;
-        answer_until_data(&mut first, true).await;
-        // First the sender sees 354, and waits.
-        sockets_are_looked_at().await;
-        sockets_are_looked_at().await;
-        first.write_all(b"421 4.4.2 Timeout exceeded\r\n").await.unwrap();
-        drop(first);
-        sockets_are_looked_at().await;
-        permit.give();
-        serve(listener.accept().await.unwrap().0, 1, messages.clone(), "").await
-    };
-    let sender = async {
-        assert!(is_accepted(&send(&pool).await));
-        send_when(&pool, go_ahead).await
-    };
-    let (_, sent) = tokio::join!(server, sender);
-    assert!(is_accepted(&sent), "{sent:?}");
-    assert_eq!(messages.load(Ordering::SeqCst), 1);
-}
-
-/// Before another thread's work comes back, the runtime looks at its sockets.
-async fn sockets_are_looked_at() {
-    tokio::task::spawn_blocking(|| {}).await.unwrap();
-}
-
-/// Answers commands up to DATA, and that as well. When a message comes first, it is taken.
-async fn answer_until_data(stream: &mut BufReader<TcpStream>, mut is_message: bool) {
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line).await.unwrap();
-        match line.trim_end() {
-            "." => is_message = false,
-            _ if is_message => continue,
-            "DATA" => return stream.write_all(b"354 go\r\n").await.unwrap(),
-            _ => {}
-        }
-        stream.write_all(b"250 2.0.0 Ok\r\n").await.unwrap();
-    }
 }
 
 #[tokio::test]
