@@ -27,7 +27,7 @@ use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
 
 pub use imap_listener::ImapSettings;
-pub use listeners::{BindError, Gatekeepers, ListenAddresses, ListenerSettings, Listeners};
+pub use listeners::{BindError, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, postmaster_at};
 pub use maildrop::Maildrop;
 pub use settings::MaildropSettings;
 pub use smtp_session::SmtpSettings;

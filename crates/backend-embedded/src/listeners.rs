@@ -45,8 +45,9 @@ pub struct BindError {
 pub struct ListenerSettings {
     /// Our name: in greetings, in Received headers, in reports.
     pub hostname: String,
-    /// Who gets mail for `postmaster` without a domain. Default: that mailbox at our own name, if there is one.
-    pub postmaster: Option<EmailAddress>,
+    /// Who gets mail for `postmaster` without a domain: the first of these that is a mailbox here. Default: that name at
+    /// our own.
+    pub postmasters: Vec<EmailAddress>,
     /// Certificate and key. Default: none, TLS is not offered, and passwords are taken from loopback only.
     pub tls: Option<ServerTls>,
     /// Sessions with mail from outside.
@@ -72,9 +73,10 @@ impl ListenerSettings {
     /// The defaults for a host of this name.
     #[must_use]
     pub fn new(hostname: impl Into<String>) -> Self {
+        let hostname = hostname.into();
         Self {
-            hostname: hostname.into(),
-            postmaster: None,
+            postmasters: postmaster_at(&hostname).into_iter().collect(),
+            hostname,
             tls: None,
             smtp: SmtpSettings::default(),
             smtp_connections: ConnectionLimits::default(),
@@ -86,6 +88,12 @@ impl ListenerSettings {
             max_message_memory_bytes: 256 * 1024 * 1024,
         }
     }
+}
+
+/// The postmaster at a host, where a mailbox can be there at all.
+#[must_use]
+pub fn postmaster_at(hostname: &str) -> Option<EmailAddress> {
+    format!("postmaster@{hostname}").parse().ok()
 }
 
 /// Whom the doors ask.
@@ -142,7 +150,7 @@ impl Listeners {
         if let Some(listener) = self.smtp {
             let setup = InboundSetup {
                 hostname: settings.hostname.clone(),
-                postmaster: settings.postmaster.clone(),
+                postmasters: settings.postmasters.clone(),
                 tls: settings.tls.clone(),
                 settings: settings.smtp,
                 limits: settings.smtp_connections,
@@ -164,7 +172,7 @@ impl Listeners {
         if let Some(listener) = self.submission {
             let setup = SubmissionSetup {
                 hostname: settings.hostname,
-                postmaster: settings.postmaster,
+                postmasters: settings.postmasters,
                 tls: settings.tls,
                 settings: settings.submission,
                 limits: settings.submission_connections,

@@ -231,6 +231,14 @@ impl Maildrop {
         self.read(|connection| Ok(routing::route(connection, address, size, relaying)?.into())).await
     }
 
+    /// The first of these that is a mailbox here.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub(crate) async fn first_mailbox(&self, candidates: &[EmailAddress]) -> Result<Option<EmailAddress>, StoreError> {
+        self.read(|connection| routing::first_mailbox(connection, candidates)).await
+    }
+
     /// Whether mail for the domain is delivered here.
     ///
     /// # Errors

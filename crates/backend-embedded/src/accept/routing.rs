@@ -57,6 +57,20 @@ pub(crate) fn route(
     })
 }
 
+/// The first that is a mailbox here, whether it has room or not.
+pub(super) fn first_mailbox(
+    connection: &Connection,
+    candidates: &[EmailAddress],
+) -> Result<Option<EmailAddress>, StoreError> {
+    for address in candidates {
+        let is_here = mailbox::is_local_domain(connection, address.domain_str())?;
+        if is_here && mailbox::find(connection, address)?.is_some() {
+            return Ok(Some(address.clone()));
+        }
+    }
+    Ok(None)
+}
+
 /// Whether mail for the domain is delivered here.
 pub(super) fn is_local_domain(connection: &Connection, domain: &DomainName) -> Result<bool, StoreError> {
     mailbox::is_local_domain(connection, domain.as_str())

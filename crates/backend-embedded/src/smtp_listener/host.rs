@@ -11,7 +11,7 @@ use super::InboundSetup;
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
-use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, header_of, reverse_path, take_over};
+use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, header_of, not_looked_up, reverse_path, take_over};
 
 pub(super) struct InboundHost<'a> {
     maildrop: Maildrop,
@@ -62,7 +62,7 @@ impl Host for InboundHost<'_> {
     }
 
     async fn may_receive(&mut self, recipient: &RcptTo) -> Answer {
-        let address = match forward_path(recipient, &self.setup.hostname, self.setup.postmaster.as_ref()) {
+        let address = match forward_path(recipient, &self.maildrop, &self.setup.postmasters).await {
             Ok(address) => address,
             Err(refusal) => return Answer::Refuse(refusal),
         };
@@ -72,10 +72,7 @@ impl Host for InboundHost<'_> {
                 self.note_refusal(&address).await;
                 Answer::Refuse(to_wire(&reply))
             }
-            Err(error) => {
-                tracing::error!(%error, "a recipient could not be looked up");
-                Answer::Refuse(Reply::new(451, (4, 3, 0), "The recipient cannot be looked up at the moment"))
-            }
+            Err(error) => Answer::Refuse(not_looked_up(&error)),
         }
     }
 
@@ -91,17 +88,15 @@ impl Host for InboundHost<'_> {
         let delivery = Delivery {
             maildrop: &self.maildrop,
             hostname: &self.setup.hostname,
-            postmaster: self.setup.postmaster.as_ref(),
+            postmasters: &self.setup.postmasters,
             peer: self.peer,
             relaying: Relaying::Denied,
             max_returned_bytes: self.setup.max_returned_bytes,
         };
-        let recipients: Vec<EmailAddress> = message
-            .envelope
-            .recipients
-            .iter()
-            .filter_map(|recipient| forward_path(recipient, delivery.hostname, delivery.postmaster).ok())
-            .collect();
+        let mut recipients = Vec::with_capacity(message.envelope.recipients.len());
+        for recipient in &message.envelope.recipients {
+            recipients.extend(forward_path(recipient, &self.maildrop, &self.setup.postmasters).await.ok());
+        }
         let answer = take_over(&delivery, message, body).await;
         let taken = matches!(answer, Answer::Queued(_));
         let outcome = if taken { InboundOutcome::Accepted } else { InboundOutcome::Rejected };

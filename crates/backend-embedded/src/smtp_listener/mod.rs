@@ -17,7 +17,7 @@ use host::InboundHost;
 #[derive(Clone)]
 pub(crate) struct InboundSetup {
     pub(crate) hostname: String,
-    pub(crate) postmaster: Option<EmailAddress>,
+    pub(crate) postmasters: Vec<EmailAddress>,
     pub(crate) tls: Option<ServerTls>,
     pub(crate) settings: SmtpSettings,
     pub(crate) limits: ConnectionLimits,

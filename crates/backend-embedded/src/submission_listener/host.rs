@@ -15,7 +15,7 @@ use super::private;
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
-use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, header_of, reverse_path, take_over};
+use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, header_of, not_looked_up, reverse_path, take_over};
 
 pub(super) struct SubmissionHost<'a> {
     maildrop: Maildrop,
@@ -96,14 +96,11 @@ impl<'a> SubmissionHost<'a> {
     }
 
     async fn check_recipient(&self, recipient: &RcptTo) -> Result<(), Reply> {
-        let address = forward_path(recipient, &self.setup.hostname, self.setup.postmaster.as_ref())?;
+        let address = forward_path(recipient, &self.maildrop, &self.setup.postmasters).await?;
         match self.maildrop.check_recipient(&address, self.size, Relaying::Allowed).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Ok(()),
             Ok(RecipientCheck::Refused(reply)) => Err(to_wire(&reply)),
-            Err(error) => {
-                tracing::error!(%error, "a recipient could not be looked up");
-                Err(Reply::new(451, (4, 3, 0), "The recipient cannot be looked up at the moment"))
-            }
+            Err(error) => Err(not_looked_up(&error)),
         }
     }
 }
@@ -152,7 +149,7 @@ impl Host for SubmissionHost<'_> {
         let delivery = Delivery {
             maildrop: &self.maildrop,
             hostname: &self.setup.hostname,
-            postmaster: self.setup.postmaster.as_ref(),
+            postmasters: &self.setup.postmasters,
             peer: self.peer,
             relaying: Relaying::Allowed,
             max_returned_bytes: self.setup.max_returned_bytes,

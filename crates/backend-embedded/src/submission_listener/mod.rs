@@ -21,7 +21,7 @@ use host::SubmissionHost;
 #[derive(Clone)]
 pub(crate) struct SubmissionSetup {
     pub(crate) hostname: String,
-    pub(crate) postmaster: Option<EmailAddress>,
+    pub(crate) postmasters: Vec<EmailAddress>,
     pub(crate) tls: Option<ServerTls>,
     pub(crate) settings: SmtpSettings,
     pub(crate) limits: ConnectionLimits,

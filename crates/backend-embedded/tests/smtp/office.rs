@@ -70,7 +70,7 @@ impl Office {
         change_spool: impl FnOnce(&mut SpoolSettings),
     ) -> Self {
         let mut settings = (ListenerSettings::new(HOSTNAME), MaildropSettings::default());
-        settings.0.postmaster = Some(address("ann@here.example"));
+        settings.0.postmasters = vec![address("gone@here.example"), address("ann@here.example")];
         change(&mut settings.0, &mut settings.1);
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(FakeClock::default());

@@ -135,7 +135,7 @@ impl Config {
 
     /// How the embedded mail server's listeners are to behave; reads the certificate and the key.
     pub(crate) fn listeners(&self) -> Result<ListenerSettings, ConfigError> {
-        self.mail.embedded.listeners(self.shutdown_grace.0)
+        self.mail.embedded.listeners(self.auth.admins(), self.shutdown_grace.0)
     }
 
     /// How mail is to go to other servers; reads the relay's secrets.
@@ -235,6 +235,17 @@ mod tests {
         listeners.submission_connections.grace = grace;
         listeners.imap_connections.grace = grace;
         assert_eq!(shown(&config.listeners().unwrap()), shown(&listeners));
+    }
+
+    #[test]
+    fn admins_get_the_postmasters_mail_where_nobody_is_named() {
+        let postmasters = |text: &str| -> Vec<String> {
+            let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
+            config.listeners().unwrap().postmasters.iter().map(ToString::to_string).collect()
+        };
+        let admins = "[auth]\nadmins = [\"ann@example.org\"]\n[mail.embedded]\nhostname = \"mx.example.org\"\n";
+        assert_eq!(postmasters(admins), ["postmaster@mx.example.org", "ann@example.org"]);
+        assert_eq!(postmasters(&format!("{admins}postmaster = \"bob@example.org\"")), ["bob@example.org"]);
     }
 
     #[test]

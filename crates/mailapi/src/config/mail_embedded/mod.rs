@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use mailapi_backend_embedded::courier::CourierSettings;
 use mailapi_backend_embedded::net::{ConnectionLimits, ServerTls};
-use mailapi_backend_embedded::{ImapSettings, ListenAddresses, ListenerSettings, MaildropSettings, SmtpSettings};
+use mailapi_backend_embedded::{
+    ImapSettings, ListenAddresses, ListenerSettings, MaildropSettings, SmtpSettings, postmaster_at,
+};
 use mailapi_model::{DomainName, EmailAddress};
 use serde::{Deserialize, Serialize};
 
@@ -88,8 +90,13 @@ impl Embedded {
         ListenAddresses { smtp: self.smtp_listen.0, submission: self.submission_listen.0, imap: self.imap_listen.0 }
     }
 
-    /// How its listeners behave; reads the certificate and the key.
-    pub(super) fn listeners(&self, grace: Duration) -> Result<ListenerSettings, ConfigError> {
+    /// How its listeners behave; reads the certificate and the key. Where nobody is named the `admins` get the
+    /// postmaster's mail, unless there is a mailbox for it.
+    pub(super) fn listeners(
+        &self,
+        admins: impl Iterator<Item = EmailAddress>,
+        grace: Duration,
+    ) -> Result<ListenerSettings, ConfigError> {
         let (mut smtp, mut submission) = (SmtpSettings::default(), SmtpSettings::default());
         self.smtp.apply(&mut smtp);
         self.submission.apply(&mut submission);
@@ -99,7 +106,10 @@ impl Embedded {
         self.connections.apply(&mut connections);
         Ok(ListenerSettings {
             hostname: self.hostname().to_owned(),
-            postmaster: self.postmaster.0.clone(),
+            postmasters: match &self.postmaster.0 {
+                Some(postmaster) => vec![postmaster.clone()],
+                None => postmaster_at(self.hostname()).into_iter().chain(admins).collect(),
+            },
             tls: self.tls()?,
             smtp,
             smtp_connections: connections.clone(),
