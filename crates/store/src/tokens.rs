@@ -55,10 +55,11 @@ impl Tokens<'_> {
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when there is a token of this value, [`StoreError::Reference`] without its mailbox.
-    pub async fn insert(&self, token: &NewToken) -> Result<TokenId, StoreError> {
+    pub async fn insert(&self, token: &NewToken) -> Result<TokenRecord, StoreError> {
         let mut statements = hold_owner(token);
         statements.push(insert_token(token));
-        inserted(self.0.batch(statements).await?)?.ok_or(StoreError::Reference)
+        let id = inserted(self.0.batch(statements).await?)?.ok_or(StoreError::Reference)?;
+        Ok(new_record(token, id))
     }
 
     /// Adds a session and notes the log-in that it comes from; `None`, and neither was done, when what the password was

@@ -85,15 +85,12 @@ impl Service {
             created_at: now,
             expires_at: new.expires_at,
         };
-        let id = self.0.store.tokens().insert(&token).await.map_err(|error| match error {
+        let record = self.0.store.tokens().insert(&token).await.map_err(|error| match error {
             // Deleted meanwhile.
             StoreError::Reference => TokenError::UserNotFound,
             error => error.into(),
         })?;
-        // Deleted meanwhile too, with its mailbox where it has one.
-        let gone = if token.email.is_some() { TokenError::UserNotFound } else { TokenError::NotFound };
-        let record = self.0.store.tokens().get(id).await?.ok_or(gone)?;
-        tracing::info!(token = %id, kind = record.kind.as_str(), by = caller.name(), "token created");
+        tracing::info!(token = %record.id, kind = record.kind.as_str(), by = caller.name(), "token created");
         Ok((record, value))
     }
 }

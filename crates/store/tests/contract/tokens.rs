@@ -22,7 +22,7 @@ async fn an_unknown_value_is_unknown_and_a_known_one_is_there_once() {
     on_every_engine(async |store| {
         let token = new_token(1, TokenKind::Admin, None);
         assert_eq!(store.tokens().by_hash(&token.hash).await, Ok(None));
-        let id = store.tokens().insert(&token).await.unwrap();
+        let id = store.tokens().insert(&token).await.unwrap().id;
         let found = store.tokens().by_hash(&token.hash).await.unwrap().unwrap();
         assert_eq!((found.record.id, found.owner_active, found.record.last_used_at), (id, true, None));
         assert_eq!(store.tokens().get(id).await, Ok(Some(found.record)));
@@ -59,15 +59,15 @@ async fn a_token_works_only_while_its_mailbox_does() {
 async fn the_last_admin_token_that_works_can_be_kept() {
     on_every_engine(async |store| {
         add_account(store, "ann@example.org", 0).await;
-        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap();
-        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap();
+        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap().id;
+        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap().id;
         let mut expired = new_token(3, TokenKind::Admin, None);
         expired.expires_at = Some(at(5));
-        let expired = store.tokens().insert(&expired).await.unwrap();
+        let expired = store.tokens().insert(&expired).await.unwrap().id;
         let mut session = new_token(4, TokenKind::Admin, None);
         session.is_session = true;
         store.tokens().insert(&session).await.unwrap();
-        let user = store.tokens().insert(&new_token(5, TokenKind::User, Some("ann@example.org"))).await.unwrap();
+        let user = store.tokens().insert(&new_token(5, TokenKind::User, Some("ann@example.org"))).await.unwrap().id;
 
         assert_eq!(store.tokens().count_active_admin(at(4)).await, Ok(3));
         assert_eq!(store.tokens().count_active_admin(at(5)).await, Ok(2));
@@ -98,8 +98,8 @@ async fn the_last_admin_token_that_works_can_be_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_use_never_goes_back() {
     on_every_engine(async |store| {
-        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap();
-        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap();
+        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap().id;
+        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap().id;
         store.tokens().touch_many(&[(two, at(7)), (one, at(9)), (one, at(8)), (TokenId(99), at(1))]).await.unwrap();
         store.tokens().touch_many(&[(one, at(3))]).await.unwrap();
         store.tokens().touch_many(&[]).await.unwrap();
@@ -114,7 +114,7 @@ async fn changes_and_lists() {
     on_every_engine(async |store| {
         add_account(store, "ann@example.org", 0).await;
         add_account(store, "bob@example.org", 0).await;
-        let first = store.tokens().insert(&new_token(1, TokenKind::User, Some("ann@example.org"))).await.unwrap();
+        let first = store.tokens().insert(&new_token(1, TokenKind::User, Some("ann@example.org"))).await.unwrap().id;
         store.tokens().insert(&new_token(2, TokenKind::User, Some("bob@example.org"))).await.unwrap();
         store.tokens().insert(&new_token(3, TokenKind::Admin, None)).await.unwrap();
 

@@ -144,7 +144,7 @@ async fn no_session_outlives_a_password_that_is_changed_at_another_node() {
         let done = tokio::join!(
             accounts.set_password_hash(&ann, &new, now),
             tokens.insert_session(&logged_in, &ann, Verified::Hash(&old)),
-            tokens.replace(refreshed, &next),
+            tokens.replace(refreshed.id, &next),
         );
         assert_eq!(done.0, Ok(true));
         done.1.unwrap();
@@ -180,8 +180,8 @@ async fn two_nodes_cannot_switch_off_the_last_two_admin_tokens() {
     let nodes = [node(&database).await, node(&database).await];
     let off = TokenChange { is_active: Some(false), ..TokenChange::default() };
     for round in 0..10_u8 {
-        let one = nodes[0].tokens().insert(&admin_token(2 * round)).await.unwrap();
-        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1)).await.unwrap();
+        let one = nodes[0].tokens().insert(&admin_token(2 * round)).await.unwrap().id;
+        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1)).await.unwrap().id;
         let (here, there, now) = (nodes[0].tokens(), nodes[1].tokens(), at(1));
         let changed =
             tokio::join!(here.update_but_last_admin(one, &off, now), there.update_but_last_admin(two, &off, now));
@@ -196,8 +196,8 @@ async fn two_nodes_cannot_revoke_the_last_two_admin_tokens() {
     let database = database().await;
     let nodes = [node(&database).await, node(&database).await];
     for round in 0..10_u8 {
-        let one = nodes[0].tokens().insert(&admin_token(2 * round)).await.unwrap();
-        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1)).await.unwrap();
+        let one = nodes[0].tokens().insert(&admin_token(2 * round)).await.unwrap().id;
+        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1)).await.unwrap().id;
         let (here, there) = (nodes[0].tokens(), nodes[1].tokens());
         let now = at(1);
         let revoked = tokio::join!(here.revoke_but_last_admin(one, now), there.revoke_but_last_admin(two, now));
