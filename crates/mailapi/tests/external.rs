@@ -48,6 +48,24 @@ async fn each_recipient_to_its_end(engine: Engine) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_cannot_be_stored_is_not_handed_over() {
+    let office = Office::open(Engine::Sqlite).await;
+    let database = rusqlite::Connection::open(office.place.path().join("db/mailapi.db")).unwrap();
+    let stop = "CREATE TRIGGER stop BEFORE INSERT ON sent_messages BEGIN SELECT RAISE(FAIL, 'stopped'); END";
+    database.execute_batch(stop).unwrap();
+    let refused = office.try_send(&["good@elsewhere.example"]).await;
+    assert!(refused.status >= 500, "{}", refused.text());
+    database.execute_batch("DROP TRIGGER stop").unwrap();
+
+    // Its envelope went ahead, and Postfix thinks nothing of it.
+    let next = office.send(&["good@elsewhere.example"]).await;
+    office.watch(&next, "sent", SOON).await;
+    assert_eq!(office.sink.received().len(), 1);
+    assert_eq!(office.get("/mail/sent").await.expect(200)["total"], 1);
+    assert_eq!(office.health().await["status"], "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_postfix_a_send_fails_and_is_recorded_and_reading_goes_on() {
     let mut office = Office::open(Engine::Sqlite).await;
     office.postfix.kill();

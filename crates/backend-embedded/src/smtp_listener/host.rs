@@ -11,12 +11,15 @@ use super::InboundSetup;
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
-use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, header_of, not_looked_up, reverse_path, take_over};
+use crate::smtp_session::{
+    Body, Delivery, Host, Postmaster, check_hops, forward_path, header_of, not_looked_up, reverse_path, take_over,
+};
 
 pub(super) struct InboundHost<'a> {
     maildrop: Maildrop,
     setup: &'a InboundSetup,
     peer: IpAddr,
+    postmaster: Postmaster<'a>,
     /// How long the client says the message is; the verdict on a recipient depends on the room that is left.
     size: u64,
     /// The domain of the reverse-path.
@@ -25,7 +28,8 @@ pub(super) struct InboundHost<'a> {
 
 impl<'a> InboundHost<'a> {
     pub(super) const fn new(maildrop: Maildrop, setup: &'a InboundSetup, peer: IpAddr) -> Self {
-        Self { maildrop, setup, peer, size: 0, sender_domain: None }
+        let postmaster = Postmaster::among(setup.postmasters.as_slice());
+        Self { maildrop, setup, peer, postmaster, size: 0, sender_domain: None }
     }
 }
 
@@ -62,7 +66,7 @@ impl Host for InboundHost<'_> {
     }
 
     async fn may_receive(&mut self, recipient: &RcptTo) -> Answer {
-        let address = match forward_path(recipient, &self.maildrop, &self.setup.postmasters).await {
+        let address = match self.postmaster.forward_path(recipient, &self.maildrop).await {
             Ok(address) => address,
             Err(refusal) => return Answer::Refuse(refusal),
         };
@@ -88,15 +92,14 @@ impl Host for InboundHost<'_> {
         let delivery = Delivery {
             maildrop: &self.maildrop,
             hostname: &self.setup.hostname,
-            postmasters: &self.setup.postmasters,
+            postmaster: self.postmaster.found(),
             peer: self.peer,
             relaying: Relaying::Denied,
             max_returned_bytes: self.setup.max_returned_bytes,
         };
-        let mut recipients = Vec::with_capacity(message.envelope.recipients.len());
-        for recipient in &message.envelope.recipients {
-            recipients.extend(forward_path(recipient, &self.maildrop, &self.setup.postmasters).await.ok());
-        }
+        let recipients = message.envelope.recipients.iter();
+        let recipients: Vec<EmailAddress> =
+            recipients.filter_map(|recipient| forward_path(recipient, delivery.postmaster).ok()).collect();
         let answer = take_over(&delivery, message, body).await;
         let taken = matches!(answer, Answer::Queued(_));
         let outcome = if taken { InboundOutcome::Accepted } else { InboundOutcome::Rejected };

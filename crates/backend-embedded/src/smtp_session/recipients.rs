@@ -15,19 +15,47 @@ pub(crate) fn reverse_path(mail: &MailFrom) -> Result<ReversePath, Reply> {
     mail.reverse_path.parse().map(Some).map_err(refusal)
 }
 
-/// Who receives. `postmaster` without a domain, which every server has to know (RFC 5321 section 4.5.1), is the first of
-/// `postmasters` that is a mailbox here.
-pub(crate) async fn forward_path(
-    recipient: &RcptTo,
-    maildrop: &Maildrop,
-    postmasters: &[EmailAddress],
-) -> Result<EmailAddress, Reply> {
-    let path = recipient.forward_path.as_str();
-    if path.contains('@') {
-        return path.parse().map_err(|_| Reply::new(553, (5, 1, 3), "The recipient's address is not valid"));
+/// Who receives `postmaster` without a domain, which every server has to know (RFC 5321 section 4.5.1).
+pub(crate) struct Postmaster<'a> {
+    candidates: &'a [EmailAddress],
+    found: Option<EmailAddress>,
+}
+
+impl<'a> Postmaster<'a> {
+    /// The first of these that is a mailbox here.
+    pub(crate) const fn among(candidates: &'a [EmailAddress]) -> Self {
+        Self { candidates, found: None }
     }
-    let postmaster = maildrop.first_mailbox(postmasters).await.map_err(|error| not_looked_up(&error))?;
-    postmaster.ok_or_else(|| Reply::new(550, (5, 1, 1), "There is no mailbox of a postmaster here"))
+
+    /// Who it was at the last RCPT that asked; so a mailbox that goes meanwhile costs the other recipients nothing.
+    pub(crate) const fn found(&self) -> Option<&EmailAddress> {
+        self.found.as_ref()
+    }
+
+    /// Who receives, at RCPT.
+    pub(crate) async fn forward_path(
+        &mut self,
+        recipient: &RcptTo,
+        maildrop: &Maildrop,
+    ) -> Result<EmailAddress, Reply> {
+        if !has_domain(recipient) {
+            self.found = maildrop.first_mailbox(self.candidates).await.map_err(|error| not_looked_up(&error))?;
+        }
+        forward_path(recipient, self.found())
+    }
+}
+
+/// Who receives. `postmaster` is whoever that name without a domain is.
+pub(crate) fn forward_path(recipient: &RcptTo, postmaster: Option<&EmailAddress>) -> Result<EmailAddress, Reply> {
+    if has_domain(recipient) {
+        let refusal = |_| Reply::new(553, (5, 1, 3), "The recipient's address is not valid");
+        return recipient.forward_path.parse().map_err(refusal);
+    }
+    postmaster.cloned().ok_or_else(|| Reply::new(550, (5, 1, 1), "There is no mailbox of a postmaster here"))
+}
+
+fn has_domain(recipient: &RcptTo) -> bool {
+    recipient.forward_path.contains('@')
 }
 
 /// Nothing is known of a recipient for now.

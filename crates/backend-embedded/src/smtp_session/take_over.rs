@@ -18,7 +18,7 @@ use crate::replies::to_wire;
 pub(crate) struct Delivery<'a> {
     pub(crate) maildrop: &'a Maildrop,
     pub(crate) hostname: &'a str,
-    pub(crate) postmasters: &'a [EmailAddress],
+    pub(crate) postmaster: Option<&'a EmailAddress>,
     pub(crate) peer: IpAddr,
     pub(crate) relaying: Relaying,
     /// How much of the header block a notice of failure returns, in octets.
@@ -40,7 +40,7 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message, bod
     let now = delivery.maildrop.clock().now();
     let trace = Trace { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };
     let header = trace.header(&message);
-    let incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now).await {
+    let incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now) {
         Ok(incoming) => incoming,
         Err(refusal) => return Answer::Refuse(refusal),
     };
@@ -103,7 +103,7 @@ fn in_front(header: String, mut body: Body) -> Octets {
     body.into()
 }
 
-async fn incoming(
+fn incoming(
     delivery: &Delivery<'_>,
     message: Message,
     octets: Octets,
@@ -111,14 +111,13 @@ async fn incoming(
     now: Timestamp,
 ) -> Result<Incoming, Reply> {
     let envelope = message.envelope;
-    let mut recipients = Vec::with_capacity(envelope.recipients.len());
-    for recipient in envelope.recipients {
-        let address = forward_path(&recipient, delivery.maildrop, delivery.postmasters).await?;
-        recipients.push(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt });
-    }
+    let recipients = envelope.recipients.into_iter().map(|recipient| {
+        let address = forward_path(&recipient, delivery.postmaster)?;
+        Ok(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt })
+    });
     Ok(Incoming {
         sender: reverse_path(&envelope.mail)?,
-        recipients,
+        recipients: recipients.collect::<Result<_, Reply>>()?,
         message: octets,
         message_id: None,
         received_at: now,

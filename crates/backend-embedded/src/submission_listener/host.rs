@@ -15,19 +15,23 @@ use super::private;
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
-use crate::smtp_session::{Body, Delivery, Host, check_hops, forward_path, header_of, not_looked_up, reverse_path, take_over};
+use crate::smtp_session::{
+    Body, Delivery, Host, Postmaster, check_hops, header_of, not_looked_up, reverse_path, take_over,
+};
 
 pub(super) struct SubmissionHost<'a> {
     maildrop: Maildrop,
     setup: &'a SubmissionSetup,
     peer: IpAddr,
+    postmaster: Postmaster<'a>,
     logged_in: Option<LoggedIn>,
     size: u64,
 }
 
 impl<'a> SubmissionHost<'a> {
     pub(super) const fn new(maildrop: Maildrop, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
-        Self { maildrop, setup, peer, logged_in: None, size: 0 }
+        let postmaster = Postmaster::among(setup.postmasters.as_slice());
+        Self { maildrop, setup, peer, postmaster, logged_in: None, size: 0 }
     }
 
     fn grants(&self) -> Result<&Grants, Reply> {
@@ -95,8 +99,8 @@ impl<'a> SubmissionHost<'a> {
         Ok(message)
     }
 
-    async fn check_recipient(&self, recipient: &RcptTo) -> Result<(), Reply> {
-        let address = forward_path(recipient, &self.maildrop, &self.setup.postmasters).await?;
+    async fn check_recipient(&mut self, recipient: &RcptTo) -> Result<(), Reply> {
+        let address = self.postmaster.forward_path(recipient, &self.maildrop).await?;
         match self.maildrop.check_recipient(&address, self.size, Relaying::Allowed).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Ok(()),
             Ok(RecipientCheck::Refused(reply)) => Err(to_wire(&reply)),
@@ -149,7 +153,7 @@ impl Host for SubmissionHost<'_> {
         let delivery = Delivery {
             maildrop: &self.maildrop,
             hostname: &self.setup.hostname,
-            postmasters: &self.setup.postmasters,
+            postmaster: self.postmaster.found(),
             peer: self.peer,
             relaying: Relaying::Allowed,
             max_returned_bytes: self.setup.max_returned_bytes,

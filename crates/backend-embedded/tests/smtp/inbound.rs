@@ -43,7 +43,8 @@ async fn asked_for_postmaster(candidates: &[&str]) -> (Office, String) {
 #[tokio::test]
 async fn the_postmaster_is_the_first_who_has_a_mailbox_here() {
     let (office, answer) =
-        asked_for_postmaster(&["postmaster@here.example", "ann@far.example", "bob@here.example", "ann@here.example"]).await;
+        asked_for_postmaster(&["postmaster@here.example", "ann@far.example", "bob@here.example", "ann@here.example"])
+            .await;
     assert!(answer.starts_with("250"), "{answer}");
     assert_eq!((office.inbox("bob@here.example").await.len(), office.inbox("ann@here.example").await.len()), (1, 0));
 

@@ -2,11 +2,12 @@
 
 use std::io::Read;
 use std::process::Child;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::journal_source::journalctl;
 use super::settings::{FileSettings, JournalSettings, LogSettings, LogSource};
@@ -15,6 +16,9 @@ use super::settings::{FileSettings, JournalSettings, LogSettings, LogSource};
 pub(super) struct Waker {
     changed: Arc<Notify>,
     poll_interval: Duration,
+    gather_time: Duration,
+    /// When it last returned for a change.
+    looked_at: Mutex<Option<Instant>>,
     _file: Option<RecommendedWatcher>,
     journal: Option<Arc<Mutex<Child>>>,
 }
@@ -23,25 +27,38 @@ impl Waker {
     /// A waker for the source of these settings. Where the system gives no notifications, only the interval wakes.
     pub(super) fn new(settings: &LogSettings) -> Self {
         let LogSettings { source, poll_interval, gather_time, .. } = settings;
+        let (poll_interval, gather_time) = (*poll_interval, *gather_time);
         let changed = Arc::new(Notify::new());
         let (mut file, mut journal) = (None, None);
         match source {
-            LogSource::File(settings) => match watch(settings, *gather_time, changed.clone()) {
+            LogSource::File(settings) => match watch(settings, gather_time, changed.clone()) {
                 Ok(watcher) => file = Some(watcher),
                 Err(error) => tracing::info!(%error, "the mail log is polled, since it cannot be watched"),
             },
-            LogSource::Journal(settings) => match follow(settings, *gather_time, changed.clone()) {
+            LogSource::Journal(settings) => match follow(settings, gather_time, changed.clone()) {
                 Ok(child) => journal = Some(child),
                 Err(error) => tracing::info!(%error, "the journal is polled, since it cannot be followed"),
             },
         }
-        Self { changed, poll_interval: *poll_interval, _file: file, journal }
+        Self { changed, poll_interval, gather_time, looked_at: Mutex::new(None), _file: file, journal }
     }
 
-    /// Returns when the log may have grown, at the latest after the poll interval.
+    /// Returns when the log may have grown, at the latest after the poll interval, and for a change not before the
+    /// gathering time has passed since it returned for the last one.
     pub(super) async fn changed(&self) {
         // What the time-out means is the same: look.
-        let _ = tokio::time::timeout(self.poll_interval, self.changed.notified()).await;
+        if tokio::time::timeout(self.poll_interval, self.changed.notified()).await.is_ok() {
+            tokio::time::sleep_until(self.not_before()).await;
+            *self.looking() = Some(Instant::now());
+        }
+    }
+
+    fn not_before(&self) -> Instant {
+        self.looking().map_or_else(Instant::now, |looked| looked + self.gather_time)
+    }
+
+    fn looking(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.looked_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,6 +75,7 @@ impl Drop for Waker {
 fn watch(settings: &FileSettings, gather_time: Duration, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let dir = settings.path.parent().unwrap_or(&settings.path).to_owned();
     let path = settings.path.clone();
+    let mut gathering = Gathering::every(gather_time);
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let concerns_log = match &event {
             Ok(event) if event.kind.is_access() => false,
@@ -66,18 +84,34 @@ fn watch(settings: &FileSettings, gather_time: Duration, changed: Arc<Notify>) -
         };
         if concerns_log {
             changed.notify_one();
-            gather(gather_time);
+            gathering.rest();
         }
     })?;
     watcher.watch(&dir, RecursiveMode::NonRecursive)?;
     Ok(watcher)
 }
 
-/// A mail server writes a line at a time, and some ten of them for each message. After each wake-up this time passes
-/// before the next notification is looked at; those that come meanwhile are one to the system, and cost one wake-up.
-#[expect(clippy::disallowed_methods, reason = "the thread is the watcher's own and has nothing else to do")]
-fn gather(gather_time: Duration) {
-    std::thread::sleep(gather_time);
+/// A mail server writes a line at a time, and some ten of them for each message. After a wake-up this time passes before
+/// the next notification is looked at, so that those that come meanwhile cost one wake-up.
+struct Gathering {
+    time: Duration,
+    rested: Option<Instant>,
+}
+
+impl Gathering {
+    const fn every(time: Duration) -> Self {
+        Self { time, rested: None }
+    }
+
+    /// Rests, unless it just has: what is heard now came meanwhile. The system makes one of several notifications only
+    /// where no other file of the directory changed in between.
+    #[expect(clippy::disallowed_methods, reason = "the thread is the watcher's own and has nothing else to do")]
+    fn rest(&mut self) {
+        if self.rested.is_none_or(|rested| rested.elapsed() > self.time / 10) {
+            std::thread::sleep(self.time);
+            self.rested = Some(Instant::now());
+        }
+    }
 }
 
 fn follow(
@@ -93,9 +127,10 @@ fn follow(
     std::thread::Builder::new().name("journal-waker".to_owned()).spawn(move || {
         let mut buffer = [0; 4096];
         let mut output = output;
+        let mut gathering = Gathering::every(gather_time);
         while output.as_mut().is_some_and(|output| output.read(&mut buffer).is_ok_and(|read| read > 0)) {
             changed.notify_one();
-            gather(gather_time);
+            gathering.rest();
         }
         let _ = reaped.lock().unwrap_or_else(PoisonError::into_inner).wait();
     })?;

@@ -109,7 +109,7 @@ impl Connection {
                 TransactionStep::Message if !go_ahead.is_given().await => return transaction.abandon(WITHDRAWN),
                 // Who has waited for the message for too long has not got anything of it.
                 TransactionStep::Message if given == 0 && has_spoken(&mut self.stream) => {
-                    return transaction.abandon("the server did not wait for the message");
+                    return transaction.abandon(IMPATIENT);
                 }
                 TransactionStep::Message => match letter.piece(given).await {
                     Ok((piece, is_last)) => {
@@ -192,6 +192,9 @@ async fn within<T>(patience: Duration, work: impl Future<Output = std::io::Resul
 
 /// The reason of a message that got no word to go.
 pub(super) const WITHDRAWN: &str = "the message was withdrawn";
+
+/// The reason of a server that left, or said why it will, before the message got its word.
+pub(super) const IMPATIENT: &str = "the server did not wait for the message";
 
 /// How a reason begins that is no fault of a connection that was idle for too long.
 pub(super) const TIMED_OUT: &str = "timed out";

@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::breaker::Breaker;
-use connection::{Connection, TIMED_OUT, WITHDRAWN};
+use connection::{Connection, IMPATIENT, TIMED_OUT, WITHDRAWN};
 use letter::Letter;
 pub use settings::SmtpSettings;
 
@@ -53,18 +53,31 @@ impl SmtpPool {
     /// Why the server could not be reached, or the message not be read; the server has then seen nothing of it.
     pub async fn send(&self, envelope: &Envelope, message: Octets, mut go_ahead: GoAhead) -> Result<Outcome, String> {
         let letter = Letter::of(message).await.map_err(|error| format!("the message cannot be read: {error}"))?;
-        let _place = self.place().await?;
-        if let Some(mut warm) = self.warm() {
-            let outcome = warm.send(&self.settings, envelope, &letter, &mut go_ahead).await;
+        let _place = self.place_for(&mut go_ahead).await?;
+        if let Some(warm) = self.warm() {
+            let outcome = self.send_over(warm, envelope, &letter, &mut go_ahead).await;
             if !died_while_idle(&outcome) {
-                self.keep(warm);
                 return Ok(outcome);
             }
         }
-        let mut fresh = self.fresh().await?;
-        let outcome = fresh.send(&self.settings, envelope, &letter, &mut go_ahead).await;
-        self.keep(fresh);
-        Ok(outcome)
+        let outcome = self.send_over(self.fresh().await?, envelope, &letter, &mut go_ahead).await;
+        if !is_lost_by(&outcome, IMPATIENT) {
+            return Ok(outcome);
+        }
+        // The word was given since then, so this time nobody has to wait.
+        Ok(self.send_over(self.fresh().await?, envelope, &letter, &mut go_ahead).await)
+    }
+
+    async fn send_over(
+        &self,
+        mut connection: Connection,
+        envelope: &Envelope,
+        letter: &Letter,
+        go_ahead: &mut GoAhead,
+    ) -> Outcome {
+        let outcome = connection.send(&self.settings, envelope, letter, go_ahead).await;
+        self.keep(connection);
+        outcome
     }
 
     /// Whether mail could be handed over now.
@@ -97,6 +110,16 @@ impl SmtpPool {
     #[must_use]
     pub fn idle_connections(&self) -> usize {
         self.idle().len()
+    }
+
+    /// A place for a message. One that is free is held while the message is stored; for another one nobody waits before
+    /// the word, since those who have it may be waiting for theirs.
+    async fn place_for(&self, go_ahead: &mut GoAhead) -> Result<SemaphorePermit<'_>, String> {
+        match self.places.try_acquire() {
+            Ok(place) => Ok(place),
+            Err(_) if go_ahead.is_given().await => self.place().await,
+            Err(_) => Err(WITHDRAWN.to_owned()),
+        }
     }
 
     async fn place(&self) -> Result<SemaphorePermit<'_>, String> {
@@ -161,4 +184,8 @@ fn died_while_idle(outcome: &Outcome) -> bool {
         End::Failed(Failure::Closing(_)) => true,
         _ => false,
     }
+}
+
+fn is_lost_by(outcome: &Outcome, why: &str) -> bool {
+    matches!(&outcome.end, End::Failed(Failure::Lost(reason)) if reason == why)
 }

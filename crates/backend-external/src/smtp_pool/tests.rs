@@ -26,8 +26,12 @@ fn pool(settings: SmtpSettings) -> SmtpPool {
 }
 
 async fn send(pool: &SmtpPool) -> Result<Outcome, String> {
+    send_when(pool, GoAhead::given()).await
+}
+
+async fn send_when(pool: &SmtpPool, go_ahead: GoAhead) -> Result<Outcome, String> {
     let envelope = Envelope::new("ann@example.org", ["bob@example.net"]);
-    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into(), GoAhead::given()).await
+    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into(), go_ahead).await
 }
 
 fn is_accepted(outcome: &Result<Outcome, String>) -> bool {
@@ -95,7 +99,7 @@ async fn serve(stream: TcpStream, messages_each: usize, messages: Arc<AtomicUsiz
 #[tokio::test]
 async fn a_dead_server_is_reached_no_more_for_a_while() {
     // A loopback address that no other test uses, so that nobody is given the port in the meantime.
-    let address = TcpListener::bind("127.0.0.9:0").await.unwrap().local_addr().unwrap();
+    let address = TcpListener::bind("127.0.0.10:0").await.unwrap().local_addr().unwrap();
     let pool = pool(SmtpSettings { failures_until_pause: 2, pause: Duration::from_secs(60), ..settings(address) });
     for _ in 0..2 {
         assert!(send(&pool).await.unwrap_err().contains("refused"));
@@ -164,6 +168,87 @@ async fn a_connection_that_died_while_idle_is_replaced_and_nobody_notices() {
         }
         assert_eq!(server.counted(), (5, 5));
     }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_wait_for_the_word_gets_the_message_over_a_new_connection() {
+    for messages_before in 0..2 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let pool = pool(settings(listener.local_addr().unwrap()));
+        let messages = Arc::new(AtomicUsize::new(0));
+        let (permit, go_ahead) = GoAhead::awaited();
+        let server = async {
+            leave_while_the_message_is_awaited(listener.accept().await.unwrap().0, messages_before).await;
+            permit.give();
+            tokio::spawn(serve(listener.accept().await.unwrap().0, 1, messages.clone(), ""));
+        };
+        let sender = async {
+            for _ in 0..messages_before {
+                assert!(is_accepted(&send(&pool).await));
+            }
+            send_when(&pool, go_ahead).await
+        };
+        let ((), sent) = tokio::join!(server, sender);
+        assert!(is_accepted(&sent), "{sent:?}");
+        assert_eq!(messages.load(Ordering::SeqCst), 1);
+    }
+}
+
+/// Takes so many messages, and leaves when the next one is to come.
+async fn leave_while_the_message_is_awaited(stream: TcpStream, mut messages: usize) {
+    let mut stream = BufReader::new(stream);
+    stream.write_all(b"220 here\r\n").await.unwrap();
+    let mut in_data = false;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        let reply = match line.trim_end() {
+            "." => {
+                in_data = false;
+                messages -= 1;
+                "250 2.0.0 Ok: queued as 4jWk1\r\n"
+            }
+            _ if in_data => continue,
+            "DATA" if messages == 0 => break,
+            "DATA" => {
+                in_data = true;
+                "354 go\r\n"
+            }
+            _ => "250 2.0.0 Ok\r\n",
+        };
+        stream.write_all(reply.as_bytes()).await.unwrap();
+    }
+    stream.write_all(b"354 go\r\n").await.unwrap();
+    turns_of_the_runtime().await;
+    stream.write_all(b"421 4.4.2 Timeout exceeded\r\n").await.unwrap();
+    drop(stream);
+    turns_of_the_runtime().await;
+}
+
+/// Lets everybody else hear what has been said.
+async fn turns_of_the_runtime() {
+    for _ in 0..100 {
+        // At each the runtime looks at its sockets.
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_word_keeps_nobody_from_a_place_that_is_free_later() {
+    let server = Impatient::start(100, "").await;
+    let pool = pool(SmtpSettings { max_connections: 1, ..settings(server.address) });
+    let (first_permit, first) = GoAhead::awaited();
+    let (second_permit, second) = GoAhead::awaited();
+    let (_, third) = GoAhead::awaited();
+    let storing = async {
+        turns_of_the_runtime().await;
+        second_permit.give();
+        first_permit.give();
+    };
+    let sent = tokio::join!(send_when(&pool, first), send_when(&pool, second), send_when(&pool, third), storing);
+    assert!(is_accepted(&sent.0) && is_accepted(&sent.1), "{sent:?}");
+    assert_eq!(sent.2.unwrap_err(), "the message was withdrawn");
+    assert_eq!(server.counted(), (1, 2));
 }
 
 #[tokio::test]

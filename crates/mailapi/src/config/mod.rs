@@ -238,14 +238,17 @@ mod tests {
     }
 
     #[test]
-    fn admins_get_the_postmasters_mail_where_nobody_is_named() {
+    fn admins_get_the_postmasters_mail_where_nobody_else_does() {
         let postmasters = |text: &str| -> Vec<String> {
             let config = Config::from_layers(Some(("mailapi.toml", text)), &[]).unwrap();
             config.listeners().unwrap().postmasters.iter().map(ToString::to_string).collect()
         };
         let admins = "[auth]\nadmins = [\"ann@example.org\"]\n[mail.embedded]\nhostname = \"mx.example.org\"\n";
         assert_eq!(postmasters(admins), ["postmaster@mx.example.org", "ann@example.org"]);
-        assert_eq!(postmasters(&format!("{admins}postmaster = \"bob@example.org\"")), ["bob@example.org"]);
+        assert_eq!(
+            postmasters(&format!("{admins}postmaster = \"bob@example.org\"")),
+            ["bob@example.org", "postmaster@mx.example.org", "ann@example.org"]
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Time
 use super::{Hours, RollUpSize, SentCounts, SentScope, Span};
 use crate::sqlite::{Sqlite, SqliteSettings};
 use crate::store::{COMPONENT, SQLITE_MIGRATIONS};
-use crate::{NewSent, Store};
+use crate::{NewSent, Store, StoreError};
 
 const SENT_AT: Timestamp = Timestamp::from_seconds(1_763_633_730);
 
@@ -32,7 +32,13 @@ async fn rows_that_are_older_than_the_journal_are_counted_by_the_first_roll_ups(
     let folder = tempfile::tempdir().unwrap();
     let engine = Sqlite::open(&folder.path().join("old.db"), SqliteSettings::default()).unwrap();
     engine.migrate(COMPONENT, &SQLITE_MIGRATIONS[..2], SENT_AT).await.unwrap();
-    let store = Store::on_sqlite(engine);
+    // A message is stored with a column that came later.
+    let alter = async |how| {
+        let sql = format!("ALTER TABLE sent_messages {how}");
+        engine.write(move |connection| Ok::<_, StoreError>(connection.execute_batch(&sql)?)).await.unwrap();
+    };
+    alter("ADD COLUMN node TEXT").await;
+    let store = Store::on_sqlite(engine.clone());
     let (taken, waiting) = (
         "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap(),
         "67e55044-10b1-426f-9247-bb680e5fe0c9".parse().unwrap(),
@@ -42,6 +48,7 @@ async fn rows_that_are_older_than_the_journal_are_counted_by_the_first_roll_ups(
     store.sent().begin(&message(waiting)).await.unwrap();
     store.sent().submitted(taken, &QueueId("Q1".to_owned()), SENT_AT, &refused).await.unwrap();
 
+    alter("DROP COLUMN node").await;
     assert_eq!(store.migrate(SENT_AT).await, Ok(SQLITE_MIGRATIONS.len() - 2));
     store.sent().submitted(waiting, &QueueId("Q2".to_owned()), SENT_AT, &[]).await.unwrap();
     while store.stats().roll_up_once(RollUpSize { changes: 3, groups: 3 }).await.unwrap().more {}

@@ -90,8 +90,8 @@ impl Embedded {
         ListenAddresses { smtp: self.smtp_listen.0, submission: self.submission_listen.0, imap: self.imap_listen.0 }
     }
 
-    /// How its listeners behave; reads the certificate and the key. Where nobody is named the `admins` get the
-    /// postmaster's mail, unless there is a mailbox for it.
+    /// How its listeners behave; reads the certificate and the key. The `admins` get the postmaster's mail where there is
+    /// no other mailbox for it.
     pub(super) fn listeners(
         &self,
         admins: impl Iterator<Item = EmailAddress>,
@@ -104,12 +104,10 @@ impl Embedded {
         self.imap.apply(&mut imap);
         let mut connections = ConnectionLimits { grace, ..ConnectionLimits::default() };
         self.connections.apply(&mut connections);
+        let postmaster = self.postmaster.0.iter().cloned();
         Ok(ListenerSettings {
             hostname: self.hostname().to_owned(),
-            postmasters: match &self.postmaster.0 {
-                Some(postmaster) => vec![postmaster.clone()],
-                None => postmaster_at(self.hostname()).into_iter().chain(admins).collect(),
-            },
+            postmasters: postmaster.chain(postmaster_at(self.hostname())).chain(admins).collect(),
             tls: self.tls()?,
             smtp,
             smtp_connections: connections.clone(),

@@ -133,13 +133,13 @@ impl Walk<'_> {
             Mechanism::Include { macro_string } => self.other_policy(macro_string, domain, depth).await?,
             Mechanism::A { macro_string, ip4_mask, ip6_mask } => {
                 self.count_lookup()?;
-                let Some(host) = literal(macro_string, domain) else { return Ok(Verdict::Unknown) };
+                let Some(host) = self.worth_asking(macro_string, domain) else { return Ok(Verdict::Unknown) };
                 let theirs = self.addresses_of(&host).await?;
                 self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
             }
             Mechanism::Mx { macro_string, ip4_mask, ip6_mask } => {
                 self.count_lookup()?;
-                let Some(name) = literal(macro_string, domain) else { return Ok(Verdict::Unknown) };
+                let Some(name) = self.worth_asking(macro_string, domain) else { return Ok(Verdict::Unknown) };
                 let theirs = self.addresses_of_exchanges(&name).await?;
                 self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
             }
@@ -148,6 +148,11 @@ impl Walk<'_> {
                 Verdict::Unknown
             }
         })
+    }
+
+    /// The name to ask for addresses of, while the policy is not broken for its number of look-ups.
+    fn worth_asking(&self, target: &Macro, domain: &str) -> Option<String> {
+        (self.lookups <= MAX_LOOKUPS).then(|| literal(target, domain)).flatten()
     }
 
     fn count_lookup(&mut self) -> Result<(), Fault> {
