@@ -16,7 +16,9 @@ pub trait Submission: Send + Sync {
     /// # Errors
     /// [`SubmitError`] says whether the mail server has the message: it has not, but for
     /// [`SubmitError::OutcomeUnknown`].
-    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError>;
+    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
+        self.submit_when(envelope, message, GoAhead::given()).await
+    }
 
     /// The same for a message that is still being stored. What leaves nothing behind at the mail server may be done at
     /// once; no octet of the message is handed over before the `go_ahead`, and none at all without it.
@@ -27,10 +29,8 @@ pub trait Submission: Send + Sync {
         &self,
         envelope: Envelope,
         message: Octets,
-        mut go_ahead: GoAhead,
-    ) -> Result<Accepted, SubmitError> {
-        if go_ahead.is_given().await { self.submit(envelope, message).await } else { Err(SubmitError::withdrawn()) }
-    }
+        go_ahead: GoAhead,
+    ) -> Result<Accepted, SubmitError>;
 
     /// What [`Submission::submit`] answered for this message at an earlier time, when it was taken over; asked after
     /// a crash, or after an unknown outcome. `None` says that the mail server does not have it and never will.

@@ -227,10 +227,6 @@ struct Submitted {
 
 #[async_trait]
 impl Submission for Submitted {
-    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
-        self.submit_when(envelope, message, GoAhead::given()).await
-    }
-
     async fn submit_when(
         &self,
         envelope: Envelope,

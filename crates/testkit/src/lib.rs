@@ -24,6 +24,7 @@ mod mail_server;
 mod ports;
 mod postfix;
 mod postgres;
+mod runtime;
 mod signal;
 mod sink;
 
@@ -45,4 +46,5 @@ pub use mail_server::{MailServerPorts, RealMailServer};
 pub use ports::free_port;
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
 pub use postgres::{PostgresDatabase, PostgresServer};
+pub use runtime::turns_of_the_runtime;
 pub use sink::{Received, SmtpSink};

@@ -1,7 +1,7 @@
 //! Taking mail over from the API.
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, GoAhead, Submission, SubmitError};
 use mailapi_model::{Envelope, Octets};
 use mailapi_store::StoreError;
 
@@ -10,7 +10,15 @@ use crate::Maildrop;
 
 #[async_trait]
 impl Submission for Maildrop {
-    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
+    async fn submit_when(
+        &self,
+        envelope: Envelope,
+        message: Octets,
+        mut go_ahead: GoAhead,
+    ) -> Result<Accepted, SubmitError> {
+        if !go_ahead.is_given().await {
+            return Err(SubmitError::withdrawn());
+        }
         let Envelope { message_id, sender, recipients } = envelope;
         let now = self.clock().now();
         let mut incoming = Incoming::new(sender, recipients, message, now, Relaying::Allowed);

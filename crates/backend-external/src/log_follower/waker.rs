@@ -17,8 +17,8 @@ pub(super) struct Waker {
     changed: Arc<Notify>,
     poll_interval: Duration,
     gather_time: Duration,
-    /// When it last returned for a change.
-    looked_at: Mutex<Option<Instant>>,
+    /// When it may return for the next change.
+    next_look: Mutex<Instant>,
     _file: Option<RecommendedWatcher>,
     journal: Option<Arc<Mutex<Child>>>,
 }
@@ -40,7 +40,7 @@ impl Waker {
                 Err(error) => tracing::info!(%error, "the journal is polled, since it cannot be followed"),
             },
         }
-        Self { changed, poll_interval, gather_time, looked_at: Mutex::new(None), _file: file, journal }
+        Self { changed, poll_interval, gather_time, next_look: Mutex::new(Instant::now()), _file: file, journal }
     }
 
     /// Returns when the log may have grown, at the latest after the poll interval, and for a change not before the
@@ -48,17 +48,14 @@ impl Waker {
     pub(super) async fn changed(&self) {
         // What the time-out means is the same: look.
         if tokio::time::timeout(self.poll_interval, self.changed.notified()).await.is_ok() {
-            tokio::time::sleep_until(self.not_before()).await;
-            *self.looking() = Some(Instant::now());
+            let next_look = *self.next_look();
+            tokio::time::sleep_until(next_look).await;
+            *self.next_look() = Instant::now() + self.gather_time;
         }
     }
 
-    fn not_before(&self) -> Instant {
-        self.looking().map_or_else(Instant::now, |looked| looked + self.gather_time)
-    }
-
-    fn looking(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.looked_at.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next_look(&self) -> MutexGuard<'_, Instant> {
+        self.next_look.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,7 @@ use mailapi_backend::GoAhead;
 use mailapi_model::Secret;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Outcome};
-use mailapi_testkit::SmtpSink;
+use mailapi_testkit::{SmtpSink, turns_of_the_runtime};
 use mailapi_tls::{Trust, client_config};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -223,14 +223,6 @@ async fn leave_while_the_message_is_awaited(stream: TcpStream, mut messages: usi
     stream.write_all(b"421 4.4.2 Timeout exceeded\r\n").await.unwrap();
     drop(stream);
     turns_of_the_runtime().await;
-}
-
-/// Lets everybody else hear what has been said.
-async fn turns_of_the_runtime() {
-    for _ in 0..100 {
-        // At each the runtime looks at its sockets.
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]

@@ -49,10 +49,6 @@ impl SmtpSubmission {
 
 #[async_trait]
 impl Submission for SmtpSubmission {
-    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
-        self.submit_when(envelope, message, GoAhead::given()).await
-    }
-
     async fn submit_when(
         &self,
         envelope: Envelope,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mailapi_backend::contract::Fixture;
 use mailapi_backend::{
-    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, Provisioning, ProvisioningError, Submission,
-    SubmitError,
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, GoAhead, Provisioning, ProvisioningError,
+    Submission, SubmitError,
 };
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings};
@@ -127,7 +127,7 @@ struct OtherFaces;
 
 #[async_trait]
 impl Submission for OtherFaces {
-    async fn submit(&self, _: Envelope, _: Octets) -> Result<Accepted, SubmitError> {
+    async fn submit_when(&self, _: Envelope, _: Octets, _: GoAhead) -> Result<Accepted, SubmitError> {
         unreachable!("nothing is sent here")
     }
 

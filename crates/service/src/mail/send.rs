@@ -187,7 +187,7 @@ impl Service {
         message: Octets,
     ) -> (Result<Begun, StoreError>, Result<Accepted, SubmitError>) {
         let submission = &self.0.backend.submission;
-        let (permit, go_ahead) = GoAhead::awaited();
+        let (permit, mut go_ahead) = GoAhead::awaited();
         let begin = async {
             let begun = self.begin_or_wait(new).await;
             match begun {
@@ -197,14 +197,13 @@ impl Service {
             }
             begun
         };
-        let submit = submission.submit_when(envelope, message, go_ahead);
-        if new.idempotency.is_none() {
-            return tokio::join!(begin, submit);
-        }
-        match begin.await {
-            Ok(Begun::New) => (Ok(Begun::New), submit.await),
-            other => (other, Err(SubmitError::withdrawn())),
-        }
+        let submit = async {
+            if new.idempotency.is_some() && !go_ahead.is_given().await {
+                return Err(SubmitError::withdrawn());
+            }
+            submission.submit_when(envelope, message, go_ahead).await
+        };
+        tokio::join!(begin, submit)
     }
 
     /// Begins, or waits a while for the answer of the first request with the same key.

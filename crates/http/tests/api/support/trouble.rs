@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, MailboxError, Mailboxes,
-    OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, Submission, SubmitError,
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, GoAhead, MailboxError,
+    Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, Submission,
+    SubmitError,
 };
 use mailapi_model::{DeliveryEvent, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota};
 
@@ -79,13 +80,21 @@ impl Trouble {
 
 #[async_trait]
 impl Submission for Trouble {
-    async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
+    async fn submit_when(
+        &self,
+        envelope: Envelope,
+        message: Octets,
+        mut go_ahead: GoAhead,
+    ) -> Result<Accepted, SubmitError> {
+        if !go_ahead.is_given().await {
+            return Err(SubmitError::withdrawn());
+        }
         let refusal = self.state().refusal.take();
         if let Some(error) = refusal {
             return Err(error);
         }
         self.state().submitted += 1;
-        self.behind.submission.submit(envelope, message).await
+        self.behind.submission.submit_when(envelope, message, go_ahead).await
     }
 
     async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
