@@ -1,21 +1,20 @@
 //! The mail server behind a service under test: the one built in, or a private Postfix and Dovecot.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use mailapi_backend::{Accepted, Attempt, Backend, GoAhead, InboundLog, Spool, SpoolSettings, Submission, SubmitError};
+use mailapi_backend::{Backend, InboundLog, Spool, SpoolSettings};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
 use mailapi_backend_embedded::maildrop::MaildropError;
 use mailapi_backend_embedded::{Embedded, MaildropSettings};
 use mailapi_backend_external::External;
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, EmailAddress, Entropy, Envelope, FolderName, InboundEvent, Octets};
+use mailapi_model::{Clock, EmailAddress, Entropy, FolderName, InboundEvent};
 use mailapi_service::Service;
 
-use crate::{FakeClock, FakeDns, RealMailServer, SmtpSink, TestDatabase};
+use crate::{FakeClock, FakeDns, HandedOver, RealMailServer, SmtpSink, TestDatabase};
 
 /// Nothing is tried twice while a test runs.
 const LONG_BACKOFF_SECONDS: u32 = 3600;
@@ -107,7 +106,7 @@ enum Kind {
 struct Office {
     servers: RealMailServer,
     external: External,
-    submitted: Arc<Submitted>,
+    submitted: Arc<HandedOver>,
 }
 
 impl TestMailServer {
@@ -138,8 +137,7 @@ impl TestMailServer {
                 let servers = servers.await;
                 let external = External::open(servers.settings(&directory.join("follower")), inbound, clock.clone());
                 let external = external.expect("its parts fit");
-                let inner = external.backend().submission;
-                let submitted = Arc::new(Submitted { inner, queue_ids: Mutex::default() });
+                let submitted = HandedOver::new(external.backend().submission);
                 Kind::External(Box::new(Office { servers, external, submitted }))
             }
         };
@@ -211,39 +209,9 @@ impl TestMailServer {
         match &self.kind {
             Kind::Embedded { courier, .. } => drop(courier.deliver_due_once().await.expect("the queue")),
             Kind::External(office) => {
-                let submitted = office.submitted.queue_ids.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                office.servers.postfix.done_with(&submitted).await;
+                office.servers.postfix.done_with(&office.submitted.queue_ids()).await;
                 self.clock.catch_up();
             }
         }
-    }
-}
-
-/// Remembers what was handed over.
-struct Submitted {
-    inner: Arc<dyn Submission>,
-    queue_ids: Mutex<Vec<String>>,
-}
-
-#[async_trait]
-impl Submission for Submitted {
-    async fn submit_when(
-        &self,
-        envelope: Envelope,
-        message: Octets,
-        go_ahead: GoAhead,
-    ) -> Result<Accepted, SubmitError> {
-        let accepted = self.inner.submit_when(envelope, message, go_ahead).await?;
-        let mut queue_ids = self.queue_ids.lock().unwrap_or_else(PoisonError::into_inner);
-        queue_ids.push(accepted.queue_id.0.clone());
-        Ok(accepted)
-    }
-
-    async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
-        self.inner.find(attempt).await
-    }
-
-    async fn check(&self) -> Result<(), String> {
-        self.inner.check().await
     }
 }

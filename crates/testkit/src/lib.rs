@@ -18,6 +18,8 @@ mod entropy;
 mod foreign_users;
 mod guard;
 mod hand_in;
+#[cfg(feature = "mail-server")]
+mod handed_over;
 mod logger;
 #[cfg(feature = "mail-server")]
 mod mail_server;
@@ -41,6 +43,8 @@ pub use dovecot::{Dovecot, DovecotFormat, DovecotSettings};
 pub use entropy::SeededEntropy;
 pub use foreign_users::{ForeignSchema, ForeignUsers};
 pub use guard::TestDirectory;
+#[cfg(feature = "mail-server")]
+pub use handed_over::HandedOver;
 #[cfg(feature = "mail-server")]
 pub use mail_server::{MailServerPorts, RealMailServer};
 pub use ports::free_port;

@@ -3,19 +3,18 @@
 //! administration.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use mailapi_backend::contract::Fixture;
-use mailapi_backend::{Accepted, Attempt, Backend, GoAhead, InboundLog, Submission, SubmitError};
+use mailapi_backend::{Backend, InboundLog};
 use mailapi_backend_external::External;
 use mailapi_model::{
-    AccountChange, Clock, DomainName, EmailAddress, Envelope, FolderName, InboundEvent, MessageId, NewAccount,
-    NewDomain, Octets, Secret,
+    AccountChange, Clock, DomainName, EmailAddress, FolderName, InboundEvent, MessageId, NewAccount, NewDomain, Secret,
 };
 use mailapi_store::Store;
-use mailapi_testkit::{RealClock, RealMailServer, SeededEntropy, TestDatabase, TestDirectory, TestEngine};
+use mailapi_testkit::{HandedOver, RealClock, RealMailServer, SeededEntropy, TestDatabase, TestDirectory, TestEngine};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -54,7 +53,7 @@ pub(crate) struct OfficeFixture {
     office: &'static Office,
     store: Store,
     backend: Backend,
-    submitted: Arc<Submitted>,
+    submitted: Arc<HandedOver>,
     domain: DomainName,
     entropy: SeededEntropy,
     _state: TempDir,
@@ -78,7 +77,7 @@ impl OfficeFixture {
         let settings = office.servers.settings(state.path());
         let external = External::open(settings, Arc::new(Nobody), Arc::new(RealClock)).expect("its parts fit");
         let mut backend = external.backend();
-        let submitted = Arc::new(Submitted { inner: backend.submission.clone(), taken: Mutex::default() });
+        let submitted = HandedOver::new(backend.submission.clone());
         backend.submission = submitted.clone();
         let entropy = SeededEntropy::new(number);
         Self { office, store, backend, submitted, domain, entropy, _state: state }
@@ -141,36 +140,7 @@ impl Fixture for OfficeFixture {
     }
 
     async fn settle(&self) {
-        let taken = self.submitted.taken.lock().expect("what was taken").clone();
-        self.office.servers.postfix.done_with(&taken).await;
-    }
-}
-
-/// Remembers what was handed over.
-struct Submitted {
-    inner: Arc<dyn Submission>,
-    taken: Mutex<Vec<String>>,
-}
-
-#[async_trait]
-impl Submission for Submitted {
-    async fn submit_when(
-        &self,
-        envelope: Envelope,
-        message: Octets,
-        go_ahead: GoAhead,
-    ) -> Result<Accepted, SubmitError> {
-        let accepted = self.inner.submit_when(envelope, message, go_ahead).await?;
-        self.taken.lock().expect("what was taken").push(accepted.queue_id.0.clone());
-        Ok(accepted)
-    }
-
-    async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
-        self.inner.find(attempt).await
-    }
-
-    async fn check(&self) -> Result<(), String> {
-        self.inner.check().await
+        self.office.servers.postfix.done_with(&self.submitted.queue_ids()).await;
     }
 }
 
