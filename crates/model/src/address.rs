@@ -24,8 +24,8 @@ pub enum AddressError {
     /// The domain breaks the rules of host names or is longer than 253 octets.
     #[error("must be a domain name, such as example.org")]
     Domain,
-    /// A display name holds a control character.
-    #[error("a name must not hold control characters")]
+    /// A display name holds a control character, or an angle bracket outside of quotes.
+    #[error("a name must not hold control characters, and < and > only in quotes")]
     Name,
 }
 
@@ -344,10 +344,13 @@ impl FromStr for NamedAddress {
     }
 }
 
+/// The name in front of an address in angle brackets. A bracket in a name without quotes belongs to another address: a
+/// list in the place of one recipient, of which only the last would get the message.
 fn display_name(text: &str) -> Result<Option<String>, AddressError> {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let name = match inner {
         Some(quoted) => unquote(quoted).ok_or(AddressError::Name)?,
+        None if text.contains(['<', '>']) => return Err(AddressError::Name),
         None => text.to_owned(),
     };
     if name.chars().any(char::is_control) {
@@ -429,6 +432,26 @@ mod tests {
     }
 
     #[test]
+    fn several_addresses_are_not_one_with_a_long_name() {
+        for text in [
+            "Bob <bob@example.org>, Carl <carl@example.org>",
+            "\"Bob\" <bob@example.org>, \"Carl\" <carl@example.org>",
+            "bob@example.org>, <carl@example.org>",
+            "<bob@example.org> <carl@example.org>",
+        ] {
+            assert_eq!(text.parse::<NamedAddress>(), Err(AddressError::Name), "{text}");
+        }
+        for (text, name) in [
+            ("\"Bob <at work>\" <carl@example.org>", "Bob <at work>"),
+            ("Lee, Ann <carl@example.org>", "Lee, Ann"),
+            ("bob@example.org <carl@example.org>", "bob@example.org"),
+        ] {
+            let named: NamedAddress = text.parse().unwrap();
+            assert_eq!((named.name.as_deref(), named.address.as_str()), (Some(name), "carl@example.org"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_display_name_is_taken_off() {
         let named: NamedAddress = "\"Lee, Ann\" <ann@example.org>".parse().unwrap();
         assert_eq!(named.name.as_deref(), Some("Lee, Ann"));
@@ -446,6 +469,15 @@ mod tests {
                 prop_assert!(!address.as_str().chars().any(|c| c.is_control()));
             }
             let _ = text.parse::<NamedAddress>();
+        }
+
+        #[test]
+        fn a_name_that_is_taken_hides_no_address(text in "[a-c@.,<>\" ]{0,24}<ann@example\\.org>") {
+            if let Ok(named) = text.parse::<NamedAddress>() {
+                prop_assert_eq!(named.address.as_str(), "ann@example.org");
+                let hidden = named.name.is_some_and(|name| name.contains(['<', '>']));
+                prop_assert!(!hidden || text.starts_with([' ', '"']));
+            }
         }
 
         #[test]

@@ -75,7 +75,8 @@ async fn every_member_that_is_missing_or_of_a_wrong_type_is_named() {
 async fn every_rule_that_is_broken_is_named() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let body = json!({
-        "from": "nobody", "to": ["bob@example.org", "x"], "cc": ["a b@example.org"], "subject": "a\nb", "body": {},
+        "from": "nobody", "to": ["bob@example.org", "x", "Bob <bob@example.org>, Eve <eve@example.org>"],
+        "cc": ["a b@example.org"], "subject": "a\nb", "body": {},
         "reply_to": "@", "headers": { "Bcc": "eve@example.org", "X-Ok": "fine", "X-Bad": "a\r\nBcc: eve@example.org" },
         "attachments": [{ "filename": "", "content": "!", "content_type": "nonsense", "content_id": "a b" }],
     });
@@ -94,6 +95,7 @@ async fn every_rule_that_is_broken_is_named() {
         "reply_to",
         "subject",
         "to[1]",
+        "to[2]",
     ];
     assert_eq!(fields, expected);
     for nobody in [json!([]), json!(null)] {
