@@ -1,5 +1,7 @@
 //! Drafts and the messages that become of them: `compose/*.eml` hold the expected octets (with LF for CRLF).
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use mail_parser::{HeaderForm, MimeHeaders};
 use mailapi_backend::{Spool, SpoolSettings};
 use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageId, Octets, Timestamp};
@@ -104,9 +106,45 @@ fn an_empty_subject_and_an_empty_body_are_a_message() {
     expect("empty", DraftFields { subject: None, text: Some(String::new()), ..fields() });
 }
 
+fn from_base64(lines: &str) -> Vec<u8> {
+    STANDARD.decode(lines.replace("\r\n", "")).unwrap()
+}
+
 fn file(filename: &str, content_type: Option<&str>) -> AttachmentFields {
     let (filename, content) = (filename.to_owned(), Some(b"x\r\n".to_vec().into()));
     AttachmentFields { filename, content, content_type: content_type.map(str::to_owned), content_id: None }
+}
+
+#[test]
+fn a_message_stands_in_the_message_as_it_is_and_is_a_file_where_it_cannot() {
+    let forwarded = |content: &str| {
+        let content = Some(content.as_bytes().to_vec().into());
+        let file = AttachmentFields { content, ..file("forwarded.eml", Some("message/rfc822")) };
+        composed(DraftFields { attachments: vec![file], ..fields() })
+    };
+    let clean = "From: eve@example.com\r\nSubject: Before\r\n\r\nA line.\r\n";
+    let message = forwarded(clean);
+    assert!(message.contains("Content-Type: message/rfc822\r\n"), "{message}");
+    assert!(message.contains(&format!("Content-Transfer-Encoding: 7bit\r\n\r\n{clean}\r\n--=_mixed")), "{message}");
+    let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
+    assert_eq!(parsed.attachment(0).unwrap().message().unwrap().subject(), Some("Before"));
+
+    for unclean in ["Subject: LF\n\nalone\n", "Subject: ä\r\n\r\n", "Subject: NUL\r\n\r\n\0"] {
+        let message = forwarded(unclean);
+        assert!(message.contains("Content-Type: application/octet-stream\r\n"), "{message}");
+        let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
+        assert_eq!(parsed.attachment(0).unwrap().contents(), unclean.as_bytes());
+    }
+}
+
+#[test]
+fn nul_in_a_text_is_encoded() {
+    let message = composed(DraftFields { text: Some("a\0b\nä\n".into()), html: Some("<p>\0</p>".into()), ..fields() });
+    assert!(!message.contains('\0'));
+    let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
+    assert_eq!(parsed.body_text(0).unwrap(), "a\0b\r\nä\r\n");
+    assert_eq!(parsed.body_html(0).unwrap(), "<p>\0</p>");
+    assert_eq!(message.matches("charset=\"utf-8\"").count(), 2, "{message}");
 }
 
 #[test]
@@ -287,16 +325,16 @@ proptest! {
         prop_assert_eq!(read.trim_end_matches('\n'), written.trim_end_matches('\n'));
     }
 
-    /// Where the octets lie does not show in the message.
+    /// Where the octets lie does not show in the message, and they arrive as they were.
     #[test]
-    fn a_message_of_large_files_is_the_same_octet_for_octet(
-        text in "(\\PC|[\r\n]){0,300}",
+    fn files_arrive_octet_for_octet_wherever_they_lie(
+        text in "(\\PC|[\r\n\0]){0,300}",
         files in prop::collection::vec(
             (
                 prop_oneof![
                     prop::collection::vec(any::<u8>(), 0..70_000),
                     "([a-z ,;]{0,70}\r?\n){0,200}[a-z= ]{0,90}".prop_map(String::into_bytes),
-                    ("[ -~]{1,60}[\r\n]{1,2}", 1_usize..2000).prop_map(|(line, times)| line.repeat(times).into_bytes()),
+                    ("[\0 -~]{1,60}[\r\n]{1,2}", 1_usize..2000).prop_map(|(line, times)| line.repeat(times).into_bytes()),
                 ],
                 select(vec![None, Some("text/csv; charset=utf-8"), Some("text/html"), Some("image/png")]),
                 any::<bool>(),
@@ -314,8 +352,17 @@ proptest! {
             content_type: content_type.map(str::to_owned),
             content_id: inline.then(|| "picture".to_owned()),
         };
-        let attachments = files.into_iter().map(file).collect();
+        let (inline, attached): (Vec<_>, Vec<_>) = files.iter().partition(|(_, _, inline)| *inline);
+        let expected: Vec<&[u8]> = inline.iter().chain(&attached).map(|(content, ..)| &content[..]).collect();
+        let attachments = files.iter().cloned().map(file).collect();
         let draft = DraftFields { text: Some(text), attachments, ..fields() };
-        prop_assert_eq!(composed_in_files(draft.clone(), &spool), composed(draft));
+        let message = composed(draft.clone());
+        prop_assert!(!message.contains('\0') && message.split("\r\n").all(|line| line.len() <= 998));
+        let parsed = mail_parser::MessageParser::default().parse(message.as_bytes()).unwrap();
+        // The reader would take the octets of a text for characters.
+        let files = parsed.parts.iter().filter(|part| part.content_disposition().is_some());
+        let arrived: Vec<Vec<u8>> = files.map(|part| from_base64(&message[part.offset_body as usize..part.offset_end as usize])).collect();
+        prop_assert!(arrived == expected);
+        prop_assert_eq!(composed_in_files(draft, &spool), message);
     }
 }

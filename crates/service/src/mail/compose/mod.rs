@@ -1,13 +1,13 @@
 //! From a draft to the octets of a message (RFC 5322, RFC 2045 to 2049). Pure: the same draft, identifier and time
 //! give the same octets.
 
+mod files;
 mod header_values;
-mod large_files;
-mod transfer_encoding;
 
 use std::borrow::Cow;
 use std::io;
 
+use mail_builder::encoders::Base64Encoder;
 use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId as MessageIdHeader;
@@ -16,8 +16,8 @@ use mail_builder::{IoWriter, MessageBuilder, Writer};
 use mailapi_backend::{Spool, SpoolError};
 use mailapi_model::{Draft, DraftAttachment, MessageId, Octets, Timestamp};
 
+use self::files::{File, Files};
 use self::header_values::{content_type, with_parameter};
-use self::large_files::LargeFiles;
 
 /// The draft cannot become a message: what does not lie in memory cannot be read or written at the moment.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, spool: &Spool
 }
 
 fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer) -> Result<(), ComposeError> {
-    let large = LargeFiles::of(draft, id)?;
+    let files = Files::of(draft, id)?;
     let mut message = MessageBuilder::new()
         .date(Date::new(now.as_seconds()))
         .header("From", header_values::people(std::slice::from_ref(draft.from())))
@@ -68,8 +68,8 @@ fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer)
     for header in draft.headers() {
         message = message.header(header.name.as_str(), header_values::unknown(&header.value));
     }
-    let body = with_files(draft, &Boundaries(id), &large);
-    large.write(message.body(body), output)
+    let body = with_files(draft, &Boundaries(id), &files);
+    files.write(message.body(body), output)
 }
 
 /// Boundaries that follow from the identifier, so that a message can be composed again. They cannot occur in the
@@ -84,11 +84,11 @@ impl Boundaries {
 }
 
 /// Body and files: `mixed(related(alternative(text, html), inline…), attached…)`, with the levels that are needed.
-fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries, large: &LargeFiles<'x>) -> MimePart<'x> {
+fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries, files: &Files<'x>) -> MimePart<'x> {
     let (mut inline, mut attached) = (Vec::new(), Vec::new());
-    for (number, file) in draft.attachments().iter().enumerate() {
-        let parts = if file.content_id.is_some() { &mut inline } else { &mut attached };
-        parts.push(part(file, large.content(number, file)));
+    for (attachment, file) in draft.attachments().iter().zip(files.iter()) {
+        let parts = if attachment.content_id.is_some() { &mut inline } else { &mut attached };
+        parts.push(part(attachment, file));
     }
     let mut parts = vec![alternatives(draft, boundaries)];
     if !inline.is_empty() {
@@ -100,9 +100,22 @@ fn with_files<'x>(draft: &'x Draft, boundaries: &Boundaries, large: &LargeFiles<
 }
 
 fn alternatives<'x>(draft: &'x Draft, boundaries: &Boundaries) -> MimePart<'x> {
-    let text = draft.text().map(|text| MimePart::new("text/plain", with_one_kind_of_line_end(text)));
-    let html = draft.html().map(|html| MimePart::new("text/html", with_one_kind_of_line_end(html)));
+    let text = draft.text().map(|text| readable("text/plain", text));
+    let html = draft.html().map(|html| readable("text/html", html));
     only_or(text.into_iter().chain(html).collect(), |parts| boundaries.multipart("alternative", parts))
+}
+
+/// A text as a part. The builder chooses how it is encoded, but knows nothing of NUL, which may stand only in base64 (RFC
+/// 2045 section 2.7).
+fn readable<'x>(media_type: &'static str, text: &'x str) -> MimePart<'x> {
+    let text = with_one_kind_of_line_end(text);
+    if !text.contains('\0') {
+        return MimePart::new(media_type, text);
+    }
+    let mut encoded = Vec::new();
+    Base64Encoder::new().wrap_lines().encode_into(text.replace('\n', "\r\n").as_bytes(), &mut encoded);
+    let media_type = ContentType::new(media_type).attribute("charset", "utf-8");
+    MimePart::new(media_type, BodyPart::Binary(encoded.into())).transfer_encoding("base64")
 }
 
 /// The builder turns LF into CRLF; a lone CR of a caller would otherwise go onto the wire, where it is forbidden
@@ -121,29 +134,16 @@ fn only_or<'x>(mut parts: Vec<MimePart<'x>>, wrap: impl FnOnce(Vec<MimePart<'x>>
     }
 }
 
-/// A file as a part. It is the builder that chooses the transfer encoding, or `content` has it already.
-fn part<'x>(file: &'x DraftAttachment, content: Content<'x>) -> MimePart<'x> {
-    let (octets, encoding): (Cow<'x, [u8]>, _) = match content {
-        Content::Plain(octets) => (octets.into(), None),
-        Content::Encoded(octets, encoding) => (octets.into(), Some(encoding)),
-    };
-    let part = MimePart::new(content_type(&file.content_type), BodyPart::Binary(octets));
-    let disposition = if file.content_id.is_some() { "inline" } else { "attachment" };
-    let disposition = with_parameter(ContentType::new(disposition), "filename", file.filename.as_str().into());
+/// A file as a part, which is encoded already.
+fn part<'x>(attachment: &'x DraftAttachment, file: &File<'x>) -> MimePart<'x> {
+    let content = BodyPart::Binary(file.placeholder.clone().into());
+    let part = MimePart::new(content_type(file.content_type), content);
+    let disposition = if attachment.content_id.is_some() { "inline" } else { "attachment" };
+    let disposition = with_parameter(ContentType::new(disposition), "filename", attachment.filename.as_str().into());
     let part = part.header("Content-Disposition", disposition);
-    let part = match &file.content_id {
+    let part = match &attachment.content_id {
         Some(id) => part.cid(id.as_str()),
         None => part,
     };
-    match encoding {
-        Some(encoding) => part.transfer_encoding(encoding),
-        None => part,
-    }
-}
-
-/// What a part holds.
-enum Content<'x> {
-    Plain(&'x [u8]),
-    /// As it goes into the message, and what encoding that is.
-    Encoded(Vec<u8>, &'static str),
+    part.transfer_encoding(file.encoding())
 }

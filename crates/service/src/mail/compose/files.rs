@@ -1,0 +1,191 @@
+//! Files go into a message octet for octet and in pieces, wherever they lie.
+//!
+//! The builder wants a part as one slice, and would take the line ends of a text for its own. So it gets a placeholder,
+//! already encoded as far as it knows, and when it writes that, the file is written instead.
+
+use std::io;
+
+use mail_builder::encoders::Base64Encoder;
+use mail_builder::{MessageBuilder, Writer};
+use mailapi_model::{Draft, DraftAttachment, MessageId, Octets};
+
+use super::ComposeError;
+
+/// How much of a file is read at once: whole lines of base64, of which 57 octets make one of 76 characters.
+const PIECE: usize = 57 * 1024;
+
+/// The longest line, without its end (RFC 5322 section 2.1.1).
+const MAX_LINE_OCTETS: usize = 998;
+
+/// The files of a draft, in its order.
+pub(super) struct Files<'x>(Vec<File<'x>>);
+
+/// A file, and how it stands in the message.
+pub(super) struct File<'x> {
+    /// What the builder gets.
+    pub(super) placeholder: Vec<u8>,
+    /// Its media type, with parameters.
+    pub(super) content_type: &'x str,
+    content: &'x Octets,
+    encoding: TransferEncoding,
+}
+
+/// RFC 2045 section 6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TransferEncoding {
+    Base64,
+    /// As it is.
+    SevenBit,
+}
+
+impl<'x> Files<'x> {
+    pub(super) fn of(draft: &'x Draft, id: MessageId) -> io::Result<Self> {
+        let files = draft.attachments().iter().enumerate();
+        Ok(Self(files.map(|(number, file)| File::new(number, file, id)).collect::<io::Result<_>>()?))
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, File<'x>> {
+        self.0.iter()
+    }
+
+    /// Writes the message, with the files in their places.
+    pub(super) fn write(self, message: MessageBuilder<'_>, output: &mut impl Writer) -> Result<(), ComposeError> {
+        if self.0.is_empty() {
+            message.serialize(output);
+            return Ok(());
+        }
+        let missing = self.0.len();
+        let mut filled = Filled { output, files: self.0, missing, error: None };
+        message.serialize(&mut filled);
+        match filled {
+            Filled { error: Some(error), .. } => Err(error.into()),
+            // It would be a message without its file.
+            Filled { missing: 1.., .. } => Err(io::Error::other("a file has found no place").into()),
+            Filled { .. } => Ok(()),
+        }
+    }
+}
+
+impl<'x> File<'x> {
+    /// A message stands in the message as it is, since readers look for nothing else there (RFC 2046 section 5.2.1).
+    /// One that cannot is a file like any other.
+    fn new(number: usize, file: &'x DraftAttachment, id: MessageId) -> io::Result<Self> {
+        let is_message = is_message(&file.content_type);
+        let (encoding, content_type) = match is_message && is_seven_bit(&file.content, PIECE)? {
+            true => (TransferEncoding::SevenBit, file.content_type.as_str()),
+            false if is_message => (TransferEncoding::Base64, "application/octet-stream"),
+            false => (TransferEncoding::Base64, file.content_type.as_str()),
+        };
+        Ok(Self { placeholder: placeholder(number, id), content_type, content: &file.content, encoding })
+    }
+
+    /// The name of its transfer encoding.
+    pub(super) const fn encoding(&self) -> &'static str {
+        match self.encoding {
+            TransferEncoding::Base64 => "base64",
+            TransferEncoding::SevenBit => "7bit",
+        }
+    }
+
+    /// Writes it; `piece` is a multiple of 57.
+    fn write(&self, piece: usize, output: &mut impl Writer) -> io::Result<()> {
+        for piece in self.content.pieces(piece) {
+            let piece = piece?;
+            match self.encoding {
+                TransferEncoding::Base64 => drop(Base64Encoder::new().wrap_lines().encode_into(&piece, output)),
+                TransferEncoding::SevenBit => output.write(&piece),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether it is of the kind that no encoding but 7bit, 8bit and binary is permitted for. Those that came with
+/// international addresses may be encoded (RFC 6532 section 3.7).
+fn is_message(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence.starts_with("message/") && !essence.starts_with("message/global")
+}
+
+/// Whether every octet may stand on the wire (RFC 2045 section 2.7): ASCII without NUL, in lines that are not too long
+/// and end with CRLF.
+fn is_seven_bit(content: &Octets, piece: usize) -> io::Result<bool> {
+    let (mut line, mut last) = (0, 0);
+    for piece in content.pieces(piece) {
+        for &octet in piece?.iter() {
+            let ends_line = octet == b'\n';
+            if !matches!(octet, 1..128) || ends_line != (last == b'\r') {
+                return Ok(false);
+            }
+            line = if ends_line { 0 } else { line + 1 };
+            // The CR of the line's end is counted before it is known for one.
+            if line > MAX_LINE_OCTETS + usize::from(octet == b'\r') {
+                return Ok(false);
+            }
+            last = octet;
+        }
+    }
+    Ok(last != b'\r')
+}
+
+/// What cannot stand in the draft: whoever wrote that did not know the identifier, which is random and drawn afterwards.
+fn placeholder(number: usize, id: MessageId) -> Vec<u8> {
+    format!("=_file_{number}_{id}").into_bytes()
+}
+
+/// Writes a file where its placeholder is to be written.
+struct Filled<'x, W> {
+    output: W,
+    files: Vec<File<'x>>,
+    missing: usize,
+    error: Option<io::Error>,
+}
+
+impl<W: Writer> Writer for Filled<'_, W> {
+    fn write(&mut self, octets: &[u8]) {
+        match self.files.iter().find(|file| file.placeholder == octets) {
+            None => self.output.write(octets),
+            Some(file) => {
+                self.missing = self.missing.saturating_sub(1);
+                if let Err(error) = file.write(PIECE, &mut self.output) {
+                    self.error.get_or_insert(error);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seven_bit(text: &str) -> bool {
+        is_seven_bit(&Octets::from(text.as_bytes().to_vec()), 57).unwrap()
+    }
+
+    #[test]
+    fn what_may_not_stand_on_the_wire_is_known() {
+        let long = "x".repeat(998);
+        for text in ["a\nb", "a\rb", "a\r", "\r\r\n", "a\0", "ä", &format!("{long}x"), &format!("a\r\n{long}x\r\n")] {
+            assert!(!seven_bit(text), "{text:?}");
+        }
+        for text in ["", "a", "a\r\n", "\r\n\r\n", "a\tb\x7f\x1b", &long, &format!("{long}\r\n{long}\r\n")] {
+            assert!(seven_bit(text), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_in_pieces_is_encoded_as_at_once(octets in prop::collection::vec(any::<u8>(), 0..2000), lines in 1_usize..8) {
+            let content = Octets::from(octets.clone());
+            let encoding = TransferEncoding::Base64;
+            let file = File { placeholder: Vec::new(), content_type: "text/csv", content: &content, encoding };
+            let (mut written, mut at_once) = (Vec::new(), Vec::new());
+            file.write(57 * lines, &mut written).unwrap();
+            Base64Encoder::new().wrap_lines().encode_into(&octets, &mut at_once);
+            prop_assert_eq!(written, at_once);
+        }
+    }
+}
