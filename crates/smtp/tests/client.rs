@@ -329,6 +329,13 @@ fn a_closing_server_is_believed_at_every_place() {
     let (_, outcome) = send(&mut client, &envelope, &[&server[0]]);
     assert_eq!(codes(&outcome), [550, 550]);
 
+    // Instead of the message, right behind the word to send it.
+    let mut client = ready(PIPELINING);
+    let server = ["250 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n".to_owned() + closing];
+    let (_, outcome) = send(&mut client, &envelope, &[&server[0]]);
+    assert_eq!(outcome.end, End::Failed(Failure::Closing(reply.clone())));
+    assert!(!client.is_ready());
+
     // As the answer to the message it says that the message was not taken.
     let mut client = ready(PIPELINING);
     let server = ["250 ok\r\n250 ok\r\n250 ok\r\n354 go\r\n", closing];

@@ -383,6 +383,10 @@ impl<'a> Transaction<'a> {
         if reply.is_positive() && !complete {
             return self.fail(Failure::Protocol("a message was taken before its end"));
         }
+        if reply.code == 421 && !complete {
+            // It has lost its patience; of a message that it did not see to its end it says nothing.
+            return self.fail(Failure::Closing(reply));
+        }
         self.client.needs_reset = false;
         if complete && reply.code != 421 {
             self.client.state = State::Ready;
