@@ -80,6 +80,19 @@ impl Reply {
         Self { code, enhanced: Some(enhanced), text: text.into() }
     }
 
+    /// The enhanced status code; for a reply without one the undefined status of its class (RFC 3463 section 3.1). None
+    /// for a reply that is neither a success nor a refusal.
+    #[must_use]
+    pub fn enhanced_or_class(&self) -> Option<EnhancedCode> {
+        let undefined = || match self.code / 100 {
+            2 => Some(EnhancedCode::new(2, 0, 0)),
+            4 => Some(EnhancedCode::new(4, 0, 0)),
+            5 => Some(EnhancedCode::new(5, 0, 0)),
+            _ => None,
+        };
+        self.enhanced.or_else(undefined)
+    }
+
     /// Whether the server says that another try may help (4yz).
     #[must_use]
     pub const fn is_transient(&self) -> bool {
@@ -222,6 +235,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_reply_without_an_enhanced_code_has_the_undefined_one_of_its_class() {
+        let status = |code, enhanced| {
+            let reply = Reply { code, enhanced, text: "words".to_owned() };
+            reply.enhanced_or_class().map(|status| status.to_string())
+        };
+        assert_eq!(status(354, None), None);
+        assert_eq!(status(0, None), None);
+        for (code, expected) in [(250, "2.0.0"), (421, "4.0.0"), (550, "5.0.0"), (554, "5.0.0")] {
+            assert_eq!(status(code, None).as_deref(), Some(expected));
+        }
+        assert_eq!(status(550, Some(EnhancedCode::new(5, 1, 1))).as_deref(), Some("5.1.1"));
+    }
 
     proptest! {
         #[test]

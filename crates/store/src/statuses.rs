@@ -86,7 +86,7 @@ pub(crate) fn after_refusal(
     ))
     .bind(message_id)
     .bind(recipient)
-    .bind(reply.enhanced)
+    .bind(reply.enhanced_or_class())
     .bind(reply.to_string())
     .bind(at)
 }
@@ -109,7 +109,7 @@ pub(crate) fn after_failure(message_id: MessageId, reason: &str, reply: Option<&
     )
     .bind(message_id)
     .bind(reply.is_some())
-    .bind(reply.and_then(|reply| reply.enhanced))
+    .bind(reply.and_then(Reply::enhanced_or_class))
     .bind(reply.map_or_else(|| reason.to_owned(), Reply::to_string))
     .bind(at)
 }

@@ -156,7 +156,7 @@ fn event(message: &QueuedMessage, result: &RecipientResult, now: Timestamp) -> O
         final_recipient: None,
         outcome,
         evidence: Evidence::MailServer,
-        dsn: reply.enhanced,
+        dsn: reply.enhanced_or_class(),
         response: reply.to_string(),
         relay: relay.cloned(),
         delay: now.since(message.accepted_at),

@@ -50,6 +50,23 @@ async fn what_is_refused_for_now_is_sent_later_and_once() {
 }
 
 #[tokio::test]
+async fn an_answer_without_an_enhanced_code_is_recorded_with_the_undefined_one_of_its_class() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["550 go away"]);
+    sink.refuse("joe@far.example", &["450 later"]);
+    sink.refuse_data(&["250 taken"]);
+    office.send(&["zoe@far.example", "joe@far.example", "eve@far.example"], &mail("Hi")).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let expected = [
+        told("zoe@far.example", Outcome::Bounced, "5.0.0"),
+        told("joe@far.example", Outcome::Deferred, "4.0.0"),
+        told("eve@far.example", Outcome::Sent, "2.0.0"),
+    ];
+    assert_eq!(office.told().await[..3], expected, "a notice to ann follows");
+    assert_eq!(office.events().await[0].response, "550 go away", "what was said stays as it was said");
+}
+
+#[tokio::test]
 async fn an_unknown_outcome_is_tried_again_rather_than_lost() {
     let (office, sink) = (Office::open().await, SmtpSink::start().await);
     sink.hang_up_after_data(1);

@@ -135,6 +135,27 @@ async fn refused_recipients_bounce_at_once_and_the_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_without_an_enhanced_code_has_the_undefined_one_of_its_class() {
+    on_every_engine(async |store| {
+        for number in [1, 2] {
+            store.sent().begin(&new_sent(number, &["bob@example.net", "no@example.net"])).await.unwrap();
+        }
+        let bare = Reply { code: 550, enhanced: None, text: "go away".to_owned() };
+        let refused = [(email("no@example.net"), bare.clone())];
+        store.sent().submitted(message_id(1), &QueueId("Q1".to_owned()), at(2), &refused).await.unwrap();
+        let failure = Failure { reason: "the message was refused", reply: Some(&bare), refused: &[] };
+        store.sent().failed(message_id(2), at(2), failure).await.unwrap();
+
+        for number in [1, 2] {
+            let refused = store.sent().get(message_id(number)).await.unwrap().unwrap().recipients.remove(1);
+            assert_eq!(refused.smtp_response.as_deref(), Some("550 go away"));
+            assert_eq!(refused.dsn, Some(EnhancedCode::new(5, 0, 0)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_was_not_taken_failed_for_everybody() {
     on_every_engine(async |store| {
         store.sent().begin(&new_sent(1, &["bob@example.net", "no@example.net"])).await.unwrap();

@@ -56,7 +56,8 @@ struct DeliveryLogItem {
     final_recipient: Option<String>,
     /// `sent`, `deferred`, `bounced` or `expired`.
     status: &'static str,
-    /// The delivery status code; null when there was none.
+    /// The delivery status code, such as `5.0.0` for a reply that names only its class; null when there was no reply
+    /// and nothing else to tell it from.
     #[schema(required)]
     dsn_code: Option<String>,
     /// What the next mail server said, or why there was none.

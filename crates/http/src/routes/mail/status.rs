@@ -53,7 +53,8 @@ struct RecipientRecord {
     r#type: &'static str,
     /// `pending`, `submitted`, `deferred`, `sent`, `bounced` or `failed`.
     status: &'static str,
-    /// The newest delivery status code; null when there is none yet.
+    /// The newest delivery status code, such as `5.0.0` for a reply that names only its class; null when there is none
+    /// yet.
     #[schema(required)]
     dsn_code: Option<String>,
     /// When it was delivered.
