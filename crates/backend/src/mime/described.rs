@@ -236,11 +236,16 @@ mod tests {
             ("filename", b"J\xfcrgen \"x\".pdf", "Jürgen \"x\".pdf"),
             ("filename*", b"utf-8''na%C3%AFve plan.pdf", "naïve plan.pdf"),
             ("filename*0*", b"utf-8''na%C3%AF", "naï"),
+            ("filename*", b"iso-8859-1''it's%20Gr%FC%DFe (1)", "it's Grüße (1)"),
             ("filename*", b"utf-8''%E2%82%AC;x", "€;x"),
         ] {
             let disposition = Some(("attachment".to_owned(), named(key, value)));
             assert_eq!(name_of(DescribedPart { disposition, ..leaf("a", "b") }), expected, "{key}");
         }
+        let mut both = named("filename", b"for old readers.txt");
+        both.extend(named("filename*", b"utf-8''n%C3%A9.txt"));
+        let disposition = Some(("attachment".to_owned(), both));
+        assert_eq!(name_of(DescribedPart { disposition, ..leaf("a", "b") }), "né.txt");
         let forwarded =
             DescribedPart { forwarded_subject: Some(b"=?utf-8?q?caf=C3=A9?=".to_vec()), ..leaf("message", "rfc822") };
         assert_eq!(name_of(forwarded), "café.eml");

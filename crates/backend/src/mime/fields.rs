@@ -9,7 +9,7 @@ use mail_parser::{Addr, Address, DateTime, HeaderValue};
 use mailapi_model::Timestamp;
 
 use super::encoded_word::{self, Hidden};
-use super::{charset, plain};
+use super::{charset, parameters, plain};
 use crate::Correspondent;
 
 /// One header field (RFC 5322 section 2.2).
@@ -235,7 +235,7 @@ pub(super) fn identifier(value: &[u8]) -> Option<String> {
 pub(super) struct Parameterized {
     /// `text/plain`, or `attachment`; lower case.
     pub(super) value: String,
-    /// Names and values, in the order of the field.
+    /// Names and values.
     pub(super) parameters: Vec<(String, String)>,
 }
 
@@ -254,16 +254,29 @@ impl Parameterized {
         };
         let value =
             read.c_subtype.as_ref().map_or_else(|| read.c_type.to_string(), |sub| format!("{}/{sub}", read.c_type));
-        let parameters = read.attributes.unwrap_or_default();
-        Some(Self {
-            value: text.reveal(value.trim()).to_ascii_lowercase(),
-            parameters: parameters.into_iter().map(|p| (p.name.into_owned(), text.reveal(&p.value))).collect(),
-        })
+        let attributes = read.attributes.unwrap_or_default().into_iter();
+        let mut parameters: Vec<_> = attributes.map(|p| (p.name.into_owned(), text.reveal(&p.value))).collect();
+        if text.value.contains('*') {
+            prefer_extended(&mut parameters, &text);
+        }
+        Some(Self { value: text.reveal(value.trim()).to_ascii_lowercase(), parameters })
     }
 
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
+}
+
+/// What is encoded or cut counts more than what stands beside it for old readers, whichever comes first, as in HTTP
+/// (RFC 6266 section 4.3).
+fn prefer_extended(parameters: &mut Vec<(String, String)>, text: &Hidden) {
+    let (_, mut written) = parameters::written(&text.value);
+    for (_, value) in &mut written {
+        *value = text.reveal(value);
+    }
+    let extended = parameters::extended(written);
+    parameters.retain(|(name, _)| !extended.contains_key(name));
+    parameters.extend(extended);
 }
 
 #[cfg(test)]
@@ -327,6 +340,20 @@ mod tests {
         assert_eq!((read.value.as_str(), read.parameter("filename")), ("attachment", Some("naïve plan.pdf")));
         let read = Parameterized::read(b"TEXT/Plain; CHARSET=\"utf-8\"", MAX).unwrap();
         assert_eq!((read.value.as_str(), read.parameter("charset")), ("text/plain", Some("utf-8")));
+    }
+
+    #[test]
+    fn an_encoded_name_counts_more_than_the_one_for_old_readers() {
+        for field in [
+            "attachment; filename=\"fallback.txt\"; filename*=UTF-8''st%C3%A4r.txt",
+            "attachment; filename*=UTF-8''st%C3%A4r.txt; FILENAME=\"fallback.txt\"",
+            "attachment; filename*1*=%A4r.txt;\r\n filename=fallback.txt; filename*0*=utf-8''st%C3",
+        ] {
+            let read = Parameterized::read(field.as_bytes(), MAX).unwrap();
+            assert_eq!(read.parameters, [("filename".to_owned(), "stär.txt".to_owned())], "{field}");
+        }
+        let read = Parameterized::read(b"attachment; filename=kept.txt; filename*=; a*=utf-8''b", MAX).unwrap();
+        assert_eq!((read.parameter("filename"), read.parameter("a")), (Some("kept.txt"), Some("b")));
     }
 
     proptest! {

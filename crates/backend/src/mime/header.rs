@@ -2,6 +2,7 @@
 
 use super::fields::{self, AddressEntry, Field};
 use super::limits::Limits;
+use super::parameters;
 
 /// The fields of a header block. Of several with one name the first counts, unless it is said otherwise.
 #[derive(Debug)]
@@ -65,34 +66,9 @@ impl<'a> Header<'a> {
     pub fn parameters(&self, name: &str) -> Option<WrittenParameters> {
         let text = fields::unfolded(self.named(name).next()?);
         let read = &text[..text.floor_char_boundary(self.limits.max_parameter_octets)];
-        let mut segments = segments(read).into_iter();
-        let value = segments.next()?;
-        let parameters = segments.filter_map(|segment| {
-            let (name, value) = segment.split_once('=')?;
-            Some((name.trim().to_owned(), value.trim().to_owned())).filter(|(name, _)| !name.is_empty())
-        });
-        Some(WrittenParameters { value, parameters: parameters.collect() })
+        let (value, parameters) = parameters::written(read);
+        Some(WrittenParameters { value, parameters })
     }
-}
-
-/// The pieces between semicolons, without quotes and comments (RFC 5322 sections 3.2.2 and 3.2.4), in which a
-/// semicolon has no meaning.
-fn segments(text: &str) -> Vec<String> {
-    let mut segments = vec![String::new()];
-    let (mut is_quoted, mut comments, mut is_escaped) = (false, 0_usize, false);
-    for c in text.chars() {
-        let is_special = !std::mem::take(&mut is_escaped);
-        match c {
-            '\\' if is_special && (is_quoted || comments > 0) => is_escaped = true,
-            '"' if is_special && comments == 0 => is_quoted = !is_quoted,
-            '(' if is_special && !is_quoted => comments += 1,
-            ')' if is_special && comments > 0 => comments -= 1,
-            _ if comments > 0 => {}
-            ';' if is_special && !is_quoted => segments.push(String::new()),
-            c => segments.last_mut().into_iter().for_each(|segment| segment.push(c)),
-        }
-    }
-    segments.iter().map(|segment| segment.trim().to_owned()).collect()
 }
 
 #[cfg(test)]

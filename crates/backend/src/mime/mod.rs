@@ -16,6 +16,7 @@ mod fold;
 mod header;
 mod html;
 mod limits;
+mod parameters;
 mod plain;
 mod returned_mail;
 mod search;
