@@ -198,7 +198,12 @@ pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEnt
 fn date_time(value: &[u8], max_octets: usize) -> Option<DateTime> {
     let text = unfolded(value);
     let simple = if text.len() <= max_octets { plain::date_time(text.as_bytes()) } else { None };
-    simple.or_else(|| parsed_date_time(&text, max_octets))
+    simple.or_else(|| parsed_date_time(&text, max_octets)).filter(is_in_calendar)
+}
+
+/// Whether its month has that day: otherwise the seconds of a time are counted from a day in the next month.
+fn is_in_calendar(date: &DateTime) -> bool {
+    DateTime::from_timestamp(date.to_timestamp_local()).day == date.day
 }
 
 /// The same of a field in any form.
@@ -206,10 +211,35 @@ pub(super) fn parsed_date_time(text: &str, max_octets: usize) -> Option<DateTime
     let start = &text[..text.floor_char_boundary(max_octets)];
     let is_plain = start.is_ascii() && !encoded_word::may_begin_in(start.as_bytes());
     let start = if is_plain { Cow::Borrowed(start) } else { Cow::Owned(Hidden::new(start).value) };
-    match MessageStream::new(start.as_bytes()).parse_date() {
-        HeaderValue::DateTime(date) if date.is_valid() => Some(date),
-        _ => None,
-    }
+    let HeaderValue::DateTime(date) = MessageStream::new(with_offset(&start).as_bytes()).parse_date() else {
+        return None;
+    };
+    // A leap second (RFC 5322 section 3.3) has no number of its own in a count of seconds.
+    let date = DateTime { second: if date.second == 60 { 59 } else { date.second }, ..date };
+    date.is_valid().then_some(date)
+}
+
+/// The date with the offset that the name of its zone stands for, in any case of letters (RFC 5322 section 4.3): the
+/// parser looks for names behind seconds alone, which a date need not have. Other names are left to it.
+fn with_offset(text: &str) -> Cow<'_, str> {
+    let before_comment = text.find('(').unwrap_or(text.len());
+    let Some(last_colon) = text[..before_comment].rfind(':') else { return Cow::Borrowed(text) };
+    let behind = text[last_colon + 1..].trim_start();
+    let zone = behind.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+    let (name, rest) = zone.split_at(zone.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(zone.len()));
+    let offset = match name.to_ascii_uppercase().as_str() {
+        // `GMT+0200`, as some programs write.
+        "UT" | "GMT" | "UTC" | "Z" if rest.trim_start().starts_with(['+', '-']) => "",
+        "UT" | "GMT" | "UTC" | "Z" => "+0000",
+        "EDT" => "-0400",
+        "EST" | "CDT" => "-0500",
+        "CST" | "MDT" => "-0600",
+        "MST" | "PDT" => "-0700",
+        "PST" => "-0800",
+        _ => return Cow::Borrowed(text),
+    };
+    let time = text[..text.len() - zone.len()].trim_end();
+    Cow::Owned(format!("{time} {offset} {}", rest.trim_start()))
 }
 
 /// The moment of a date field (RFC 5322 section 3.3); none when it is no date.
@@ -297,10 +327,43 @@ mod tests {
 
     #[test]
     fn what_is_no_date_is_none() {
-        for text in ["", "yesterday", "Fri, 99 Nov 2026 10:00:00 +0000", "32 Foo 1"] {
+        for text in [
+            "",
+            "yesterday",
+            "Fri, 99 Nov 2026 10:00:00 +0000",
+            "32 Foo 1",
+            "29 Feb 2026 10:00:00 +0000",
+            "Tue, 31 Nov 2026 10:00 GMT",
+            "29 Feb 2100 10:00:00 Z",
+            "20 Nov 2026 10:00:61 +0000",
+            "20 Nov 2026 10:60 GMT",
+            "20 Nov 2026 GMT",
+            "20 Nov 2026 10:00 (GMT)",
+        ] {
             assert_eq!(date(text.as_bytes(), MAX), None, "{text}");
         }
-        assert_eq!(date(b" Fri, 20 Nov 2026 12:15:30 +0200", MAX).unwrap().to_string(), "2026-11-20T10:15:30.000Z");
+    }
+
+    #[test]
+    fn dates_are_read_in_their_old_forms_too() {
+        for (text, expected) in [
+            (" Fri, 20 Nov 2026 12:15:30 +0200", "2026-11-20T10:15:30.000Z"),
+            ("20 Nov 2026 10:15 +0000", "2026-11-20T10:15:00.000Z"),
+            ("Tue, 03 Mar 2026 04:05 GMT", "2026-03-03T04:05:00.000Z"),
+            ("3 Mar 26 04:05 UT", "2026-03-03T04:05:00.000Z"),
+            ("Tue, 03 Mar 2026 04:05 pst (winter: there)", "2026-03-03T12:05:00.000Z"),
+            ("Tue, 03 Mar 2026 04:05\r\n EST (winter)", "2026-03-03T09:05:00.000Z"),
+            ("Tue, 3 Mar 2026 04:05:06 pdt", "2026-03-03T11:05:06.000Z"),
+            ("Tue, 3 Mar 2026 04:05:06Z", "2026-03-03T04:05:06.000Z"),
+            ("Tue, 3 Mar 2026 04:05:06 GMT+0200 (CEST)", "2026-03-03T02:05:06.000Z"),
+            ("Sat, 31 Dec 2016 23:59:60 +0000", "2016-12-31T23:59:59.000Z"),
+            ("Sat, 31 Dec 2016 18:59:60 EST", "2016-12-31T23:59:59.000Z"),
+            ("29 Feb 2028 00:00 +0000", "2028-02-29T00:00:00.000Z"),
+        ] {
+            let read = date(text.as_bytes(), MAX).map(|date| date.to_string());
+            assert_eq!(read.as_deref(), Some(expected), "{text}");
+        }
+        assert_eq!(day(b"Tue, 03 Mar 2026 23:05 PST", MAX), Some((2026, 3, 3)));
     }
 
     #[test]
@@ -361,7 +424,7 @@ mod tests {
         fn no_field_makes_a_parser_panic(value in prop::collection::vec(any::<u8>(), 0..200), text in prop_oneof![
             "[ -~\\r\\n\\t]{0,120}",
             "([<>@,;:\"\\\\() .a-c*='%é]|\r\n[ \t]|=\\?(utf-8|x)\\?[qbQ]\\?(=[0-9A-F]{2}|[A-Za-z0-9+/]{4}|_|[a-z]){0,4}\\?=|filename\\*[0-9]{0,2}\\*?=|utf-8''|%[0-9A-F]{2}){0,40}",
-            "(Mon, ?)?[0-9]{1,2} (Jan|feb|Xyz|[0-9]{1,2}) [0-9]{0,6} [0-9:]{0,9} ([+-][0-9]{2,6}|GMT|[A-Z]{0,4})\\PC{0,4}",
+            "(Mon, ?)?[0-9]{1,2} (Jan|feb|Xyz|[0-9]{1,2}) [0-9]{0,6} [0-9:]{0,9} ?([+-][0-9]{2,6}|GMT|est|Z|[A-Z]{0,4}) ?[+-]?\\PC{0,4}",
         ]) {
             for value in [&value[..], text.as_bytes()] {
                 let _ = (fields(value, MAX), decoded(value), correspondents(value, MAX), date(value, MAX));
