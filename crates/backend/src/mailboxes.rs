@@ -225,7 +225,8 @@ pub enum FolderScope {
     All,
 }
 
-/// What to search for: at least two characters, of which something can be seen. Nothing at all is found everywhere.
+/// What to search for: at least two characters, of which something can be seen. Nothing at all is found everywhere, and
+/// spaces nearly so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchText(String);
 
@@ -252,7 +253,7 @@ impl FromStr for SearchText {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fits = (Self::MIN_CHARACTERS..=Self::MAX_CHARACTERS).contains(&text.chars().count());
-        let fits = fits && !text.chars().any(char::is_control) && !crate::mime::fold(text).is_empty();
+        let fits = fits && !text.chars().any(char::is_control) && !crate::mime::fold(text).trim().is_empty();
         fits.then(|| Self(text.to_owned())).ok_or(SearchTextError)
     }
 }

@@ -1,6 +1,7 @@
 //! Pieces of JSON that several operations share.
 
 use mailapi_model::{EmailAddress, MessageId, OneLine, PasswordRule, Timestamp};
+use mailapi_service::mailbox::SearchText;
 use serde::{Serialize, Serializer};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
@@ -103,13 +104,20 @@ macro_rules! texts {
 /// Characters that are not control characters.
 const ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
+/// The same with at least one that can be seen.
+const SOMETHING_ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f\s][^\x00-\x1f\x7f-\x9f]*$";
+
 texts! {
     /// A name or a description: one line.
     ShortText: |text| text.max_length(Some(OneLine::MAX_CHARACTERS)).pattern(Some(ON_ONE_LINE));
     /// A name of at least one character that is no space.
     TokenName: |text| {
-        let pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f\s][^\x00-\x1f\x7f-\x9f]*$";
-        text.min_length(Some(1)).max_length(Some(OneLine::MAX_CHARACTERS)).pattern(Some(pattern))
+        text.min_length(Some(1)).max_length(Some(OneLine::MAX_CHARACTERS)).pattern(Some(SOMETHING_ON_ONE_LINE))
+    };
+    /// A text to be searched for: not only spaces.
+    Searched: |text| {
+        let (min, max) = (SearchText::MIN_CHARACTERS, SearchText::MAX_CHARACTERS);
+        text.min_length(Some(min)).max_length(Some(max)).pattern(Some(SOMETHING_ON_ONE_LINE))
     };
     /// A new password.
     NewPassword: |text| {

@@ -153,8 +153,8 @@ proptest! {
             if indexed > 0 {
                 house.maildrop.index_once().await.unwrap();
             }
-            for text in wanted.iter().filter(|text| text.chars().count() >= 2) {
-                let asked = text.parse().unwrap();
+            for text in &wanted {
+                let Ok(asked) = text.parse() else { continue };
                 let naive: Vec<u32> = (1..=bodies.len())
                     .rev()
                     .filter(|n| mailapi_backend::mime::matches(&format!("xx{}yy", bodies[n - 1]), &asked))

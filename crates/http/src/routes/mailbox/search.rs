@@ -12,7 +12,7 @@ use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
-use crate::shape::{Moment, PageParameters};
+use crate::shape::{Moment, PageParameters, Searched};
 use crate::state::HttpState;
 
 /// A page of what was found.
@@ -76,8 +76,8 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
     params(
         ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
             example = "ann@example.org"),
-        ("q" = String, Query, min_length = 2, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$",
-            description = "What to search for: 2 to 200 characters.", example = "minutes"),
+        ("q" = inline(Searched), Query, description = "What to search for: 2 to 200 characters, not only spaces.",
+            example = "minutes"),
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX, `*` all folders.",
             example = "INBOX"),
         PageParameters,

@@ -14,8 +14,9 @@ async fn what_does_not_exist_is_refused() {
 #[tokio::test]
 async fn a_text_that_is_missing_or_too_short_is_refused() {
     let (app, _, bob) = bobs_mailbox().await;
-    for query in ["", "?q=", "?q=x", "?q=%C3%BC", "?q=a%00b", "?q=%C2%AD%E2%80%8B", &format!("?q={}", "x".repeat(201))]
-    {
+    let too_long = format!("?q={}", "x".repeat(201));
+    let unseen = ["?q=%C2%AD%E2%80%8B", "?q=%20%20", "?q=+++", "?q=%C2%A0%E3%80%80"];
+    for query in ["", "?q=", "?q=x", "?q=%C3%BC", "?q=a%00b", &too_long].into_iter().chain(unseen) {
         let answer = app.get(&bob, &format!("/mailbox/bob@example.org/search{query}")).await;
         assert_eq!(answer.assert_invalid(), ["q"], "{query}");
     }
