@@ -125,6 +125,12 @@ pub struct DraftAttachment {
     pub content_id: Option<String>,
 }
 
+impl DraftAttachment {
+    /// The most octets of a name in UTF-8, as many as usual file systems take. A name stands on one line of the message,
+    /// which has at most 998 octets (RFC 5322 section 2.1.1).
+    pub const MAX_FILENAME_OCTETS: usize = 255;
+}
+
 impl Draft {
     /// Checks a request.
     ///
@@ -142,7 +148,7 @@ impl Draft {
             violations.add("body", "must have text, html, or both");
         }
         let headers = headers(fields.headers, limits, &mut violations);
-        let attachments = attachments(fields.attachments, limits, &mut violations);
+        let attachments = attachments(fields.attachments, &mut violations);
         let from = violations.or(from)?;
         let (text, html) = (fields.text, fields.html);
         Ok(Self { from, to, cc, bcc, subject, text, html, reply_to: reply_to.flatten(), headers, attachments })
@@ -249,10 +255,14 @@ fn counted(fields: &DraftFields, limits: &DraftLimits) -> Result<Violations, Vio
 }
 
 fn check_header_text(field: &str, value: &str, limits: &DraftLimits, violations: &mut Violations) {
+    check_one_line(field, value, limits.max_header_octets, violations);
+}
+
+fn check_one_line(field: &str, value: &str, max_octets: usize, violations: &mut Violations) {
     if value.chars().any(char::is_control) {
         violations.add(field, "must not hold control characters");
-    } else if value.len() > limits.max_header_octets {
-        violations.add(field, format!("must have at most {} octets", limits.max_header_octets));
+    } else if value.len() > max_octets {
+        violations.add(field, format!("must have at most {max_octets} octets"));
     }
 }
 
@@ -296,25 +306,17 @@ fn header_rule(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn attachments(
-    fields: Vec<AttachmentFields>,
-    limits: &DraftLimits,
-    violations: &mut Violations,
-) -> Vec<DraftAttachment> {
-    let parse = |(n, fields)| attachment(&format!("attachments[{n}]"), fields, limits, violations);
+fn attachments(fields: Vec<AttachmentFields>, violations: &mut Violations) -> Vec<DraftAttachment> {
+    let parse = |(n, fields)| attachment(&format!("attachments[{n}]"), fields, violations);
     fields.into_iter().enumerate().filter_map(parse).collect()
 }
 
-fn attachment(
-    at: &str,
-    fields: AttachmentFields,
-    limits: &DraftLimits,
-    violations: &mut Violations,
-) -> Option<DraftAttachment> {
+fn attachment(at: &str, fields: AttachmentFields, violations: &mut Violations) -> Option<DraftAttachment> {
     if fields.filename.is_empty() {
         violations.add(format!("{at}.filename"), "must not be empty");
     }
-    check_header_text(&format!("{at}.filename"), &fields.filename, limits, violations);
+    let longest = DraftAttachment::MAX_FILENAME_OCTETS;
+    check_one_line(&format!("{at}.filename"), &fields.filename, longest, violations);
     let content_type = fields.content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
     if !is_media_type(&content_type) {
         violations.add(format!("{at}.content_type"), "must be a media type of one part, such as text/plain");
@@ -393,6 +395,22 @@ mod tests {
         assert_eq!(file(|a| a.content_id = Some("a>\r\nX: y".into())), "attachments[0].content_id");
         assert_eq!(file(|a| a.content_type = Some("multipart/mixed".into())), "attachments[0].content_type");
         assert_eq!(file(|a| a.content = None), "attachments[0].content");
+    }
+
+    #[test]
+    fn a_file_name_that_would_make_too_long_a_line_is_refused() {
+        let named = |filename: String| {
+            let content = Some(Octets::default());
+            let file = AttachmentFields { filename, content, ..AttachmentFields::default() };
+            let fields = DraftFields { attachments: vec![file], ..fields() };
+            Draft::parse(fields, &DraftLimits::default()).map_err(|violations| violations.all()[0].field.clone())
+        };
+        for too_long in ["a".repeat(256), "ü".repeat(128)] {
+            assert_eq!(named(too_long).unwrap_err(), "attachments[0].filename");
+        }
+        for longest in ["a".repeat(255), format!("a{}", "ü".repeat(127))] {
+            assert_eq!(named(longest.clone()).unwrap().attachments()[0].filename, longest);
+        }
     }
 
     #[test]

@@ -97,8 +97,8 @@ impl ToSchema for CustomHeaders {}
 #[schema(as = SendAttachment)]
 #[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
 struct Attachment {
-    /// Its name.
-    #[schema(min_length = 1, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    /// Its name: at most 255 octets in UTF-8.
+    #[schema(min_length = 1, max_length = 255, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     filename: String,
     /// Its octets.
     content: Base64,

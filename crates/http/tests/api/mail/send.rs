@@ -98,6 +98,9 @@ async fn every_rule_that_is_broken_is_named() {
         "to[2]",
     ];
     assert_eq!(fields, expected);
+    let long_name = json!([{ "filename": "a".repeat(256), "content": "" }]);
+    let answer = app.post(&ann, "/mail/send", with(|m| m["attachments"] = long_name)).await;
+    assert_eq!(answer.assert_invalid(), ["attachments[0].filename"]);
     for nobody in [json!([]), json!(null)] {
         assert_eq!(app.post(&ann, "/mail/send", with(|m| m["to"] = nobody)).await.assert_invalid(), ["to"]);
     }
