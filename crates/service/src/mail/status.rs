@@ -52,7 +52,8 @@ impl Service {
         }
     }
 
-    async fn account_since(&self, mailbox: &EmailAddress) -> Result<Option<Timestamp>, Unavailable> {
+    /// When the mailbox's account was made; none without one.
+    pub(crate) async fn account_since(&self, mailbox: &EmailAddress) -> Result<Option<Timestamp>, Unavailable> {
         let mark = self.0.epoch.mark();
         if let Some(known) = self.0.account_ages.get(mailbox, mark) {
             return Ok(known);

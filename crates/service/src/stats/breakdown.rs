@@ -1,12 +1,14 @@
 //! Counts laid out over the buckets of a period.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use mailapi_model::{DomainName, Timestamp};
-use mailapi_store::{Hours, SentCounts, SentScope, Span, StoreError};
+use mailapi_store::{Hours, SentCounts, Span, StoreError};
 
+use super::owners::Seen;
 use crate::Service;
 
 /// What an answer is broken down by.
@@ -91,24 +93,44 @@ impl Service {
     /// the largest first.
     pub(super) async fn break_down(
         &self,
-        scopes: &[SentScope],
+        seen: &Seen,
         hours: Hours,
         group_by: GroupBy,
     ) -> Result<(SentCounts, Vec<BreakdownEntry>), StoreError> {
-        let stats = self.0.store.stats();
         let span = if group_by == GroupBy::Hour { Span::Hour } else { Span::Day };
-        let counted = stats.sent_by_time(scopes, hours, span).await?;
+        let mut counted = BTreeMap::new();
+        for (hours, scopes) in seen {
+            add_all(&mut counted, self.0.store.stats().sent_by_time(scopes, *hours, span).await?);
+        }
         let whole = sum(counted.values());
         let parts = match group_by {
             GroupBy::Day => every(hours, span, &counted, Bucket::Day),
             GroupBy::Hour => every(hours, span, &counted, Bucket::Hour),
             GroupBy::Domain => {
-                let domains = stats.sent_to_domains(scopes, hours, self.stats_limits().max_domains).await?;
+                let domains = self.sent_to_domains(seen, self.stats_limits().max_domains).await?;
                 let entry = |(domain, counts)| BreakdownEntry { bucket: Bucket::Domain(domain), counts };
                 domains.into_iter().map(entry).collect()
             }
         };
         Ok((whole, parts))
+    }
+
+    /// The `most` recipient domains to which the most was sent, the most first.
+    async fn sent_to_domains(&self, seen: &Seen, most: usize) -> Result<Vec<(DomainName, SentCounts)>, StoreError> {
+        let mut counted = BTreeMap::new();
+        for (hours, scopes) in seen {
+            add_all(&mut counted, self.0.store.stats().sent_to_domains(scopes, *hours, most).await?);
+        }
+        let mut domains: Vec<_> = counted.into_iter().collect();
+        domains.sort_by_key(|(_, counts)| Reverse(counts.sent));
+        domains.truncate(most);
+        Ok(domains)
+    }
+}
+
+fn add_all<K: Ord>(whole: &mut BTreeMap<K, SentCounts>, parts: impl IntoIterator<Item = (K, SentCounts)>) {
+    for (key, counts) in parts {
+        whole.entry(key).or_default().add(counts);
     }
 }
 

@@ -48,7 +48,9 @@ impl Service {
         let limits = self.stats_limits();
         let (period, hours) = period.resolve(self.0.clock.now(), limits, GroupBy::Day)?;
         let domain = self.0.store.domains().get(right.domain()).await?.ok_or(StatsError::DomainNotFound)?.name;
-        let (stats, scopes) = (self.0.store.stats(), [SentScope::Domain(domain.clone())]);
+        let (stats, scope) = (self.0.store.stats(), SentScope::Domain(domain.clone()));
+        let hours = self.hours_seen_by(caller, &scope, hours).await?;
+        let scopes = [scope];
         let days = stats.sent_by_time(&scopes, hours, Span::Day).await?;
         let sent_to = stats.sent_to_domains(&scopes, hours, limits.ranked).await?;
         // A domain to which everything was refused was sent nothing.

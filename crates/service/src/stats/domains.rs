@@ -1,7 +1,9 @@
 //! `GET /stats/domains`.
 
-use mailapi_model::{DomainName, Listed, Page, Permission};
-use mailapi_store::{DomainFilter, SentCounts};
+use std::collections::BTreeMap;
+
+use mailapi_model::{Domain, DomainName, Listed, Page, Permission};
+use mailapi_store::{DomainFilter, Hours, SentCounts};
 
 use super::{GroupBy, Period, PeriodQuery, StatsError};
 use crate::{Caller, Service};
@@ -40,9 +42,16 @@ impl Service {
         let delegated = || caller.grants.domains_with(Permission::ViewStats).cloned().collect();
         let only = if caller.grants.admin().is_ok() { None } else { Some(delegated()) };
         let listed = self.0.store.domains().list(&DomainFilter { only, pending: false }, page).await?;
-        let listed = listed.map(|domain| domain.name);
-        let counted = self.0.store.stats().sent_by_domain(&listed.items, hours).await?;
-        let domains = listed.map(|domain| {
+        let mut seen: BTreeMap<Hours, Vec<DomainName>> = BTreeMap::new();
+        for Domain { name, created_at, .. } in &listed.items {
+            let hours = if caller.grants.admin().is_ok() { hours } else { hours.since(*created_at) };
+            seen.entry(hours).or_default().push(name.clone());
+        }
+        let mut counted = BTreeMap::new();
+        for (hours, domains) in seen {
+            counted.extend(self.0.store.stats().sent_by_domain(&domains, hours).await?);
+        }
+        let domains = listed.map(|Domain { name: domain, .. }| {
             let counts = counted.get(&domain).copied().unwrap_or_default();
             DomainDelivery { domain, counts }
         });

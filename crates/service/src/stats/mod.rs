@@ -6,6 +6,7 @@ mod domain;
 mod domains;
 mod inbound;
 mod limits;
+mod owners;
 mod period;
 mod roll_up;
 mod sender;

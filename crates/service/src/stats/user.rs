@@ -22,7 +22,8 @@ impl Service {
         let scopes = visible(&caller.grants, Some(&Sender::Address(email.clone())))?;
         let (period, hours) = period.resolve(self.0.clock.now(), self.stats_limits(), group_by)?;
         self.0.store.accounts().get(email).await?.ok_or(StatsError::UserNotFound)?;
-        let (summary, breakdown) = self.break_down(&scopes, hours, group_by).await?;
+        let seen = self.seen_by(caller, scopes, hours).await?;
+        let (summary, breakdown) = self.break_down(&seen, hours, group_by).await?;
         Ok(DeliveryStats { period, summary, breakdown })
     }
 }

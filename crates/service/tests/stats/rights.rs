@@ -1,11 +1,13 @@
 //! Who may see what.
 
-use mailapi_model::{Page, Permission};
+use std::time::Duration;
+
+use mailapi_model::{EmailAddress, Page, Permission};
 use mailapi_service::Caller;
 use mailapi_service::stats::{DeliveryQuery, GroupBy, PeriodQuery, StatsError};
 use mailapi_testkit::TestApp;
 
-use crate::{address, delivered, from_sender, owner, send};
+use crate::{address, busy, delivered, from_sender, owner, send};
 
 /// Two domains: two mailboxes of the first and one of the second have each sent one message.
 async fn three_senders() -> TestApp {
@@ -61,6 +63,53 @@ async fn a_delegate_sees_the_domains_where_statistics_were_delegated() {
     assert_eq!((listed.domains.total, shown), (1, vec![("one.example", delivered(2))]));
     let one = app.service.domain_stats(&eve, &address("bob@one.example").domain(), PeriodQuery::default()).await;
     assert_eq!(one.unwrap().outbound, delivered(2));
+}
+
+#[tokio::test]
+async fn whoever_gets_a_name_again_does_not_see_what_was_sent_under_it_before() {
+    let app = three_senders().await;
+    let ann = address("ann@one.example");
+    app.service.delete_user(&Caller::operator(), &ann).await.unwrap();
+    app.clock.advance(Duration::from_hours(1));
+    app.mailbox("ann@one.example", None).await;
+    let new_ann = owner("ann@one.example", &[]);
+    let grouped = |group_by| DeliveryQuery { group_by, ..from_sender("ann@one.example") };
+    for group_by in GroupBy::ALL {
+        let seen = app.service.delivery_stats(&new_ann, grouped(group_by)).await.unwrap();
+        assert_eq!(busy(&seen).0, [], "{group_by}");
+        assert_eq!(seen.summary, delivered(0));
+    }
+    send(&app, "ann@one.example", &["bob@one.example"]).await;
+    let own = app.service.user_stats(&new_ann, &ann, PeriodQuery::default(), GroupBy::Day).await.unwrap();
+    assert_eq!(own.summary, delivered(1));
+    let everything = app.service.user_stats(&Caller::operator(), &ann, PeriodQuery::default(), GroupBy::Day).await;
+    assert_eq!(everything.unwrap().summary, delivered(2), "an admin sees both");
+    let of_the_domain = owner("bob@one.example", &[(Permission::ViewStats, "one.example")]);
+    let seen = app.service.delivery_stats(&of_the_domain, DeliveryQuery::default()).await.unwrap();
+    assert_eq!(seen.summary, delivered(3), "the domain is the same");
+
+    let two = ann_of("two.example");
+    app.service.delete_domain(&Caller::operator(), &two.domain(), true).await.unwrap();
+    app.clock.advance(Duration::from_hours(1));
+    app.domain("two.example").await;
+    app.mailbox(two.as_str(), None).await;
+    send(&app, two.as_str(), &["bob@one.example"]).await;
+    let both =
+        owner("bob@one.example", &[(Permission::ViewStats, "one.example"), (Permission::ViewStats, "two.example")]);
+    let seen = app.service.delivery_stats(&both, DeliveryQuery::default()).await.unwrap();
+    assert_eq!(seen.summary, delivered(3 + 1));
+    let to_domains = DeliveryQuery { group_by: GroupBy::Domain, ..DeliveryQuery::default() };
+    let seen = app.service.delivery_stats(&both, to_domains).await.unwrap();
+    assert_eq!(busy(&seen).0, [("one.example".to_owned(), delivered(3 + 1))]);
+    let one_by_one = app.service.domains_stats(&both, PeriodQuery::default(), Page::default()).await.unwrap();
+    let counts: Vec<_> = one_by_one.domains.items.iter().map(|one| (one.domain.as_str(), one.counts.sent)).collect();
+    assert_eq!(counts, [("two.example", 1), ("one.example", 3)]);
+    let of_two = app.service.domain_stats(&both, &two.domain(), PeriodQuery::default()).await.unwrap();
+    assert_eq!((of_two.outbound, of_two.top_recipients.len()), (delivered(1), 1));
+}
+
+fn ann_of(domain: &str) -> EmailAddress {
+    address(&format!("ann@{domain}"))
 }
 
 #[tokio::test]

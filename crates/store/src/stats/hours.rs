@@ -48,7 +48,7 @@ impl Span {
 pub(crate) type Piece = (Span, i64, i64);
 
 /// A period of whole hours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hours {
     start: i64,
     end: i64,
@@ -62,6 +62,13 @@ impl Hours {
             return Self { start: 0, end: 0 };
         }
         Self { start: Span::Hour.floor(start.as_millis()), end: Span::Hour.ceil(end.as_millis()) }
+    }
+
+    /// Those that hold a moment at or behind `at`.
+    #[must_use]
+    pub const fn since(self, at: Timestamp) -> Self {
+        let first = Span::Hour.floor(at.as_millis());
+        Self { start: if first > self.start { first } else { self.start }, ..self }
     }
 
     /// How many hours, or days that hold one of the hours, there are.

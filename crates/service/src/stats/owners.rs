@@ -1,0 +1,53 @@
+//! Counts outlive the account or the domain that is deleted. Whoever has its name later sees those from the hour on in
+//! which it was made again; admins see all of them.
+
+use std::collections::BTreeMap;
+
+use mailapi_model::{DomainName, Timestamp};
+use mailapi_store::{Hours, SentScope};
+
+use crate::{Caller, Service, Unavailable};
+
+/// Scopes, by the hours that they are read for.
+pub(super) type Seen = BTreeMap<Hours, Vec<SentScope>>;
+
+impl Service {
+    /// What of these hours a caller sees of each scope.
+    pub(super) async fn seen_by(
+        &self,
+        caller: &Caller,
+        scopes: Vec<SentScope>,
+        hours: Hours,
+    ) -> Result<Seen, Unavailable> {
+        let mut seen = Seen::new();
+        for scope in scopes {
+            let hours = self.hours_seen_by(caller, &scope, hours).await?;
+            seen.entry(hours).or_default().push(scope);
+        }
+        Ok(seen)
+    }
+
+    /// The same for one scope.
+    pub(super) async fn hours_seen_by(
+        &self,
+        caller: &Caller,
+        scope: &SentScope,
+        hours: Hours,
+    ) -> Result<Hours, Unavailable> {
+        let made = match scope {
+            _ if caller.grants.admin().is_ok() => None,
+            SentScope::All => None,
+            SentScope::Domain(domain) => self.domain_since(domain).await?,
+            // Who was there before belongs to what the domain has sent.
+            SentScope::Address(address) if caller.grants.may_view_stats(&address.domain()).is_ok() => {
+                self.domain_since(&address.domain()).await?
+            }
+            SentScope::Address(address) => self.account_since(address).await?,
+        };
+        Ok(made.map_or(hours, |made| hours.since(made)))
+    }
+
+    async fn domain_since(&self, domain: &DomainName) -> Result<Option<Timestamp>, Unavailable> {
+        Ok(self.0.store.domains().get(domain).await?.map(|domain| domain.created_at))
+    }
+}
