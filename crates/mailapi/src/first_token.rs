@@ -1,6 +1,6 @@
 //! The admin token of a first start.
 
-use mailapi_model::{Page, TokenKind, TokenValue};
+use mailapi_model::{TokenKind, TokenValue};
 use mailapi_service::tokens::CreateToken;
 use mailapi_service::{Caller, Service};
 
@@ -10,11 +10,11 @@ use crate::failure::Outcome;
 /// What the token is called in lists.
 const NAME: &str = "first start";
 
-/// Makes the token when there was never any token, and leaves it in its file. A revoked one counts: a restart must
+/// Makes the token when there was never one of an admin, and leaves it in its file. A revoked one counts: a restart must
 /// not open a door that somebody has closed.
 pub(crate) async fn ensure(service: &Service, directory: &DataDir) -> Outcome<Option<TokenValue>> {
     let operator = Caller::operator();
-    if service.list_tokens(&operator, Page::default()).await?.total > 0 {
+    if service.has_had_admin_token().await? {
         return Ok(None);
     }
     let new = CreateToken { name: NAME.to_owned(), kind: TokenKind::Admin, email: None, expires_at: None };

@@ -53,6 +53,16 @@ fn the_first_start_makes_one_admin_token_and_later_ones_none() {
 }
 
 #[test]
+fn what_the_command_line_made_before_does_not_keep_the_first_start_from_its_admin_token() {
+    let place = Place::new();
+    place.run(&["domain", "add", "example.org"]).answer();
+    place.run_with_input(&["user", "add", "ann@example.org"], "a long enough password\n").answer();
+    place.run(&["token", "create", "--type", "user", "--name", "mine", "--email", "ann@example.org"]).answer();
+    let first = place.serve();
+    assert_eq!(std::fs::read_to_string(place.data().join("admin-token")).unwrap(), format!("{}\n", first.token()));
+}
+
+#[test]
 fn people_are_told_where_everything_is_and_how_to_begin() {
     let place = Place::new();
     let mut command = place.command(&["serve", "--log-format", "human"]);

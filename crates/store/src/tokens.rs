@@ -44,10 +44,11 @@ fn admin_that_works(now: &str) -> String {
     )
 }
 
-/// The token of the number `$1` is not the last of [`admin_that_works`].
+/// The token of the number `$1` is not the last of [`admin_that_works`]: there is another one that works at least as long.
 fn not_the_last_admin(now: &str) -> String {
     let works = admin_that_works(now);
-    format!("(NOT ({works}) OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $1 AND {works}))")
+    let lasts = "(others.expires_at IS NULL OR others.expires_at >= tokens.expires_at)";
+    format!("(NOT ({works}) OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $1 AND {works} AND {lasts}))")
 }
 
 impl Tokens<'_> {
@@ -189,6 +190,15 @@ impl Tokens<'_> {
         let mut uses = uses.to_vec();
         uses.sort_unstable();
         self.0.batch(uses.into_iter().map(|(id, at)| Stmt::new(sql).bind(id).bind(at)).collect()).await.map(drop)
+    }
+
+    /// Whether there ever was an API token of an admin, whatever became of it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn has_had_admin(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM tokens WHERE kind = 'admin' AND is_session = FALSE LIMIT 1";
+        Ok(self.0.first(Stmt::new(sql)).await?.is_some())
     }
 
     /// How many API tokens of admins work at `now`.

@@ -4,9 +4,17 @@ use mailapi_model::{Listed, Page, TokenRecord};
 use mailapi_store::TokenFilter;
 
 use super::TokenError;
-use crate::{Caller, Service};
+use crate::{Caller, Service, Unavailable};
 
 impl Service {
+    /// Whether there ever was an admin token, whatever became of it. Sessions are none.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn has_had_admin_token(&self) -> Result<bool, Unavailable> {
+        Ok(self.0.store.tokens().has_had_admin().await?)
+    }
+
     /// Tokens, newest first: an admin sees all, others those of their own mailbox.
     ///
     /// # Errors

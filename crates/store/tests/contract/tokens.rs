@@ -60,6 +60,7 @@ async fn a_token_works_only_while_its_mailbox_does() {
 async fn the_last_admin_token_that_works_can_be_kept() {
     on_every_engine(async |store| {
         add_account(store, "ann@example.org", 0).await;
+        assert_eq!(store.tokens().has_had_admin().await, Ok(false));
         let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap().id;
         let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap().id;
         let mut expired = new_token(3, TokenKind::Admin, None);
@@ -72,15 +73,23 @@ async fn the_last_admin_token_that_works_can_be_kept() {
 
         assert_eq!(store.tokens().count_active_admin(at(4)).await, Ok(3));
         assert_eq!(store.tokens().count_active_admin(at(5)).await, Ok(2));
-        // What has ended by itself is no way in, and may be switched off while one is left.
+        // What ends by itself is a way in for as long as it lasts, and none that could take the place of one without an end.
+        let mut ending = new_token(6, TokenKind::Admin, None);
+        ending.expires_at = Some(at(100));
+        let ending = store.tokens().insert(&ending).await.unwrap().id;
         let off = TokenChange { is_active: Some(false), ..TokenChange::default() };
+        let on = TokenChange { is_active: Some(true), ..TokenChange::default() };
+        assert_eq!(store.tokens().update_but_last_admin(one, &off, at(9)).await, Ok(true));
+        assert_eq!(store.tokens().revoke_but_last_admin(two, at(9)).await, Ok(false), "the other one ends");
+        assert_eq!(store.tokens().update(one, &on).await, Ok(true));
+        assert_eq!(store.tokens().revoke_but_last_admin(ending, at(9)).await, Ok(true));
+        // What has ended by itself is no way in, and may be switched off while one is left.
         assert_eq!(store.tokens().update_but_last_admin(expired, &off, at(9)).await, Ok(true));
         assert_eq!(store.tokens().update_but_last_admin(one, &off, at(9)).await, Ok(true));
         assert_eq!(store.tokens().update_but_last_admin(two, &off, at(9)).await, Ok(false), "it became the last");
         assert_eq!(store.tokens().update_but_last_admin(user, &off, at(9)).await, Ok(true));
         assert_eq!(store.tokens().update_but_last_admin(TokenId(99), &off, at(9)).await, Ok(false));
         assert_eq!(store.tokens().count_active_admin(at(9)).await, Ok(1));
-        let on = TokenChange { is_active: Some(true), ..TokenChange::default() };
         assert_eq!(store.tokens().update(one, &on).await, Ok(true));
         assert_eq!(store.tokens().revoke_but_last_admin(one, at(9)).await, Ok(true));
         assert_eq!(store.tokens().revoke_but_last_admin(one, at(9)).await, Ok(false));
@@ -89,6 +98,7 @@ async fn the_last_admin_token_that_works_can_be_kept() {
         assert_eq!(store.tokens().revoke_but_last_admin(expired, at(9)).await, Ok(true));
         assert_eq!(store.tokens().revoke(two).await, Ok(true));
         assert_eq!(store.tokens().count_active_admin(at(9)).await, Ok(0));
+        assert_eq!(store.tokens().has_had_admin().await, Ok(true));
         for revoked in [one, expired, user] {
             assert_eq!(store.tokens().update(revoked, &on).await, Ok(false), "for good, though it was off before");
         }
