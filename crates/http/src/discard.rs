@@ -64,7 +64,7 @@ impl UnreadBody {
             return;
         }
         // Whether it came to its end or not, the answer goes out.
-        let _ = tokio::time::timeout(settings.discard_timeout, discard(body, settings.max_request_bytes)).await;
+        let _ = tokio::time::timeout(settings.discard_timeout, discard(body, settings.discard_bytes)).await;
     }
 }
 

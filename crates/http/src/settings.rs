@@ -29,6 +29,8 @@ pub struct HttpSettings {
     /// A body that no operation reads is received and thrown away for at most this long, so that its sender gets to
     /// read the answer.
     pub discard_timeout: Duration,
+    /// And at most so many octets of it.
+    pub discard_bytes: usize,
     /// Bodies larger than this are parsed on a thread for long work.
     pub long_work_bytes: usize,
     /// The strings of larger bodies lie in memory up to this length, in octets; longer ones lie with the service's
@@ -61,6 +63,7 @@ impl Default for HttpSettings {
             body_pause: Duration::from_secs(30),
             body_timeout: Duration::from_secs(600),
             discard_timeout: Duration::from_secs(10),
+            discard_bytes: 256 * 1024 * 1024,
             long_work_bytes: 256 * 1024,
             long_string_bytes: 16 * 1024,
             kept_page_bytes: 8 * 1024 * 1024,

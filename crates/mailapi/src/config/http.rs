@@ -22,6 +22,7 @@ mirror!(
         body_pause: HumanDuration,
         body_timeout: HumanDuration,
         discard_timeout: HumanDuration,
+        discard_bytes: ByteSize,
         long_work_bytes: ByteSize,
         long_string_bytes: ByteSize,
         kept_page_bytes: ByteSize,
