@@ -120,7 +120,7 @@ impl From<DomainError> for ApiError {
             DomainError::NotEmpty => ErrorCode::DomainNotEmpty.into(),
             DomainError::AwaitsApproval => Self::new(
                 ErrorCode::NotFound,
-                "The domain has no DKIM key; it gets one when it is approved, or when an admin asks for one.",
+                "The domain has no DKIM key yet; one that waits for approval gets it then.",
             ),
             DomainError::TooManyKeys { retry_after } => Self::rate_limited(retry_after),
         }
