@@ -126,6 +126,25 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
+    let mut office = Office::open(Engine::Sqlite).await;
+    office.more.push(("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "mistyped"));
+    let (code, report) = office.doctor();
+    assert_eq!(code, Some(1), "{report}");
+    assert!(report.contains("WRONG  master log-in: ") && report.contains("compare master_user"), "{report}");
+    assert_eq!(report.matches("to mend it: ").count(), 1, "{report}");
+    assert!(!report.contains("mistyped"), "{report}");
+
+    // Without any user there is nobody to try it with, and only then.
+    for name in ["ann", "bob"] {
+        assert_eq!(office.request("DELETE", &format!("/users/{name}@example.org")).await.status, 200);
+    }
+    let (code, report) = office.doctor();
+    assert_eq!(code, Some(0), "{report}");
+    assert!(report.contains("-      master log-in: there is no user"), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mailbox_that_nobody_has_costs_no_log_in() {
     let office = Office::open(Engine::Sqlite).await;
     let missing = office.get("/mailbox/nobody@example.org/folders").await;

@@ -6,6 +6,7 @@ mod follower;
 mod local;
 mod users;
 
+use mailapi_backend::Mailboxes;
 use mailapi_model::{Clock as _, EmailAddress, Page};
 use mailapi_service::{Caller, Service};
 
@@ -70,31 +71,22 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
         backend.submission.check().await,
         "see that Postfix runs and listens where [mail.external.smtp] says; `mailapi config postfix` prints the listener",
     ));
-    findings.push(check(
+    let imap = check(
         "IMAP",
         backend.mailboxes.check().await,
         "see that Dovecot runs and listens where [mail.external.imap] says, with the same TLS",
-    ));
+    );
+    let is_reached = !imap.is_wrong();
+    findings.push(imap);
     let (finding, first) = users::users(&assembly.service).await;
     findings.extend(finding);
-    let mut example = example(&assembly.service).await;
+    let mut example = example(&assembly.service, findings).await;
     if example.mailbox.is_none() {
         // Nothing was copied yet.
         example.domain = example.domain.or(first.as_ref().map(|mailbox| mailbox.domain_str().to_owned()));
         example.mailbox = first;
     }
-    findings.push(match &example.mailbox {
-        Some(mailbox) => check(
-            "master log-in",
-            backend.mailboxes.folders(mailbox).await.map(drop),
-            "compare master_user and master_password with Dovecot's master users, and Dovecot's SQL lookups with \
-             `mailapi config dovecot`; Dovecot's log has the reason",
-        ),
-        None => Finding::unknown(
-            "master log-in",
-            "there is no user that it could be tried with, or users cannot be listed without IMAP",
-        ),
-    });
+    findings.push(master_log_in(backend.mailboxes.as_ref(), is_reached, example.mailbox.as_ref()).await);
     findings.push(match external.check_doveadm().await {
         Some(answer) => {
             check("doveadm", answer, "compare [mail.external.doveadm] with doveadm_api_key and its listener")
@@ -110,14 +102,32 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.extend(local::postfix(maps.as_ref()));
 }
 
-async fn example(service: &Service) -> Example {
-    let (operator, first) = (Caller::operator(), Page::new(1, 0));
-    let users = service.list_users(&operator, Default::default(), first).await;
-    let domains = service.list_domains(&operator, first).await;
-    Example {
-        mailbox: users.ok().and_then(|users| users.items.into_iter().next()).map(|user| user.account.email),
-        domain: domains.ok().and_then(|list| list.items.into_iter().next()).map(|domain| domain.name.to_string()),
+/// Whether Dovecot lets the master user into a mailbox.
+async fn master_log_in(mailboxes: &dyn Mailboxes, is_reached: bool, mailbox: Option<&EmailAddress>) -> Finding {
+    const WHAT: &str = "master log-in";
+    match mailbox {
+        // What keeps it from working is told already.
+        _ if !is_reached => Finding::unknown(WHAT, "it cannot be tried before IMAP works"),
+        None => Finding::unknown(WHAT, "there is no user that it could be tried with"),
+        Some(mailbox) => check(
+            WHAT,
+            mailboxes.folders(mailbox).await.map(drop),
+            "compare master_user and master_password with Dovecot's master users, and Dovecot's SQL lookups with \
+             `mailapi config dovecot`; Dovecot's log has the reason",
+        ),
     }
+}
+
+/// What there is to ask with. It comes from the database alone: whoever needed the mail server for it would find nothing
+/// to ask with just when the mail server is what is wrong.
+async fn example(service: &Service, findings: &mut Vec<Finding>) -> Example {
+    let mailbox = service.newest_mailbox().await.unwrap_or_else(|error| {
+        findings.push(Finding::wrong("users", error, "see that the database runs, and that its user may read"));
+        None
+    });
+    let domains = service.list_domains(&Caller::operator(), Page::new(1, 0)).await;
+    let domain = domains.ok().and_then(|list| list.items.into_iter().next()).map(|domain| domain.name.to_string());
+    Example { domain, mailbox }
 }
 
 fn check<E: std::fmt::Display>(what: &'static str, outcome: Result<(), E>, mend: &str) -> Finding {

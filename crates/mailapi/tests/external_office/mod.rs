@@ -31,8 +31,8 @@ pub(crate) struct Office {
     server: Option<Server>,
     token: String,
     setting: Setting,
-    /// Further settings.
-    more: Vec<(&'static str, &'static str)>,
+    /// Further settings, as variables of the environment.
+    pub(crate) more: Vec<(&'static str, &'static str)>,
     client: reqwest::Client,
     /// Gone last, since everybody looks into it.
     _database: Option<PostgresDatabase>,

@@ -8,6 +8,7 @@ mod enable;
 mod get;
 mod list;
 mod me;
+mod newest;
 mod purge;
 mod reset_password;
 mod set_password;
