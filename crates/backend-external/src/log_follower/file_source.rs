@@ -6,6 +6,7 @@
 //! run we hold the file open, so that no rename can take it from us; after a restart it is found by its inode, or by
 //! what it begins with. Whatever cannot be found is a gap, and said so.
 
+use std::fs;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 use mailapi_model::{Clock, Timestamp};
 
 use super::opened::{Opened, Refilled, begins_with, first_line};
-use super::place::{FilePlace, Place};
+use super::place::{FileId, FilePlace, Place};
 use super::report::GapKind;
 use super::settings::FileSettings;
-use super::siblings::{Form, LogFile, is_one_missing, log_files};
+use super::siblings::{Form, LogFile, in_order_of_writing, is_one_missing, log_files};
 use super::source::{Noticed, Record, Source, SourceError};
 use super::timestamp::TimeReader;
 
@@ -93,7 +94,7 @@ impl FileLog {
 
     /// Whether there are files from before the one that is written now.
     pub(super) fn has_older_files(&self) -> Result<bool, SourceError> {
-        Ok(self.files()?.iter().any(|file| file.rotation.is_some()))
+        Ok(self.listed()?.iter().any(|file| file.rotation.is_some()))
     }
 
     /// The file in which a place lies: the same inode if it still begins the same, else a copy, plain if possible.
@@ -133,13 +134,15 @@ impl FileLog {
 
     /// The oldest file that begins after this moment.
     fn first_newer<'a>(&self, files: &'a [LogFile], than: Timestamp) -> Option<&'a LogFile> {
-        let mut times = self.times.clone();
-        files.iter().find(|file| {
-            let line = first_line(file, self.max_line);
-            let line = line.as_deref().map(String::from_utf8_lossy);
-            let at = line.and_then(|line| times.read(&line, self.clock.now(), None).map(|(at, _)| at));
-            at.is_some_and(|at| at >= than)
-        })
+        files.iter().find(|file| self.begun_at(file).is_some_and(|at| at >= than))
+    }
+
+    /// When the first line of a file was written; `None` when that cannot be read.
+    fn begun_at(&self, file: &LogFile) -> Option<Timestamp> {
+        let line = first_line(file, self.max_line)?;
+        let line = String::from_utf8_lossy(&line);
+        let (at, _) = self.times.clone().read(&line, self.clock.now(), None)?;
+        Some(at)
     }
 
     fn source(&self, opened: Opened, left: Option<FilePlace>) -> FileSource {
@@ -161,7 +164,18 @@ impl FileLog {
         Opened::open(file.clone(), offset, self.settings.head_octets).map_err(|error| self.unreadable(&error))
     }
 
+    /// All files, oldest first.
     fn files(&self) -> Result<Vec<LogFile>, SourceError> {
+        Ok(in_order_of_writing(self.listed()?, |file| self.begun_at(file)))
+    }
+
+    /// Whether this is the file that is written now, so that none follows it.
+    fn is_written_now(&self, id: FileId) -> bool {
+        fs::metadata(&self.settings.path).is_ok_and(|written| FileId::of(&written) == id)
+    }
+
+    /// All files in the order of their names, which needs no look into them.
+    fn listed(&self) -> Result<Vec<LogFile>, SourceError> {
         log_files(&self.settings).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.missing(),
             _ => self.unreadable(&error),
@@ -240,6 +254,10 @@ impl FileSource {
     /// At the end of the open file: goes on to the next one. False while there is none.
     fn go_on(&mut self) -> Result<bool, SourceError> {
         let log = self.log();
+        // Most looks end here, so none of the other files is opened for them.
+        if log.is_written_now(self.opened.file.id) {
+            return Ok(false);
+        }
         for _ in 0..LOOKS {
             let files = log.files()?;
             let Some((next, gap)) = self.successor(&log, &files)? else { return Ok(false) };
@@ -290,7 +308,7 @@ impl FileSource {
             return Ok(next.map(|file| (file.clone(), None)));
         };
         let Some(next) = files.get(index + 1) else { return Ok(None) };
-        let gap = is_one_missing(&files[index], next).then(|| {
+        let gap = is_one_missing(files, index).then(|| {
             let names = (files[index].path.display(), next.path.display());
             (GapKind::RotatedFileMissing, format!("between {} and {}", names.0, names.1))
         });
@@ -340,7 +358,10 @@ impl Source for FileSource {
     }
 
     fn unread(&self) -> u64 {
-        let Ok(files) = log_files(&self.settings) else { return 0 };
+        let log = self.log();
+        // This is asked at every look; where no file follows, their order is of no matter.
+        let files = if log.is_written_now(self.opened.file.id) { log.listed() } else { log.files() };
+        let Ok(files) = files else { return 0 };
         let Some(index) = files.iter().position(|file| file.id == self.opened.file.id) else { return 0 };
         let own = if files[index].form == Form::Plain { files[index].length } else { self.opened.offset };
         let later: u64 = files[index + 1..].iter().map(|file| file.length).sum();

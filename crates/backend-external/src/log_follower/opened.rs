@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 
 use flate2::read::MultiGzDecoder;
 use mailapi_model::Timestamp;
@@ -50,7 +50,7 @@ impl Opened {
         let handle = File::open(&file.path)?;
         let metadata = handle.metadata()?;
         // The name may have gone to another file since the directory was read.
-        file.id = FileId { device: metadata.dev(), inode: metadata.ino() };
+        file.id = FileId::of(&metadata);
         let mut opened = Self {
             input: input(handle, file.form)?,
             file,

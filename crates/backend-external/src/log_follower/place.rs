@@ -1,6 +1,8 @@
 //! Where in the log a reader stands, as it is kept in the database.
 
 use std::fmt::Write as _;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 
 use mailapi_model::{FeedCursor, Timestamp};
 use sha2::{Digest as _, Sha256};
@@ -34,6 +36,13 @@ pub(super) struct FilePlace {
 pub(super) struct FileId {
     pub(super) device: u64,
     pub(super) inode: u64,
+}
+
+impl FileId {
+    /// That of the file which this tells of.
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
 }
 
 /// The beginning of a file, by which a copy is recognised.

@@ -2,12 +2,14 @@
 //!
 //! Their names follow one of a few habits: `mail.log.1`, `mail.log.2.gz` (logrotate), `mail.log-20261121.gz` (the
 //! same with `dateext`), `mail-20261121.log` (with `extension`), `maillog.20261121-074529.gz` (`postfix logrotate`).
+//! Who rotates by hand may as well count upward, and then the highest number is the newest.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use mailapi_model::Timestamp;
 
 use super::place::FileId;
 use super::settings::FileSettings;
@@ -40,7 +42,7 @@ pub(super) enum Form {
 /// Which of the predecessors a file is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rotation {
-    /// The higher, the older.
+    /// The higher, the older, unless the files themselves show that they are counted upward.
     Number(u32),
     /// In the order of the calendar.
     Date(String),
@@ -48,7 +50,7 @@ pub(super) enum Rotation {
     Other,
 }
 
-/// All files of the log, oldest first, the one that is written now last (when it exists).
+/// All files of the log, oldest first by their names, the one that is written now last (when it exists).
 pub(super) fn log_files(settings: &FileSettings) -> io::Result<Vec<LogFile>> {
     let path = &settings.path;
     let own_dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -74,7 +76,7 @@ fn log_file(path: PathBuf, rotation: Option<Rotation>, form: Form) -> io::Result
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let id = FileId { device: metadata.dev(), inode: metadata.ino() };
+    let id = FileId::of(&metadata);
     let file = LogFile { path, id, length: metadata.len(), form, rotation, modified: metadata.modified()? };
     Ok(metadata.is_file().then_some(file))
 }
@@ -118,13 +120,38 @@ fn sort(files: &mut [LogFile]) {
     }
 }
 
-/// Whether a file that logrotate numbers is missing between two that follow each other.
-pub(super) fn is_one_missing(older: &LogFile, newer: &LogFile) -> bool {
-    match (&older.rotation, &newer.rotation) {
-        (Some(Rotation::Number(older)), Some(Rotation::Number(newer))) => newer + 1 != *older,
+/// The files in the order in which they were written, where `begun_at` tells when a file's first line was written.
+///
+/// Names are believed until the first lines contradict them and the last changes agree with the lines. One witness
+/// alone is not enough: a clock that is set back disorders the lines, and a copy loses the time of its last change.
+pub(super) fn in_order_of_writing(
+    mut files: Vec<LogFile>,
+    begun_at: impl Fn(&LogFile) -> Option<Timestamp>,
+) -> Vec<LogFile> {
+    let written_now = files.pop_if(|file| file.rotation.is_none());
+    let by_name: Vec<_> = files.into_iter().map(|file| (begun_at(&file), file)).collect();
+    let mut by_change = by_name.clone();
+    by_change.sort_by_key(|(begun_at, file)| (file.modified, *begun_at));
+    let agrees_with_lines = |files: &[(Option<Timestamp>, LogFile)]| files.iter().filter_map(|(at, _)| *at).is_sorted();
+    let believed = if !agrees_with_lines(&by_name) && agrees_with_lines(&by_change) { by_change } else { by_name };
+    believed.into_iter().map(|(_, file)| file).chain(written_now).collect()
+}
+
+/// Whether the numbers tell that a file is missing between this one of all files and the next.
+pub(super) fn is_one_missing(files: &[LogFile], index: usize) -> bool {
+    let number = |file: &LogFile| match file.rotation {
+        Some(Rotation::Number(number)) => Some(number),
+        _ => None,
+    };
+    let Some(older) = number(&files[index]) else { return false };
+    let newer = files.get(index + 1).and_then(number);
+    let numbers: Vec<u32> = files.iter().filter_map(number).collect();
+    if numbers.is_sorted_by(|older, newer| older > newer) {
         // The newest is number 1, or 0 where logrotate is told to start there.
-        (Some(Rotation::Number(older)), None) => *older > 1,
-        _ => false,
+        newer.map_or(older > 1, |newer| newer + 1 != older)
+    } else {
+        // Where they are counted upward, nothing tells what the newest is. Without an order they tell nothing at all.
+        numbers.is_sorted() && newer.is_some_and(|newer| older + 1 != newer)
     }
 }
 

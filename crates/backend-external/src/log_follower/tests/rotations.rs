@@ -53,6 +53,74 @@ fn a_missing_number_is_a_gap() {
 }
 
 #[test]
+fn files_that_are_counted_upward_are_told_once() {
+    let scene = Scene::new();
+    scene.append(&message(1));
+    let mut reader = Reader::new(&scene);
+    for number in 2..6 {
+        reader.read_all();
+        scene.rotate_upward();
+        scene.append(&message(number));
+    }
+    reader.read_all();
+    assert_eq!(reader.told(), events_of(&(1..6).map(message).collect::<String>()));
+    assert_eq!(reader.gaps(), []);
+}
+
+#[test]
+fn files_that_were_counted_upward_while_nobody_read_are_all_read() {
+    let scene = Scene::new();
+    scene.append(&message(1));
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    scene.append(&message(2));
+    for number in 3..7 {
+        scene.rotate_upward();
+        scene.append(&message(number));
+    }
+    scene.compress("mail.log.1");
+    scene.compress("mail.log.3");
+    reader.restart(&scene);
+    reader.read_all();
+    assert_eq!(reader.told(), events_of(&(1..7).map(message).collect::<String>()));
+    assert_eq!(reader.gaps(), []);
+}
+
+#[test]
+fn a_missing_number_is_a_gap_also_where_they_are_counted_upward() {
+    let scene = Scene::new();
+    scene.append(&message(1));
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    for number in 2..5 {
+        scene.rotate_upward();
+        scene.append(&message(number));
+    }
+    scene.remove("mail.log.2");
+    reader.restart(&scene);
+    reader.read_all();
+    assert_eq!(reader.told(), events_of(&(message(1) + &message(3) + &message(4))));
+    assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::RotatedFileMissing]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_change_the_order_of_logrotates_files() {
+    let scene = Scene::new();
+    scene.append(&message(5));
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    for (number, day) in [9, 3, 7].into_iter().zip(1..) {
+        scene.rotate();
+        scene.changed_on_day("mail.log.1", day);
+        scene.append(&message(number));
+    }
+    reader.restart(&scene);
+    reader.read_all();
+    assert_eq!(reader.told().len(), events_of(&message(5)).len() * 4);
+    assert_eq!(reader.gaps(), []);
+}
+
+#[test]
 fn an_edited_file_is_a_gap_and_is_not_told_again() {
     let scene = Scene::new();
     scene.append(&(message(1) + &message(2)));
@@ -143,8 +211,17 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
+/// How rotated files are numbered.
+#[derive(Debug, Clone, Copy)]
+enum Counted {
+    /// The newest is number 1, as logrotate has it.
+    Down,
+    /// The newest has the highest number.
+    Up,
+}
+
 /// Plays the happenings and returns what was told, what should have been told, and the gaps.
-fn play(happenings: &[Happening], save_every: u64) -> (Vec<String>, Vec<String>, usize) {
+fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<String>, Vec<String>, usize) {
     let mut scene = Scene::new();
     scene.settings.save_every_octets = save_every;
     // The reader has been at work before: a first start begins with the file that is written then.
@@ -175,7 +252,12 @@ fn play(happenings: &[Happening], save_every: u64) -> (Vec<String>, Vec<String>,
                 if std::fs::metadata(scene.path("mail.log")).unwrap().len() == 0 {
                     continue;
                 }
-                if matches!(happening, Happening::Rotate) { scene.rotate() } else { scene.copy_and_cut() }
+                match (happening, counted) {
+                    (Happening::Rotate, Counted::Down) => scene.rotate(),
+                    (Happening::Rotate, Counted::Up) => scene.rotate_upward(),
+                    (_, Counted::Down) => scene.copy_and_cut(),
+                    (_, Counted::Up) => scene.copy_and_cut_upward(),
+                }
             }
             Happening::Compress => {
                 for number in 1..30 {
@@ -201,14 +283,15 @@ fn play(happenings: &[Happening], save_every: u64) -> (Vec<String>, Vec<String>,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn nothing_is_lost_and_nothing_told_twice(
         happenings in proptest::collection::vec(happening(), 1..40),
+        counted in prop_oneof![Just(Counted::Down), Just(Counted::Up)],
         save_every in prop_oneof![Just(1_u64), Just(3000), Just(1 << 20)],
     ) {
-        let (told, expected, gaps) = play(&happenings, save_every);
+        let (told, expected, gaps) = play(&happenings, counted, save_every);
         prop_assert_eq!(told, expected);
         prop_assert_eq!(gaps, 0);
     }

@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -68,6 +69,30 @@ impl Scene {
         OpenOptions::new().write(true).open(self.path("mail.log")).unwrap().set_len(0).unwrap();
     }
 
+    /// Sets when the file was changed last.
+    pub(super) fn changed_on_day(&self, name: &str, day: u64) {
+        let file = OpenOptions::new().append(true).open(self.path(name)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_hours(24 * day)).unwrap();
+    }
+
+    /// Rotates as somebody does by hand who counts upward: the newest gets the highest number.
+    pub(super) fn rotate_upward(&self) {
+        self.rename("mail.log", &self.next_name_upward());
+        self.append("");
+    }
+
+    /// The same with a copy.
+    pub(super) fn copy_and_cut_upward(&self) {
+        fs::copy(self.path("mail.log"), self.path(&self.next_name_upward())).unwrap();
+        OpenOptions::new().write(true).open(self.path("mail.log")).unwrap().set_len(0).unwrap();
+    }
+
+    fn next_name_upward(&self) -> String {
+        let is_there =
+            |number: &u32| ["", ".gz"].iter().any(|end| self.path(&format!("mail.log.{number}{end}")).exists());
+        format!("mail.log.{}", (1..).take_while(is_there).count() + 1)
+    }
+
     fn shift(&self) {
         for number in (1..30).rev() {
             for suffix in ["", ".gz"] {
@@ -84,7 +109,9 @@ impl Scene {
         let file = fs::File::create(self.path(&format!("{name}.gz"))).unwrap();
         let mut encoder = GzEncoder::new(file, Compression::fast());
         encoder.write_all(&text).unwrap();
-        encoder.finish().unwrap();
+        // As gzip does, the packed file keeps the time of the last change.
+        let changed = fs::metadata(self.path(name)).unwrap().modified().unwrap();
+        encoder.finish().unwrap().set_modified(changed).unwrap();
         fs::remove_file(self.path(name)).unwrap();
     }
 
