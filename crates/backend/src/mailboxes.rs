@@ -194,6 +194,9 @@ pub struct AttachmentInfo {
     pub filename: String,
     /// Its media type, `type/subtype` in lower case.
     pub content_type: String,
+    /// The parameters of its media type without which its octets cannot be read, as they stand behind it in a
+    /// Content-Type: `; charset=utf-8`. Each is a token (RFC 2045 section 5.1); nearly always there is none.
+    pub type_parameters: String,
     /// Octets after decoding.
     pub size: u64,
     /// Its Content-ID without angle brackets.

@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn messages_of_many_parts_count_for_what_they_take() {
         let part = |name: &str| {
-            let (filename, content_type) = (name.to_owned(), "image/png".to_owned());
-            let info = AttachmentInfo { index: 0, filename, content_type, size: 0, content_id: None };
+            let (filename, content_type, type_parameters) = (name.to_owned(), "image/png".to_owned(), String::new());
+            let info = AttachmentInfo { index: 0, filename, content_type, type_parameters, size: 0, content_id: None };
             DescribedAttachment { part: 1, encoding: TransferEncoding::Base64, info }
         };
         let measured = |names: &[&str]| {

@@ -24,8 +24,9 @@ impl Parts {
     /// About how many octets of memory they take.
     pub(super) fn octets(&self) -> usize {
         let attachment = |one: &DescribedAttachment| {
-            let name = one.info.filename.len() + one.info.content_type.len();
-            size_of::<DescribedAttachment>() + name + one.info.content_id.as_ref().map_or(0, String::len)
+            let texts = [&one.info.filename, &one.info.content_type, &one.info.type_parameters];
+            let texts = texts.into_iter().chain(&one.info.content_id).map(String::len);
+            size_of::<DescribedAttachment>() + texts.sum::<usize>()
         };
         let bodies = [&self.chosen.text, &self.chosen.html].into_iter().flatten();
         let charsets: usize = bodies.filter_map(|body| body.charset.as_ref()).map(String::len).sum();

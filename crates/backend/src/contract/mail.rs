@@ -31,7 +31,7 @@ pub(super) fn with_attachments(name: &str, content: &[u8]) -> Vec<u8> {
     let image = "--inner--\r\n--outer\r\nContent-Type: image/png\r\nContent-ID: <logo@elsewhere.example>\r\n\
                  Content-Disposition: inline\r\nContent-Transfer-Encoding: base64\r\n\r\n";
     let file = format!(
-        "--outer\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment;\r\n \
+        "--outer\r\nContent-Type: application/octet-stream; charset=\"koi8-r\"\r\nContent-Disposition: attachment;\r\n \
          filename*=utf-8''{name}\r\nContent-Transfer-Encoding: base64\r\n\r\n"
     );
     let forwarded = "--outer\r\nContent-Type: message/rfc822\r\n\r\nSubject: the plan\r\n\r\nAs we said.\r\n--outer--";

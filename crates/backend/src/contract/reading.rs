@@ -47,6 +47,8 @@ pub async fn a_message_is_read_with_both_bodies(fixture: &dyn Fixture) {
         .map(|one| (one.index, one.filename.as_str(), one.content_type.as_str(), one.size, one.content_id.as_deref()))
         .collect();
     let forwarded = "Subject: the plan\r\n\r\nAs we said.".len() as u64;
+    let parameters: Vec<_> = message.attachments.iter().map(|one| one.type_parameters.as_str()).collect();
+    assert_eq!(parameters, ["", "; charset=koi8-r", ""]);
     assert_eq!(
         told,
         [

@@ -125,6 +125,7 @@ fn attachment(content: &Content, part: &Part, index: usize, at: usize, limits: &
         index: u32::try_from(index).unwrap_or(u32::MAX),
         filename: selection::name(part, index, limits, subject),
         content_type: part.media_type.clone(),
+        type_parameters: selection::type_parameters(part),
         size: content.octets,
         content_id: part.content_id.clone(),
     };

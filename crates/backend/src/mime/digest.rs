@@ -364,6 +364,7 @@ fn attachment<S: Source>(
         index: u32::try_from(index).unwrap_or(u32::MAX),
         filename: selection::name(part, index, limits, || forwarded_subject(&beginning, part.encoding, limits)),
         content_type: part.media_type.clone(),
+        type_parameters: selection::type_parameters(part),
         size,
         content_id: part.content_id.clone(),
     };

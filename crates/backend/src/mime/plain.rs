@@ -189,7 +189,8 @@ fn is_plain(text: &[u8]) -> bool {
         && !encoded_word::may_begin_in(text)
 }
 
-fn is_word(text: &str) -> bool {
+/// A token (RFC 2045 section 5.1) that means itself in every field of mail and HTTP.
+pub(super) fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|octet| is_value(octet) && octet != b'/')
 }
 

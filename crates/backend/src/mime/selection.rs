@@ -2,6 +2,7 @@
 
 use super::filename;
 use super::limits::Limits;
+use super::plain;
 use super::structure::Part;
 
 /// Indexes of the chosen parts.
@@ -31,6 +32,20 @@ fn may_be_body(index: usize, part: &Part) -> bool {
 
 fn given_name(part: &Part) -> Option<&str> {
     part.disposition.parameter("filename").or_else(|| part.content_type.parameter("name"))
+}
+
+/// The parameters of its type that are told with the file: how its characters are written, where its lines end (RFC
+/// 3676), what a calendar asks for (RFC 6047). Those of a type that is shown as another mean nothing.
+pub(super) fn type_parameters(part: &Part) -> String {
+    const TOLD: [&str; 4] = ["charset", "method", "format", "delsp"];
+    /// Longer than any that means something.
+    const MAX_OCTETS: usize = 75;
+    if part.content_type.value != part.media_type {
+        return String::new();
+    }
+    let told = TOLD.iter().filter_map(|name| part.content_type.parameter(name).map(|value| (name, value)));
+    let plain = told.filter(|(_, value)| value.len() <= MAX_OCTETS && plain::is_word(value));
+    plain.map(|(name, value)| format!("; {name}={value}")).collect()
 }
 
 /// Whether it is a message that was forwarded.

@@ -19,7 +19,7 @@ type Person = (String, String);
 /// Offset, length and encoding.
 type Span = (u64, u64, u8);
 type Body = (Span, Option<String>);
-/// File name, media type, decoded size and Content-ID.
+/// File name, media type with its parameters, decoded size and Content-ID.
 type Attachment = (String, String, u64, Option<String>, Span);
 
 #[derive(Serialize, Deserialize)]
@@ -126,14 +126,17 @@ fn read_body((span, charset): Body) -> Result<BodyPart, DigestError> {
 
 fn attachment(attachment: &AttachmentPart) -> Attachment {
     let info = attachment.info.clone();
-    (info.filename, info.content_type, info.size, info.content_id, span(&attachment.span))
+    let content_type = info.content_type + &info.type_parameters;
+    (info.filename, content_type, info.size, info.content_id, span(&attachment.span))
 }
 
 fn read_attachment((index, stored): (usize, Attachment)) -> Result<AttachmentPart, DigestError> {
-    let (filename, content_type, size, content_id, span) = stored;
+    let (filename, mut content_type, size, content_id, span) = stored;
+    // Digests that were stored before parameters were kept have none.
+    let type_parameters = content_type.split_off(content_type.find(';').unwrap_or(content_type.len()));
     let index = u32::try_from(index).map_err(|_| DigestError)?;
     Ok(AttachmentPart {
-        info: AttachmentInfo { index, filename, content_type, size, content_id },
+        info: AttachmentInfo { index, filename, content_type, type_parameters, size, content_id },
         span: read_span(span)?,
     })
 }
@@ -153,11 +156,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_digest_from_before_parameters_were_kept_is_read() {
+        let part = "Content-Type: text/plain; charset=koi8-r\r\nContent-Disposition: attachment; filename=a\r\n\r\nhi";
+        let mut digest = Digest::of(part.as_bytes());
+        assert_eq!(digest.attachments[0].info.type_parameters, "; charset=koi8-r");
+        let stored = String::from_utf8(digest.to_bytes()).unwrap();
+        assert_eq!(Digest::from_bytes(stored.as_bytes()).as_ref(), Ok(&digest));
+        let older = stored.replace("; charset=koi8-r", "");
+        assert!(older.contains("[\"a\",\"text/plain\",2,null,"), "{older}");
+        digest.attachments[0].info.type_parameters.clear();
+        assert_eq!(Digest::from_bytes(older.as_bytes()), Ok(digest));
+    }
+
     proptest! {
         #[test]
         fn what_was_stored_is_read_again(raw in prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..200),
-                "((From|To|Cc|Subject|Message-ID|Date|Content-Type|X): ([ -~é]{0,30}|([a-c]@[a-c],? ?){0,9}|<[a-z@.]{0,9}>|multipart/mixed; boundary=b)\r\n){0,8}(\r\n((--b|Content-Type: text/html|x|)\r\n){0,8})?"
+                "((From|To|Cc|Subject|Message-ID|Date|Content-Type|X): ([ -~é]{0,30}|([a-c]@[a-c],? ?){0,9}|<[a-z@.]{0,9}>|multipart/mixed; boundary=b)\r\n){0,8}(\r\n((--b|Content-Type: text/html; charset=[a-z;/]{1,3}|x|)\r\n){0,8})?"
                     .prop_map(String::into_bytes),
             ], foreign in "\\x01\\PC{0,80}") {
             let digest = Digest::of(&raw);

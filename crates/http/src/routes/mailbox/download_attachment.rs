@@ -21,8 +21,8 @@ documented_errors!(
 
 /// Download an attachment
 ///
-/// The file itself, decoded, with its own media type. For the mailbox's own token, callers with `view_mailbox` on its
-/// domain, and admins.
+/// The file itself, decoded, with its own media type and the `charset`, `method`, `format` and `delsp` that it was sent
+/// with. For the mailbox's own token, callers with `view_mailbox` on its domain, and admins.
 #[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}/attachment/{index}", tag = "mailbox",
     operation_id = "download_attachment",
     params(
@@ -88,5 +88,6 @@ pub(crate) async fn download_attachment_named(
 }
 
 fn file(OpenedAttachment { info, content }: OpenedAttachment) -> Response {
-    download(&info.content_type, &info.filename, info.size, content)
+    let content_type = info.content_type + &info.type_parameters;
+    download(&content_type, &info.filename, info.size, content)
 }

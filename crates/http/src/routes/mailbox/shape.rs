@@ -46,7 +46,7 @@ pub(super) struct AttachmentEntry {
 
 impl From<AttachmentInfo> for AttachmentEntry {
     fn from(info: AttachmentInfo) -> Self {
-        let AttachmentInfo { index, filename, content_type, size, content_id } = info;
+        let AttachmentInfo { index, filename, content_type, type_parameters: _, size, content_id } = info;
         Self { index, filename, content_type, size, content_id }
     }
 }

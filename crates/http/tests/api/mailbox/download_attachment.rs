@@ -1,5 +1,7 @@
 //! `GET /mailbox/{email}/messages/{uid}/attachment/{index}`, and by name.
 
+use crate::support::App;
+
 use super::{bobs_mailbox, refuses_strangers, refuses_unknown_folders, refuses_unknown_messages};
 
 #[tokio::test]
@@ -41,6 +43,34 @@ async fn a_browser_saves_whatever_it_is() {
         ("ratelimit-limit", "100"),
     ] {
         assert_eq!(answer.header(name), value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_says_how_its_characters_are_written() {
+    let (app, _, bob) = App::with_ann_and_bob().await;
+    let types = [
+        ("text/html; charset=\"utf-8; x=y\"; method=\"a b\"", "text/html", ""),
+        ("text/plain; charset=\"a,b\"; format=\"flo\\\"wed\"; profile=c", "text/plain", ""),
+        ("text/plain; charset=\"utf-8\\\r\n Set-Cookie: x=y\"", "text/plain", ""),
+        ("broken; charset=utf-8", "application/octet-stream", ""),
+        ("TEXT/Plain; DelSp=yes; CHARSET=ISO-8859-1", "text/plain", "; charset=ISO-8859-1; delsp=yes"),
+        ("text/calendar; method=REQUEST; charset=\"utf-8\"", "text/calendar", "; charset=utf-8; method=REQUEST"),
+    ];
+    let part = |content_type: &str| {
+        format!("--b\nContent-Type: {content_type}\nContent-Disposition: attachment; filename=a\n\nhello\n")
+    };
+    let parts: String = types.iter().map(|(written, ..)| part(written)).collect();
+    app.deliver("bob@example.org", &format!("Content-Type: multipart/mixed; boundary=b\n\n{parts}--b--\n")).await;
+    let listed = app.get(&bob, "/mailbox/bob@example.org/messages/1").await.json()["attachments"].clone();
+    for (index, (written, media_type, parameters)) in types.iter().enumerate() {
+        let answer = app.get(&bob, &format!("/mailbox/bob@example.org/messages/1/attachment/{index}")).await;
+        assert_eq!(answer.header("content-type"), format!("{media_type}{parameters}"), "{written}");
+        assert_eq!(listed[index]["content_type"], *media_type, "{written}");
+        for (name, value) in [("x-content-type-options", "nosniff"), ("content-security-policy", "sandbox")] {
+            assert_eq!(answer.header(name), value, "{written}");
+        }
+        assert!(answer.header("content-disposition").starts_with("attachment;"), "{written}");
     }
 }
 
