@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use mailapi_model::{Page, Timestamp, Violations};
+use mailapi_model::{Page, Timestamp, TimestampError, Violations};
 
 use crate::error::ApiError;
 
@@ -57,10 +57,19 @@ impl Query {
         self.parsed(name)
     }
 
-    /// A moment: a date-time with any offset, or a date.
-    pub(crate) fn time(&mut self, name: &str) -> Option<Timestamp> {
+    /// `start_date`: a moment, or the beginning of a day.
+    pub(crate) fn start_date(&mut self) -> Option<Timestamp> {
+        self.time("start_date", Timestamp::parse_date_or_time)
+    }
+
+    /// `end_date`: a moment, or the end of a day; the first moment that is not wanted.
+    pub(crate) fn end_date(&mut self) -> Option<Timestamp> {
+        self.time("end_date", Timestamp::parse_end)
+    }
+
+    fn time(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<Timestamp, TimestampError>) -> Option<Timestamp> {
         // In a query, `+` stands for a space, and the `+` of an offset is seldom escaped.
-        let parsed = Timestamp::parse_date_or_time(&self.text(name)?.replace(' ', "+"));
+        let parsed = parse(&self.text(name)?.replace(' ', "+"));
         self.violations.check(name, parsed)
     }
 

@@ -52,18 +52,32 @@ pub(crate) struct DateOrTime;
 
 impl PartialSchema for DateOrTime {
     fn schema() -> RefOr<Schema> {
-        let text =
-            |format| ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(format)));
-        OneOfBuilder::new()
-            .item(text(KnownFormat::DateTime).description(Some("A moment, with any offset.")))
-            .item(text(KnownFormat::Date).description(Some("The beginning of a day in UTC.")))
-            .description(Some("A date-time with any offset, or a date."))
-            .examples(["2026-11-20T12:15:30+02:00"])
-            .into()
+        date_or_time("The beginning of a day in UTC.")
     }
 }
 
 impl ToSchema for DateOrTime {}
+
+/// The end of a period that a request names, for the document: with any offset, or as a date, which ends in UTC.
+pub(crate) struct EndDateOrTime;
+
+impl PartialSchema for EndDateOrTime {
+    fn schema() -> RefOr<Schema> {
+        date_or_time("The end of a day in UTC.")
+    }
+}
+
+impl ToSchema for EndDateOrTime {}
+
+fn date_or_time(date: &str) -> RefOr<Schema> {
+    let text = |format| ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(format)));
+    OneOfBuilder::new()
+        .item(text(KnownFormat::DateTime).description(Some("A moment, with any offset; without one it is UTC.")))
+        .item(text(KnownFormat::Date).description(Some(date)))
+        .description(Some("A date-time with any offset, or a date."))
+        .examples(["2026-11-20T12:15:30+02:00"])
+        .into()
+}
 
 /// An address or a domain, for the document.
 pub(crate) struct AddressOrDomain;

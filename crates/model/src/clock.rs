@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::{DateTime, Time};
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
 
@@ -68,19 +68,27 @@ impl Timestamp {
         std::time::Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
-    /// Reads an RFC 3339 date-time with any offset, or a bare date (`2026-11-20`), which is its first moment in UTC.
+    /// Reads an ISO 8601 date-time with any offset, or with none, which is UTC; or a bare date (`2026-11-20`), which is its
+    /// first moment in UTC.
     ///
     /// # Errors
     /// When the text is neither, or lies outside the years 1 to 9999.
     pub fn parse_date_or_time(text: &str) -> Result<Self, TimestampError> {
-        if let Ok(moment) = text.parse() {
-            return Ok(moment);
+        match Named::read(text)? {
+            Named::Moment(moment) | Named::DayFrom(moment) => Ok(moment),
         }
-        let date: Date = text.parse().map_err(|_| TimestampError)?;
-        if text.len() != "2026-11-20".len() {
-            return Err(TimestampError);
+    }
+
+    /// Reads the end of a period, the first moment that is no part of it, as [`Timestamp::parse_date_or_time`] reads a
+    /// moment, but a bare date ends with its day: it is the first moment of the next one.
+    ///
+    /// # Errors
+    /// Those of [`Timestamp::parse_date_or_time`].
+    pub fn parse_end(text: &str) -> Result<Self, TimestampError> {
+        match Named::read(text)? {
+            Named::Moment(moment) => Ok(moment),
+            Named::DayFrom(moment) => Ok(Self::from_millis(moment.0 + DAY_MILLIS)),
         }
-        Self::of_civil(date.to_datetime(Time::midnight()), Offset::UTC)
     }
 
     /// What a clock with this offset from UTC shows.
@@ -93,9 +101,37 @@ impl Timestamp {
     }
 }
 
+/// What a text of a caller names.
+enum Named {
+    Moment(Timestamp),
+    /// A day of UTC, by its first moment.
+    DayFrom(Timestamp),
+}
+
+impl Named {
+    fn read(text: &str) -> Result<Self, TimestampError> {
+        if let Ok(moment) = text.parse() {
+            return Ok(Self::Moment(moment));
+        }
+        let pieces = Pieces::parse(text).map_err(|_| TimestampError)?;
+        // What names a place on the globe is not taken for UTC.
+        if pieces.to_numeric_offset().is_some() || pieces.time_zone_annotation().is_some() {
+            return Err(TimestampError);
+        }
+        let in_utc = |time| Timestamp::of_civil(pieces.date().to_datetime(time), Offset::UTC);
+        match pieces.time() {
+            Some(time) => in_utc(time).map(Self::Moment),
+            None if text.len() == "2026-11-20".len() => in_utc(Time::midnight()).map(Self::DayFrom),
+            None => Err(TimestampError),
+        }
+    }
+}
+
 /// A text that is no date and no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be an ISO 8601 date or date-time, such as 2026-11-20 or 2026-11-20T10:15:30Z")]
+#[error(
+    "must be an ISO 8601 date or date-time, such as 2026-11-20 or 2026-11-20T10:15:30Z; without an offset it is UTC"
+)]
 pub struct TimestampError;
 
 impl FromStr for Timestamp {
@@ -207,8 +243,21 @@ mod tests {
 
     #[test]
     fn what_is_no_date_is_refused() {
-        for text in ["", "today", "2026-13-01", "2026-11-20T25:00:00Z", "2026-11-20T10:00:00", "20261120", "1"] {
-            assert!(Timestamp::parse_date_or_time(text).is_err(), "{text}");
+        for text in [
+            "",
+            "today",
+            "2026-13-01",
+            "2026-11-20T25:00:00Z",
+            "2026-11-20T25:00:00",
+            "2026-11-20T10:00:00+",
+            "2026-11-20T10:00:00[Europe/Berlin]",
+            "2026-11-20[Europe/Berlin]",
+            "0000-12-31T23:59:59",
+            "20261120",
+            "1",
+        ] {
+            assert_eq!(Timestamp::parse_date_or_time(text), Err(TimestampError), "{text}");
+            assert_eq!(Timestamp::parse_end(text), Err(TimestampError), "{text}");
         }
     }
 
@@ -217,6 +266,32 @@ mod tests {
         let moment = Timestamp::parse_date_or_time("2026-11-20T12:15:30.123+02:00").unwrap();
         assert_eq!(moment.to_string(), "2026-11-20T10:15:30.123Z");
         assert_eq!(Timestamp::parse_date_or_time("2026-11-20").unwrap().to_string(), "2026-11-20T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_time_without_an_offset_is_utc() {
+        for (text, shown) in [
+            ("2026-11-22T10:00:00", "2026-11-22T10:00:00.000Z"),
+            ("2026-11-22T10:00:00.123456", "2026-11-22T10:00:00.123Z"),
+            ("2026-11-22T10:00", "2026-11-22T10:00:00.000Z"),
+            ("9999-12-31T23:59:59.999", "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(Timestamp::parse_date_or_time(text).unwrap().to_string(), shown);
+            assert_eq!(Timestamp::parse_end(text).unwrap().to_string(), shown, "an end that has a time is that time");
+        }
+    }
+
+    #[test]
+    fn a_period_that_ends_with_a_date_holds_its_whole_day() {
+        for (text, shown) in [
+            ("2026-11-22", "2026-11-23T00:00:00.000Z"),
+            ("2024-02-28", "2024-02-29T00:00:00.000Z"),
+            ("2026-12-31", "2027-01-01T00:00:00.000Z"),
+            ("9999-12-31", "9999-12-31T23:59:59.999Z"),
+            ("2026-11-22T00:00:00Z", "2026-11-22T00:00:00.000Z"),
+        ] {
+            assert_eq!(Timestamp::parse_end(text).unwrap().to_string(), shown);
+        }
     }
 
     #[test]
@@ -275,7 +350,7 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(text in ".{0,40}") {
-            let _ = Timestamp::parse_date_or_time(&text);
+            let _ = (Timestamp::parse_date_or_time(&text), Timestamp::parse_end(&text));
         }
     }
 }

@@ -27,7 +27,7 @@ mod violation;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
-pub use clock::{Clock, Entropy, Timestamp, TimestampText};
+pub use clock::{Clock, Entropy, Timestamp, TimestampError, TimestampText};
 pub use delivery::{
     DeliveryEvent, DeliveryLogEntry, EnhancedCode, Evidence, FeedCursor, Outcome, QueueId, Reply, Scope,
 };

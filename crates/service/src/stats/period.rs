@@ -35,11 +35,12 @@ impl PeriodQuery {
     ) -> Result<(Period, Hours), Violations> {
         let start = self.start.unwrap_or_else(|| now.minus(limits.default_period));
         let end = self.end.unwrap_or(now);
-        if end < start {
-            return Err(Violations::of("end_date", "must not be before start_date"));
-        }
         // What happens just now is in a period that ends now.
         let behind = if self.end.is_none() { end.plus(Duration::from_millis(1)) } else { end };
+        // A date ends with its day, so the day before the start ends just where the period begins.
+        if behind <= start {
+            return Err(Violations::of("end_date", "must be later than start_date"));
+        }
         let hours = Hours::around(start, behind);
         if hours.count(Span::Day) > limits.max_days {
             let message = format!("must be such that the period has at most {} days", limits.max_days);
@@ -62,7 +63,8 @@ mod tests {
     }
 
     fn resolve(start: Option<&str>, end: Option<&str>, group_by: GroupBy) -> Result<(Period, Hours), String> {
-        let query = PeriodQuery { start: start.map(moment), end: end.map(moment) };
+        let end = end.map(|text| Timestamp::parse_end(text).unwrap());
+        let query = PeriodQuery { start: start.map(moment), end };
         let resolved = query.resolve(moment("2026-11-20T10:00:00Z"), &StatsLimits::default(), group_by);
         resolved.map_err(|violations| violations.all()[0].field.clone())
     }
@@ -71,6 +73,9 @@ mod tests {
     fn a_reversed_or_endless_period_is_refused() {
         assert_eq!(resolve(Some("2026-11-20"), Some("2026-11-19"), GroupBy::Day).unwrap_err(), "end_date");
         assert_eq!(resolve(None, Some("2026-11-01"), GroupBy::Day).unwrap_err(), "end_date");
+        let moment = Some("2026-11-20T10:00:00Z");
+        assert_eq!(resolve(moment, moment, GroupBy::Day).unwrap_err(), "end_date");
+        assert!(resolve(moment, None, GroupBy::Day).is_ok(), "what happens just now is in it");
         assert_eq!(resolve(Some("2026-11-21"), None, GroupBy::Day).unwrap_err(), "end_date");
         assert_eq!(resolve(Some("0001-01-01"), Some("9999-12-30"), GroupBy::Domain).unwrap_err(), "start_date");
         assert_eq!(resolve(Some("2024-11-20"), None, GroupBy::Hour).unwrap_err(), "group_by");
@@ -86,10 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_named_is_not_in_the_period() {
-        let (_, hours) = resolve(Some("2026-11-19"), Some("2026-11-20"), GroupBy::Hour).unwrap();
-        assert_eq!((hours.count(Span::Hour), hours.count(Span::Day)), (24, 1));
-        let (_, none) = resolve(Some("2026-11-20"), Some("2026-11-20"), GroupBy::Hour).unwrap();
-        assert_eq!(none.count(Span::Hour), 0);
+    fn a_time_that_is_named_as_the_end_is_not_in_the_period_and_a_day_is() {
+        let count = |end| {
+            let (_, hours) = resolve(Some("2026-11-19"), Some(end), GroupBy::Hour).unwrap();
+            (hours.count(Span::Hour), hours.count(Span::Day))
+        };
+        assert_eq!(count("2026-11-20T00:00:00Z"), (24, 1));
+        assert_eq!(count("2026-11-19"), (24, 1));
+        assert_eq!(count("2026-11-20"), (48, 2));
     }
 }

@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, Moment, PageParameters};
+use crate::shape::{DateOrTime, EndDateOrTime, Moment, PageParameters};
 use crate::state::HttpState;
 
 /// A page of the delivery log.
@@ -117,7 +117,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
         ("status" = inline(Option<OutcomeName>), Query, description = "Only entries that ended so.", example = "deferred"),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Only entries at this time or later.",
             example = "2026-11-20"),
-        ("end_date" = inline(Option<DateOrTime>), Query, description = "Only entries before this time."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Only entries before this time, or up to the end of this day."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of the log.", body = DeliveryLog), Errors))]
@@ -132,8 +132,8 @@ pub(crate) async fn delivery_log(
         sender: query.parsed("sender"),
         recipient: query.parsed("recipient"),
         status: query.parsed("status"),
-        start: query.time("start_date"),
-        end: query.time("end_date"),
+        start: query.start_date(),
+        end: query.end_date(),
     };
     let page = query.page();
     query.check()?;

@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, Moment, PageParameters, shown, written};
+use crate::shape::{DateOrTime, EndDateOrTime, Moment, PageParameters, shown, written};
 use crate::state::HttpState;
 
 /// A page of sent messages.
@@ -109,7 +109,7 @@ documented_errors!(Errors, documented, [ValidationError]);
         ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only messages with this address in to, cc or bcc."),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored at this time or later.",
             example = "2026-11-20"),
-        ("end_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored before this time."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Only messages stored before this time, or up to the end of this day."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of messages.", body = SentListed), Errors))]
@@ -122,8 +122,8 @@ pub(crate) async fn list_sent(
         status: query.parsed("status"),
         from: query.parsed("from"),
         recipient: query.parsed("recipient"),
-        start: query.time("start_date"),
-        end: query.time("end_date"),
+        start: query.start_date(),
+        end: query.end_date(),
     };
     let page = query.page();
     query.check()?;

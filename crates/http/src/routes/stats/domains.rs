@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, PageParameters};
+use crate::shape::{DateOrTime, EndDateOrTime, PageParameters};
 use crate::state::HttpState;
 
 /// What became of the mail of several domains.
@@ -76,7 +76,7 @@ documented_errors!(Errors, documented, [ValidationError]);
     params(
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = inline(Option<DateOrTime>), Query, description = "Where the period ends; by default now."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Where the period ends, a date with its day; by default now."),
         PageParameters,
     ),
     responses((status = 200, description = "What became of the mail.", body = DomainsStats), Errors))]

@@ -126,7 +126,7 @@ enum GroupByName {
 
 /// `start_date` and `end_date`.
 fn period(query: &mut Query) -> PeriodQuery {
-    PeriodQuery { start: query.time("start_date"), end: query.time("end_date") }
+    PeriodQuery { start: query.start_date(), end: query.end_date() }
 }
 
 impl From<StatsError> for ApiError {

@@ -11,7 +11,7 @@ use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
 use crate::query::Query;
 use crate::routes::users::user_in;
-use crate::shape::DateOrTime;
+use crate::shape::{DateOrTime, EndDateOrTime};
 use crate::state::HttpState;
 
 /// What became of the mail of one user.
@@ -41,7 +41,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
             example = "ann@example.org"),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = inline(Option<DateOrTime>), Query, description = "Where the period ends; by default now."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Where the period ends, a date with its day; by default now."),
         ("group_by" = inline(Option<GroupByName>), Query, description = "What the parts are; by default days."),
     ),
     responses((status = 200, description = "What became of the mail.", body = UserStats), Errors))]

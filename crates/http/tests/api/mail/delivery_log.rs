@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use mailapi_model::{Clock, DeliveryEvent, Evidence, Outcome, QueueId};
 use serde_json::{Value, json};
 
-use crate::support::{App, is_about};
+use crate::support::{App, day, is_about};
 
 #[tokio::test]
 async fn it_is_for_admins() {
@@ -88,4 +88,6 @@ async fn every_try_is_an_entry_and_filters_find_it() {
         assert_eq!(found["entries"].as_array().unwrap().len(), 1, "{query}");
         assert_eq!(found["entries"][0]["queue_id"], expected, "{query}");
     }
+    let today = format!("/mail/delivery-log?end_date={}", day(app.now()));
+    assert_eq!(app.get(&app.admin, &today).await.assert(StatusCode::OK)["total"], 2, "the day is in the period");
 }

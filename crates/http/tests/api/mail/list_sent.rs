@@ -56,7 +56,9 @@ async fn filters_and_pages() {
         ("?recipient=eve@elsewhere.example", "three"),
         (&format!("?start_date={after_two}"), "three"),
         (&format!("?start_date={before_all}&end_date={}", elsewhere(after_one)), "one"),
-        (&format!("?end_date={}", day(before_all)), ""),
+        (&format!("?start_date={}", after_two.to_string().trim_end_matches('Z')), "three"),
+        (&format!("?end_date={}", day(minutes_ago(24 * 60))), ""),
+        (&format!("?start_date={}&end_date={}", day(before_all), day(app.now())), "three two one"),
     ] {
         assert_eq!(subjects(&app, &ann, query).await, expected, "{query}");
     }

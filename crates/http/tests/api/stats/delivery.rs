@@ -55,6 +55,27 @@ async fn the_last_seven_days_are_told_day_by_day() {
 }
 
 #[tokio::test]
+async fn a_date_ends_with_its_day_and_a_time_where_it_says() {
+    let (app, ann, _) = app_with_mail().await;
+    let (today, tomorrow) = (day(app.now()), day(app.now().plus(DAY)));
+    let asked = async |query: String| app.get(&ann, &format!("/stats/delivery?{query}")).await.assert(StatusCode::OK);
+    let yesterday = day(app.ago(DAY));
+    let before = asked(format!("start_date={yesterday}&end_date={today}T00:00:00")).await;
+    assert_eq!((&before["summary"]["total_sent"], &before["breakdown"][0]["date"]), (&json!(0), &json!(yesterday)));
+    assert_eq!(before["breakdown"].as_array().unwrap().len(), 1);
+    let whole = asked(format!("start_date={today}&end_date={today}")).await;
+    let period = json!({ "start": format!("{today}T00:00:00.000Z"), "end": format!("{tomorrow}T00:00:00.000Z") });
+    assert_eq!(whole["period"], period);
+    assert_eq!(whole["summary"]["total_sent"], 2);
+    let sent = json!([{ "date": today, "sent": 2, "delivered": 1, "bounced": 0, "deferred": 1 }]);
+    assert_eq!(whole["breakdown"], sent);
+    let hours = asked(format!("start_date={today}&end_date={today}&group_by=hour")).await["breakdown"].clone();
+    let hours = hours.as_array().unwrap();
+    assert_eq!((hours.len(), &hours[23]["date"]), (24, &json!(format!("{today}T23:00:00Z"))));
+    assert_eq!(hours.iter().filter_map(|hour| hour["sent"].as_u64()).sum::<u64>(), 2);
+}
+
+#[tokio::test]
 async fn hours_and_recipients_domains_are_told_too() {
     let (app, ann, _) = app_with_mail().await;
     let by = async |query: &str| app.get(&ann, &format!("/stats/delivery?{query}")).await.assert(StatusCode::OK);
