@@ -128,7 +128,8 @@ mod tests {
     fn refused(text: &str) -> Vec<String> {
         let mut query = Query::parse(text);
         query.page();
-        query.time("since");
+        query.start_date();
+        query.end_date();
         query.number::<u32>("index");
         query.violations.all().iter().map(|violation| violation.field.clone()).collect()
     }
@@ -138,7 +139,8 @@ mod tests {
         for text in ["limit=0", "limit=-1", "limit=ten", "limit=", "limit=1.5", "limit=%2B5", "limit=0x10"] {
             assert_eq!(refused(text), ["limit"], "{text}");
         }
-        assert_eq!(refused("offset=-1&limit=x&since=soon&index=4294967296"), ["limit", "offset", "since", "index"]);
+        let query = "offset=-1&limit=x&start_date=soon&end_date=2026-11-20T&index=4294967296";
+        assert_eq!(refused(query), ["limit", "offset", "start_date", "end_date", "index"]);
         assert_eq!(refused("limit=5&limit=6"), ["limit"]);
     }
 
@@ -160,14 +162,17 @@ mod tests {
 
     #[test]
     fn the_plus_of_an_offset_may_come_unescaped() {
-        let time = |text| Query::parse(text).time("since").map(|time| time.to_string());
-        assert_eq!(time("since=2026-11-20T12:00:00+02:00"), time("since=2026-11-20T10:00:00Z"));
-        assert!(time("since=2026-11-20").is_some());
+        for offset in ["+02:00", "%2B02:00"] {
+            let text = format!("start_date=2026-11-20T12:00:00{offset}&end_date=2026-11-20T13:00:00{offset}");
+            let mut query = Query::parse(&text);
+            let shown = [query.start_date(), query.end_date()].map(|time| time.map(|time| time.to_string()));
+            assert_eq!(shown, ["10", "11"].map(|hour| Some(format!("2026-11-20T{hour}:00:00.000Z"))));
+        }
     }
 
     proptest! {
         #[test]
-        fn any_query_is_read_without_panic(text in "[ -~]{0,80}|(limit|offset|since|index)=[0-9a-z+%-]{0,30}") {
+        fn any_query_is_read_without_panic(text in "[ -~]{0,80}|(limit|offset|start_date|end_date|index)=[0-9a-z+%-]{0,30}") {
             refused(&text);
         }
     }
