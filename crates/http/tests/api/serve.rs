@@ -82,6 +82,18 @@ async fn a_head_that_never_ends_is_given_up() {
 }
 
 #[tokio::test]
+async fn what_is_no_request_to_answer_is_refused_without_a_body() {
+    let running = run(|_| ()).await;
+    let long_target = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(66_000));
+    let many_fields = format!("GET /health HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(200));
+    for (request, status) in [("EHLO client.example\r\n\r\n", 400), (&long_target, 414), (&many_fields, 431)] {
+        let answer = exchange(running.address, request.as_bytes()).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert_eq!((head.split(' ').nth(1), body), (Some(status.to_string().as_str()), ""), "{head}");
+    }
+}
+
+#[tokio::test]
 async fn a_slot_is_given_back_when_a_connection_ends() {
     let running = run(|http| http.max_connections = 1).await;
     for _ in 0..3 {
