@@ -117,7 +117,8 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
         ("status" = inline(Option<OutcomeName>), Query, description = "Only entries that ended so.", example = "deferred"),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Only entries at this time or later.",
             example = "2026-11-20"),
-        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Only entries before this time, or up to the end of this day."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query,
+            description = "Only entries before this time, or up to the end of this day."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of the log.", body = DeliveryLog), Errors))]

@@ -109,7 +109,8 @@ documented_errors!(Errors, documented, [ValidationError]);
         ("recipient" = Option<String>, Query, format = IdnEmail, description = "Only messages with this address in to, cc or bcc."),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Only messages stored at this time or later.",
             example = "2026-11-20"),
-        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Only messages stored before this time, or up to the end of this day."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query,
+            description = "Only messages stored before this time, or up to the end of this day."),
         PageParameters,
     ),
     responses((status = 200, description = "A page of messages.", body = SentListed), Errors))]

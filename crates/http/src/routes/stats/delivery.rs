@@ -48,7 +48,8 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
     params(
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Where the period ends, a date with its day; by default now."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query,
+            description = "Where the period ends, a date with its day; by default now."),
         ("sender" = inline(Option<AddressOrDomain>), Query, description = "Only mail from this address or this domain.",
             example = "example.org"),
         ("group_by" = inline(Option<GroupByName>), Query, description = "What the parts are; by default days."),

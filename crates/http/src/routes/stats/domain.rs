@@ -119,7 +119,8 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, Validation
             example = "example.org"),
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Where the period ends, a date with its day; by default now."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query,
+            description = "Where the period ends, a date with its day; by default now."),
     ),
     responses((status = 200, description = "The domain's mail.", body = DomainStatsBody), Errors))]
 pub(crate) async fn domain(

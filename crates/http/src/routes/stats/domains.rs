@@ -76,7 +76,8 @@ documented_errors!(Errors, documented, [ValidationError]);
     params(
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),
-        ("end_date" = inline(Option<EndDateOrTime>), Query, description = "Where the period ends, a date with its day; by default now."),
+        ("end_date" = inline(Option<EndDateOrTime>), Query,
+            description = "Where the period ends, a date with its day; by default now."),
         PageParameters,
     ),
     responses((status = 200, description = "What became of the mail.", body = DomainsStats), Errors))]
