@@ -181,6 +181,12 @@ impl ApiError {
         tracing::error!(error = %cause, "a request failed");
         ErrorCode::InternalError.into()
     }
+
+    /// The mailbox server did not answer. The log gets `cause`, which may name hosts; the caller gets nothing of it.
+    pub(crate) fn mailbox_server(cause: impl std::fmt::Display) -> Self {
+        tracing::error!(error = %cause, "the mailbox server is not available");
+        ErrorCode::ImapError.into()
+    }
 }
 
 impl From<ErrorCode> for ApiError {
@@ -215,6 +221,7 @@ impl From<Unavailable> for ApiError {
                     "There is no room for a message of this size at the moment; try again later.",
                 )
             }
+            Unavailable::Mailboxes(cause) => Self::mailbox_server(cause),
             Unavailable::Unforeseen(cause) => Self::internal(cause),
         }
     }

@@ -1,5 +1,6 @@
 //! What can go wrong in every operation.
 
+use std::fmt::Display;
 use std::io;
 
 use mailapi_backend::{FeedError, ProvisioningError, SpoolError};
@@ -16,9 +17,19 @@ pub enum Unavailable {
     /// A large message cannot be held on the disk while it is on its way: trying again later will help.
     #[error("there is no room for a large message: {0}")]
     Room(io::Error),
+    /// The mailbox server cannot be reached, or cannot work at the moment.
+    #[error("{0}")]
+    Mailboxes(String),
     /// Something unforeseen.
     #[error("{0}")]
     Unforeseen(String),
+}
+
+impl Unavailable {
+    /// What the mailbox server said, or why it said nothing.
+    pub(crate) fn mailboxes(error: impl Display) -> Self {
+        Self::Mailboxes(error.to_string())
+    }
 }
 
 impl From<SpoolError> for Unavailable {

@@ -1,7 +1,7 @@
 //! `mailapi user`.
 
 use clap::{Args, Subcommand};
-use mailapi_model::{DomainName, EmailAddress, PasswordRule, SecretText};
+use mailapi_model::{DomainName, EmailAddress, PasswordRule, Quota, SecretText};
 use mailapi_service::users::{CreateUser, User, UserQuery};
 use mailapi_service::{Caller, Service};
 
@@ -19,7 +19,7 @@ pub(super) enum Command {
     /// On a terminal the password is asked for twice and not shown. Otherwise it is the first line of the standard
     /// input. It has at least 8 characters.
     Add(Add),
-    /// List users, newest first
+    /// List users, newest first; `?` where the mailbox server does not tell what a mailbox holds
     List {
         /// Only those of this domain
         #[arg(long)]
@@ -83,13 +83,16 @@ async fn list(service: &Service, domain: Option<DomainName>) -> Outcome {
 }
 
 fn row(user: &User) -> [String; 7] {
+    let held = |octets_or_messages: fn(&Quota) -> u64| {
+        user.quota.as_ref().map(octets_or_messages).map_or_else(|| "?".to_owned(), |number| number.to_string())
+    };
     [
         user.account.email.shown().to_owned(),
         user.account.name.clone(),
         if user.account.active { "enabled" } else { "disabled" }.to_owned(),
         if user.is_admin { "yes" } else { "no" }.to_owned(),
-        user.quota.messages.to_string(),
-        user.quota.used_bytes.to_string(),
+        held(|quota| quota.messages),
+        held(|quota| quota.used_bytes),
         user.account.quota_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string()),
     ]
 }

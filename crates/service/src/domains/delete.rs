@@ -13,7 +13,8 @@ impl Service {
     /// call finishes what a crash interrupted.
     ///
     /// # Errors
-    /// [`DomainError::NotEmpty`] while it has mailboxes; see [`DomainError`].
+    /// [`DomainError::NotEmpty`] while it has mailboxes; [`Unavailable::Mailboxes`] when the mail server cannot remove one
+    /// now: the domain stays; see [`DomainError`].
     pub async fn delete_domain(&self, caller: &Caller, name: &DomainName, force: bool) -> Result<(), DomainError> {
         caller.grants.admin()?;
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
@@ -54,7 +55,7 @@ impl Service {
             }
             offset += accounts.len() as u64;
             for account in accounts {
-                self.0.backend.provisioning.remove_mailbox(&account.email).await.map_err(Unavailable::from)?;
+                self.0.backend.provisioning.remove_mailbox(&account.email).await.map_err(Unavailable::mailboxes)?;
             }
         }
     }

@@ -52,16 +52,16 @@ impl Service {
         tracing::info!(mailbox = %email, by = caller.name(), "user created");
         let account = self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)?;
         let is_admin = self.0.settings.admins.contains(&email);
-        let quota = self.quota_at_first(&email, quota_bytes).await;
+        let quota = self.quota_at_first(&email).await;
         Ok(User { account, is_admin, quota })
     }
 
     /// What a mailbox holds whose account was just made: a mail server may still have mail of an earlier one.
-    async fn quota_at_first(&self, email: &EmailAddress, limit_bytes: Option<u64>) -> Quota {
-        self.0.backend.mailboxes.quota(email).await.unwrap_or_else(|error| {
-            // The account is there, and the mail server may be one that is set up after the accounts.
-            tracing::debug!(mailbox = %email, %error, "a new mailbox cannot be looked at yet");
-            Quota { limit_bytes, ..Quota::default() }
-        })
+    async fn quota_at_first(&self, email: &EmailAddress) -> Option<Quota> {
+        let quota = self.0.backend.mailboxes.quota(email).await;
+        // The account is there, and the mail server may be one that is set up after the accounts.
+        quota
+            .inspect_err(|error| tracing::debug!(mailbox = %email, %error, "a new mailbox cannot be looked at yet"))
+            .ok()
     }
 }

@@ -12,14 +12,14 @@ impl Service {
     /// finishes the work. The other way round mail of a deleted account could stay behind unseen.
     ///
     /// # Errors
-    /// See [`UserError`].
+    /// [`Unavailable::Mailboxes`] when the mail server cannot do it now: the account stays; see [`UserError`].
     pub async fn delete_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
         self.demand_own(email).await?;
         if self.0.store.accounts().get(email).await?.is_none() {
             return Err(UserError::NotFound);
         }
-        self.0.backend.provisioning.remove_mailbox(email).await.map_err(Unavailable::from)?;
+        self.0.backend.provisioning.remove_mailbox(email).await.map_err(Unavailable::mailboxes)?;
         self.0.store.accounts().delete(email).await?;
         self.0.epoch.end();
         tracing::info!(mailbox = %email, by = caller.name(), "user deleted");

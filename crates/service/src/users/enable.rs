@@ -30,6 +30,6 @@ impl Service {
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
         tracing::info!(mailbox = %email, active, by = caller.name(), "user switched");
         let account = self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)?;
-        self.with_quota(account).await
+        Ok(self.with_quota(account).await)
     }
 }

@@ -13,6 +13,6 @@ impl Service {
     pub async fn get_user(&self, caller: &Caller, email: &EmailAddress) -> Result<User, UserError> {
         self.may_manage(caller, email)?;
         let account = self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)?;
-        self.with_quota(account).await
+        Ok(self.with_quota(account).await)
     }
 }

@@ -34,11 +34,7 @@ impl Service {
             },
         };
         let Listed { total, items } = self.0.store.accounts().list(&filter, page).await?;
-        let mut users = Vec::with_capacity(items.len());
-        for account in items {
-            users.push(self.with_quota(account).await?);
-        }
-        Ok(Listed { total, items: users })
+        Ok(Listed { total, items: self.with_quotas(items).await })
     }
 
     /// The domains to look into; `None` means all. A caller that manages none may not list at all.

@@ -11,6 +11,6 @@ impl Service {
     pub async fn current_user(&self, caller: &Caller) -> Result<User, UserError> {
         let mailbox = caller.grants.mailbox().ok_or(UserError::NotFound)?;
         let account = self.0.store.accounts().get(mailbox).await?.ok_or(UserError::NotFound)?;
-        self.with_quota(account).await
+        Ok(self.with_quota(account).await)
     }
 }

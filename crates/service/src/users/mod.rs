@@ -10,6 +10,7 @@ mod list;
 mod me;
 mod newest;
 mod purge;
+mod quotas;
 mod reset_password;
 mod set_password;
 mod update;
@@ -33,8 +34,8 @@ pub struct User {
     pub account: Account,
     /// Whether it is on the configured list of admins.
     pub is_admin: bool,
-    /// What its mailbox holds.
-    pub quota: Quota,
+    /// What its mailbox holds; `None` when the mail server does not tell at the moment.
+    pub quota: Option<Quota>,
 }
 
 /// Why nothing was done with an account.
@@ -74,16 +75,5 @@ impl Service {
             caller.grants.admin()?;
         }
         Ok(right)
-    }
-
-    async fn with_quota(&self, account: Account) -> Result<User, UserError> {
-        let is_admin = self.0.settings.admins.contains(&account.email);
-        let quota = match self.0.backend.mailboxes.quota(&account.email).await {
-            Ok(quota) => quota,
-            // The account is there and its mailbox is not (yet): it holds nothing.
-            Err(mailapi_backend::MailboxError::NoSuchMailbox) => Quota::default(),
-            Err(error) => return Err(Unavailable::Unforeseen(error.to_string()).into()),
-        };
-        Ok(User { account, is_admin, quota })
     }
 }

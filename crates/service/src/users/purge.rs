@@ -10,7 +10,7 @@ impl Service {
     /// Removes all mail of every folder for good; the account stays, and its quota's use is zero.
     ///
     /// # Errors
-    /// See [`UserError`].
+    /// [`Unavailable::Mailboxes`] when the mail server cannot do it now; see [`UserError`].
     pub async fn purge_user(&self, caller: &Caller, email: &EmailAddress) -> Result<Purged, UserError> {
         self.may_manage(caller, email)?;
         if self.0.store.accounts().get(email).await?.is_none() {
@@ -18,7 +18,7 @@ impl Service {
         }
         let purged = self.0.backend.mailboxes.purge(email).await.map_err(|error| match error {
             MailboxError::NoSuchMailbox => UserError::NotFound,
-            error => Unavailable::Unforeseen(error.to_string()).into(),
+            error => Unavailable::mailboxes(error).into(),
         })?;
         tracing::info!(mailbox = %email, messages = purged.messages, by = caller.name(), "mailbox purged");
         Ok(purged)

@@ -41,6 +41,6 @@ impl Service {
         }
         tracing::info!(mailbox = %email, by = caller.name(), "user changed");
         let account = self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)?;
-        self.with_quota(account).await
+        Ok(self.with_quota(account).await)
     }
 }

@@ -8,6 +8,7 @@ mod returned_mail;
 mod send;
 mod signup;
 mod tokens;
+mod users;
 mod verify;
 
 use mailapi_model::{Draft, DraftFields, DraftLimits, Grants, TokenValue};

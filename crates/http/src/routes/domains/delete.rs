@@ -25,7 +25,7 @@ pub(crate) struct DomainDeleted {
     domain: String,
 }
 
-documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DomainNotEmpty, ValidationError]);
+documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DomainNotEmpty, ValidationError, ImapError]);
 
 /// Delete a domain
 ///

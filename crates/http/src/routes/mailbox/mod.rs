@@ -82,10 +82,7 @@ impl From<MailboxError> for ApiError {
             MailboxError::NoSuchFolder => ErrorCode::InvalidFolder.into(),
             MailboxError::NoSuchMessage => ErrorCode::MessageNotFound.into(),
             MailboxError::NoSuchAttachment => ErrorCode::AttachmentNotFound.into(),
-            MailboxError::Unavailable(cause) => {
-                tracing::error!(error = cause, "the mailbox server is not available");
-                ErrorCode::ImapError.into()
-            }
+            MailboxError::Unavailable(cause) => Self::mailbox_server(cause),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct UserDeleted {
     email: String,
 }
 
-documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
+documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ImapError]);
 
 /// Delete a user
 ///

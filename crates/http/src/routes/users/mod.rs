@@ -60,9 +60,9 @@ struct UserRecord {
     /// How many octets of mail the mailbox may hold; null means any number.
     #[schema(required)]
     quota_bytes: Option<u64>,
-    /// How many it holds.
+    /// How many it holds; 0 as well when the mailbox server does not tell at the moment.
     quota_used_bytes: u64,
-    /// How many messages it holds.
+    /// How many messages it holds; 0 as well when the mailbox server does not tell at the moment.
     message_count: u64,
     /// When the account was made.
     created_at: Moment,
@@ -75,6 +75,8 @@ struct UserRecord {
 
 impl From<User> for UserRecord {
     fn from(User { account, is_admin, quota }: User) -> Self {
+        // The interface has numbers here, and none that would mean that nobody knows.
+        let quota = quota.unwrap_or_default();
         Self {
             email: account.email.shown().to_owned(),
             domain: account.domain().shown().to_owned(),

@@ -29,7 +29,7 @@ pub(crate) struct MailboxPurged {
     quota_used_bytes: u64,
 }
 
-documented_errors!(Errors, documented, [AccessDenied, UserNotFound]);
+documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ImapError]);
 
 /// Purge a user's mail
 ///

@@ -30,6 +30,15 @@ async fn a_domain_with_users_stays() {
 }
 
 #[tokio::test]
+async fn a_domain_whose_mail_cannot_be_removed_now_stays() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    app.trouble.go_down();
+    app.delete(&app.admin, "/domains/example.org?force=true").await.assert_error(500, "IMAP_ERROR");
+    app.get(&ann, "/auth/me").await.assert(StatusCode::OK);
+    assert_eq!(app.get(&app.admin, "/domains/example.org").await.assert(StatusCode::OK)["domain"]["user_count"], 2);
+}
+
+#[tokio::test]
 async fn force_takes_the_users_and_their_tokens_along() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     app.domain("other.example").await;

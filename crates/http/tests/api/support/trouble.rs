@@ -1,14 +1,17 @@
 //! Stands between the service and its mail server, whichever that is, and makes the trouble that a test asks for.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, GoAhead, MailboxError,
-    Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, Submission,
-    SubmitError,
+    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, GoAhead, KnownMailbox,
+    MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView, Provisioning, ProvisioningError,
+    Purged, SearchHit, SearchQuery, Submission, SubmitError,
 };
-use mailapi_model::{DeliveryEvent, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota};
+use mailapi_model::{
+    DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota,
+};
 
 /// Reading this folder panics, as a bug would.
 pub(crate) const PANICS: &str = "Panics";
@@ -24,6 +27,7 @@ pub(crate) struct Trouble {
 struct State {
     refusal: Option<SubmitError>,
     is_down: bool,
+    broken: HashSet<EmailAddress>,
     submitted: u64,
     unchanged: u64,
     reported: Vec<DeliveryEvent>,
@@ -38,7 +42,13 @@ impl Trouble {
     /// The mail server as the service sees it.
     pub(crate) fn backend(&self) -> Backend {
         let this = Arc::new(self.clone());
-        Backend { submission: this.clone(), mailboxes: this.clone(), delivery_feed: this, ..self.behind.clone() }
+        Backend {
+            submission: this.clone(),
+            mailboxes: this.clone(),
+            provisioning: this.clone(),
+            delivery_feed: this,
+            ..self.behind.clone()
+        }
     }
 
     /// The next submission ends so.
@@ -49,6 +59,11 @@ impl Trouble {
     /// Nothing can be reached from now on.
     pub(crate) fn go_down(&self) {
         self.state().is_down = true;
+    }
+
+    /// Nothing can be told of this mailbox from now on.
+    pub(crate) fn break_mailbox(&self, email: &str) {
+        self.state().broken.insert(email.parse().unwrap());
     }
 
     /// How many messages the mail server was asked to take.
@@ -160,11 +175,55 @@ impl Mailboxes for Trouble {
     }
 
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        if self.state().broken.contains(mailbox) {
+            return Err(MailboxError::Unavailable("the server refused: no such home".to_owned()));
+        }
         self.mailboxes()?.quota(mailbox).await
     }
 
     async fn check(&self) -> Result<(), String> {
         self.mailboxes().map_err(|error| error.to_string())?.check().await
+    }
+}
+
+/// A mail server that is down removes nothing; all else of this is the database's.
+#[async_trait]
+impl Provisioning for Trouble {
+    async fn put_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.put_domain(domain).await
+    }
+
+    async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.remove_domain(domain).await
+    }
+
+    async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.put_mailbox(mailbox, quota_bytes).await
+    }
+
+    async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        self.mailboxes().map_err(|error| ProvisioningError(error.to_string()))?;
+        self.behind.provisioning.remove_mailbox(mailbox).await
+    }
+
+    async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.account_changed(mailbox).await
+    }
+
+    fn looks_accounts_up(&self) -> bool {
+        self.behind.provisioning.looks_accounts_up()
+    }
+
+    async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {
+        self.behind.provisioning.domains().await
+    }
+
+    async fn mailboxes_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<KnownMailbox>>, ProvisioningError> {
+        self.behind.provisioning.mailboxes_after(after, limit).await
     }
 }
 
@@ -184,7 +243,8 @@ impl DeliveryFeed for Trouble {
         }
         let events: Vec<_> = self.state().reported.iter().skip(read).take(max).cloned().collect();
         let cursor = if events.is_empty() { cursor.clone() } else { joined(read + events.len(), &place) };
-        Ok(FeedBatch { lines_read: batch.lines_read + events.len() as u64, more: !events.is_empty(), events, cursor })
+        let (lines_read, more) = (batch.lines_read + events.len() as u64, !events.is_empty());
+        Ok(FeedBatch { lines_read, more, events, cursor, ..batch })
     }
 
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {

@@ -40,3 +40,12 @@ async fn a_deleted_user_leaves_nothing_behind() {
     app.get(&bob, "/auth/me").await.assert_error(401, "TOKEN_EXPIRED");
     assert_eq!(app.get(&app.admin, "/mailbox/bob@example.org/messages").await.json()["total"], 0);
 }
+
+#[tokio::test]
+async fn a_user_whose_mail_cannot_be_removed_now_stays() {
+    let (app, _, bob) = App::with_ann_and_bob().await;
+    app.trouble.go_down();
+    let message = app.delete(&app.admin, "/users/bob@example.org").await.assert_error(500, "IMAP_ERROR");
+    assert!(!message.contains("192.0.2.1"), "{message}");
+    assert_eq!(app.get(&bob, "/users/me").await.assert(StatusCode::OK)["user"]["email"], "bob@example.org");
+}

@@ -37,3 +37,19 @@ async fn to_an_admin_what_does_not_exist_does_not_exist() {
         app.get(&app.admin, path).await.assert_error(404, "USER_NOT_FOUND");
     }
 }
+
+#[tokio::test]
+async fn a_user_is_seen_while_the_mailbox_server_is_away() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    app.deliver("ann@example.org", "Subject: x\n\nx\n").await;
+    let there = app.get(&app.admin, "/users/ann@example.org").await.assert(StatusCode::OK);
+    app.trouble.go_down();
+    let away = app.get(&app.admin, "/users/ann@example.org").await.assert(StatusCode::OK);
+    assert_eq!(app.get(&ann, "/users/me").await.assert(StatusCode::OK), away);
+    let mut expected = there;
+    for member in ["quota_used_bytes", "message_count"] {
+        assert_ne!(expected["user"][member], 0, "{member}");
+        expected["user"][member] = 0.into();
+    }
+    assert_eq!(away, expected);
+}

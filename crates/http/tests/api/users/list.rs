@@ -46,3 +46,34 @@ async fn a_delegate_sees_its_domains_alone() {
     assert_eq!(emails(&app.get(&ann, "/users").await.assert(StatusCode::OK)), ["eve@other.example"]);
     app.get(&ann, "/users?domain=example.org").await.assert_error(403, "ACCESS_DENIED");
 }
+
+/// What a mailbox holds is not worth the whole list.
+#[tokio::test]
+async fn everybody_is_listed_whatever_the_mailbox_server_does() {
+    let (app, ..) = App::with_ann_and_bob().await;
+    app.user("cid@example.org").await;
+    for mailbox in ["ann@example.org", "bob@example.org", "cid@example.org"] {
+        app.deliver(mailbox, "Subject: x\n\nx\n").await;
+    }
+    let counts = async || {
+        let listed = app.get(&app.admin, "/users?domain=example.org").await.assert(StatusCode::OK);
+        assert_eq!(listed["total"], 3);
+        let mut counts: Vec<_> = listed["users"].as_array().unwrap().iter().map(count).collect();
+        counts.sort();
+        counts
+    };
+    assert_eq!(counts().await, [("ann@example.org", 1), ("bob@example.org", 1), ("cid@example.org", 1)].map(owned));
+    app.trouble.break_mailbox("bob@example.org");
+    assert_eq!(counts().await, [("ann@example.org", 1), ("bob@example.org", 0), ("cid@example.org", 1)].map(owned));
+    app.trouble.go_down();
+    assert_eq!(counts().await, [("ann@example.org", 0), ("bob@example.org", 0), ("cid@example.org", 0)].map(owned));
+}
+
+fn count(user: &Value) -> (String, u64) {
+    assert_eq!(user["message_count"] == 0, user["quota_used_bytes"] == 0, "{user}");
+    owned((user["email"].as_str().unwrap(), user["message_count"].as_u64().unwrap()))
+}
+
+fn owned((email, messages): (&str, u64)) -> (String, u64) {
+    (email.to_owned(), messages)
+}

@@ -21,6 +21,14 @@ async fn who_may_not_purge_removes_nothing() {
 }
 
 #[tokio::test]
+async fn without_the_mailbox_server_nothing_is_called_purged() {
+    let (app, ..) = App::with_ann_and_bob().await;
+    app.trouble.go_down();
+    let message = app.delete(&app.admin, PATH).await.assert_error(500, "IMAP_ERROR");
+    assert!(!message.contains("192.0.2.1"), "{message}");
+}
+
+#[tokio::test]
 async fn every_folder_is_emptied_and_the_account_stays() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     app.grant("ann@example.org", Permission::ManageUsers, "example.org").await;

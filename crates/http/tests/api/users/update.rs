@@ -80,3 +80,19 @@ async fn a_new_password_ends_the_sessions_and_leaves_the_tokens() {
     let new = json!({ "email": "ann@example.org", "password": "another horse" });
     app.post("", "/auth/login", new).await.assert(StatusCode::OK);
 }
+
+/// The change is made, so it would be wrong to call that a failure.
+#[tokio::test]
+async fn a_user_is_changed_while_the_mailbox_server_is_away() {
+    let (app, ..) = App::with_ann_and_bob().await;
+    app.trouble.go_down();
+    let body = json!({ "name": "Ann Lee", "quota_bytes": 5000, "password": "another horse" });
+    let changed = app.put(&app.admin, "/users/ann@example.org", body).await.assert(StatusCode::OK)["user"].clone();
+    assert_eq!((&changed["name"], &changed["quota_bytes"]), (&json!("Ann Lee"), &json!(5000)));
+    let new = json!({ "email": "ann@example.org", "password": "another horse" });
+    app.post("", "/auth/login", new).await.assert(StatusCode::OK);
+    for (switch, active) in [("disable", false), ("enable", true)] {
+        let path = format!("/users/ann@example.org/{switch}");
+        assert_eq!(app.post_empty(&app.admin, &path).await.assert(StatusCode::OK)["user"]["active"], active);
+    }
+}
