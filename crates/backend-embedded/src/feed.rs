@@ -54,7 +54,8 @@ impl DeliveryFeed for Maildrop {
         rows.truncate(max);
         let last = rows.last().map_or(after, |(id, _)| *id);
         let events: Vec<_> = rows.into_iter().map(|(_, event)| event).collect();
-        Ok(FeedBatch { lines_read: events.len() as u64, events, cursor: FeedCursor(last.to_string()), more })
+        let (lines_read, cursor) = (events.len() as u64, FeedCursor(last.to_string()));
+        Ok(FeedBatch { lines_read, events, cursor, more, ..FeedBatch::default() })
     }
 
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {

@@ -76,7 +76,7 @@ impl DeliveryFeed for FollowedElsewhere {
     }
 
     async fn read_after(&self, cursor: &FeedCursor, _: usize) -> Result<FeedBatch, FeedError> {
-        Ok(FeedBatch { events: Vec::new(), cursor: cursor.clone(), lines_read: 0, more: false })
+        Ok(FeedBatch { cursor: cursor.clone(), ..FeedBatch::default() })
     }
 
     async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {

@@ -1,7 +1,7 @@
 //! What became of messages: facts in the order in which the mail server tells them.
 
 use async_trait::async_trait;
-use mailapi_model::{DeliveryEvent, FeedCursor};
+use mailapi_model::{DeliveryEvent, EmailAddress, FeedCursor, MessageId, QueueId, Timestamp};
 
 /// The mail server's reports, read from where the reader left off.
 #[async_trait]
@@ -42,12 +42,30 @@ pub trait DeliveryFeed: Send + Sync {
 pub struct FeedBatch {
     /// The events, oldest first.
     pub events: Vec<DeliveryEvent>,
+    /// The messages that were thrown away whole, oldest first. They come on top of `max`.
+    pub discarded: Vec<Discarded>,
     /// Where to go on.
     pub cursor: FeedCursor,
     /// How many records of the source were looked at, those without an event included.
     pub lines_read: u64,
     /// Whether there may be more at once.
     pub more: bool,
+}
+
+/// A message of ours that the mail server took and threw away, by a rule of its operator: no recipient gets it. The
+/// report names none of them; the reader knows whom the message was for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discarded {
+    /// When it was thrown away.
+    pub at: Timestamp,
+    /// Ours, as the message has it; a copy of it that somebody sends again has the same.
+    pub message_id: MessageId,
+    /// The mail server's name of the message.
+    pub queue_id: QueueId,
+    /// Recipients that were refused before, and so were not among those of the message.
+    pub refused: Vec<EmailAddress>,
+    /// By which rule, as the mail server says it.
+    pub response: String,
 }
 
 /// Why the feed could not be read.

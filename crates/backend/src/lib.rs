@@ -22,7 +22,7 @@ mod submission;
 
 use std::sync::Arc;
 
-pub use delivery_feed::{DeliveryFeed, FeedBatch, FeedError};
+pub use delivery_feed::{DeliveryFeed, Discarded, FeedBatch, FeedError};
 pub use dns::{Dns, DnsError, MailExchange};
 pub use go_ahead::{GoAhead, Permit};
 pub use inbound_log::InboundLog;

@@ -44,7 +44,12 @@ pub(super) enum Fact<'a> {
     /// The listener refused a recipient, the sender or the message.
     Rejected(Rejection),
     /// The message was thrown away at the door while its sender was told that it was taken.
-    Discarded,
+    Discarded {
+        /// The reverse-path, when the line has a readable one.
+        sender: Option<ReversePath>,
+        /// By which rule, and what the operator says of it.
+        response: String,
+    },
     /// It waits for the operator instead of being delivered.
     Held,
     /// A header that marks spam was seen.
@@ -146,8 +151,8 @@ fn of_cleanup(text: &str) -> Option<Fact<'_>> {
     if let Some(header) = text.strip_prefix("message-id=") {
         return Some(Fact::MessageId(header));
     }
-    if text.starts_with("discard: ") || text.starts_with("milter-discard: ") {
-        return Some(Fact::Discarded);
+    if let Some(discarded) = discarded(text) {
+        return Some(discarded);
     }
     if let Some(Fact::Rejected(rejection)) = rejected(text) {
         return Some(Fact::Rejected(Rejection { of_recipient: false, ..rejection }));
@@ -249,6 +254,21 @@ fn rejected(text: &str) -> Option<Fact<'_>> {
         recipient: to.and_then(|(to, _)| address(to)),
         reply: reply_of(reply),
     }))
+}
+
+/// `discard: header Subject: … from client[address]; from=<…> to=<…> proto=… helo=<…>: text`, and what a milter makes of
+/// it. The envelope is left out of what is told: a reverse-path may be known to nobody but those who got a message.
+fn discarded(text: &str) -> Option<Fact<'static>> {
+    let what = text.strip_prefix("milter-").unwrap_or(text);
+    what.strip_prefix("discard: ")?;
+    // A header may hold what looks like the envelope; the envelope itself stands behind it.
+    let (said, envelope) = text.rsplit_once("; from=").unwrap_or((text, ""));
+    let (sender, rest) = angle(envelope).map_or((None, ""), |(sender, rest)| (reverse_path(sender), rest));
+    let response = match rest.rsplit_once(">: ") {
+        Some((_, reason)) => format!("{said}: {reason}"),
+        None => said.to_owned(),
+    };
+    Some(Fact::Discarded { sender, response })
 }
 
 /// A reply as it is logged: with both codes, or, from a milter or a check, with the enhanced one alone.
@@ -386,6 +406,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_discarded_is_told_with_its_rule_and_without_its_envelope() {
+        let text = "595DF9F8272: discard: header Subject: x; from=<forged@example.net> from unknown[127.0.0.1]; \
+                    from=<ann@example.org> to=<bob@example.org> proto=ESMTP helo=<client.example.org>: silently";
+        let (_, Fact::Discarded { sender, response }) = said("cleanup", text).unwrap() else { panic!("no discard") };
+        assert_eq!(sender, Some("ann@example.org".parse().ok()));
+        assert_eq!(response, "discard: header Subject: x; from=<forged@example.net> from unknown[127.0.0.1]: silently");
+        let text = "870D29F81AF: milter-discard: END-OF-MESSAGE from unknown[127.0.0.1]: milter triggers DISCARD action; \
+                    from=<> to=<bob@example.org> proto=ESMTP helo=<client.example.org>";
+        let (_, Fact::Discarded { sender, response }) = said("cleanup", text).unwrap() else { panic!("no discard") };
+        assert_eq!(sender, Some(None));
+        let rule = "milter-discard: END-OF-MESSAGE from unknown[127.0.0.1]: milter triggers DISCARD action";
+        assert_eq!(response, rule);
+    }
+
+    #[test]
     fn marks_of_spam_are_seen_where_postfix_reports_headers() {
         let marked = |text| matches!(said("cleanup", text), Some((_, Fact::MarkedAsSpam)));
         assert!(marked(
@@ -408,7 +443,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(
             daemon in "smtpd|cleanup|qmgr|smtp|pickup|postscreen|postsuper",
-            text in "\\PC{0,120}|A75229F81F1: (to=|from=|reject: |client=|uid=|message-id=|warning: )[<>\",=a-z@.\\[\\]; :é\\\\(]{0,80}",
+            text in "\\PC{0,120}|A75229F81F1: (to=|from=|reject: |discard: |client=|uid=|message-id=|warning: )[<>\",=a-z@.\\[\\]; :é\\\\(]{0,80}",
         ) {
             let _ = said(&daemon, &text);
         }

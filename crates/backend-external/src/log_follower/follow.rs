@@ -202,6 +202,7 @@ impl Follow {
                     self.notes.note_unnamed(findings.unnamed_at);
                     self.read_since_save += octets;
                     self.note_taken(&findings.taken);
+                    batch.discarded.extend(findings.discarded);
                     batch.inbound.extend(findings.inbound);
                     live.pending.extend(findings.events);
                 }

@@ -15,6 +15,7 @@ mod deliveries;
 
 use std::collections::HashMap;
 
+use mailapi_backend::Discarded;
 use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, QueueId, ReversePath, Timestamp};
 
 use super::fact::{Fact, NO_QUEUE, Rejection, fact};
@@ -82,7 +83,9 @@ impl Ledger {
             Fact::Removed => self.finish(line, id, &mut findings),
             Fact::Deleted => self.delete(line, id, &mut findings),
             Fact::Rejected(rejection) => self.reject(line, id, rejection, limits, &mut findings),
-            Fact::Discarded => drop(self.close(line.instance, id)),
+            Fact::Discarded { sender, response } => {
+                findings.discarded = self.discard(line, id, sender, response, handed);
+            }
             Fact::Held => self.open(line, id, Origin::Unknown).held = true,
             Fact::MarkedAsSpam => self.open(line, id, Origin::Unknown).marked_as_spam = true,
         }
@@ -306,6 +309,24 @@ impl Ledger {
             (true, None) => {}
             (false, _) => drop(self.close(line.instance, id)),
         }
+    }
+
+    /// Ends a message that was thrown away. Nothing is told of one that is not known as ours: a header that was read
+    /// before the Message-ID may have decided.
+    fn discard(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        sender: Option<ReversePath>,
+        response: String,
+        handed: &Handed,
+    ) -> Option<Discarded> {
+        let message = self.close(line.instance, id);
+        let (known, refused) = message.map(|message| (message.message_id, message.refused)).unwrap_or_default();
+        let by_sender = || handed.of_return_address(&sender.flatten()?);
+        let message_id = known.or_else(by_sender)?;
+        let refused = refused.into_iter().map(|one| one.recipient).collect();
+        Some(Discarded { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused, response })
     }
 
     /// Since when the mail server has been running that this message entered; any of its instances for a message that

@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, DeliveryFeed, FeedBatch, FeedError, InboundLog};
+use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Discarded, FeedBatch, FeedError, InboundLog};
 use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, QueueId, Timestamp};
 
 use crate::bounces::ReturnAddress;
@@ -86,6 +86,8 @@ pub struct LogFollower {
 pub struct LogBatch {
     /// What became of messages, oldest first.
     pub events: Vec<DeliveryEvent>,
+    /// Messages of ours that were thrown away, oldest first.
+    pub discarded: Vec<Discarded>,
     /// Mail from outside, oldest first. Refused mail may be for domains that are not ours: whoever counts leaves them
     /// out.
     pub inbound: Vec<InboundEvent>,
@@ -352,9 +354,9 @@ impl DeliveryFeed for LogFollower {
     }
 
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError> {
-        let LogBatch { events, cursor, lines_read, more, .. } =
+        let LogBatch { events, discarded, cursor, lines_read, more, .. } =
             self.read(cursor, max).await.map_err(|error| FeedError(error.to_string()))?;
-        Ok(FeedBatch { events, cursor, lines_read, more })
+        Ok(FeedBatch { events, discarded, cursor, lines_read, more })
     }
 
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mailapi_backend::Discarded;
 use mailapi_model::{DeliveryEvent, EmailAddress, InboundEvent, MessageId, QueueId, Reply, Timestamp};
 
 /// What is left to say of gaps that became one.
@@ -24,6 +25,7 @@ pub(super) struct Taken {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
+    pub(super) discarded: Option<Discarded>,
     pub(super) inbound: Vec<InboundEvent>,
     pub(super) taken: Vec<Taken>,
     /// That Postfix ended before this line without saying so itself.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Discarded, Submission, SubmitError};
 use mailapi_backend_external::log_follower::{LogFollower, LogSettings, LogSource};
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
 use mailapi_backend_external::submission::SmtpSubmission;
@@ -23,6 +23,7 @@ pub(crate) struct Office {
     pub(crate) follower: Arc<LogFollower>,
     pub(crate) cursor: FeedCursor,
     pub(crate) events: Vec<DeliveryEvent>,
+    pub(crate) discarded: Vec<Discarded>,
     state: TempDir,
     entropy: SeededEntropy,
 }
@@ -51,8 +52,9 @@ impl Office {
             client_config(&Trust::System).expect("authorities"),
         );
         let submission = SmtpSubmission::new(pool, Some(follower.clone()));
-        let (cursor, events) = (FeedCursor::default(), Vec::new());
-        Self { postfix, sink, submission, follower, cursor, events, state, entropy: SeededEntropy::default() }
+        let (cursor, events, discarded) = (FeedCursor::default(), Vec::new(), Vec::new());
+        let entropy = SeededEntropy::default();
+        Self { postfix, sink, submission, follower, cursor, events, discarded, state, entropy }
     }
 
     /// Another process with the same database and the same state directory.
@@ -69,6 +71,7 @@ impl Office {
         loop {
             let batch = self.follower.read_after(&self.cursor, 100).await.expect("the log can be read");
             self.events.extend(batch.events);
+            self.discarded.extend(batch.discarded);
             self.cursor = batch.cursor;
             self.follower.forget_until(&self.cursor).await.expect("the state can be saved");
             if !batch.more {

@@ -72,6 +72,22 @@ async fn what_cannot_be_delivered_in_time_expires() {
 }
 
 #[tokio::test]
+async fn what_a_rule_of_postfix_discards_is_told_whole() {
+    let rules = ("header_checks".to_owned(), "regexp:{{/^From:/ DISCARD no adverts}}".to_owned());
+    let mut office = Office::open(|settings| settings.parameters.push(rules)).await;
+    let (id, answer) = office.send(&["good@example.net", "bob@example.org", "nobody@example.org"]).await;
+    let queue_id = answer.unwrap().queue_id;
+    // The line was written before the reply.
+    office.read().await;
+    assert_eq!(office.events, []);
+    let told: Vec<_> = office.discarded.iter().map(|one| (one.message_id, &one.queue_id)).collect();
+    assert_eq!(told, [(id, &queue_id)]);
+    let discarded = &office.discarded[0];
+    assert!(discarded.response.starts_with("discard: header From: ann@example.org from "), "{}", discarded.response);
+    assert!(discarded.response.ends_with(": no adverts"), "{}", discarded.response);
+}
+
+#[tokio::test]
 async fn what_was_refused_and_what_was_never_sent_is_not_found() {
     let office = Office::open(|_| {}).await;
     let (refused, answer) = office.send(&["nobody@example.org"]).await;

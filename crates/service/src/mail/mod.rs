@@ -2,6 +2,7 @@
 
 mod compose;
 mod delivery_log;
+mod discarded;
 mod dkim;
 mod list_inbox;
 mod list_sent;

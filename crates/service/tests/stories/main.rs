@@ -1,6 +1,7 @@
 //! Stories of the operations over the real store and the real maildrop.
 
 mod directory;
+mod discarded;
 mod log_in;
 mod races;
 mod recovery;

@@ -31,7 +31,7 @@ impl DeliveryFeed for Mailbox {
             return Err(FeedError("the mailbox does not exist".to_owned()));
         }
         let cursor = FeedCursor(events.len().to_string());
-        Ok(FeedBatch { events: events[read..].to_vec(), cursor, lines_read: 1, more: false })
+        Ok(FeedBatch { events: events[read..].to_vec(), cursor, lines_read: 1, ..FeedBatch::default() })
     }
 
     async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {

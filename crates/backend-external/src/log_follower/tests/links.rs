@@ -112,6 +112,41 @@ fn what_the_operator_deletes_has_failed() {
     assert_eq!(told(&lines), expected);
 }
 
+/// The line of a header check that throws a message away.
+fn discard(id: &str, sender: &str) -> String {
+    let said = "discard: header Subject: x from unknown[127.0.0.1]";
+    line(
+        1,
+        "cleanup",
+        &format!("{id}: {said}; from=<{sender}> to=<bob@example.net> proto=ESMTP helo=<api>: no adverts"),
+    )
+}
+
+#[test]
+fn what_the_operator_discards_is_told_of_the_message_that_it_is_known_to_be() {
+    let returns = ReturnAddress::new("bounces@example.org".parse().unwrap(), '+', &BounceKey::new([1; 32])).unwrap();
+    let scene = Scene::new();
+    let mut reader = Reader::new(&scene);
+    reader.follow.handed().recognise(returns.clone());
+    // Nothing tells whose this one is.
+    scene.append(&line(1, "api/smtpd", "A00001: client=unknown[127.0.0.1]"));
+    scene.append(&discard("A00001", "ann@example.org"));
+    assert_eq!(reader.read_all().discarded, []);
+    let refused = "reject: RCPT from unknown[127.0.0.1]: 550 5.1.1 <no@example.net>: unknown; \
+                   from=<ann@example.org> to=<no@example.net> proto=ESMTP helo=<api>";
+    let [client, message_id, _] = begin("A00002", "unknown[127.0.0.1]", "api/smtpd");
+    scene.append(&[client, line(1, "api/smtpd", &format!("A00002: {refused}")), message_id].concat());
+    scene.append(&discard("A00002", "ann@example.org"));
+    scene.append(&discard("A00003", returns.of(OURS.parse().unwrap()).as_str()));
+    reader.read_all();
+    let told = |one: &mailapi_backend::Discarded| (one.queue_id.0.clone(), one.message_id.to_string());
+    let expected = ["A00002", "A00003"].map(|id| (id.to_owned(), OURS.to_owned()));
+    assert_eq!(reader.discarded.iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(reader.discarded[0].refused, ["no@example.net".parse().unwrap()]);
+    assert!(reader.discarded.iter().all(|one| one.response.ends_with("from unknown[127.0.0.1]: no adverts")));
+    assert_eq!((reader.follow.snapshot().open_messages, reader.told()), (0, Vec::new()));
+}
+
 #[test]
 fn messages_without_a_word_are_forgotten_in_time() {
     let mut scene = Scene::new();

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::tz::TimeZone;
-use mailapi_backend::Attempt;
+use mailapi_backend::{Attempt, Discarded};
 use mailapi_model::{DeliveryEvent, FeedCursor, InboundEvent};
 use mailapi_testkit::FakeClock;
 use tempfile::TempDir;
@@ -130,12 +130,13 @@ pub(super) struct Reader {
     pub(super) cursor: FeedCursor,
     pub(super) events: Vec<DeliveryEvent>,
     pub(super) inbound: Vec<InboundEvent>,
+    pub(super) discarded: Vec<Discarded>,
 }
 
 impl Reader {
     pub(super) fn new(scene: &Scene) -> Self {
-        let (events, inbound) = (Vec::new(), Vec::new());
-        Self { follow: scene.follow(), cursor: FeedCursor::default(), events, inbound }
+        let (events, inbound, discarded) = (Vec::new(), Vec::new(), Vec::new());
+        Self { follow: scene.follow(), cursor: FeedCursor::default(), events, inbound, discarded }
     }
 
     /// A new process with the same database.
@@ -148,6 +149,7 @@ impl Reader {
         let batch = self.follow.read(&self.cursor, max).unwrap();
         self.events.extend(batch.events.clone());
         self.inbound.extend(batch.inbound.clone());
+        self.discarded.extend(batch.discarded.clone());
         self.cursor = batch.cursor.clone();
         self.follow.forget_until(&self.cursor).unwrap();
         batch

@@ -54,6 +54,8 @@ fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer)
     let files = Files::of(draft, id)?;
     let mut message = MessageBuilder::new()
         .date(Date::new(now.as_seconds()))
+        // In front of what a rule of the mail server may judge: what it logs then is known to be of this message.
+        .message_id(MessageIdHeader::new(format!("{id}@{}", draft.sender_domain())))
         .header("From", header_values::people(std::slice::from_ref(draft.from())))
         .header("To", header_values::people(draft.to()));
     if !draft.cc().is_empty() {
@@ -62,9 +64,7 @@ fn write(draft: &Draft, id: MessageId, now: Timestamp, output: &mut impl Writer)
     if let Some(reply_to) = draft.reply_to() {
         message = message.header("Reply-To", header_values::people(std::slice::from_ref(reply_to)));
     }
-    message = message
-        .header("Subject", header_values::text(draft.subject()))
-        .message_id(MessageIdHeader::new(format!("{id}@{}", draft.sender_domain())));
+    message = message.header("Subject", header_values::text(draft.subject()));
     for header in draft.headers() {
         message = message.header(header.name.as_str(), header_values::unknown(&header.value));
     }

@@ -1,0 +1,114 @@
+//! Messages that the mail server throws away by a rule of its operator: what is believed, and what becomes of them.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use mailapi_backend::{Backend, DeliveryFeed, Discarded, FeedBatch, FeedError};
+use mailapi_model::{Clock, EmailAddress, FeedCursor, MessageId, MessageStatus, QueueId, RecipientStatus};
+use mailapi_service::{Parts, Service, Settings};
+use mailapi_testkit::{SeededEntropy, TestApp};
+
+use crate::{caller, letter};
+
+/// A log that tells of nothing else.
+#[derive(Default)]
+struct Log(Mutex<Vec<Discarded>>);
+
+#[async_trait]
+impl DeliveryFeed for Log {
+    fn name(&self) -> &str {
+        "log"
+    }
+
+    async fn read_after(&self, cursor: &FeedCursor, _: usize) -> Result<FeedBatch, FeedError> {
+        let told = self.0.lock().unwrap();
+        let read: usize = cursor.0.parse().unwrap_or_default();
+        let cursor = FeedCursor(told.len().to_string());
+        Ok(FeedBatch { discarded: told[read..].to_vec(), cursor, lines_read: 1, ..FeedBatch::default() })
+    }
+
+    async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {
+        Ok(())
+    }
+
+    async fn changed(&self) {}
+}
+
+struct Story {
+    app: TestApp,
+    service: Service,
+    log: Arc<Log>,
+    id: MessageId,
+    queue_id: QueueId,
+}
+
+impl Story {
+    /// Ann has handed over a message to two people elsewhere.
+    async fn begin() -> Self {
+        let app = TestApp::start().await;
+        let ann = app.user("ann@example.org").await;
+        let to = ["carl@example.net", "dan@example.net"];
+        let id = app.service.send(&caller(&app, &ann).await, letter("ann@example.org", &to)).await.unwrap().message_id;
+        let log = Arc::new(Log::default());
+        let service = Service::new(Parts {
+            store: app.store.clone(),
+            backend: Backend { delivery_feed: log.clone(), ..app.mail_server.backend() },
+            dns: app.dns.clone(),
+            clock: app.clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(9)),
+            spool: app.service.spool().clone(),
+            settings: Settings::default(),
+        });
+        let queue_id = app.store.sent().get(id).await.unwrap().unwrap().message.queue_id.unwrap();
+        Self { app, service, log, id, queue_id }
+    }
+
+    /// The log tells of a discarded message; how many entries and messages that changed.
+    async fn discard(&self, message_id: MessageId, queue_id: &QueueId, refused: &[&str]) -> (u64, u64) {
+        self.log.0.lock().unwrap().push(Discarded {
+            at: self.app.clock.now(),
+            message_id,
+            queue_id: queue_id.clone(),
+            refused: refused.iter().map(|address| address.parse().unwrap()).collect(),
+            response: "discard: header Subject: x from api[127.0.0.1]: no adverts".to_owned(),
+        });
+        let (synced, _) = self.service.follow_once().await.unwrap();
+        (synced.entries_added, synced.messages_updated)
+    }
+
+    async fn statuses(&self) -> (MessageStatus, Vec<(EmailAddress, RecipientStatus, Option<String>)>) {
+        let record = self.app.store.sent().get(self.id).await.unwrap().unwrap();
+        let recipients = record.recipients.into_iter().map(|one| (one.email, one.status, one.smtp_response));
+        (record.message.status, recipients.collect())
+    }
+}
+
+#[tokio::test]
+async fn a_copy_or_a_strange_message_that_is_discarded_says_nothing_of_ours() {
+    let story = Story::begin().await;
+    let before = story.statuses().await;
+    assert_eq!(story.discard(story.id, &QueueId("COPY01".to_owned()), &[]).await, (0, 0));
+    assert_eq!(story.discard(MessageId::random(&SeededEntropy::new(77)), &story.queue_id, &[]).await, (0, 0));
+    assert_eq!(story.statuses().await, before);
+}
+
+#[tokio::test]
+async fn nobody_gets_a_message_that_is_discarded_and_that_is_told_once() {
+    let story = Story::begin().await;
+    assert_eq!(story.discard(story.id, &story.queue_id, &[]).await, (2, 1));
+    assert_eq!(story.discard(story.id, &story.queue_id, &[]).await, (0, 0));
+    let (status, recipients) = story.statuses().await;
+    assert_eq!(status, MessageStatus::Bounced);
+    let rule = Some("discard: header Subject: x from api[127.0.0.1]: no adverts".to_owned());
+    assert!(recipients.iter().all(|(_, status, said)| *status == RecipientStatus::Bounced && *said == rule));
+}
+
+#[tokio::test]
+async fn whoever_was_refused_before_was_not_discarded() {
+    let story = Story::begin().await;
+    assert_eq!(story.discard(story.id, &story.queue_id, &["dan@example.net"]).await, (1, 1));
+    let (_, recipients) = story.statuses().await;
+    let statuses: Vec<_> = recipients.iter().map(|(email, status, _)| (email.as_str(), *status)).collect();
+    let expected = [("carl@example.net", RecipientStatus::Bounced), ("dan@example.net", RecipientStatus::Submitted)];
+    assert_eq!(statuses, expected);
+}
