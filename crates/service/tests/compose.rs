@@ -282,8 +282,9 @@ proptest! {
             prop_assert_eq!(&own.attachments[0].info.filename, &harmless, "our own: {}", message);
             let [subject, custom, attached, named] = python.each_ref().map(String::as_str);
             prop_assert_eq!(&[subject, custom, attached][..], &given.map(String::as_str)[..3], "Python: {}", message);
-            // Python's package shows a space between the encoded words of a name.
-            prop_assert_eq!(named.replace(' ', ""), person(text).replace(' ', ""), "Python: {}", message);
+            // Python's package shows a space between the encoded words of a name, and none of the rarer ones.
+            let without_spaces = |text: &str| text.replace(char::is_whitespace, "");
+            prop_assert_eq!(without_spaces(named), without_spaces(&person(text)), "Python: {}", message);
         }
     }
 }
