@@ -54,6 +54,15 @@ async fn nodes_on_one_database_know_the_same_tokens_and_forget_them_together() {
     }
 }
 
+#[test]
+fn a_second_start_says_nothing_of_tables_that_are_there() {
+    let (database, place) = (PostgresServer::shared().empty_database(), Place::new());
+    assert_eq!(node(&place, &database).stop("TERM").0, Some(0));
+    let server = node(&place, &database);
+    let said: Vec<_> = server.start.iter().filter_map(|event| event["message"].as_str()).collect();
+    assert!(said.iter().all(|message| !message.contains("schema_migrations")), "{said:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_gone_is_told_as_503_and_used_again_when_it_is_back() {
     let postgres = Arc::new(PostgresServer::start());

@@ -104,24 +104,27 @@ pub(crate) struct Server {
     pub(crate) running: Value,
     /// The event of a first start.
     pub(crate) first_start: Option<Value>,
+    /// All events before it was running.
+    pub(crate) start: Vec<Value>,
 }
 
 impl Server {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut first_start = None;
+        let (mut first_start, mut start) = (None, Vec::new());
         let running = loop {
             let mut line = String::new();
             assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the server ended before it was ready");
             let event: Value = serde_json::from_str(&line).expect("every line is one JSON object");
             match event["message"].as_str() {
-                Some("first start") => first_start = Some(event),
+                Some("first start") => first_start = Some(event.clone()),
                 Some("mailapi is running") => break event,
                 _ => {}
             }
+            start.push(event);
         };
-        Self { child, stdout: Some(stdout), running, first_start }
+        Self { child, stdout: Some(stdout), running, first_start, start }
     }
 
     /// Reads and drops what the server logs from now on, so that a full pipe never stops it.

@@ -19,8 +19,9 @@ pub(super) async fn migrate(
     migrations: &[Migration],
     now: Timestamp,
 ) -> Result<usize, StoreError> {
-    // A new index of a big table takes longer than any statement of every day.
-    failed(client.batch_execute("SET statement_timeout = 0").await)?;
+    // A new index of a big table takes longer than any statement of every day. And that the record of versions is there
+    // already, as at every start but the first, is no news to the operator.
+    failed(client.batch_execute("SET statement_timeout = 0; SET client_min_messages = warning").await)?;
     failed(client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await)?;
     failed(client.batch_execute(RECORD).await)?;
     let sql = "SELECT MAX(version) FROM schema_migrations WHERE component = $1";
