@@ -80,7 +80,7 @@ impl External {
             Some(doveadm) => doveadm.clone(),
             None => Arc::new(ImapPurge::new(pool.clone())),
         };
-        let mailboxes = ImapMailboxes::new(pool.clone(), settings.mailboxes, purge.clone());
+        let mailboxes = ImapMailboxes::new(pool.clone(), settings.mailboxes, purge);
         let mailboxes = Arc::new(match settings.search.index {
             IndexUse::Off => {
                 SearchIndex::remove_unused(&settings.search);
@@ -108,7 +108,7 @@ impl External {
             mailboxes: mailboxes.clone(),
             delivery_feed: feed,
             bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),
-            provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), purge, doveadm.clone())),
+            provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), doveadm.clone())),
         };
         Ok(Self { backend, pool, mailboxes, log, doveadm })
     }

@@ -4,26 +4,21 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mailapi_backend::{MailboxError, Provisioning, ProvisioningError};
+use mailapi_backend::{MailboxError, Mailboxes as _, Provisioning, ProvisioningError};
 use mailapi_model::{DomainName, EmailAddress};
 
 use crate::doveadm::{Doveadm, DoveadmError};
-use crate::mailboxes::{ImapMailboxes, Purge};
+use crate::mailboxes::ImapMailboxes;
 
 /// Provisioning for mail servers that read the account database.
 pub(crate) struct SharedDatabase {
     mailboxes: Arc<ImapMailboxes>,
-    purge: Arc<dyn Purge>,
     doveadm: Option<Arc<Doveadm>>,
 }
 
 impl SharedDatabase {
-    pub(crate) const fn new(
-        mailboxes: Arc<ImapMailboxes>,
-        purge: Arc<dyn Purge>,
-        doveadm: Option<Arc<Doveadm>>,
-    ) -> Self {
-        Self { mailboxes, purge, doveadm }
+    pub(crate) const fn new(mailboxes: Arc<ImapMailboxes>, doveadm: Option<Arc<Doveadm>>) -> Self {
+        Self { mailboxes, doveadm }
     }
 
     /// A cache that was not emptied expires by itself, so that nobody's request fails for it.
@@ -57,7 +52,7 @@ impl Provisioning for SharedDatabase {
     }
 
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
-        match self.purge.purge(mailbox).await {
+        match self.mailboxes.purge(mailbox).await {
             Ok(_) | Err(MailboxError::NoSuchMailbox) => {}
             Err(error) => return Err(ProvisioningError(error.to_string())),
         }

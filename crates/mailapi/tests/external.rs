@@ -8,7 +8,7 @@ mod support;
 use std::time::Duration;
 
 use external_office::{Engine, Office};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Longer than any of these stories needs, shorter than a person would wait.
 const SOON: Duration = Duration::from_secs(60);
@@ -92,6 +92,71 @@ async fn without_dovecot_reading_fails_quickly_and_sending_goes_on() {
     let id = office.send(&["bob@example.org"]).await;
     office.dovecot.resume().await;
     office.watch(&id, "sent", SOON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_dovecot_users_are_shown_and_nobody_is_called_purged_or_deleted() {
+    let mut office = Office::open(Engine::Sqlite).await;
+    let id = office.send(&["ann@example.org", "bob@example.org"]).await;
+    office.watch(&id, "sent", SOON).await;
+    assert_eq!(message_counts(&office).await, [("ann", 1), ("bob", 1)].map(counted));
+
+    office.dovecot.break_mailbox("ann@example.org");
+    assert_eq!(message_counts(&office).await, [("ann", 0), ("bob", 1)].map(counted));
+    assert_eq!(users_shown(&office), ["ann@example.org ?", "bob@example.org 1"]);
+    nobody_is_called_purged_or_deleted(&office, "ann@example.org").await;
+
+    office.dovecot.stop();
+    // What serves a connection that is kept may outlive Dovecot's master for a while.
+    office.restart_mailapi();
+    let counts = tokio::time::timeout(Duration::from_secs(5), message_counts(&office)).await;
+    assert_eq!(counts.expect("an answer at once"), [("ann", 0), ("bob", 0)].map(counted));
+    assert_eq!(users_shown(&office), ["ann@example.org ?", "bob@example.org ?"]);
+    nobody_is_called_purged_or_deleted(&office, "bob@example.org").await;
+
+    office.dovecot.resume().await;
+    office.restart_mailapi();
+    assert_eq!(message_counts(&office).await, [("ann", 0), ("bob", 1)].map(counted));
+    // A mailbox that has no home yet is another thing: there is nothing in it.
+    office.dovecot.mend_mailbox("ann@example.org");
+    assert_eq!(office.request("DELETE", "/users/ann@example.org/purge").await.expect(200)["messages_removed"], 0);
+    assert_eq!(office.request("DELETE", "/users/ann@example.org").await.status, 200);
+}
+
+async fn nobody_is_called_purged_or_deleted(office: &Office, email: &str) {
+    for path in [format!("/users/{email}/purge"), format!("/users/{email}")] {
+        assert_eq!(office.request("DELETE", &path).await.error(), (500, "IMAP_ERROR".to_owned()), "{path}");
+    }
+    assert_eq!(office.get(&format!("/users/{email}")).await.status, 200);
+}
+
+async fn message_counts(office: &Office) -> Vec<(String, u64)> {
+    let listed = office.get("/users").await.expect(200);
+    let count = |user: &Value| {
+        let name = user["email"].as_str().unwrap().split_once('@').unwrap().0;
+        counted((name, user["message_count"].as_u64().unwrap()))
+    };
+    let mut counts: Vec<_> = listed["users"].as_array().unwrap().iter().map(count).collect();
+    counts.sort();
+    counts
+}
+
+fn counted((name, messages): (&str, u64)) -> (String, u64) {
+    (name.to_owned(), messages)
+}
+
+/// Addresses and how many messages they have, as `mailapi user list` shows them.
+fn users_shown(office: &Office) -> Vec<String> {
+    let output = office.command(&["user", "list"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let shown = |line: &str| {
+        let columns: Vec<_> = line.split_whitespace().collect();
+        format!("{} {}", columns[0], columns[columns.len() - 3])
+    };
+    let mut shown: Vec<_> = text.lines().skip(1).map(shown).collect();
+    shown.sort();
+    shown
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

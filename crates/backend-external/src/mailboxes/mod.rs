@@ -90,6 +90,15 @@ impl ImapMailboxes {
         self.lists.ask(key, async || self.pool.run(mailbox, Some(folder), &job).await).await
     }
 
+    /// Makes sure that there is nothing in a mailbox of which no folder was seen. Dovecot's administration finds as little
+    /// in a home that it cannot read as in one that is not there yet, and calls neither a failure.
+    async fn demand_empty(&self, mailbox: &EmailAddress) -> Result<(), MailboxError> {
+        match self.folders(mailbox).await?.iter().all(|folder| folder.messages == 0) {
+            true => Ok(()),
+            false => Err(MailboxError::Unavailable("the mailbox could not be purged".to_owned())),
+        }
+    }
+
     /// Forgets what is known of a mailbox, connections included: it was made, removed or emptied behind our back.
     pub fn forget(&self, mailbox: &EmailAddress) {
         self.pool.forget(mailbox);
@@ -150,6 +159,9 @@ impl Mailboxes for ImapMailboxes {
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
         let purged = self.purge.purge(mailbox).await?;
+        if purged.folders == 0 {
+            self.demand_empty(mailbox).await?;
+        }
         self.erase_index(mailbox).await;
         Ok(purged)
     }

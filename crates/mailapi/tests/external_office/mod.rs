@@ -156,7 +156,7 @@ impl Office {
     }
 
     /// The binary with all settings.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = configured(&self.place, &self.setting, arguments);
         command
             .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.submission.port().to_string())

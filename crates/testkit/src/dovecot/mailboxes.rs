@@ -29,6 +29,26 @@ impl Dovecot {
         let _ = fs::remove_dir_all(self.home(address));
     }
 
+    /// Puts a file where the home of a mailbox was, so that nobody can open it, and closes its connections.
+    ///
+    /// # Panics
+    /// When the file cannot be written.
+    pub fn break_mailbox(&self, address: &str) {
+        let home = self.home(address);
+        let _ = fs::remove_dir_all(&home);
+        fs::create_dir_all(home.parent().expect("the directory of the domain")).expect("a directory");
+        fs::write(home, "").expect("a file in the place of a directory");
+        let _ = self.run_doveadm(&["kick", address]);
+    }
+
+    /// Takes that file away: the mailbox has no home any more, like one that was never opened.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn mend_mailbox(&self, address: &str) {
+        fs::remove_file(self.home(address)).expect("the file of a broken mailbox");
+    }
+
     /// Brings a message to a mailbox as another mail server does, over LMTP.
     ///
     /// # Panics
