@@ -3,6 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::office::{Office, fates};
 
@@ -58,6 +59,36 @@ async fn renamed_copied_and_compressed_logs_lose_nothing_and_double_nothing() {
     answer.unwrap();
     sent.push(last);
     office.read_until(|events| sent.iter().all(|id| fates(events, *id).len() == 2)).await;
+    for id in sent {
+        assert!(fates(&office.events, id).values().all(|fate| *fate == ["sent"]), "{:?}", fates(&office.events, id));
+    }
+    assert_eq!(office.follower.status().gaps, []);
+}
+
+#[tokio::test]
+async fn logs_that_are_counted_upward_are_told_once() {
+    let mut office = Office::open(|_| {}).await;
+    let log = office.postfix.log();
+    let mut sent = Vec::new();
+    for round in 1..=3 {
+        let (id, answer) = office.send(&["bob@example.org"]).await;
+        answer.unwrap();
+        sent.push(id);
+        office.read_until(|events| fates(events, id).len() == 1).await;
+        if round == 2 {
+            office.restart_follower();
+        }
+        // Postfix writes whole seconds, and it is the first lines that tell which file is newer.
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        fs::rename(&log, rotated(&log, round, "")).unwrap();
+        office.postfix.reopen_log();
+    }
+    let (last, answer) = office.send(&["bob@example.org"]).await;
+    answer.unwrap();
+    sent.push(last);
+    office.read_until(|events| fates(events, last).len() == 1).await;
+    office.restart_follower();
+    office.read().await;
     for id in sent {
         assert!(fates(&office.events, id).values().all(|fate| *fate == ["sent"]), "{:?}", fates(&office.events, id));
     }
