@@ -35,7 +35,8 @@ fn given_name(part: &Part) -> Option<&str> {
 }
 
 /// The parameters of its type that are told with the file: how its characters are written, where its lines end (RFC
-/// 3676), what a calendar asks for (RFC 6047). Those of a type that is shown as another mean nothing.
+/// 3676), what a calendar asks for (RFC 6047). Those of a type that is shown as another mean nothing; US-ASCII is what a
+/// text is in that names nothing (RFC 2045 section 5.2), and some servers name it for it.
 pub(super) fn type_parameters(part: &Part) -> String {
     const TOLD: [&str; 4] = ["charset", "method", "format", "delsp"];
     /// Longer than any that means something.
@@ -44,6 +45,7 @@ pub(super) fn type_parameters(part: &Part) -> String {
         return String::new();
     }
     let told = TOLD.iter().filter_map(|name| part.content_type.parameter(name).map(|value| (name, value)));
+    let told = told.filter(|(_, value)| !value.eq_ignore_ascii_case("us-ascii"));
     let plain = told.filter(|(_, value)| value.len() <= MAX_OCTETS && plain::is_word(value));
     plain.map(|(name, value)| format!("; {name}={value}")).collect()
 }
