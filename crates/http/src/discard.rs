@@ -63,6 +63,10 @@ impl UnreadBody {
             // It has been waited for already.
             return;
         }
+        if HttpBody::size_hint(&body).lower() > settings.discard_bytes as u64 {
+            // The connection is closed on it anyway, so none of it is taken in.
+            return;
+        }
         // Whether it came to its end or not, the answer goes out.
         let _ = tokio::time::timeout(settings.discard_timeout, discard(body, settings.discard_bytes)).await;
     }

@@ -44,11 +44,10 @@ fn admin_that_works(now: &str) -> String {
     )
 }
 
-/// The token of the number `$1` is not the last of [`admin_that_works`]: there is another one that works at least as long.
+/// The token of the number `$1` is not the last of [`admin_that_works`].
 fn not_the_last_admin(now: &str) -> String {
     let works = admin_that_works(now);
-    let lasts = "(others.expires_at IS NULL OR others.expires_at >= tokens.expires_at)";
-    format!("(NOT ({works}) OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $1 AND {works} AND {lasts}))")
+    format!("(NOT ({works}) OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $1 AND {works}))")
 }
 
 impl Tokens<'_> {

@@ -118,8 +118,10 @@ impl Service {
     /// The `most` recipient domains to which the most was sent, the most first.
     async fn sent_to_domains(&self, seen: &Seen, most: usize) -> Result<Vec<(DomainName, SentCounts)>, StoreError> {
         let mut counted = BTreeMap::new();
+        // With several groups any of them may hold only a part of what one domain was sent.
+        let most_each = if seen.len() > 1 { usize::MAX } else { most };
         for (hours, scopes) in seen {
-            add_all(&mut counted, self.0.store.stats().sent_to_domains(scopes, *hours, most).await?);
+            add_all(&mut counted, self.0.store.stats().sent_to_domains(scopes, *hours, most_each).await?);
         }
         let mut domains: Vec<_> = counted.into_iter().collect();
         domains.sort_by_key(|(_, counts)| Reverse(counts.sent));

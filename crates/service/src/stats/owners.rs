@@ -34,8 +34,10 @@ impl Service {
         scope: &SentScope,
         hours: Hours,
     ) -> Result<Hours, Unavailable> {
+        if caller.grants.admin().is_ok() {
+            return Ok(hours);
+        }
         let made = match scope {
-            _ if caller.grants.admin().is_ok() => None,
             SentScope::All => None,
             SentScope::Domain(domain) => self.domain_since(domain).await?,
             // Who was there before belongs to what the domain has sent.
@@ -44,7 +46,8 @@ impl Service {
             }
             SentScope::Address(address) => self.account_since(address).await?,
         };
-        Ok(made.map_or(hours, |made| hours.since(made)))
+        // What is gone meanwhile has no owner who could see anything of it.
+        Ok(made.map_or(Hours::NONE, |made| hours.since(made)))
     }
 
     async fn domain_since(&self, domain: &DomainName) -> Result<Option<Timestamp>, Unavailable> {

@@ -55,11 +55,14 @@ pub struct Hours {
 }
 
 impl Hours {
+    /// No hour at all.
+    pub const NONE: Self = Self { start: 0, end: 0 };
+
     /// The hours that hold a moment of the period from `start` to just before `end`; none when that is empty.
     #[must_use]
     pub const fn around(start: Timestamp, end: Timestamp) -> Self {
         if start.as_millis() >= end.as_millis() {
-            return Self { start: 0, end: 0 };
+            return Self::NONE;
         }
         Self { start: Span::Hour.floor(start.as_millis()), end: Span::Hour.ceil(end.as_millis()) }
     }
