@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mailapi_model::Timestamp;
 
@@ -16,6 +16,8 @@ use super::settings::FileSettings;
 
 /// How many digits a date has at least (`20261121`); fewer are a number of the rotation.
 const DATE_DIGITS: usize = 8;
+/// How long a line may have been on its way to the file: it tells when it was spoken, the file when it was written.
+const LOGGER_DELAY: Duration = Duration::from_secs(60);
 
 /// A file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,31 +124,61 @@ fn sort(files: &mut [LogFile]) {
 
 /// The files in the order in which they were written, where `begun_at` tells when a file's first line was written.
 ///
-/// Names are believed until the first lines contradict them and the last changes agree with the lines. One witness
-/// alone is not enough: a clock that is set back disorders the lines, and a copy loses the time of its last change.
+/// Names are believed until everything else contradicts them: the first lines, the last changes, and numbers that are
+/// counted upward without exception. Lines and changes are of one clock, and a clock that goes wrong disorders both.
+/// Hence each file must go on where the one before it was left, up to the file that is written now.
 pub(super) fn in_order_of_writing(
     mut files: Vec<LogFile>,
     begun_at: impl Fn(&LogFile) -> Option<Timestamp>,
 ) -> Vec<LogFile> {
     let written_now = files.pop_if(|file| file.rotation.is_none());
-    let by_name: Vec<_> = files.into_iter().map(|file| (begun_at(&file), file)).collect();
+    let begun = |file: LogFile| (begun_at(&file), file);
+    let by_name: Vec<Begun> = files.into_iter().map(begun).collect();
+    let is_contradicted = !is_begun_in_order(&by_name);
     let mut by_change = by_name.clone();
     by_change.sort_by_key(|(begun_at, file)| (file.modified, *begun_at));
-    let agrees_with_lines = |files: &[(Option<Timestamp>, LogFile)]| files.iter().filter_map(|(at, _)| *at).is_sorted();
-    let believed = if !agrees_with_lines(&by_name) && agrees_with_lines(&by_change) { by_change } else { by_name };
+    let is_counted_upward = by_change.is_sorted_by(|(_, older), (_, newer)| number(older) < number(newer));
+    let go_on = |files: &[Begun]| {
+        let all: Vec<Begun> = files.iter().cloned().chain(written_now.clone().map(begun)).collect();
+        is_begun_in_order(&all) && all.is_sorted_by(|(_, older), newer| goes_on(older, newer))
+    };
+    let is_upward = is_contradicted && is_counted_upward && go_on(&by_change);
+    let believed = if is_upward { by_change } else { by_name };
     believed.into_iter().map(|(_, file)| file).chain(written_now).collect()
+}
+
+/// A file, and when its first line was written; `None` where that cannot be read.
+type Begun = (Option<Timestamp>, LogFile);
+
+fn is_begun_in_order(files: &[Begun]) -> bool {
+    files.iter().filter_map(|(begun_at, _)| *begun_at).is_sorted()
+}
+
+/// Whether the file can have been begun when nothing was written to the older one any more.
+fn goes_on(older: &LogFile, (begun_at, _): &Begun) -> bool {
+    let left_at = older.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    begun_at.is_none_or(|begun_at| {
+        let begun_at = Duration::from_millis(u64::try_from(begun_at.as_millis()).unwrap_or_default());
+        begun_at + LOGGER_DELAY >= left_at
+    })
+}
+
+fn number(file: &LogFile) -> Option<u32> {
+    match file.rotation {
+        Some(Rotation::Number(number)) => Some(number),
+        _ => None,
+    }
 }
 
 /// Whether the numbers tell that a file is missing between this one of all files and the next.
 pub(super) fn is_one_missing(files: &[LogFile], index: usize) -> bool {
-    let number = |file: &LogFile| match file.rotation {
-        Some(Rotation::Number(number)) => Some(number),
-        _ => None,
-    };
     let Some(older) = number(&files[index]) else { return false };
     let newer = files.get(index + 1).and_then(number);
     let numbers: Vec<u32> = files.iter().filter_map(number).collect();
-    if numbers.is_sorted_by(|older, newer| older > newer) {
+    if numbers.len() < 2 {
+        // Nothing tells which way a single number is counted: upward, the newest may have any.
+        false
+    } else if numbers.is_sorted_by(|older, newer| older > newer) {
         // The newest is number 1, or 0 where logrotate is told to start there.
         newer.map_or(older > 1, |newer| newer + 1 != older)
     } else {

@@ -104,19 +104,48 @@ fn a_missing_number_is_a_gap_also_where_they_are_counted_upward() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_does_not_change_the_order_of_logrotates_files() {
-    let scene = Scene::new();
-    scene.append(&message(5));
-    let mut reader = Reader::new(&scene);
-    reader.read_all();
-    for (number, day) in [9, 3, 7].into_iter().zip(1..) {
-        scene.rotate();
-        scene.changed_on_day("mail.log.1", day);
-        scene.append(&message(number));
+fn a_clock_that_was_wrong_does_not_change_the_order_of_logrotates_files() {
+    // What each file holds, the oldest first: lines and last changes are of the same wrong clock.
+    let logs: [&[&[u32]]; 4] =
+        [&[&[5], &[9], &[3], &[7]], &[&[9], &[3], &[4]], &[&[9, 140], &[5, 20], &[30]], &[&[9], &[3]]];
+    for files in logs {
+        let scene = Scene::new();
+        let mut reader = Reader::new(&scene);
+        for (index, numbers) in files.iter().enumerate() {
+            if index > 0 {
+                scene.rotate();
+            }
+            scene.append(&numbers.iter().copied().map(message).collect::<String>());
+            if index == 0 {
+                reader.read_all();
+            }
+        }
+        reader.restart(&scene);
+        reader.read_all();
+        let messages = files.iter().map(|numbers| numbers.len()).sum::<usize>();
+        assert_eq!(reader.told().len(), events_of(&message(5)).len() * messages, "{files:?}");
+        assert_eq!(reader.gaps(), []);
     }
-    reader.restart(&scene);
+}
+
+#[test]
+fn where_only_the_newest_of_the_files_counted_upward_is_kept_nothing_is_missing() {
+    let scene = Scene::new();
+    scene.append(&message(1));
+    let mut reader = Reader::new(&scene);
+    for number in 2..7 {
+        reader.read_all();
+        scene.rename("mail.log", &format!("mail.log.{number}"));
+        if number > 2 {
+            scene.remove(&format!("mail.log.{}", number - 1));
+        }
+        scene.append(&message(number));
+        if number % 2 == 0 {
+            reader.restart(&scene);
+        }
+    }
     reader.read_all();
-    assert_eq!(reader.told().len(), events_of(&message(5)).len() * 4);
+    assert_eq!(reader.told(), events_of(&(1..7).map(message).collect::<String>()));
     assert_eq!(reader.gaps(), []);
 }
 

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::tz::TimeZone;
 use mailapi_backend::{Attempt, Discarded};
-use mailapi_model::{DeliveryEvent, FeedCursor, InboundEvent};
+use mailapi_model::{DeliveryEvent, FeedCursor, InboundEvent, Timestamp};
 use mailapi_testkit::FakeClock;
 use tempfile::TempDir;
 
@@ -49,6 +49,10 @@ impl Scene {
     pub(super) fn append(&self, text: &str) {
         let mut file = OpenOptions::new().create(true).append(true).open(self.path("mail.log")).unwrap();
         file.write_all(text.as_bytes()).unwrap();
+        // The time of the last change is of the clock of the lines.
+        if let Some(at) = written_at(text) {
+            file.set_modified(at).unwrap();
+        }
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) {
@@ -65,14 +69,7 @@ impl Scene {
     /// Rotates as logrotate does with `copytruncate`.
     pub(super) fn copy_and_cut(&self) {
         self.shift();
-        fs::copy(self.path("mail.log"), self.path("mail.log.1")).unwrap();
-        OpenOptions::new().write(true).open(self.path("mail.log")).unwrap().set_len(0).unwrap();
-    }
-
-    /// Sets when the file was changed last.
-    pub(super) fn changed_on_day(&self, name: &str, day: u64) {
-        let file = OpenOptions::new().append(true).open(self.path(name)).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_hours(24 * day)).unwrap();
+        self.copy_to_and_cut("mail.log.1");
     }
 
     /// Rotates as somebody does by hand who counts upward: the newest gets the highest number.
@@ -83,8 +80,15 @@ impl Scene {
 
     /// The same with a copy.
     pub(super) fn copy_and_cut_upward(&self) {
-        fs::copy(self.path("mail.log"), self.path(&self.next_name_upward())).unwrap();
-        OpenOptions::new().write(true).open(self.path("mail.log")).unwrap().set_len(0).unwrap();
+        self.copy_to_and_cut(&self.next_name_upward());
+    }
+
+    fn copy_to_and_cut(&self, name: &str) {
+        let log = OpenOptions::new().write(true).open(self.path("mail.log")).unwrap();
+        fs::copy(self.path("mail.log"), self.path(name)).unwrap();
+        let copy = OpenOptions::new().append(true).open(self.path(name)).unwrap();
+        copy.set_modified(log.metadata().unwrap().modified().unwrap()).unwrap();
+        log.set_len(0).unwrap();
     }
 
     fn next_name_upward(&self) -> String {
@@ -208,6 +212,13 @@ pub(super) fn outcomes(events: &[DeliveryEvent]) -> Vec<String> {
         format!("{} {} {} {}", event.queue_id, event.recipient.as_str(), event.outcome.as_str(), ours(event))
     };
     events.iter().map(line).collect()
+}
+
+/// When the last line of a text was written, if that was on the day of the sample.
+fn written_at(text: &str) -> Option<SystemTime> {
+    let (_, line) = text.rsplit_once("Nov 21 ")?;
+    let at: Timestamp = format!("2026-11-21T{}Z", line.get(..8)?).parse().ok()?;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_millis(at.as_millis().try_into().ok()?))
 }
 
 /// A line of a daemon, one second after the other.
