@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::accounts::Accounts;
-use super::{Dovecot, MAIL_UID};
+use super::{Dovecot, ENDING, MAIL_UID};
 use crate::hand_in::HandIn;
 
 impl Dovecot {
@@ -29,16 +29,29 @@ impl Dovecot {
         let _ = fs::remove_dir_all(self.home(address));
     }
 
-    /// Puts a file where the home of a mailbox was, so that nobody can open it, and closes its connections.
+    /// Puts a file where the home of a mailbox was, so that nobody can open it, and closes its connections:
+    /// when this returns, no process of Dovecot's serves the mailbox any more.
     ///
     /// # Panics
-    /// When the file cannot be written.
-    pub fn break_mailbox(&self, address: &str) {
+    /// When the file cannot be written, or a connection is not closed.
+    pub async fn break_mailbox(&self, address: &str) {
         let home = self.home(address);
         let _ = fs::remove_dir_all(&home);
         fs::create_dir_all(home.parent().expect("the directory of the domain")).expect("a directory");
         fs::write(home, "").expect("a file in the place of a directory");
-        let _ = self.run_doveadm(&["kick", address]);
+        for _ in 0..ENDING.0 {
+            let _ = self.run_doveadm(&["kick", address]);
+            if !self.has_session(address) {
+                return;
+            }
+            tokio::time::sleep(ENDING.1).await;
+        }
+        panic!("a session of {address} does not end");
+    }
+
+    /// Whether somebody is logged in to the mailbox.
+    fn has_session(&self, address: &str) -> bool {
+        self.doveadm(&["who", address]).lines().any(|line| line.split_whitespace().next() == Some(address))
     }
 
     /// Takes that file away: the mailbox has no home any more, like one that was never opened.
