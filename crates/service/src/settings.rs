@@ -61,6 +61,9 @@ pub struct Settings {
     pub cached_callers: u64,
     /// How many sending domains are remembered between requests.
     pub cached_domains: u64,
+    /// How long one answer about users waits for mailboxes that then tell nothing; in a list, one mailbox may take a
+    /// quarter of it.
+    pub quota_patience: Duration,
     /// A health check's result is given again for this long.
     pub health_cache: Duration,
     /// A health check that takes longer than this has failed.
@@ -95,6 +98,7 @@ impl Default for Settings {
             stats: StatsLimits::default(),
             cached_callers: 10_000,
             cached_domains: 10_000,
+            quota_patience: Duration::from_secs(5),
             health_cache: Duration::from_secs(3),
             health_timeout: Duration::from_secs(2),
         }

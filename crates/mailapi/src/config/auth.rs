@@ -6,7 +6,7 @@ use mailapi_service::auth::PASSWORD_ROUNDS;
 
 use super::mirror::mirror;
 use super::values::{HumanDuration, Text};
-use super::{ConfigError, at_least_one};
+use super::{ConfigError, at_least_one, longer_than_nothing};
 
 mirror!(
     /// The section.
@@ -23,13 +23,6 @@ mirror!(
         admins: Vec<Text<EmailAddress>> = Vec::new(),
     }
 );
-
-fn longer_than_nothing(key: &str, HumanDuration(duration): HumanDuration) -> Result<(), ConfigError> {
-    match duration.is_zero() {
-        true => Err(ConfigError::new(format!("{key}: must be longer than nothing"))),
-        false => Ok(()),
-    }
-}
 
 impl Auth {
     /// The mailboxes whose owners are admins.

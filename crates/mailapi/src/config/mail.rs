@@ -7,7 +7,7 @@ use super::mail_embedded::Embedded;
 use super::mail_external::External;
 use super::mirror::mirror;
 use super::values::HumanDuration;
-use super::{ConfigError, at_least_one};
+use super::{ConfigError, at_least_one, longer_than_nothing};
 
 mirror!(
     /// The section.
@@ -18,6 +18,7 @@ mirror!(
         bounce_lifetime: HumanDuration,
         bounce_members: usize,
         feed_batch: usize,
+        quota_patience: HumanDuration,
     } with {
         backend: BackendName = BackendName::Embedded,
         embedded: Embedded = Embedded::default(),
@@ -38,6 +39,7 @@ pub(crate) enum BackendName {
 impl Mail {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         at_least_one("mail.feed_batch", self.feed_batch as u64)?;
+        longer_than_nothing("mail.quota_patience", self.quota_patience)?;
         match self.backend {
             BackendName::Embedded => self.embedded.check(),
             BackendName::External => self.external.check(),

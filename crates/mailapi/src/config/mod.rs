@@ -169,6 +169,14 @@ fn at_least_one(key: &str, value: u64) -> Result<(), ConfigError> {
     if value == 0 { Err(ConfigError::new(format!("{key}: must be at least 1"))) } else { Ok(()) }
 }
 
+/// Refuses a duration that would be over before anything happens.
+fn longer_than_nothing(key: &str, HumanDuration(duration): HumanDuration) -> Result<(), ConfigError> {
+    match duration.is_zero() {
+        true => Err(ConfigError::new(format!("{key}: must be longer than nothing"))),
+        false => Ok(()),
+    }
+}
+
 /// The content of a file that the setting `key` names.
 fn read_file(key: &str, path: &secret::FilePath) -> Result<Vec<u8>, ConfigError> {
     let cannot = |error| ConfigError::new(format!("{key}: {} cannot be read: {error}", path.0.display()));
@@ -254,6 +262,7 @@ mod tests {
     #[test]
     fn what_this_version_cannot_do_is_refused() {
         for (text, why) in [
+            ("[mail]\nquota_patience = \"0s\"", "mail.quota_patience: must be longer than nothing"),
             ("[mail]\nbackend = \"external\"", "mail.external.imap.master_password: missing"),
             (
                 "[mail]\nbackend = \"external\"\n[mail.external]\nlog = { path = \"a\", journal = true }\n",

@@ -3,6 +3,7 @@
 use mailapi_model::{EmailAddress, NewAccount, Quota, SecretText};
 use mailapi_store::StoreError;
 
+use super::quotas::ask;
 use super::{User, UserError};
 use crate::{Caller, Service, Unavailable};
 
@@ -58,7 +59,7 @@ impl Service {
 
     /// What a mailbox holds whose account was just made: a mail server may still have mail of an earlier one.
     async fn quota_at_first(&self, email: &EmailAddress) -> Option<Quota> {
-        let quota = self.0.backend.mailboxes.quota(email).await;
+        let quota = ask(self.0.backend.mailboxes.as_ref(), email, self.0.settings.quota_patience).await;
         // The account is there, and the mail server may be one that is set up after the accounts.
         quota
             .inspect_err(|error| tracing::debug!(mailbox = %email, %error, "a new mailbox cannot be looked at yet"))

@@ -4,18 +4,19 @@
 use std::time::Duration;
 
 use mailapi_backend::{MailboxError, Mailboxes};
-use mailapi_model::{Account, Clock, EmailAddress, Quota};
+use mailapi_model::{Account, EmailAddress, Quota};
+use tokio::time::{Instant, timeout};
 
 use super::User;
 use crate::{Inner, Service};
 
-/// How long one list waits for mailboxes that then tell nothing, before it asks for no other.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// So many mailboxes that hang use up the patience of one list; fewer take nothing from the others.
+const HANGING_MAILBOXES: u32 = 4;
 
 impl Service {
     /// The account with what its mailbox holds.
     pub(super) async fn with_quota(&self, account: Account) -> User {
-        let mut questions = Questions::new(&self.0);
+        let mut questions = Questions::about_one(&self.0);
         let user = self.user(account, &mut questions).await;
         questions.end();
         user
@@ -23,7 +24,7 @@ impl Service {
 
     /// The accounts with what their mailboxes hold.
     pub(super) async fn with_quotas(&self, accounts: Vec<Account>) -> Vec<User> {
-        let mut questions = Questions::new(&self.0);
+        let mut questions = Questions::about_many(&self.0);
         let mut users = Vec::with_capacity(accounts.len());
         for account in accounts {
             users.push(self.user(account, &mut questions).await);
@@ -39,12 +40,28 @@ impl Service {
     }
 }
 
+/// What the mailbox holds, if the mail server tells in time.
+pub(super) async fn ask(
+    mailboxes: &dyn Mailboxes,
+    mailbox: &EmailAddress,
+    time: Duration,
+) -> Result<Quota, MailboxError> {
+    match timeout(time, mailboxes.quota(mailbox)).await {
+        // The account is there and its mailbox is not (yet): it holds nothing.
+        Ok(Err(MailboxError::NoSuchMailbox)) => Ok(Quota::default()),
+        Ok(answer) => answer,
+        Err(_) => Err(MailboxError::Unavailable(format!("no answer within {time:?}"))),
+    }
+}
+
 /// Questions to the mail server for the accounts of one answer.
 struct Questions<'a> {
     mailboxes: &'a dyn Mailboxes,
-    clock: &'a dyn Clock,
     server: Server,
+    /// How much longer mailboxes are waited for that then tell nothing.
     patience: Duration,
+    /// How much of it one mailbox may take.
+    share: Duration,
     /// How many mailboxes nothing is known of.
     unknown: usize,
     first_failure: Option<(EmailAddress, MailboxError)>,
@@ -59,9 +76,15 @@ enum Server {
 }
 
 impl<'a> Questions<'a> {
-    fn new(inner: &'a Inner) -> Self {
-        let (mailboxes, clock) = (inner.backend.mailboxes.as_ref(), inner.clock.as_ref());
-        Self { mailboxes, clock, server: Server::Answers, patience: PATIENCE, unknown: 0, first_failure: None }
+    fn about_one(inner: &'a Inner) -> Self {
+        let patience = inner.settings.quota_patience;
+        let mailboxes = inner.backend.mailboxes.as_ref();
+        Self { mailboxes, server: Server::Answers, patience, share: patience, unknown: 0, first_failure: None }
+    }
+
+    fn about_many(inner: &'a Inner) -> Self {
+        let one = Self::about_one(inner);
+        Self { share: one.patience / HANGING_MAILBOXES, ..one }
     }
 
     /// What the mailbox holds; `None` when the mail server does not tell.
@@ -74,25 +97,37 @@ impl<'a> Questions<'a> {
     /// A server that is away is not asked for each mailbox: that could cost a time-out each.
     async fn may_ask(&mut self) -> bool {
         if matches!(self.server, Server::Doubted) {
-            let is_away = self.patience.is_zero() || self.mailboxes.check().await.is_err();
-            self.server = if is_away { Server::Away } else { Server::Answers };
+            self.server = if self.is_there().await { Server::Answers } else { Server::Away };
         }
         matches!(self.server, Server::Answers)
     }
 
+    /// Whether the server itself still answers, with patience left to ask it for more.
+    async fn is_there(&mut self) -> bool {
+        if self.patience.is_zero() {
+            return false;
+        }
+        let asked_at = Instant::now();
+        let checked = timeout(self.patience, self.mailboxes.check()).await;
+        self.wait_less(asked_at);
+        matches!(checked, Ok(Ok(()))) && !self.patience.is_zero()
+    }
+
     async fn ask(&mut self, mailbox: &EmailAddress) -> Option<Quota> {
-        let asked_at = self.clock.now();
-        match self.mailboxes.quota(mailbox).await {
+        let asked_at = Instant::now();
+        match ask(self.mailboxes, mailbox, self.share.min(self.patience)).await {
             Ok(quota) => Some(quota),
-            // The account is there and its mailbox is not (yet): it holds nothing.
-            Err(MailboxError::NoSuchMailbox) => Some(Quota::default()),
             Err(error) => {
                 self.server = Server::Doubted;
-                self.patience = self.patience.saturating_sub(self.clock.now().since(asked_at));
+                self.wait_less(asked_at);
                 self.first_failure.get_or_insert_with(|| (mailbox.clone(), error));
                 None
             }
         }
+    }
+
+    fn wait_less(&mut self, since: Instant) {
+        self.patience = self.patience.saturating_sub(since.elapsed());
     }
 
     /// Tells the log once of everything that was not answered.

@@ -9,12 +9,18 @@ use mailapi_backend::{
     Backend, FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView,
     Purged, SearchHit, SearchQuery,
 };
-use mailapi_model::{AccountChange, EmailAddress, FolderName, Listed, Page, Quota};
-use mailapi_service::users::{UpdateUser, User, UserError, UserQuery};
+use mailapi_model::{AccountChange, EmailAddress, FolderName, Listed, Page, Quota, SecretText};
+use mailapi_service::users::{CreateUser, UpdateUser, User, UserError, UserQuery};
 use mailapi_service::{Caller, Parts, Service, Settings, Unavailable};
-use mailapi_testkit::{FakeClock, SeededEntropy, TestApp};
+use mailapi_testkit::{SeededEntropy, TestApp};
 
-const NAMES: [&str; 4] = ["ann", "bob", "cid", "dan"];
+const NAMES: [&str; 6] = ["ann", "bob", "cid", "dan", "eve", "fay"];
+/// How long the service waits for mailboxes here, of which those that answer do so at once and the others never.
+const BRIEF: Duration = Duration::from_millis(200);
+/// The same where a machine that is slow to wake us up must not use up the patience.
+const AMPLE: Duration = Duration::from_secs(4);
+/// Longer than any answer takes on a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(60);
 const HELD: Quota = Quota { used_bytes: 700, messages: 7, limit_bytes: None };
 
 fn address(name: &str) -> EmailAddress {
@@ -23,7 +29,6 @@ fn address(name: &str) -> EmailAddress {
 
 /// Mailboxes that hold [`HELD`] each, where nothing is in the way.
 struct Held {
-    clock: Arc<FakeClock>,
     trouble: Mutex<Trouble>,
     asked: Mutex<Vec<EmailAddress>>,
 }
@@ -31,9 +36,9 @@ struct Held {
 #[derive(Default)]
 struct Trouble {
     is_away: bool,
+    server_hangs: bool,
     broken: HashSet<EmailAddress>,
-    /// How long it takes until a broken mailbox has failed.
-    delay: Duration,
+    hanging: HashSet<EmailAddress>,
 }
 
 impl Held {
@@ -41,15 +46,28 @@ impl Held {
         self.trouble.lock().unwrap().is_away = true;
     }
 
-    fn break_mailbox(&self, name: &str, delay: Duration) {
-        let mut trouble = self.trouble.lock().unwrap();
-        trouble.broken.insert(address(name));
-        trouble.delay = delay;
+    fn break_mailbox(&self, name: &str) {
+        self.trouble.lock().unwrap().broken.insert(address(name));
     }
 
-    fn failure(&self, mailbox: &EmailAddress) -> Option<Duration> {
+    /// Questions about this mailbox are never answered.
+    fn hang_mailbox(&self, name: &str) {
+        self.trouble.lock().unwrap().hanging.insert(address(name));
+    }
+
+    /// No question is ever answered.
+    fn hang(&self) {
+        self.trouble.lock().unwrap().server_hangs = true;
+    }
+
+    fn hangs(&self, mailbox: &EmailAddress) -> bool {
         let trouble = self.trouble.lock().unwrap();
-        (trouble.is_away || trouble.broken.contains(mailbox)).then_some(trouble.delay)
+        trouble.server_hangs || trouble.hanging.contains(mailbox)
+    }
+
+    fn fails(&self, mailbox: &EmailAddress) -> bool {
+        let trouble = self.trouble.lock().unwrap();
+        trouble.is_away || trouble.broken.contains(mailbox)
     }
 
     /// How many questions there were since the last look.
@@ -62,19 +80,23 @@ impl Held {
 impl Mailboxes for Held {
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
         self.asked.lock().unwrap().push(mailbox.clone());
-        let Some(delay) = self.failure(mailbox) else { return Ok(HELD) };
-        self.clock.advance(delay);
-        Err(MailboxError::Unavailable("no answer".to_owned()))
+        if self.hangs(mailbox) {
+            std::future::pending::<()>().await;
+        }
+        if self.fails(mailbox) { Err(MailboxError::Unavailable("no answer".to_owned())) } else { Ok(HELD) }
     }
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
-        match self.failure(mailbox) {
-            Some(_) => Err(MailboxError::Unavailable("no answer".to_owned())),
-            None => Ok(Purged { folders: 1, messages: HELD.messages }),
+        if self.fails(mailbox) {
+            return Err(MailboxError::Unavailable("no answer".to_owned()));
         }
+        Ok(Purged { folders: 1, messages: HELD.messages })
     }
 
     async fn check(&self) -> Result<(), String> {
+        if self.trouble.lock().unwrap().server_hangs {
+            std::future::pending::<()>().await;
+        }
         if self.trouble.lock().unwrap().is_away { Err("no answer".to_owned()) } else { Ok(()) }
     }
 
@@ -122,13 +144,17 @@ struct Story {
 }
 
 impl Story {
-    /// Four accounts, whose mailboxes can be told of.
+    /// Some accounts, whose mailboxes can be told of.
     async fn begin() -> Self {
+        Self::with_patience(BRIEF).await
+    }
+
+    async fn with_patience(quota_patience: Duration) -> Self {
         let app = TestApp::start().await;
         for name in NAMES {
             app.mailbox(address(name).as_str(), None).await;
         }
-        let mailboxes = Arc::new(Held { clock: app.clock.clone(), trouble: Mutex::default(), asked: Mutex::default() });
+        let mailboxes = Arc::new(Held { trouble: Mutex::default(), asked: Mutex::default() });
         let service = Service::new(Parts {
             store: app.store.clone(),
             backend: Backend { mailboxes: mailboxes.clone(), ..app.mail_server.backend() },
@@ -136,14 +162,16 @@ impl Story {
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
             spool: app.service.spool().clone(),
-            settings: Settings::default(),
+            settings: Settings { quota_patience, ..Settings::default() },
         });
         Self { _app: app, service, mailboxes }
     }
 
     /// Everybody by name, with how many messages they have where that is known.
     async fn listed(&self) -> Vec<(String, Option<u64>)> {
-        let listed = self.service.list_users(&Caller::operator(), UserQuery::default(), Page::new(50, 0)).await;
+        let operator = Caller::operator();
+        let listing = self.service.list_users(&operator, UserQuery::default(), Page::new(50, 0));
+        let listed = tokio::time::timeout(AT_ONCE, listing).await.expect("a list, whatever hangs");
         let shown = |user: User| (user.account.email.to_string(), user.quota.map(|quota| quota.messages));
         let mut shown: Vec<_> = listed.unwrap().items.into_iter().map(shown).collect();
         shown.sort();
@@ -176,19 +204,54 @@ async fn a_mail_server_that_is_away_is_asked_once_a_list() {
 #[tokio::test]
 async fn one_broken_mailbox_takes_nothing_from_the_others() {
     let story = Story::begin().await;
-    story.mailboxes.break_mailbox("bob", Duration::ZERO);
+    story.mailboxes.break_mailbox("bob");
     assert_eq!(story.listed().await, everybody(|name| name != "bob"));
     assert_eq!(story.mailboxes.asked(), NAMES.len());
 }
 
 #[tokio::test]
-async fn nobody_waits_for_one_slow_failure_after_the_other() {
+async fn nobody_waits_for_one_mailbox_that_hangs_after_the_other() {
     let story = Story::begin().await;
     for name in NAMES {
-        story.mailboxes.break_mailbox(name, Duration::from_secs(60));
+        story.mailboxes.hang_mailbox(name);
     }
     assert_eq!(story.listed().await, everybody(|_| false));
+    let asked = story.mailboxes.asked();
+    assert!((1..=4).contains(&asked), "{asked} questions until the patience was used up");
+}
+
+#[tokio::test]
+async fn a_mail_server_that_hangs_is_asked_once_a_list() {
+    let story = Story::begin().await;
+    story.mailboxes.hang();
+    assert_eq!(story.listed().await, everybody(|_| false));
     assert_eq!(story.mailboxes.asked(), 1);
+}
+
+#[tokio::test]
+async fn one_mailbox_that_hangs_takes_nothing_from_the_others() {
+    let story = Story::with_patience(AMPLE).await;
+    story.mailboxes.hang_mailbox("cid");
+    assert_eq!(story.listed().await, everybody(|name| name != "cid"));
+    assert_eq!(story.mailboxes.asked(), NAMES.len());
+}
+
+#[tokio::test]
+async fn an_account_whose_mailbox_hangs_is_made_seen_and_changed_all_the_same() {
+    let story = Story::begin().await;
+    story.mailboxes.hang_mailbox("ann");
+    story.mailboxes.hang_mailbox("gus");
+    let (operator, ann) = (Caller::operator(), address("ann"));
+    let at_once = tokio::time::timeout(AT_ONCE, async {
+        let password = SecretText::new("correct horse".to_owned());
+        let new = CreateUser { email: address("gus"), password, name: String::new(), quota_bytes: None };
+        let made = story.service.create_user(&operator, new).await.unwrap();
+        assert_eq!((made.account.email, made.quota), (address("gus"), None));
+        assert!(!story.service.disable_user(&operator, &ann).await.unwrap().account.active);
+        let seen = story.service.get_user(&operator, &ann).await.unwrap();
+        assert_eq!((seen.account.active, seen.quota), (false, None));
+    });
+    at_once.await.expect("answers, whatever hangs");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = User, example = json!({
     "email": "ann@example.org", "name": "Ann Lee", "domain": "example.org", "active": true, "is_admin": false,
-    "quota_bytes": null, "quota_used_bytes": 52344, "message_count": 17, "created_at": "2026-11-20T10:15:30.123Z",
+    "quota_bytes": null, "quota_used_bytes": 52344, "message_count": 17, "quota_known": true, "created_at": "2026-11-20T10:15:30.123Z",
     "updated_at": "2026-11-20T10:15:30.123Z", "last_login_at": null
 }))]
 struct UserRecord {
@@ -60,10 +60,12 @@ struct UserRecord {
     /// How many octets of mail the mailbox may hold; null means any number.
     #[schema(required)]
     quota_bytes: Option<u64>,
-    /// How many it holds; 0 as well when the mailbox server does not tell at the moment.
+    /// How many it holds; 0 as well when `quota_known` is false.
     quota_used_bytes: u64,
-    /// How many messages it holds; 0 as well when the mailbox server does not tell at the moment.
+    /// How many messages it holds; 0 as well when `quota_known` is false.
     message_count: u64,
+    /// Whether the mailbox server told these two numbers; false while it does not tell.
+    quota_known: bool,
     /// When the account was made.
     created_at: Moment,
     /// When it was last changed.
@@ -75,6 +77,7 @@ struct UserRecord {
 
 impl From<User> for UserRecord {
     fn from(User { account, is_admin, quota }: User) -> Self {
+        let quota_known = quota.is_some();
         // The interface has numbers here, and none that would mean that nobody knows.
         let quota = quota.unwrap_or_default();
         Self {
@@ -86,6 +89,7 @@ impl From<User> for UserRecord {
             quota_bytes: account.quota_bytes,
             quota_used_bytes: quota.used_bytes,
             message_count: quota.messages,
+            quota_known,
             created_at: account.created_at.into(),
             updated_at: account.updated_at.into(),
             last_login_at: account.last_login_at.map(Moment),

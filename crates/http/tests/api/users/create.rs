@@ -59,7 +59,7 @@ async fn a_user_is_made_with_an_empty_mailbox() {
     let created = app.post(&app.admin, "/users", body).await.assert(StatusCode::CREATED);
     let expected = json!({ "success": true, "user": {
         "email": "ann@example.org", "name": "Ann Lee", "domain": "example.org", "active": true, "is_admin": false,
-        "quota_bytes": 1_000_000, "quota_used_bytes": 0, "message_count": 0,
+        "quota_bytes": 1_000_000, "quota_used_bytes": 0, "message_count": 0, "quota_known": true,
         "created_at": app.now().to_string(), "updated_at": app.now().to_string(), "last_login_at": null,
     } });
     assert_eq!(created, expected);

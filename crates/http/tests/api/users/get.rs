@@ -51,5 +51,7 @@ async fn a_user_is_seen_while_the_mailbox_server_is_away() {
         assert_ne!(expected["user"][member], 0, "{member}");
         expected["user"][member] = 0.into();
     }
+    assert_eq!(expected["user"]["quota_known"], true);
+    expected["user"]["quota_known"] = false.into();
     assert_eq!(away, expected);
 }
