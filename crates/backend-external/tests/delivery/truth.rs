@@ -77,7 +77,7 @@ async fn what_a_rule_of_postfix_discards_is_told_whole() {
     let mut office = Office::open(|settings| settings.parameters.push(rules)).await;
     let (id, answer) = office.send(&["good@example.net", "bob@example.org", "nobody@example.org"]).await;
     let queue_id = answer.unwrap().queue_id;
-    // The line was written before the reply.
+    office.postfix.logged(&[&queue_id.0, "discard: "]).await;
     office.read().await;
     assert_eq!(office.events, []);
     let told: Vec<_> = office.discarded.iter().map(|one| (one.message_id, &one.queue_id)).collect();
