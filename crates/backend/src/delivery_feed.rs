@@ -53,7 +53,8 @@ pub struct FeedBatch {
 }
 
 /// A message of ours that the mail server took and threw away, by a rule of its operator: no recipient gets it. The
-/// report names none of them; the reader knows whom the message was for.
+/// report names none of them; the reader knows whom the message was for. Of what is known to be a copy, which the mail
+/// server or a filter behind it made, nothing is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded {
     /// When it was thrown away.

@@ -264,10 +264,7 @@ impl Ledger {
             findings.unnamed_at = Some(line.at);
         }
         if let (true, Some(message_id)) = (is_new, message.message_id) {
-            // What the session refused in an earlier transaction, of another sender, is not about this message.
-            let refused = std::mem::take(&mut message.refused).into_iter();
-            let refused = refused.filter(|one| one.sender.is_none() || one.sender == message.sender);
-            let refused = refused.map(|one| (one.recipient, one.reply)).collect();
+            let refused = message.take_refused().map(|one| (one.recipient, one.reply)).collect();
             findings.taken.push(Taken { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused });
         }
     }
@@ -311,8 +308,9 @@ impl Ledger {
         }
     }
 
-    /// Ends a message that was thrown away. Nothing is told of one that is not known as ours: a header that was read
-    /// before the Message-ID may have decided.
+    /// Ends a message that was thrown away. Nothing is told of one that is not known as ours (a header that was read
+    /// before the Message-ID may have decided), nor of a copy: what comes while the message of ours is in the queue, or
+    /// what Postfix or a program on its machine put in, is not what was handed over.
     fn discard(
         &mut self,
         line: &Line<'_>,
@@ -322,10 +320,15 @@ impl Ledger {
         handed: &Handed,
     ) -> Option<Discarded> {
         let message = self.close(line.instance, id);
-        let (known, refused) = message.map(|message| (message.message_id, message.refused)).unwrap_or_default();
-        let by_sender = || handed.of_return_address(&sender.flatten()?);
-        let message_id = known.or_else(by_sender)?;
-        let refused = refused.into_iter().map(|one| one.recipient).collect();
+        let mut message = message.unwrap_or_else(|| Message::new(line.at, Origin::Unknown));
+        message.sender = sender.or(message.sender);
+        let by_sender = || handed.of_return_address(message.sender.as_ref()?.as_ref()?);
+        let message_id = message.message_id.or_else(by_sender)?;
+        let is_put_in = matches!(message.origin, Origin::Internal | Origin::PickedUp);
+        if is_put_in || self.by_message.contains_key(&message_id) {
+            return None;
+        }
+        let refused = message.take_refused().map(|one| one.recipient).collect();
         Some(Discarded { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused, response })
     }
 

@@ -143,6 +143,13 @@ impl Message {
         }
     }
 
+    /// The recipients that the listener refused for this message, for the last time asked. What the session refused in
+    /// an earlier transaction, of another sender, is left out.
+    pub(super) fn take_refused(&mut self) -> impl Iterator<Item = RefusedRecipient> {
+        let refused = std::mem::take(&mut self.refused).into_iter();
+        refused.filter(|one| one.sender.is_none() || one.sender == self.sender)
+    }
+
     /// What the queue manager says first counts: later it may leave out those for whom delivery has ended.
     pub(super) fn expect_recipients(&mut self, recipients: Option<u64>) {
         self.recipients = self.recipients.or(recipients);

@@ -26,8 +26,9 @@ impl Service {
     }
 }
 
-/// Whether it is the message that we handed over, and no copy of it. The reply to it named its queue id; as long as that
-/// is not known and nothing was heard of any recipient, nobody can have a copy.
+/// Whether it is the message that we handed over, and no copy of it. The reply to it named its queue id. Until that is
+/// stored the feed is believed, which reports nothing of what it knows to be a copy, as long as nothing was heard of any
+/// recipient: whoever can send a copy of another kind has got the message.
 fn is_the_original(one: &Discarded, record: &SentRecord) -> bool {
     match &record.message.queue_id {
         Some(queue_id) => *queue_id == one.queue_id,
@@ -35,9 +36,11 @@ fn is_the_original(one: &Discarded, record: &SentRecord) -> bool {
     }
 }
 
+/// A bounce for each recipient for whom the message is open. Whom the mail server had refused is stored together with the
+/// queue id; until then only the report tells of them.
 fn bounced(one: &Discarded, record: &SentRecord) -> Vec<DeliveryEvent> {
-    let of_message = |email: &_| !one.refused.contains(email);
-    let open = record.recipients.iter().filter(|known| known.status.is_open() && of_message(&known.email));
+    let is_refused = |email: &EmailAddress| record.message.queue_id.is_none() && one.refused.contains(email);
+    let open = record.recipients.iter().filter(|known| known.status.is_open() && !is_refused(&known.email));
     let bounce = |recipient: &EmailAddress| DeliveryEvent {
         at: one.at,
         message_id: Some(one.message_id),

@@ -8,6 +8,7 @@ use mailapi_model::{Clock, EmailAddress, FeedCursor, MessageId, MessageStatus, Q
 use mailapi_service::{Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
+use crate::recovery::begin as begin_sending;
 use crate::{caller, letter};
 
 /// A log that tells of nothing else.
@@ -104,11 +105,22 @@ async fn nobody_gets_a_message_that_is_discarded_and_that_is_told_once() {
 }
 
 #[tokio::test]
-async fn whoever_was_refused_before_was_not_discarded() {
+async fn once_the_queue_id_is_stored_the_report_keeps_nobody_open() {
     let story = Story::begin().await;
-    assert_eq!(story.discard(story.id, &story.queue_id, &["dan@example.net"]).await, (1, 1));
+    assert_eq!(story.discard(story.id, &story.queue_id, &["dan@example.net"]).await, (2, 1));
+    let (status, recipients) = story.statuses().await;
+    assert_eq!(status, MessageStatus::Bounced);
+    assert!(recipients.iter().all(|(_, status, _)| *status == RecipientStatus::Bounced));
+}
+
+#[tokio::test]
+async fn while_a_message_is_handed_over_whoever_was_refused_is_left_to_the_reply() {
+    let mut story = Story::begin().await;
+    let to = ["carl@example.net", "dan@example.net"];
+    story.id = begin_sending(&story.app, 7, &to).await.message_id;
+    assert_eq!(story.discard(story.id, &QueueId("A00007".to_owned()), &["dan@example.net"]).await.0, 1);
     let (_, recipients) = story.statuses().await;
     let statuses: Vec<_> = recipients.iter().map(|(email, status, _)| (email.as_str(), *status)).collect();
-    let expected = [("carl@example.net", RecipientStatus::Bounced), ("dan@example.net", RecipientStatus::Submitted)];
+    let expected = [("carl@example.net", RecipientStatus::Bounced), ("dan@example.net", RecipientStatus::Pending)];
     assert_eq!(statuses, expected);
 }

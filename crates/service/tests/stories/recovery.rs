@@ -12,7 +12,7 @@ use mailapi_testkit::{SeededEntropy, TestApp};
 use crate::caller;
 
 /// Writes what `send` writes before it hands over.
-async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
+pub(crate) async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
     let recipients: Vec<_> = to.iter().map(|address| (address.parse().unwrap(), RecipientKind::To)).collect();
     let from: mailapi_model::EmailAddress = "ann@example.org".parse().unwrap();
     let message_id = MessageId::random(&SeededEntropy::new(seed));
