@@ -64,7 +64,7 @@ struct UserRecord {
     quota_used_bytes: u64,
     /// How many messages it holds; 0 as well when `quota_known` is false.
     message_count: u64,
-    /// Whether the mailbox server told these two numbers; false while it does not tell.
+    /// Whether the mailbox server told `quota_used_bytes` and `message_count`; false while it does not.
     quota_known: bool,
     /// When the account was made.
     created_at: Moment,
