@@ -2,6 +2,8 @@
 
 use tokio::sync::oneshot;
 
+use crate::SubmitError;
+
 /// Waits for the word that a message may be handed over: that it is stored, so that nothing is sent without trace.
 ///
 /// Whoever gives the word does so once, by [`Permit::give`]. A [`Permit`] that is dropped is a refusal.
@@ -38,6 +40,14 @@ impl GoAhead {
             self.0 = State::Answered(awaited.await.is_ok());
         }
         matches!(self.0, State::Answered(true))
+    }
+
+    /// The same for whoever hands nothing over without it.
+    ///
+    /// # Errors
+    /// [`SubmitError::withdrawn`] when it will never be given.
+    pub async fn demand(&mut self) -> Result<(), SubmitError> {
+        if self.is_given().await { Ok(()) } else { Err(SubmitError::withdrawn()) }
     }
 }
 

@@ -16,9 +16,7 @@ impl Submission for Maildrop {
         message: Octets,
         mut go_ahead: GoAhead,
     ) -> Result<Accepted, SubmitError> {
-        if !go_ahead.is_given().await {
-            return Err(SubmitError::withdrawn());
-        }
+        go_ahead.demand().await?;
         let Envelope { message_id, sender, recipients } = envelope;
         let now = self.clock().now();
         let mut incoming = Incoming::new(sender, recipients, message, now, Relaying::Allowed);

@@ -132,6 +132,11 @@ pub(super) fn in_order_of_writing(
     begun_at: impl Fn(&LogFile) -> Option<Timestamp>,
 ) -> Vec<LogFile> {
     let written_now = files.pop_if(|file| file.rotation.is_none());
+    if files.iter().filter(|file| number(file).is_none()).count() > 1 {
+        // They are not counted upward without exception, so none of them is opened to find that out.
+        files.extend(written_now);
+        return files;
+    }
     let begun = |file: LogFile| (begun_at(&file), file);
     let by_name: Vec<Begun> = files.into_iter().map(begun).collect();
     let is_contradicted = !is_begun_in_order(&by_name);

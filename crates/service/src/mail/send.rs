@@ -198,8 +198,8 @@ impl Service {
             begun
         };
         let submit = async {
-            if new.idempotency.is_some() && !go_ahead.is_given().await {
-                return Err(SubmitError::withdrawn());
+            if new.idempotency.is_some() {
+                go_ahead.demand().await?;
             }
             submission.submit_when(envelope, message, go_ahead).await
         };

@@ -1,9 +1,10 @@
 //! `GET /stats/domain/{domain}`.
 
-use mailapi_model::DomainName;
+use mailapi_model::{Domain, DomainName};
 use mailapi_store::{InboundCounts, SentCounts, SentScope, Span};
 
 use super::breakdown::sum;
+use super::owners::hours_since;
 use super::{GroupBy, Period, PeriodQuery, StatsError};
 use crate::{Caller, Service};
 
@@ -47,10 +48,10 @@ impl Service {
         let right = caller.grants.may_view_stats(domain)?;
         let limits = self.stats_limits();
         let (period, hours) = period.resolve(self.0.clock.now(), limits, GroupBy::Day)?;
-        let domain = self.0.store.domains().get(right.domain()).await?.ok_or(StatsError::DomainNotFound)?.name;
-        let (stats, scope) = (self.0.store.stats(), SentScope::Domain(domain.clone()));
-        let hours = self.hours_seen_by(caller, &scope, hours).await?;
-        let scopes = [scope];
+        let Domain { name: domain, created_at, .. } =
+            self.0.store.domains().get(right.domain()).await?.ok_or(StatsError::DomainNotFound)?;
+        let hours = hours_since(caller, created_at, hours);
+        let (stats, scopes) = (self.0.store.stats(), [SentScope::Domain(domain.clone())]);
         let days = stats.sent_by_time(&scopes, hours, Span::Day).await?;
         let sent_to = stats.sent_to_domains(&scopes, hours, limits.ranked).await?;
         // A domain to which everything was refused was sent nothing.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mailapi_model::{Domain, DomainName, Listed, Page, Permission};
 use mailapi_store::{DomainFilter, Hours, SentCounts};
 
+use super::owners::hours_since;
 use super::{GroupBy, Period, PeriodQuery, StatsError};
 use crate::{Caller, Service};
 
@@ -44,8 +45,7 @@ impl Service {
         let listed = self.0.store.domains().list(&DomainFilter { only, pending: false }, page).await?;
         let mut seen: BTreeMap<Hours, Vec<DomainName>> = BTreeMap::new();
         for Domain { name, created_at, .. } in &listed.items {
-            let hours = if caller.grants.admin().is_ok() { hours } else { hours.since(*created_at) };
-            seen.entry(hours).or_default().push(name.clone());
+            seen.entry(hours_since(caller, *created_at, hours)).or_default().push(name.clone());
         }
         let mut counted = BTreeMap::new();
         for (hours, domains) in seen {

@@ -8,6 +8,11 @@ use mailapi_store::{Hours, SentScope};
 
 use crate::{Caller, Service, Unavailable};
 
+/// What of these hours a caller sees of a name that was made at this moment.
+pub(super) fn hours_since(caller: &Caller, made: Timestamp, hours: Hours) -> Hours {
+    if caller.grants.admin().is_ok() { hours } else { hours.since(made) }
+}
+
 /// Scopes, by the hours that they are read for.
 pub(super) type Seen = BTreeMap<Hours, Vec<SentScope>>;
 
@@ -27,14 +32,9 @@ impl Service {
         Ok(seen)
     }
 
-    /// The same for one scope.
-    pub(super) async fn hours_seen_by(
-        &self,
-        caller: &Caller,
-        scope: &SentScope,
-        hours: Hours,
-    ) -> Result<Hours, Unavailable> {
+    async fn hours_seen_by(&self, caller: &Caller, scope: &SentScope, hours: Hours) -> Result<Hours, Unavailable> {
         if caller.grants.admin().is_ok() {
+            // Whenever it was made, so nobody looks.
             return Ok(hours);
         }
         let made = match scope {

@@ -101,9 +101,7 @@ impl Submission for Trouble {
         message: Octets,
         mut go_ahead: GoAhead,
     ) -> Result<Accepted, SubmitError> {
-        if !go_ahead.is_given().await {
-            return Err(SubmitError::withdrawn());
-        }
+        go_ahead.demand().await?;
         let refusal = self.state().refusal.take();
         if let Some(error) = refusal {
             return Err(error);
