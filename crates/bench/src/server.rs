@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use mailapi_testkit::send_signal;
 use serde_json::Value;
 
 use crate::outcome::{Failure, Outcome};
@@ -158,8 +159,9 @@ impl Server {
 
     /// Asks it to end, waits, and fails when it complained of anything in its log.
     pub(crate) async fn stop(mut self) -> Outcome {
-        let pid = self.child.id().to_string();
-        Command::new("kill").args(["-TERM", &pid]).status()?;
+        if !send_signal("TERM", &self.child) {
+            return Err(Failure::new("the server has ended already"));
+        }
         let status = self.wait().await?;
         let log = std::fs::read_to_string(&self.log)?;
         let complaints = log.lines().filter(|line| line.contains(r#""level":"ERROR""#));

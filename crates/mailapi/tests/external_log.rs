@@ -7,10 +7,11 @@ mod support;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
 use external_office::{Engine, Office};
+use mailapi_testkit::send_signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,8 +26,7 @@ struct Follower(Child);
 impl Follower {
     /// Asks it to end; its exit code.
     fn stop(mut self) -> Option<i32> {
-        let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap();
-        assert!(asked.success());
+        assert!(send_signal("TERM", &self.0));
         self.0.wait().unwrap().code()
     }
 }

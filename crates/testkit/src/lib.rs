@@ -51,4 +51,5 @@ pub use ports::free_port;
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
 pub use postgres::{PostgresDatabase, PostgresServer};
 pub use runtime::turns_of_the_runtime;
+pub use signal::send_signal;
 pub use sink::{Received, SmtpSink};

@@ -1,11 +1,29 @@
-//! Signals to servers that tests start.
+//! Signals to the servers that tests start. A machine without `kill(1)` (Debian's procps) runs the tests as well.
 
-use std::process::{Command, Stdio};
+use std::process::Child;
 
-/// Sends a signal to a process, or to a group of them when the number is negative; whether somebody got it.
-pub(crate) fn send(signal: &str, to: i64) -> bool {
-    // The shell's own: the program of procps 4.0.4, which Debian 13 has, takes no groups.
-    let mut command = Command::new("sh");
-    command.args(["-c", r#"kill -s "$1" -- "$2""#, "sh", signal, &to.to_string()]);
-    command.stdin(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// Sends a signal to a process by its name without `SIG`; `false` when the process has ended.
+///
+/// # Panics
+/// When no test needs a signal of that name yet.
+#[must_use]
+pub fn send_signal(name: &str, child: &Child) -> bool {
+    kill_process(Pid::from_child(child), signal(name)).is_ok()
+}
+
+/// Sends a signal to the process group that the process leads; `false` when no process of it runs.
+pub(crate) fn send_to_group(name: &str, leader: &Child) -> bool {
+    kill_process_group(Pid::from_child(leader), signal(name)).is_ok()
+}
+
+fn signal(name: &str) -> Signal {
+    match name {
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "KILL" => Signal::KILL,
+        "TERM" => Signal::TERM,
+        _ => panic!("no test sends SIG{name} yet"),
+    }
 }

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use mailapi_testkit::send_signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -153,8 +154,7 @@ impl Server {
 
     /// Asks it to end with `signal` (TERM, INT).
     pub(crate) fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([format!("-{signal}"), self.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+        assert!(send_signal(signal, &self.child));
     }
 
     /// Waits for its end: its exit code and what it still logged.

@@ -215,7 +215,7 @@ impl Dovecot {
     pub fn stop(&mut self) {
         let Some((mut child, _guard)) = self.child.take() else { return };
         // The master ends its other processes when it is asked to end, and not when it is killed.
-        if !signal::send("TERM", child.id().into()) {
+        if !signal::send_signal("TERM", &child) {
             let _ = child.kill();
         }
         let _ = child.wait();

@@ -284,20 +284,22 @@ impl Postfix {
 
     fn signal(&self, name: &str) {
         let (master, _) = self.master.as_ref().expect("a running Postfix");
-        // To the master alone, who tells the others; but nobody tells them of a kill.
-        let master = i64::from(master.id());
-        assert!(signal::send(name, if name == "KILL" { -master } else { master }), "Postfix is gone already");
+        // The master passes signals on to its daemons, except SIGKILL, which it cannot catch.
+        let sent = match name {
+            "KILL" => signal::send_to_group(name, master),
+            _ => signal::send_signal(name, master),
+        };
+        assert!(sent, "Postfix has ended already");
     }
 }
 
 impl Drop for Postfix {
     fn drop(&mut self) {
         let Some((mut master, _guard)) = self.master.take() else { return };
-        let group = -i64::from(master.id());
-        // Those that are gone already cannot be told.
-        signal::send("TERM", group);
+        // Processes that have ended already take no signal.
+        signal::send_to_group("TERM", &master);
         let _ = master.wait();
-        signal::send("KILL", group);
+        signal::send_to_group("KILL", &master);
     }
 }
 
