@@ -1,0 +1,58 @@
+//! Every program that a test starts is one that `./test` installs: on a bare machine nothing else is there.
+
+use std::path::{Path, PathBuf};
+
+/// Programs of packages that each Debian system has (`Essential: yes`, and bash).
+const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "setpriv", "sh"];
+
+/// Programs that come with a package of the list for another program of that package.
+const SAME_PACKAGE: &[(&str, &str)] =
+    &[("doveadm", "dovecot-imapd"), ("journalctl", "systemd-journal-remote"), ("postconf", "postfix")];
+
+#[test]
+fn tests_start_only_programs_that_test_installs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let needed = needed(&std::fs::read_to_string(root.join("test")).unwrap());
+    let installed = |program: &str| {
+        needed.iter().any(|(file, _)| file.rsplit('/').next() == Some(program))
+            || SAME_PACKAGE
+                .iter()
+                .any(|(of, in_package)| *of == program && needed.iter().any(|(_, package)| package == in_package))
+    };
+    let mut seen = 0;
+    for file in sources(&root.join("crates")) {
+        for program in started_in(&std::fs::read_to_string(&file).unwrap()) {
+            seen += 1;
+            let known = ESSENTIAL.contains(&program.as_str()) || installed(&program);
+            assert!(known, "{} starts {program}, which ./test does not install", file.display());
+        }
+    }
+    assert!(seen > 10, "programs are started in another form than this test reads: {seen} found");
+}
+
+/// The pairs of `program:package` in the array `NEEDED`.
+fn needed(script: &str) -> Vec<(String, String)> {
+    let (_, list) = script.split_once("NEEDED=(").expect("./test has the list");
+    let (list, _) = list.split_once(')').expect("the list ends");
+    let pairs = list.split_whitespace().filter_map(|pair| pair.rsplit_once(':'));
+    pairs.map(|(program, package)| (program.to_owned(), package.to_owned())).collect()
+}
+
+/// Names in `Command::new("name")`, and first words of lists that Python's subprocess runs.
+fn started_in(source: &str) -> Vec<String> {
+    let calls = [r#"Command::new(""#, r#"subprocess.run([""#, r#"subprocess.Popen([""#];
+    let names = calls.iter().flat_map(|call| source.split(call).skip(1));
+    let names = names.filter_map(|rest| rest.split('"').next());
+    // A path is not looked up; an empty name is this file.
+    names.filter(|name| !name.is_empty() && !name.contains('/')).map(str::to_owned).collect()
+}
+
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let wanted = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs" || extension == "py");
+    // This file names the calls that it looks for.
+    let wanted = |path: &PathBuf| wanted(path) && !path.ends_with("mailapi/tests/programs.rs");
+    let below = directories.iter().flat_map(|directory| sources(directory));
+    below.chain(files.into_iter().filter(wanted)).collect()
+}
