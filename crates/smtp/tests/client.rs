@@ -195,19 +195,81 @@ fn no_more_commands_are_in_flight_than_allowed() {
 }
 
 #[test]
-fn a_server_that_wants_data_for_nobody_gets_a_lone_dot() {
+fn a_server_that_wants_data_for_nobody_never_gets_a_dot() {
     let mut client = ready(PIPELINING);
-    let server = ["250 ok\r\n550 a?\r\n354 go\r\n", "554 5.5.1 no valid recipients\r\n"];
-    let (writes, outcome) = send(&mut client, &to(&["a@r.example"]), &server);
-    assert_eq!(writes[1..], [".\r\n"]);
-    assert_eq!((outcome.end.clone(), codes(&outcome)), (End::NoRecipients, vec![550]));
-    assert!(client.is_ready());
+    let (writes, outcome) = send(&mut client, &to(&["a@r.example"]), &["250 ok\r\n550 a?\r\n354 go\r\n"]);
+    assert_eq!((writes.len(), codes(&outcome)), (1, vec![550]));
+    assert_eq!(outcome.end, End::NoRecipients);
+    assert!(!client.is_ready());
 
-    // What may be open at the server is undone in front of the next message, in the same write.
-    let server = ["250 reset\r\n250 ok\r\n250 ok\r\n354 go\r\n", "250 ok\r\n"];
-    let (writes, outcome) = send(&mut client, &to(&["b@r.example"]), &server);
-    assert!(writes[0].starts_with("RSET\r\nMAIL FROM:"));
-    assert_eq!(codes(&outcome), [250]);
+    let mut client = ready(PIPELINING);
+    let server = ["451 4.3.0 not now\r\n503 no\r\n354 go\r\n"];
+    let (writes, outcome) = send(&mut client, &to(&["a@r.example"]), &server);
+    assert_eq!((writes.len(), codes(&outcome)), (1, vec![451]));
+    assert!(matches!(outcome.end, End::Refused { stage: Stage::Mail, .. }));
+    assert!(!client.is_ready());
+}
+
+#[test]
+fn every_refused_transaction_is_reset_before_the_next() {
+    let refusals = [
+        ("RCPT", &["250 ok\r\n550 a?\r\n554 nobody\r\n"][..]),
+        ("MAIL", &["451 later\r\n503 first MAIL\r\n503 first MAIL\r\n"]),
+        ("DATA", &["250 ok\r\n250 ok\r\n451 disk\r\n"]),
+        ("the message", &["250 ok\r\n250 ok\r\n354 go\r\n", "554 spam\r\n"]),
+    ];
+    let envelope = to(&["a@r.example"]);
+    for (what, refusal) in refusals {
+        let mut client = ready(PIPELINING);
+        send(&mut client, &envelope, refusal);
+        for _ in 0..3 {
+            let mut reset = vec!["250 reset\r\n"];
+            reset.extend(refusal);
+            let (writes, _) = send(&mut client, &envelope, &reset);
+            assert!(writes[0].starts_with("RSET\r\nMAIL FROM:"), "{what}: {writes:?}");
+        }
+        let server = ["250 reset\r\n250 ok\r\n250 ok\r\n354 go\r\n", "250 ok\r\n"];
+        assert_eq!(codes(&send(&mut client, &envelope, &server).1), [250], "{what}");
+        let (writes, _) = send(&mut client, &envelope, &[]);
+        assert!(writes[0].starts_with("MAIL FROM:"), "{what}: {writes:?}");
+    }
+}
+
+#[test]
+fn a_late_reply_never_answers_the_next_message() {
+    // Half of it, which the next reply would complete, and all of it.
+    for late in ["250-late", "250-late\r\n", "250 late\r\n"] {
+        let mut client = ready(PLAIN);
+        client.push(late.as_bytes());
+        let server = ["250 ok\r\n", "250 ok\r\n", "550 b?\r\n"];
+        let (writes, outcome) = send(&mut client, &to(&["a@r.example", "b@r.example"]), &server);
+        assert!(writes.is_empty(), "{late}: {writes:?}");
+        assert!(matches!(outcome.end, End::Failed(Failure::Protocol(_))), "{late}: {outcome:?}");
+    }
+
+    // It comes after MAIL, and each reply then stands beside the wrong recipient.
+    let mut client = ready(PIPELINING);
+    let server = ["250 late\r\n250 ok\r\n550 a?\r\n250 b\r\n354 go\r\n"];
+    let (_, outcome) = send(&mut client, &to(&["a@r.example", "b@r.example"]), &server);
+    assert!(matches!(outcome.end, End::Failed(Failure::Protocol(_))), "{outcome:?}");
+    assert_eq!(codes(&outcome), [0, 0], "a reply is blamed on the wrong recipient");
+    assert!(!client.is_ready());
+}
+
+#[test]
+fn after_a_failed_write_nothing_more_counts_as_sent() {
+    let mut client = ready(PIPELINING);
+    let envelope = to(&["a@r.example"]);
+    let mut transaction = client.transaction(&envelope, MESSAGE);
+    transaction.step();
+    let outcome = transaction.broke_off(b"250 ok\r\n250 ok\r\n354 go\r\n", "broken pipe");
+    assert_eq!(outcome.end, End::Failed(Failure::Lost("broken pipe".to_owned())));
+
+    let mut client = ready(PIPELINING);
+    let mut transaction = client.transaction(&envelope, MESSAGE);
+    transaction.step();
+    let outcome = transaction.broke_off(b"421 4.3.2 bye\r\n", "broken pipe");
+    assert!(matches!(outcome.end, End::Failed(Failure::Closing(_))), "{outcome:?}");
 }
 
 #[test]
@@ -240,7 +302,7 @@ fn a_refused_message_or_data_is_told_to_the_recipients_that_were_taken() {
     assert!(matches!(outcome.end, End::Refused { stage: Stage::Message, .. }));
     assert!(client.is_ready());
 
-    let server = ["250 ok\r\n550 a?\r\n250 ok\r\n451 4.3.0 disk\r\n"];
+    let server = ["250 reset\r\n250 ok\r\n550 a?\r\n250 ok\r\n451 4.3.0 disk\r\n"];
     let (_, outcome) = send(&mut client, &envelope, &server);
     assert_eq!(codes(&outcome), [550, 451]);
     assert!(matches!(outcome.end, End::Refused { stage: Stage::Data, .. }));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use mailapi_model::Timestamp;
-use mailapi_smtp::client::{End, Failure, Outcome};
+use mailapi_smtp::client::{End, Outcome};
 
 use super::connect::{Destination, NoLink};
 use super::envelope::envelope;
@@ -103,7 +103,7 @@ impl Errand<'_> {
             if link.client.is_ready() {
                 self.link = Some(link);
             }
-            // A server may close a connection that was kept, for having served its number of messages for instance.
+            // A kept connection may fail: closed after its number of messages for instance, or with replies out of step.
             // Nothing was taken, so the message goes over a new connection at once.
             if !(was_kept && is_closed(&outcome)) {
                 return findings(&outcome, &relay, offered.dsn);
@@ -113,7 +113,9 @@ impl Errand<'_> {
 
     /// The connection that was kept, or a new one.
     async fn link(&mut self) -> Result<Link, NoLink> {
-        if let Some(link) = self.link.take() {
+        if let Some(mut link) = self.link.take()
+            && link.is_usable()
+        {
             return Ok(link);
         }
         if let Some(no_link) = &self.unreachable {
@@ -172,7 +174,7 @@ impl Errand<'_> {
     }
 }
 
-/// Whether the connection ended without a word on this message.
+/// Whether the connection failed before the message was complete.
 fn is_closed(outcome: &Outcome) -> bool {
-    matches!(outcome.end, End::Failed(Failure::Closing(_) | Failure::Lost(_)))
+    matches!(outcome.end, End::Failed(_))
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{Client, ClientStep, Failure, Outcome, TransactionStep};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -57,23 +58,23 @@ impl Link {
         let mut buffer = vec![0; settings.read_bytes.max(1)];
         self.used += 1;
         let mut transaction = letter.begin(&mut self.client, envelope);
-        let (mut broken, mut given) = (None, 0);
+        let mut given = 0;
         loop {
             match transaction.step() {
                 TransactionStep::Done => return Ok(transaction.finish()),
                 TransactionStep::Write(octets) => {
                     let written = write(&mut self.stream, &octets, settings.write_timeout);
-                    match timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
-                        Ok(()) => continue,
-                        // A server that closes early often says why; that is read first.
-                        Err(error) => broken = Some(error),
+                    if let Err(error) = timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
+                        // A server that closes early often says why.
+                        let said = timeout_at(end, read(&mut self.stream, &mut buffer, settings.reply_timeout)).await;
+                        let said = said.ok().and_then(Result::ok).unwrap_or(0);
+                        return Ok(transaction.broke_off(&buffer[..said], error.to_string()));
                     }
                 }
                 TransactionStep::Message => match letter.piece(given).await {
                     Ok((piece, is_last)) => {
                         given += piece.len();
                         transaction.give(&piece, is_last);
-                        continue;
                     }
                     Err(error) => {
                         // Without its final dot the server has nothing, and the connection cannot be used any more.
@@ -81,20 +82,21 @@ impl Link {
                         return Err(error);
                     }
                 },
-                TransactionStep::Read => {}
-            }
-            let read = read(&mut self.stream, &mut buffer, settings.reply_timeout);
-            match timeout_at(end, read).await.unwrap_or_else(|_| Err(too_slow())) {
-                Ok(read) => transaction.push(&buffer[..read]),
-                Err(error) => return Ok(transaction.abandon(broken.unwrap_or(error).to_string())),
-            }
-            if let Some(error) = broken.take() {
-                return Ok(match transaction.step() {
-                    TransactionStep::Done => transaction.finish(),
-                    _ => transaction.abandon(error.to_string()),
-                });
+                TransactionStep::Read => {
+                    let read = read(&mut self.stream, &mut buffer, settings.reply_timeout);
+                    match timeout_at(end, read).await.unwrap_or_else(|_| Err(too_slow())) {
+                        Ok(read) => transaction.push(&buffer[..read]),
+                        Err(error) => return Ok(transaction.abandon(error.to_string())),
+                    }
+                }
             }
         }
+    }
+
+    /// Whether another message can go over it. A server that said something since the last one, or left, is not asked:
+    /// its words would be taken for the reply to MAIL.
+    pub(super) fn is_usable(&mut self) -> bool {
+        self.client.is_ready() && self.stream.read(&mut [0; 1]).now_or_never().is_none()
     }
 
     /// Ends the session. Whether the server hears it makes no difference.

@@ -99,11 +99,7 @@ impl Connection {
                     if let Err(reason) = write(&mut self.stream, &octets, settings.command_timeout).await {
                         // A server that closes early may have said why.
                         let said = within(settings.command_timeout, self.stream.read(&mut self.read)).await;
-                        if let Ok(count @ 1..) = said {
-                            transaction.push(&self.read[..count]);
-                            transaction.step();
-                        }
-                        return transaction.abandon(reason);
+                        return transaction.broke_off(&self.read[..said.unwrap_or(0)], reason);
                     }
                 }
                 TransactionStep::Message if !go_ahead.is_given().await => return transaction.abandon(WITHDRAWN),

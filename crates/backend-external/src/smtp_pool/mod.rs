@@ -176,12 +176,12 @@ impl SmtpPool {
     }
 }
 
-/// Whether a warm connection turned out to be closed before the message was complete. A time-out is another matter:
-/// the server is there, and slow; so is a message that may not go.
+/// Whether a warm connection failed before the message was complete: closed while it was idle, or with replies out of
+/// step. A time-out is another matter: the server is there, and slow; so is a message that may not go.
 fn died_while_idle(outcome: &Outcome) -> bool {
     match &outcome.end {
         End::Failed(Failure::Lost(reason)) => !reason.starts_with(TIMED_OUT) && reason != WITHDRAWN,
-        End::Failed(Failure::Closing(_)) => true,
+        End::Failed(_) => true,
         _ => false,
     }
 }

@@ -44,7 +44,7 @@ pub struct Client {
     pub(super) reader: ReplyReader,
     pub(super) capabilities: Capabilities,
     pub(super) state: State,
-    /// An earlier transaction was left open and is undone in front of the next one.
+    /// The server may have an envelope of an earlier transaction, which RSET undoes in front of the next one.
     pub(super) needs_reset: bool,
     tls: bool,
 }
@@ -124,6 +124,22 @@ impl Client {
     /// The same for a message that is given piece by piece ([`TransactionStep::Message`]). `facts` have seen all of it.
     pub fn transaction_in_pieces<'a>(&'a mut self, envelope: &'a Envelope, facts: MessageFacts) -> Transaction<'a> {
         Transaction::begin(self, envelope, facts, None)
+    }
+
+    /// Whether a transaction can begin. What the server has said unasked, even half of a reply, ends the connection:
+    /// it would be taken for the reply to MAIL.
+    pub(super) fn begin_transaction(&mut self) -> Result<(), Failure> {
+        if self.step()? != ClientStep::Ready {
+            return Err(Failure::Protocol("not ready"));
+        }
+        let failure = match self.reader.next() {
+            Ok(None) if self.reader.is_empty() => return Ok(()),
+            Ok(Some(reply)) if reply.code == 421 => Failure::Closing(reply),
+            Ok(_) => Failure::Protocol("a reply came that nothing had asked for"),
+            Err(what) => Failure::Protocol(what),
+        };
+        self.close(failure.clone());
+        Err(failure)
     }
 
     /// Ends the session: the bytes to write before the connection is closed. No reply needs to be waited for.

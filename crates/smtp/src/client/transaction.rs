@@ -72,8 +72,6 @@ enum Sent {
     Rcpt(usize),
     Data,
     Message,
-    /// A dot without a message, since DATA got 354 although there was no recipient.
-    LoneDot,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -89,8 +87,6 @@ enum DataState {
     Refused(Reply),
     /// 354 came, the message is being handed out.
     Sending,
-    /// 354 came without a recipient, the dot is to be handed out.
-    LoneDot,
     /// The piece with the final dot was handed out: from here on the server may have the message.
     Sent,
 }
@@ -120,15 +116,13 @@ impl<'a> Transaction<'a> {
             end: None,
             client,
         };
-        match transaction.client.step() {
-            Ok(_) if transaction.client.state == State::Ready => {
-                transaction.refuse_what_cannot_be_said();
-                if transaction.end.is_none() {
-                    transaction.client.state = State::Busy;
-                }
-            }
-            Ok(_) => transaction.end = Some(End::Failed(Failure::Protocol("not ready"))),
-            Err(failure) => transaction.end = Some(End::Failed(failure)),
+        if let Err(end) = transaction.client.begin_transaction() {
+            transaction.end = Some(End::Failed(end));
+            return transaction;
+        }
+        transaction.refuse_what_cannot_be_said();
+        if transaction.end.is_none() {
+            transaction.client.state = State::Busy;
         }
         transaction
     }
@@ -140,13 +134,7 @@ impl<'a> Transaction<'a> {
 
     /// Tells what comes next.
     pub fn step(&mut self) -> TransactionStep {
-        while self.end.is_none() {
-            match self.client.reader.next() {
-                Ok(None) => break,
-                Ok(Some(reply)) => self.on_reply(reply),
-                Err(what) => self.fail(Failure::Protocol(what)),
-            }
-        }
+        self.read_replies();
         if self.end.is_some() {
             return TransactionStep::Done;
         }
@@ -161,6 +149,16 @@ impl<'a> Transaction<'a> {
             return TransactionStep::Done;
         }
         TransactionStep::Read
+    }
+
+    fn read_replies(&mut self) {
+        while self.end.is_none() {
+            match self.client.reader.next() {
+                Ok(None) => break,
+                Ok(Some(reply)) => self.on_reply(reply),
+                Err(what) => self.fail(Failure::Protocol(what)),
+            }
+        }
     }
 
     /// Takes the next piece of the message, of any length, after [`TransactionStep::Message`]. The server has the message
@@ -181,6 +179,14 @@ impl<'a> Transaction<'a> {
             self.fail(Failure::Lost(reason.into()));
         }
         self.finish()
+    }
+
+    /// Gives the connection up after a write that failed, with what the server said last: it often says why it left. Unlike
+    /// after [`Transaction::step`], nothing that was not written yet counts as sent.
+    pub fn broke_off(mut self, last_words: &[u8], reason: impl Into<String>) -> Outcome {
+        self.push(last_words);
+        self.read_replies();
+        self.abandon(reason)
     }
 
     /// The result. Before [`TransactionStep::Done`] it is the same as [`Transaction::abandon`].
@@ -221,20 +227,12 @@ impl<'a> Transaction<'a> {
 
     /// What can be written now: a piece of the message, or as many commands as may wait for replies.
     fn output(&mut self) -> Option<Vec<u8>> {
-        match self.data {
-            DataState::Sending => {
-                let (piece, is_last) = self.piece()?;
-                if is_last {
-                    self.data = DataState::Sent;
-                }
-                return Some(piece);
+        if self.data == DataState::Sending {
+            let (piece, is_last) = self.piece()?;
+            if is_last {
+                self.data = DataState::Sent;
             }
-            DataState::LoneDot => {
-                self.data = DataState::Unanswered;
-                self.awaiting.push_back(Sent::LoneDot);
-                return Some(b".\r\n".to_vec());
-            }
-            _ => {}
+            return Some(piece);
         }
         let in_flight = match self.client.capabilities.pipelining {
             true => self.client.config.max_commands_in_flight.max(1),
@@ -267,7 +265,6 @@ impl<'a> Transaction<'a> {
             Next::Mail => {
                 out.extend_from_slice(self.mail_line().as_bytes());
                 self.awaiting.push_back(Sent::Mail);
-                self.client.needs_reset = true;
                 self.next = self.rcpt_from(0);
             }
             Next::Rcpt(index) => {
@@ -329,11 +326,7 @@ impl<'a> Transaction<'a> {
         match sent {
             Sent::Rset if reply.is_positive() => self.client.needs_reset = false,
             Sent::Rset => self.fail(Failure::Refused { stage: Stage::Rset, reply }),
-            Sent::Mail if reply.is_positive() => self.mail = MailState::Accepted,
-            Sent::Mail => {
-                self.client.needs_reset = false;
-                self.mail = MailState::Refused(reply);
-            }
+            Sent::Mail => self.on_mail_reply(reply),
             // With MAIL refused, "send MAIL first" says nothing about the recipient.
             Sent::Rcpt(index) if !matches!(self.mail, MailState::Refused(_)) => {
                 self.rcpt_replies[index] = Some(reply);
@@ -341,7 +334,6 @@ impl<'a> Transaction<'a> {
             Sent::Rcpt(_) => {}
             Sent::Data => self.on_data_reply(reply),
             Sent::Message => self.on_message_reply(reply),
-            Sent::LoneDot => {}
         }
     }
 
@@ -363,14 +355,25 @@ impl<'a> Transaction<'a> {
         self.fail(Failure::Closing(reply));
     }
 
+    /// The reply to RSET comes before this one even where both commands left in one write, so only here it is certain
+    /// that the server has an envelope that is not reset. After a refusal it should have none; RSET makes sure of it.
+    fn on_mail_reply(&mut self, reply: Reply) {
+        self.client.needs_reset = true;
+        self.mail = match reply.is_positive() {
+            true => MailState::Accepted,
+            false => MailState::Refused(reply),
+        };
+    }
+
     fn on_data_reply(&mut self, reply: Reply) {
-        if reply.code == 354 {
-            if self.has_recipient() {
-                self.data = DataState::Sending;
-                self.awaiting.push_back(Sent::Message);
-            } else {
-                self.data = DataState::LoneDot;
-            }
+        if reply.code == 354 && self.has_recipient() {
+            self.data = DataState::Sending;
+            self.awaiting.push_back(Sent::Message);
+        } else if reply.code == 354 {
+            // RFC 2920 section 3.1 suggests a lone dot here. It completes an empty message, and should the server have
+            // recipients that it did not report, they would get it. A closed connection completes nothing.
+            self.conclude();
+            self.client.close(Failure::Protocol("data was asked for without a recipient"));
         } else if reply.code / 100 > 3 {
             self.data = DataState::Refused(reply);
         } else {
@@ -387,7 +390,8 @@ impl<'a> Transaction<'a> {
             // It has lost its patience; of a message that it did not see to its end it says nothing.
             return self.fail(Failure::Closing(reply));
         }
-        self.client.needs_reset = false;
+        // RFC 5321 section 4.1.1.4: after the message the server has no envelope. A refused one is not trusted with it.
+        self.client.needs_reset = !reply.is_positive();
         if complete && reply.code != 421 {
             self.client.state = State::Ready;
         } else {
@@ -421,6 +425,11 @@ impl<'a> Transaction<'a> {
         let mail = std::mem::replace(&mut self.mail, MailState::Unanswered);
         self.end = Some(match (&self.data, mail) {
             (DataState::Sent, _) => End::OutcomeUnknown(failure),
+            (_, _) if matches!(failure, Failure::Protocol(_)) => {
+                // A reply too many or too few: each of the others may belong to another command.
+                self.rcpt_replies.fill(None);
+                End::Failed(failure)
+            }
             // What the server thinks of the sender counts more than how it left.
             (_, MailState::Refused(reply)) => refused(Stage::Mail, reply),
             _ => End::Failed(failure),
