@@ -69,14 +69,7 @@ impl DeliveryFeed for Maildrop {
     }
 
     async fn changed(&self) {
-        let mut foreign = self.foreign_changes();
-        tokio::select! {
-            () = self.changes().feed.raised() => {}
-            changed = foreign.changed() => if changed.is_err() {
-                // The database is closed: nothing will ever be new again.
-                std::future::pending::<()>().await;
-            },
-        }
+        self.raised(|changes| &changes.feed).await;
     }
 }
 

@@ -3,14 +3,14 @@
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mailapi_store::ForeignChanges;
 use moka::sync::Cache;
-use tokio::sync::watch;
 
 /// Counts changes of accounts, tokens, permissions and domains, our own and those of other processes. What was read
 /// in an earlier epoch is not used any more, so a revoked token is dead when the answer to its revocation leaves.
 pub(crate) struct Epoch {
     own: AtomicU64,
-    foreign: watch::Receiver<u64>,
+    foreign: ForeignChanges,
 }
 
 /// One moment between two changes.
@@ -25,13 +25,13 @@ impl EpochMark {
 }
 
 impl Epoch {
-    pub(crate) const fn new(foreign: watch::Receiver<u64>) -> Self {
+    pub(crate) const fn new(foreign: ForeignChanges) -> Self {
         Self { own: AtomicU64::new(0), foreign }
     }
 
     /// The present epoch. Take it *before* reading what is to be remembered.
     pub(crate) fn mark(&self) -> EpochMark {
-        EpochMark(self.own.load(Ordering::Acquire), *self.foreign.borrow())
+        EpochMark(self.own.load(Ordering::Acquire), self.foreign.count())
     }
 
     /// Something was changed and the change is stored.
@@ -65,12 +65,14 @@ where
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::watch;
+
     use super::*;
 
     #[test]
     fn a_value_read_before_a_change_is_not_used_after_it() {
         let (foreign, watched) = watch::channel(0);
-        let (epoch, cache) = (Epoch::new(watched), EpochCache::new(10));
+        let (epoch, cache) = (Epoch::new(ForeignChanges::counted_by(watched)), EpochCache::new(10));
         let before = epoch.mark();
         epoch.end();
         cache.put("token", before, "read before the revocation, remembered after it");

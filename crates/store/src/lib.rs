@@ -10,6 +10,7 @@ mod directory;
 mod dkim_keys;
 mod domains;
 mod error;
+mod foreign_changes;
 mod migration;
 mod permissions;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use directory::{
 pub use dkim_keys::DkimKeys;
 pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
+pub use foreign_changes::ForeignChanges;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};
 pub use secrets::Secrets;
 pub use sent::{

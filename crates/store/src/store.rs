@@ -1,14 +1,15 @@
 //! The store as a whole.
 
 use mailapi_model::Timestamp;
-use tokio::sync::watch;
 
 use crate::db::{Db, Stmt};
 use crate::directory::{Copies, Directory};
 use crate::migration::Migration;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::{Accounts, DeliveryLog, DkimKeys, Domains, Permissions, Secrets, Sent, Stats, StoreError, Tokens};
+use crate::{
+    Accounts, DeliveryLog, DkimKeys, Domains, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError, Tokens,
+};
 
 /// The store's tables on SQLite; a migration that was released never changes.
 pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
@@ -104,7 +105,7 @@ impl Store {
     /// Counts the changes that others (other processes, other nodes) made to what may be cached: accounts, domains,
     /// keys, tokens, permissions. Whoever caches rows of these drops them when it grows.
     #[must_use]
-    pub fn foreign_changes(&self) -> watch::Receiver<u64> {
+    pub fn foreign_changes(&self) -> ForeignChanges {
         match &self.db {
             Db::Sqlite(engine) => engine.foreign_changes(),
             Db::Postgres(engine) => engine.foreign_changes(),

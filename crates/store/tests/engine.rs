@@ -253,8 +253,8 @@ async fn two_handles_on_one_file_both_write_and_tell_each_other() {
     let file = File::new();
     let server = file.open_with_tables().await;
     let command_line = file.open();
-    let mut seen_by_server = server.foreign_changes();
-    assert_eq!(*seen_by_server.borrow(), 0, "its own migrations are not foreign");
+    let seen_by_server = server.foreign_changes();
+    assert_eq!(seen_by_server.count(), 0, "its own migrations are not foreign");
 
     let mut tasks = Vec::new();
     for n in 0..200 {
@@ -268,9 +268,9 @@ async fn two_handles_on_one_file_both_write_and_tell_each_other() {
     }
     assert_eq!(names(&server).await.len(), 400);
 
-    seen_by_server.borrow_and_update();
+    let before = seen_by_server.count();
     insert(&command_line, "one more").await.unwrap();
-    seen_by_server.changed().await.unwrap();
+    seen_by_server.after(before).await;
     assert_eq!(names(&server).await.len(), 401);
 }
 
@@ -282,7 +282,7 @@ async fn own_writes_are_not_foreign() {
         insert(&sqlite, n.to_string()).await.unwrap();
         names(&sqlite).await;
     }
-    assert_eq!(*sqlite.foreign_changes().borrow(), 0);
+    assert_eq!(sqlite.foreign_changes().count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

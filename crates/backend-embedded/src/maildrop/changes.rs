@@ -1,8 +1,10 @@
 //! Who wants to know of changes, and telling them after the commit.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mailapi_store::ForeignChanges;
 use tokio::sync::{Notify, watch};
 
 use super::id::MailboxId;
@@ -71,18 +73,28 @@ impl Changes {
     }
 }
 
-/// Wakes everyone who waits; when nobody does, the next one who comes.
+/// Wakes all readers that wait, or else the next reader that waits.
 #[derive(Debug, Default)]
-pub(crate) struct Signal(Notify);
+pub(crate) struct Signal {
+    own: Notify,
+    /// The count of changes by others that a reader was last woken for.
+    foreign_seen: AtomicU64,
+}
 
 impl Signal {
-    pub(crate) fn raise(&self) {
-        self.0.notify_waiters();
-        self.0.notify_one();
+    fn raise(&self) {
+        self.own.notify_waiters();
+        self.own.notify_one();
     }
 
-    pub(crate) async fn raised(&self) {
-        self.0.notified().await;
+    /// Waits until this process raised the signal, or until another process changed the file. Cancel-safe.
+    pub(crate) async fn raised(&self, foreign: &ForeignChanges) {
+        tokio::select! {
+            () = self.own.notified() => {}
+            count = foreign.after(self.foreign_seen.load(Ordering::Acquire)) => {
+                self.foreign_seen.store(count, Ordering::Release);
+            }
+        }
     }
 }
 
@@ -111,31 +123,32 @@ impl Drop for Announcement {
 #[derive(Debug)]
 pub struct MailboxWatch {
     ours: watch::Receiver<u64>,
-    foreign: watch::Receiver<u64>,
+    foreign: ForeignChanges,
+    foreign_seen: u64,
 }
 
 impl MailboxWatch {
-    pub(crate) fn new(changes: &Changes, mailbox: MailboxId, foreign: watch::Receiver<u64>) -> Self {
-        Self { ours: changes.watch(mailbox), foreign }
+    pub(crate) fn new(changes: &Changes, mailbox: MailboxId, foreign: ForeignChanges) -> Self {
+        Self { ours: changes.watch(mailbox), foreign_seen: foreign.count(), foreign }
     }
 
     /// Returns when something may have changed since the last call, or since the watch began. May return too often,
     /// never too seldom. Cancel-safe.
     pub async fn changed(&mut self) {
         tokio::select! {
-            // An error means that the sender is gone: the mailbox lost its entry or the database is closed. Looking
-            // again is right in both cases; the next database call tells which.
+            // The sender lives as long as this watch: `Changes` keeps the entry of a mailbox that is watched.
             _ = self.ours.changed() => {}
-            _ = self.foreign.changed() => {}
+            count = self.foreign.after(self.foreign_seen) => self.foreign_seen = count,
         }
     }
 
     /// Takes everything until now as seen; answers whether there was something.
     pub fn take_pending(&mut self) -> bool {
         let ours = self.ours.has_changed().unwrap_or(true);
-        let foreign = self.foreign.has_changed().unwrap_or(true);
+        let count = self.foreign.count();
+        let foreign = count != self.foreign_seen;
         self.ours.mark_unchanged();
-        self.foreign.mark_unchanged();
+        self.foreign_seen = count;
         ours || foreign
     }
 }

@@ -30,16 +30,12 @@ impl Maildrop {
 
     /// Keeps house for as long as it is polled: now, and whenever something changed. May be dropped at any time.
     pub async fn keep_house(&self) {
-        let mut foreign = self.foreign_changes();
         loop {
             if let Err(error) = self.keep_house_and_rest().await {
                 // What waits is kept in the database and is tried again with the next change.
                 tracing::warn!(%error, "the maildrop's housekeeping failed");
             }
-            tokio::select! {
-                () = self.changes().chores.raised() => {}
-                changed = foreign.changed() => if changed.is_err() { return },
-            }
+            self.raised(|changes| &changes.chores).await;
         }
     }
 

@@ -42,7 +42,7 @@ use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
 use rusqlite::Connection;
 
-pub(crate) use changes::{Announcement, Changes, Touched};
+pub(crate) use changes::{Announcement, Changes, Signal, Touched};
 pub(crate) use content::{NewContent, unreadable};
 pub(crate) use entry::NewEntry;
 pub(crate) use flag_bits::no_flags;
@@ -123,16 +123,13 @@ impl Maildrop {
         &*self.0.entropy
     }
 
-    pub(crate) fn changes(&self) -> &Changes {
-        &self.0.changes
-    }
-
     pub(crate) fn writes_begun(&self) -> u64 {
         self.0.sqlite.writes_begun()
     }
 
-    pub(crate) fn foreign_changes(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.0.sqlite.foreign_changes()
+    /// Waits for a signal of this process, or for a change by another one. May return too often, never too seldom.
+    pub(crate) async fn raised(&self, signal: impl FnOnce(&Changes) -> &Signal) {
+        signal(&self.0.changes).raised(&self.0.sqlite.foreign_changes()).await;
     }
 
     /// A transaction, and after its commit the word to those who wait for what it touched.

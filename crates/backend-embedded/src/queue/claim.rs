@@ -57,14 +57,7 @@ impl Maildrop {
     /// Returns when there may be something new in the queue, put there by this process or by another one. May return
     /// too often, never too seldom.
     pub async fn queue_changed(&self) {
-        let mut foreign = self.foreign_changes();
-        tokio::select! {
-            () = self.changes().queue.raised() => {}
-            changed = foreign.changed() => if changed.is_err() {
-                // The database is closed: nothing will ever be new again.
-                std::future::pending::<()>().await;
-            },
-        }
+        self.raised(|changes| &changes.queue).await;
     }
 }
 

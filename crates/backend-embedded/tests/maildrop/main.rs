@@ -1,6 +1,7 @@
 //! Stories about the maildrop on a temporary database.
 
 mod accept;
+mod at_rest;
 mod counters;
 mod feed;
 mod folders;

@@ -13,7 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PostgresSettings;
 use super::failure::connecting;
-use crate::StoreError;
+use crate::{ForeignChanges, StoreError};
 
 /// Where the triggers tell of changes.
 const CHANNEL: &str = "mailapi_changes";
@@ -21,7 +21,7 @@ const CHANNEL: &str = "mailapi_changes";
 /// Counts the changes of others until it is stopped.
 #[derive(Debug)]
 pub(super) struct Listener {
-    changes: watch::Receiver<u64>,
+    changes: ForeignChanges,
     task: AbortHandle,
 }
 
@@ -38,6 +38,7 @@ impl Listener {
     pub(super) async fn start(line: Line, settings: &PostgresSettings) -> Result<Self, StoreError> {
         let retry = settings.listen_retry;
         let (count, changes) = watch::channel(0);
+        let changes = ForeignChanges::counted_by(changes);
         let mut ear = Ear::open(&line).await.map_err(|error| connecting(&error))?;
         let task = tokio::spawn(async move {
             loop {
@@ -58,7 +59,7 @@ impl Listener {
         Ok(Self { changes, task: task.abort_handle() })
     }
 
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+    pub(super) fn changes(&self) -> ForeignChanges {
         self.changes.clone()
     }
 

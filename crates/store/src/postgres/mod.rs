@@ -19,16 +19,16 @@ use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use mailapi_model::{Entropy, Timestamp};
-use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore, watch};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
 
 pub(crate) use foreign::ForeignPostgres;
 pub use settings::PostgresSettings;
 pub use url::{PostgresUrl, PostgresUrlError};
 
-use crate::StoreError;
 use crate::db::postgres::{self as statements, Work};
 use crate::db::{Effect, Stmt};
 use crate::migration::Migration;
+use crate::{ForeignChanges, StoreError};
 use failure::Failed;
 use lease::Lease;
 use listener::{Line, Listener};
@@ -175,7 +175,7 @@ impl Postgres {
     /// Counts the changes of other nodes, and of anybody else, to what nodes cache: accounts, tokens, permissions,
     /// domains and keys. After a time without a connection it grows once, since nobody knows what happened meanwhile.
     #[must_use]
-    pub fn foreign_changes(&self) -> watch::Receiver<u64> {
+    pub fn foreign_changes(&self) -> ForeignChanges {
         self.0.listener.changes()
     }
 

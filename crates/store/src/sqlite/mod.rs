@@ -19,10 +19,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use tokio::sync::watch;
 
-use crate::StoreError;
 pub use crate::migration::Migration;
+use crate::{ForeignChanges, StoreError};
 use flusher::LogFile;
 pub(crate) use foreign::ForeignSqlite;
 use readers::{Owner, Readers};
@@ -171,7 +170,7 @@ impl Sqlite {
     /// looked at before each group and every [`SqliteSettings::foreign_check`] when idle. Who caches rows waits on
     /// this and drops what is cached.
     #[must_use]
-    pub fn foreign_changes(&self) -> watch::Receiver<u64> {
+    pub fn foreign_changes(&self) -> ForeignChanges {
         self.0.writer.foreign_changes()
     }
 

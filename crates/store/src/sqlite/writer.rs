@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::flusher::{Flush, Flusher};
 use super::{SqliteSettings, run_guarded};
-use crate::StoreError;
+use crate::{ForeignChanges, StoreError};
 
 /// The near end: queues jobs for the thread.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Writer {
     /// One permit per job that waits, so that a burst cannot fill the memory.
     places: Arc<Semaphore>,
     begun: AtomicU64,
-    foreign: watch::Receiver<u64>,
+    foreign: ForeignChanges,
     thread: Mutex<Option<JoinHandle<()>>>,
     flusher: ThreadId,
     /// Why nothing can be kept any longer.
@@ -115,6 +115,7 @@ impl Writer {
         let (queue, jobs) = mpsc::channel();
         let places = Arc::new(Semaphore::new(settings.queue_jobs.max(1)));
         let (changes, foreign) = watch::channel(0);
+        let foreign = ForeignChanges::counted_by(foreign);
         let seen_version = data_version(&connection)?;
         let flusher = Flusher::start(flush, queue.clone())?;
         let flusher_id = flusher.thread_id();
@@ -151,7 +152,7 @@ impl Writer {
         self.begun.load(Ordering::Relaxed)
     }
 
-    pub(super) fn foreign_changes(&self) -> watch::Receiver<u64> {
+    pub(super) fn foreign_changes(&self) -> ForeignChanges {
         self.foreign.clone()
     }
 

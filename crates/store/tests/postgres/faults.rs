@@ -19,19 +19,19 @@ async fn ended_connections_are_replaced_and_reads_do_not_notice() {
     let database = database().await;
     let (store, other) = (node(&database).await, node(&database).await);
     add_account(&store, "ann@example.org").await;
-    let mut heard = store.foreign_changes();
+    let heard = store.foreign_changes();
     for round in 0..5 {
-        heard.borrow_and_update();
+        let before = heard.count();
         assert_ne!(database.sql(END_ALL), "0");
         assert!(store.accounts().get(&parse("ann@example.org")).await.unwrap().is_some());
         // Nobody knows what happened while nothing was heard.
-        heard.changed().await.unwrap();
+        heard.after(before).await;
         store.domains().insert(&new_domain(&format!("d{round}.example")), None).await.unwrap();
     }
-    heard.borrow_and_update();
+    let before = heard.count();
     other.ping().await.unwrap();
     other.accounts().set_active(&parse("ann@example.org"), false, at(1)).await.unwrap();
-    heard.changed().await.unwrap();
+    heard.after(before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,17 +76,15 @@ async fn a_server_that_is_gone_is_unavailable_and_used_again_when_it_is_back() {
     let refused = store.domains().insert(&new_domain("example.net"), None).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused}");
 
-    let mut heard = store.foreign_changes();
-    heard.borrow_and_update();
+    let heard = store.foreign_changes();
+    let before = heard.count();
     server.start_again();
     assert!(store.accounts().get(&parse("ann@example.org")).await.unwrap().is_some());
     assert_eq!(store.domains().get(&parse("example.net")).await, Ok(None), "what was refused was not done");
     store.domains().insert(&new_domain("example.net"), None).await.unwrap();
-    heard.changed().await.unwrap();
-    let before = *heard.borrow_and_update();
+    let before = heard.after(before).await;
     database.sql("UPDATE domains SET active = FALSE");
-    heard.changed().await.unwrap();
-    assert!(*heard.borrow() > before);
+    assert!(heard.after(before).await > before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,19 +9,16 @@ use crate::support::{add_account, admin_token, at, cursor, database, event, mess
 async fn a_node_hears_of_the_changes_of_others_and_not_of_its_own() {
     let database = database().await;
     let (here, there) = (node(&database).await, node(&database).await);
-    let mut heard_here = here.foreign_changes();
-    let mut heard_there = there.foreign_changes();
+    let heard_here = here.foreign_changes();
+    let heard_there = there.foreign_changes();
 
     add_account(&here, "ann@example.org").await;
-    heard_there.changed().await.unwrap();
+    heard_there.after(0).await;
     there.accounts().set_active(&parse("ann@example.org"), false, at(1)).await.unwrap();
-    heard_here.changed().await.unwrap();
-
     // Told in the order of the commits: what came before the other's change would have been counted by now.
-    assert_eq!(*heard_here.borrow(), 1, "its own changes are not foreign");
+    assert_eq!(heard_here.after(0).await, 1, "its own changes are not foreign");
     database.sql("UPDATE accounts SET active = TRUE");
-    heard_here.changed().await.unwrap();
-    assert_eq!(*heard_here.borrow_and_update(), 2, "a change by hand is");
+    assert_eq!(heard_here.after(1).await, 2, "a change by hand is");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,48 @@
+//! After a change, each loop makes a few rounds and then rests.
+
+use futures_util::FutureExt;
+use mailapi_backend::DeliveryFeed;
+
+use crate::house::{House, ann, folder, mail};
+
+/// Rounds after one change: a loop may look twice at what is new.
+const ROUNDS: usize = 3;
+
+/// How often a loop finds a reason to look again without a new change, up to a number that means for ever.
+async fn rounds(mut changed: impl AsyncFnMut() -> Option<()>) -> usize {
+    let mut count = 0;
+    while count < 100 && changed().await.is_some() {
+        count += 1;
+    }
+    count
+}
+
+async fn all_rest(house: &House) {
+    let drop = &house.maildrop;
+    assert!(rounds(async || drop.queue_changed().now_or_never()).await <= ROUNDS, "the courier spins");
+    assert!(rounds(async || DeliveryFeed::changed(drop).now_or_never()).await <= ROUNDS, "the feed's reader spins");
+}
+
+#[tokio::test]
+async fn loops_rest_after_a_change_by_another_process() {
+    let house = House::new().await;
+    let mut watch = house.maildrop.watch(house.maildrop.mailbox(&ann()).await.unwrap());
+    all_rest(&house).await;
+    for name in ["Work", "Travel"] {
+        house.open_again().await.create_folder(&ann(), &folder(name)).await.unwrap();
+        watch.changed().await;
+        assert!(house.maildrop.queue_changed().now_or_never().is_some(), "the courier missed the change");
+        assert!(DeliveryFeed::changed(&house.maildrop).now_or_never().is_some(), "the feed's reader missed the change");
+        all_rest(&house).await;
+        watch.take_pending();
+        assert!(watch.changed().now_or_never().is_none(), "an idle session spins");
+    }
+}
+
+#[tokio::test]
+async fn loops_rest_after_a_message_of_this_process() {
+    let house = House::new().await;
+    all_rest(&house).await;
+    house.deliver(&["ann@example.org"], &mail("to ann", ".")).await;
+    all_rest(&house).await;
+}
