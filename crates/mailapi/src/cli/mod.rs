@@ -110,11 +110,16 @@ impl Arguments {
         if matches!(command, Command::Openapi) {
             return openapi::run();
         }
-        let mut config = Config::load(self.config.as_deref(), &environment::of_this_process())?;
+        let environment = environment::of_this_process();
+        let mut config = Config::load(self.config.as_deref(), &environment)?;
         config.log.format = self.log_format.unwrap_or(config.log.format);
         let destination =
             if matches!(command, Command::Serve | Command::Follow) { Destination::Stdout } else { Destination::Stderr };
         let logging = logging::start(&config.log, destination)?;
+        let ignored = Config::ignored_variables(&environment);
+        if !ignored.is_empty() {
+            tracing::warn!(variables = ignored.join(", "), "ignored environment variables that are not settings");
+        }
         match command {
             Command::Serve => serve::run(&config, logging.style).await,
             Command::Follow => follow::run(&config).await,

@@ -31,15 +31,32 @@ pub(crate) fn of_this_process() -> Vec<(OsString, OsString)> {
 
 /// All settings among `variables`.
 pub(super) fn settings(variables: &[(OsString, OsString)], known: &KnownKeys) -> Result<Vec<Variable>, ConfigError> {
-    let ours = variables.iter().filter_map(|(name, value)| {
-        let name = name.to_str()?;
-        (name.starts_with(PREFIX) && name != CONFIG_FILE).then_some((name, value))
-    });
-    ours.map(|(name, value)| setting(name, value, known)).collect()
+    let settings = with_prefix(variables).filter(|(name, _)| is_setting(name, known));
+    settings.map(|(name, value)| setting(name, value, known)).collect()
+}
+
+/// The variables with our prefix that are not meant as settings, for a warning. Kubernetes sets `MAILAPI_SERVICE_HOST`
+/// and `MAILAPI_PORT_8080_TCP_ADDR` in each pod beside a Service that is called `mailapi`.
+pub(super) fn ignored<'a>(variables: &'a [(OsString, OsString)], known: &KnownKeys) -> Vec<&'a str> {
+    with_prefix(variables).map(|(name, _)| name).filter(|name| !is_setting(name, known)).collect()
+}
+
+fn with_prefix(variables: &[(OsString, OsString)]) -> impl Iterator<Item = (&str, &OsString)> {
+    let named = variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value)));
+    named.filter(|(name, _)| name.starts_with(PREFIX) && *name != CONFIG_FILE)
+}
+
+/// A separator shows that a setting is meant, even one that does not exist; so does the name of a setting or a section.
+fn is_setting(name: &str, known: &KnownKeys) -> bool {
+    name.contains(SEPARATOR) || known.get(&path(name)).is_some()
+}
+
+fn path(name: &str) -> Vec<String> {
+    name[PREFIX.len()..].split(SEPARATOR).map(str::to_ascii_lowercase).collect()
 }
 
 fn setting(name: &str, value: &OsString, known: &KnownKeys) -> Result<Variable, ConfigError> {
-    let path: Vec<String> = name[PREFIX.len()..].split(SEPARATOR).map(str::to_ascii_lowercase).collect();
+    let path = path(name);
     let Some(default) = known.get(&path) else {
         let nearest = variable_name(&known.nearest(&path.join(".")));
         return Err(ConfigError::new(format!("environment variable {name}: no such setting; did you mean {nearest}?")));

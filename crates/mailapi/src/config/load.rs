@@ -33,6 +33,11 @@ impl Config {
         Ok(config)
     }
 
+    /// The names of environment variables with our prefix that are no settings. They change nothing.
+    pub(crate) fn ignored_variables(environment: &[(OsString, OsString)]) -> Vec<&str> {
+        environment::ignored(environment, &KnownKeys::new(Self::default().to_table()))
+    }
+
     /// The layers put together: `file` is its name and its text.
     pub(super) fn from_layers(
         file: Option<(&str, &str)>,
@@ -145,6 +150,24 @@ mod tests {
         assert!(error.starts_with("environment variable MAILAPI_HTTP__LISTEN: "), "{error}");
         let error = from_environment("MAILAPI_HTTP", "x").unwrap_err();
         assert_eq!(error, "environment variable MAILAPI_HTTP: it names a section, not a setting");
+    }
+
+    #[test]
+    fn variables_of_other_programs_are_ignored_and_named() {
+        let names = [
+            "MAILAPI_SERVICE_HOST",
+            "MAILAPI_PORT",
+            "MAILAPI_PORT_8080_TCP_ADDR",
+            "MAILAPI_HTTP_LISTEN",
+            "MAILAPI_CONFIG",
+            "MAILAPI_DATA_DIR",
+            "MAILAPI_HTTP__LISTEN",
+            "HOME",
+        ];
+        let environment: Vec<_> = names.iter().map(|name| (name.into(), "127.0.0.1:1".into())).collect();
+        let config = Config::from_layers(None, &environment).unwrap();
+        assert_eq!(config.data_dir, PathBuf::from("127.0.0.1:1"), "a setting without a section is read");
+        assert_eq!(Config::ignored_variables(&environment), names[..4]);
     }
 
     #[test]
