@@ -29,6 +29,7 @@ mod postgres;
 mod runtime;
 mod signal;
 mod sink;
+mod strict_smtp;
 
 #[cfg(feature = "app")]
 pub use app::{Answer, PASSWORD, TestApp, TestSettings};
@@ -53,3 +54,4 @@ pub use postgres::{PostgresDatabase, PostgresServer};
 pub use runtime::turns_of_the_runtime;
 pub use signal::send_signal;
 pub use sink::{Received, SmtpSink};
+pub use strict_smtp::{Moment, Reaction, StrictRecord, StrictServer, StrictSmtp};

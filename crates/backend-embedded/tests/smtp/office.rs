@@ -141,6 +141,19 @@ impl Office {
         self.maildrop.read_after(&FeedCursor::default(), 1000).await.unwrap().events
     }
 
+    /// The same, however many there are.
+    pub(crate) async fn all_events(&self) -> Vec<DeliveryEvent> {
+        let (mut cursor, mut events) = (FeedCursor::default(), Vec::new());
+        loop {
+            let batch = self.maildrop.read_after(&cursor, 1000).await.unwrap();
+            events.extend(batch.events);
+            cursor = batch.cursor;
+            if !batch.more {
+                return events;
+            }
+        }
+    }
+
     /// The raw messages of an INBOX, oldest first.
     pub(crate) async fn inbox(&self, mailbox: &str) -> Vec<String> {
         let (mailbox, inbox) = (address(mailbox), FolderName::inbox());

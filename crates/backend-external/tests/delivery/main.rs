@@ -2,6 +2,7 @@
 
 mod encrypted;
 mod faults;
+mod kept_connection;
 mod office;
 mod rotation;
 mod truth;

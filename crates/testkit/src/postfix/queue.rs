@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use super::Postfix;
 use crate::hand_in::HandIn;
@@ -24,6 +25,16 @@ impl Postfix {
         queue_ids
     }
 
+    /// Waits until the queue is empty.
+    ///
+    /// # Panics
+    /// When it does not become so.
+    pub async fn drained(&self) {
+        let queues = ["maildrop", "incoming", "active", "deferred", "hold"];
+        let paths = queues.map(|name| self.path(&format!("queue/{name}")));
+        self.wait_for("an empty queue", || paths.iter().all(|path| holds_no_file(path)).then_some(())).await;
+    }
+
     /// Waits until Postfix has tried every recipient of these messages, and of the notices that it wrote about them.
     ///
     /// # Panics
@@ -43,6 +54,12 @@ impl Postfix {
         })
         .await;
     }
+}
+
+/// A directory that vanishes meanwhile holds nothing.
+fn holds_no_file(directory: &Path) -> bool {
+    let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.all(|entry| entry.path().is_dir() && holds_no_file(&entry.path()))
 }
 
 /// Whether each recipient of a message in the queue was tried, to judge by the log's lines about it.

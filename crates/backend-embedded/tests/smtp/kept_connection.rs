@@ -1,0 +1,94 @@
+//! Random messages over kept connections of the courier: what the relay took is what we report.
+//!
+//! `PROPTEST_CASES` says how many messages.
+
+use std::collections::BTreeMap;
+
+use mailapi_model::{Entropy, Outcome};
+use mailapi_testkit::{Moment, Reaction, SeededEntropy, StrictServer};
+use proptest::test_runner::Config;
+
+use crate::office::{Office, relay_at};
+
+/// A number below `end`.
+fn below(entropy: &SeededEntropy, end: usize) -> usize {
+    let mut octets = [0; 4];
+    entropy.fill(&mut octets);
+    u32::from_le_bytes(octets) as usize % end
+}
+
+/// Every fourth command is refused, few of them with the connection.
+fn reaction(entropy: &SeededEntropy, moment: &Moment) -> Reaction {
+    let seldom = matches!(moment, Moment::Reset | Moment::Midway) && below(entropy, 20) > 0;
+    match below(entropy, 60) {
+        _ if seldom => Reaction::Yes,
+        0..6 => Reaction::No(450),
+        6..12 => Reaction::No(550),
+        12 => Reaction::Closing,
+        13 => Reaction::HangUp,
+        14 => Reaction::TakeAndHangUp,
+        15 => Reaction::TakeAndMumble,
+        _ if *moment == Moment::DataForNobody && below(entropy, 8) > 0 => Reaction::No(554),
+        _ => Reaction::Yes,
+    }
+}
+
+fn message(number: usize) -> String {
+    format!("From: ann@here.example\r\nSubject: {number}\r\n\r\n.{number}\r\n..\r\n{number}\r\n")
+}
+
+/// Copies by recipient. Each envelope holds its own message and nobody else's recipients.
+fn copies(server: &StrictServer) -> BTreeMap<String, usize> {
+    let mut copies = BTreeMap::new();
+    for taken in &server.record().taken {
+        for recipient in &taken.recipients {
+            let number = recipient[1..].split('-').next().and_then(|number| number.parse().ok()).expect("a number");
+            assert_eq!(String::from_utf8_lossy(&taken.data), message(number), "to {recipient}");
+            *copies.entry(recipient.clone()).or_default() += 1;
+        }
+    }
+    copies
+}
+
+#[tokio::test]
+async fn what_the_relay_took_is_what_the_courier_reports() {
+    let count = Config::default().cases as usize;
+    let (office, entropy) = (Office::open().await, SeededEntropy::default());
+    let for_server = SeededEntropy::new(7);
+    let server = StrictServer::start(move |moment| reaction(&for_server, moment)).await;
+    for number in 0..count {
+        let recipients: Vec<_> = (0..=below(&entropy, 4)).map(|at| format!("r{number}-{at}@far.example")).collect();
+        let recipients: Vec<_> = recipients.iter().map(String::as_str).collect();
+        office.send(&recipients, &message(number)).await;
+    }
+    let courier = office.courier(|settings| {
+        settings.relay = relay_at(server.address());
+        settings.max_messages_per_connection = 20;
+        settings.max_recipients = 3;
+    });
+    // The fourth round leaves some that still wait.
+    for minutes in [0, 5, 10, 20] {
+        office.wait(minutes);
+        courier.deliver_due_once().await.unwrap();
+    }
+    assert_eq!(server.record().faults, Vec::<String>::new());
+    let mut copies = copies(&server);
+    let mut reported = BTreeMap::<String, (Vec<Outcome>, usize)>::new();
+    for event in office.all_events().await.into_iter().filter(|event| event.recipient.as_str().starts_with('r')) {
+        let (outcomes, unknown) = reported.entry(event.recipient.to_string()).or_default();
+        outcomes.push(event.outcome);
+        *unknown += usize::from(event.response.contains("it may have been delivered"));
+    }
+    let (mut sent, mut bounced) = (0, 0);
+    for (recipient, (outcomes, unknown)) in reported {
+        let taken = copies.remove(&recipient).unwrap_or_default();
+        let certain = outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count();
+        assert!((certain..=certain + unknown).contains(&taken), "{recipient}: {taken} copies, {outcomes:?}");
+        let ends = outcomes.iter().filter(|outcome| !matches!(outcome, Outcome::Deferred)).count();
+        assert!(ends <= 1, "{recipient}: {outcomes:?}");
+        sent += certain;
+        bounced += usize::from(outcomes.contains(&Outcome::Bounced));
+    }
+    assert!(copies.is_empty(), "nothing is reported of {copies:?}");
+    assert!(sent > count / 4 && bounced > 0, "{sent} sent, {bounced} bounced");
+}
