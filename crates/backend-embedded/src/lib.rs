@@ -21,13 +21,14 @@ mod submission_listener;
 
 use std::sync::Arc;
 
-use mailapi_backend::{Backend, Spool};
+use mailapi_backend::{Backend, Provisioning, Spool};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
 
 pub use imap_listener::ImapSettings;
 pub use listeners::{BindError, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, postmaster_at};
+use maildrop::InAccountsFile;
 pub use maildrop::Maildrop;
 pub use settings::MaildropSettings;
 pub use smtp_session::SmtpSettings;
@@ -36,6 +37,7 @@ pub use smtp_session::SmtpSettings;
 #[derive(Clone)]
 pub struct Embedded {
     maildrop: Maildrop,
+    follows_accounts: bool,
 }
 
 impl Embedded {
@@ -51,7 +53,16 @@ impl Embedded {
         entropy: Arc<dyn Entropy>,
         spool: Spool,
     ) -> Result<Self, StoreError> {
-        Ok(Self { maildrop: Maildrop::open(sqlite, settings, clock, entropy, spool).await? })
+        let maildrop = Maildrop::open(sqlite, settings, clock, entropy, spool).await?;
+        Ok(Self { maildrop, follows_accounts: false })
+    }
+
+    /// The same where the accounts are in the same file: domains and mailboxes change in the transactions that change
+    /// the accounts.
+    #[must_use]
+    pub fn following_accounts(self) -> Self {
+        self.maildrop.follow_accounts();
+        Self { follows_accounts: true, ..self }
     }
 
     /// What the listeners and the courier work on.
@@ -64,13 +75,17 @@ impl Embedded {
     #[must_use]
     pub fn backend(&self) -> Backend {
         let maildrop = Arc::new(self.maildrop.clone());
+        let provisioning: Arc<dyn Provisioning> = match self.follows_accounts {
+            true => Arc::new(InAccountsFile(self.maildrop.clone())),
+            false => maildrop.clone(),
+        };
         Backend {
             submission: maildrop.clone(),
             mailboxes: maildrop.clone(),
-            delivery_feed: maildrop.clone(),
+            delivery_feed: maildrop,
             // What comes back lies in the maildrop, which tells of it with the rest.
             bounce_feed: None,
-            provisioning: maildrop,
+            provisioning,
         }
     }
 }

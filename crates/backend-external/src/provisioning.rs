@@ -51,6 +51,11 @@ impl Provisioning for SharedDatabase {
         Ok(())
     }
 
+    async fn set_quota(&self, mailbox: &EmailAddress, _: Option<u64>) -> Result<(), ProvisioningError> {
+        self.forget(mailbox).await;
+        Ok(())
+    }
+
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
         match self.mailboxes.purge(mailbox).await {
             Ok(_) | Err(MailboxError::NoSuchMailbox) => {}

@@ -32,7 +32,7 @@ pub use mailboxes::{
     MessageSummary, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, SearchText,
     SearchTextError,
 };
-pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError};
+pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
 pub use sign_outgoing::{SignError, SignOutgoing};
 pub use spool::{Spool, SpoolError, SpoolSettings, SpoolWriter, read_octets};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};

@@ -1,7 +1,7 @@
 //! Telling the mail server who has a mailbox.
 
 use async_trait::async_trait;
-use mailapi_model::{DomainName, EmailAddress};
+use mailapi_model::{DomainName, EmailAddress, Timestamp};
 
 /// Keeps the mail server's view of domains and mailboxes equal to the accounts. Everything here may be repeated; a
 /// mail server that reads the account database itself has nothing to do.
@@ -12,6 +12,17 @@ pub trait Provisioning: Send + Sync {
 
     /// Mail for the domain is no longer to be delivered here.
     async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError>;
+
+    /// The account is new. A mailbox that exists already is an earlier owner's, which the new one must not read.
+    async fn new_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        self.put_mailbox(mailbox, quota_bytes).await
+    }
+
+    /// The account's limit changed. Makes no mailbox.
+    async fn set_quota(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        let _ = (mailbox, quota_bytes);
+        Ok(())
+    }
 
     /// The mailbox exists and may hold this many octets.
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError>;
@@ -30,6 +41,28 @@ pub trait Provisioning: Send + Sync {
     /// asking it for one costs a failed log-in.
     fn looks_accounts_up(&self) -> bool {
         false
+    }
+
+    /// Makes the mailbox of this address what the accounts say, after something has come between the two: `account` is
+    /// the limit of its account, or `None` without one. Mail that has no owner is kept apart.
+    async fn repair_mailbox(
+        &self,
+        mailbox: &EmailAddress,
+        account: Option<Option<u64>>,
+    ) -> Result<(), ProvisioningError> {
+        let _ = (mailbox, account);
+        Ok(())
+    }
+
+    /// The same for a domain: whether its mail is delivered here.
+    async fn repair_domain(&self, domain: &DomainName, is_here: bool) -> Result<(), ProvisioningError> {
+        let _ = (domain, is_here);
+        Ok(())
+    }
+
+    /// Mail that is kept apart, since it has no owner.
+    async fn quarantined(&self) -> Result<Vec<Quarantined>, ProvisioningError> {
+        Ok(Vec::new())
     }
 
     /// All domains that the mail server was told of, in alphabetical order, so that what a crash left out can be
@@ -57,6 +90,17 @@ pub struct KnownMailbox {
     pub address: EmailAddress,
     /// How many octets it may hold; any number without a limit.
     pub quota_bytes: Option<u64>,
+}
+
+/// A mailbox without an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The address that it had.
+    pub address: EmailAddress,
+    /// How many messages it holds.
+    pub messages: u64,
+    /// Since when it is kept apart.
+    pub since: Timestamp,
 }
 
 /// The mail server could not be told.

@@ -114,7 +114,8 @@ impl Assembly {
             let settings = MaildropSettings { accounts_elsewhere: !mail_in_store_file, ..config.maildrop() };
             let embedded = Embedded::open(sqlite, settings, Arc::clone(&clock), Arc::clone(&entropy), spool.clone());
             let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
-            MailServer::Embedded(embedded.await.map_err(failed)?)
+            let embedded = embedded.await.map_err(failed)?;
+            MailServer::Embedded(if mail_in_store_file { embedded.following_accounts() } else { embedded })
         };
         let dns = dns(&config.dns())?;
         let service = Service::new(Parts {

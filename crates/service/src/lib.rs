@@ -17,11 +17,14 @@ pub mod users;
 mod cache;
 mod caller;
 mod error;
+mod reconcile;
 mod recovery;
 mod settings;
+mod turns;
 
 use std::sync::Arc;
 
+pub use mailapi_backend::Quarantined;
 use mailapi_backend::{Backend, Dns};
 pub use mailapi_backend::{Spool, SpoolError, SpoolWriter};
 use mailapi_model::{Clock, Entropy};
@@ -29,6 +32,7 @@ use mailapi_store::Store;
 
 pub use caller::Caller;
 pub use error::Unavailable;
+pub use reconcile::Reconciled;
 pub use recovery::Recovered;
 pub use settings::Settings;
 

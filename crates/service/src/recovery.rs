@@ -1,8 +1,6 @@
-//! What a crash left behind, put right: messages whose handing-over was interrupted, and domains and mailboxes that
-//! the mail server was not told of.
+//! What a crash left behind, put right: messages whose handing-over was interrupted.
 
-use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -115,63 +113,6 @@ impl Service {
             | Err(SubmitError::Unavailable(_) | SubmitError::OutcomeUnknown) => recovered.open += 1,
         }
         Ok(())
-    }
-
-    /// Tells the mail server of every domain and mailbox that it does not know yet, and of every quota that it knows
-    /// otherwise. Returns how many there were.
-    ///
-    /// # Errors
-    /// [`Unavailable`]; asking again later is enough.
-    pub async fn reconcile(&self) -> Result<usize, Unavailable> {
-        Ok(self.reconcile_domains().await? + self.reconcile_mailboxes().await?)
-    }
-
-    async fn reconcile_domains(&self) -> Result<usize, Unavailable> {
-        let provisioning = &self.0.backend.provisioning;
-        let Some(known) = provisioning.domains().await? else { return Ok(0) };
-        let known: HashSet<_> = known.into_iter().collect();
-        let mut told = 0;
-        for domain in self.0.store.domains().approved_names().await? {
-            if !known.contains(&domain) {
-                provisioning.put_domain(&domain).await?;
-                told += 1;
-            }
-        }
-        Ok(told)
-    }
-
-    /// Walks through both lists in step: they are in the same order.
-    async fn reconcile_mailboxes(&self) -> Result<usize, Unavailable> {
-        let provisioning = &self.0.backend.provisioning;
-        let (mut told, mut after): (usize, Option<EmailAddress>) = (0, None);
-        loop {
-            let accounts = self.0.store.accounts().all_quotas(after.as_ref(), STEP).await?;
-            let Some((last, _)) = accounts.last().cloned() else { return Ok(told) };
-            let Some(known) = self.mailboxes_up_to(after.as_ref(), &last).await? else { return Ok(told) };
-            for (account, quota) in accounts.iter().filter(|(account, quota)| known.get(account) != Some(quota)) {
-                provisioning.put_mailbox(account, *quota).await?;
-                told += 1;
-            }
-            after = Some(last);
-        }
-    }
-
-    async fn mailboxes_up_to(
-        &self,
-        after: Option<&EmailAddress>,
-        last: &EmailAddress,
-    ) -> Result<Option<HashMap<EmailAddress, Option<u64>>>, Unavailable> {
-        let (mut known, mut after) = (HashMap::new(), after.cloned());
-        loop {
-            let page = self.0.backend.provisioning.mailboxes_after(after.as_ref(), STEP).await?;
-            let Some(page) = page else { return Ok(None) };
-            let end = page.last().map(|mailbox| mailbox.address.clone());
-            known.extend(page.into_iter().map(|mailbox| (mailbox.address, mailbox.quota_bytes)));
-            match end {
-                Some(end) if end.cmp(last) == Ordering::Less => after = Some(end),
-                _ => return Ok(Some(known)),
-            }
-        }
     }
 
     /// Forgets what need not be kept any longer: the names of old requests, and sessions that ended a while ago.

@@ -4,7 +4,7 @@ use mailapi_model::{Account, AccountChange, Credentials, DomainName, EmailAddres
 use mailapi_model::{SecretText, Timestamp};
 
 use crate::StoreError;
-use crate::db::{Db, Effect, Filter, List, Row, Stmt, Value, number};
+use crate::db::{Changed, Db, Effect, Filter, List, Row, Stmt, Value, number};
 use crate::tokens::{end_sessions, remove_tokens};
 
 /// The accounts.
@@ -45,7 +45,8 @@ impl Accounts<'_> {
     /// # Errors
     /// [`StoreError::Conflict`] when there is such an account, [`StoreError::Reference`] without its domain.
     pub async fn insert(&self, account: &NewAccount) -> Result<(), StoreError> {
-        self.0.execute(insert_account(account)).await.map(drop)
+        let changed = Changed::NewAccount(account.email.clone());
+        self.0.batch_followed(changed, vec![insert_account(account)]).await.map(drop)
     }
 
     /// The account of this address.
@@ -112,7 +113,7 @@ impl Accounts<'_> {
         .bind(change.quota_bytes.is_some())
         .bind(change.quota_bytes.flatten().map(number))
         .bind(now);
-        Ok(self.0.execute(statement).await?.touched > 0)
+        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![statement.demand(1)]).await)
     }
 
     /// Puts a new hash in the place of the old one and ends every session of the mailbox, both or nothing; whether there
@@ -181,9 +182,9 @@ impl Accounts<'_> {
     pub async fn delete(&self, email: &EmailAddress) -> Result<bool, StoreError> {
         // The permissions go with the account, by their reference to it. It comes first: whoever makes a token holds it,
         // so none of them is missed behind it.
-        let account = Stmt::new("DELETE FROM accounts WHERE email = $1").bind(email);
+        let account = Stmt::new("DELETE FROM accounts WHERE email = $1").bind(email).demand(1);
         let tokens = remove_tokens("email = $1").bind(email);
-        touched_first(&self.0.batch(vec![account, tokens]).await?)
+        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens]).await)
     }
 }
 
@@ -191,6 +192,15 @@ impl Accounts<'_> {
 fn touched_first(effects: &[Effect]) -> Result<bool, StoreError> {
     let first = effects.first().ok_or_else(|| StoreError::unexpected("a batch without an effect"))?;
     Ok(first.touched > 0)
+}
+
+/// Whether a batch whose first statement demands the account found it.
+fn there_was_one(done: Result<Vec<Effect>, StoreError>) -> Result<bool, StoreError> {
+    match done {
+        Ok(_) => Ok(true),
+        Err(StoreError::Guard { statement: 0, .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Touches the account only while what was verified holds; then nobody changes it until the end of the batch.

@@ -3,7 +3,7 @@
 use mailapi_model::{DkimKey, Domain, DomainName, EmailAddress, Listed, NewDomain, Page, Timestamp};
 
 use crate::StoreError;
-use crate::db::{Db, Filter, List, Row, Stmt, Value};
+use crate::db::{Changed, Db, Filter, List, Row, Stmt, Value};
 use crate::dkim_keys::insert_first_key;
 use crate::tokens::remove_tokens;
 
@@ -56,7 +56,7 @@ impl Domains<'_> {
     pub async fn insert(&self, domain: &NewDomain, key: Option<&DkimKey>) -> Result<(), StoreError> {
         let mut statements = vec![insert_domain(domain)];
         statements.extend(key.map(|key| insert_first_key(&domain.name, key)));
-        self.0.batch(statements).await.map(drop)
+        self.0.batch_followed(Changed::Domain(domain.name.clone()), statements).await.map(drop)
     }
 
     /// The domain of this name.
@@ -110,7 +110,7 @@ impl Domains<'_> {
         let sql = "UPDATE domains SET active = TRUE, approved = TRUE WHERE name = $1";
         let mut statements = vec![Stmt::new(sql).bind(name).demand(1)];
         statements.extend(key.map(|key| insert_first_key(name, key)));
-        match self.0.batch(statements).await {
+        match self.0.batch_followed(Changed::Domain(name.clone()), statements).await {
             Ok(_) => Ok(true),
             Err(StoreError::Guard { statement: 0, .. }) => Ok(false),
             Err(error) => Err(error),
@@ -142,7 +142,7 @@ impl Domains<'_> {
             statements.push(Stmt::new("DELETE FROM accounts WHERE domain = $1").bind(name));
         }
         statements.push(Stmt::new("DELETE FROM domains WHERE name = $1").bind(name).demand(1));
-        match self.0.batch(statements).await {
+        match self.0.batch_followed(Changed::WholeDomain(name.clone()), statements).await {
             Ok(_) => Ok(DomainDeleted::Gone),
             // The accounts' reference to their domain is the guard: no account can slip in meanwhile.
             Err(StoreError::Reference) => Ok(DomainDeleted::NotEmpty),

@@ -24,6 +24,7 @@ mod stats;
 mod statuses;
 mod store;
 mod tokens;
+mod turns;
 
 pub use accounts::{AccountFilter, Accounts, Verified};
 pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member};
@@ -46,3 +47,4 @@ pub use stats::{
 };
 pub use store::Store;
 pub use tokens::{TokenChange, TokenFilter, Tokens};
+pub use turns::Turn;

@@ -3,7 +3,7 @@
 use mailapi_model::{NewAccount, NewDomain, NewToken, Permission, TokenId, TokenRecord};
 
 use crate::accounts::insert_account;
-use crate::db::exactly_one;
+use crate::db::{Changed, exactly_one};
 use crate::domains::insert_domain;
 use crate::permissions::insert_permission;
 use crate::tokens::{insert_token, new_record};
@@ -42,7 +42,9 @@ impl Store {
             insert_permission(&grant, Permission::ManageDomains),
             insert_token(&new.session),
         ];
-        let stored = self.db().batch(statements).await?.pop().map(|token| token.rows).unwrap_or_default();
+        let changed = vec![Changed::Domain(new.domain.name.clone()), Changed::NewAccount(new.account.email.clone())];
+        let stored =
+            self.db().batch_all_followed(changed, statements).await?.pop().map(|token| token.rows).unwrap_or_default();
         Ok(new_record(&new.session, TokenId(exactly_one(stored)?.int()?)))
     }
 }

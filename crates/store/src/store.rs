@@ -1,5 +1,7 @@
 //! The store as a whole.
 
+use std::sync::Arc;
+
 use mailapi_model::Timestamp;
 
 use crate::db::{Db, Stmt};
@@ -7,6 +9,7 @@ use crate::directory::{Copies, Directory};
 use crate::migration::Migration;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
+use crate::turns::Turns;
 use crate::{
     Accounts, DeliveryLog, DkimKeys, Domains, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError, Tokens,
 };
@@ -47,19 +50,20 @@ pub(crate) const COMPONENT: &str = "store";
 pub struct Store {
     db: Db,
     directory: Option<Directory>,
+    turns: Arc<Turns>,
 }
 
 impl Store {
     /// A store in a SQLite file.
     #[must_use]
-    pub const fn on_sqlite(engine: Sqlite) -> Self {
-        Self { db: Db::Sqlite(engine), directory: None }
+    pub fn on_sqlite(engine: Sqlite) -> Self {
+        Self { db: Db::Sqlite(engine), directory: None, turns: Arc::default() }
     }
 
     /// A store in a PostgreSQL database, which other nodes may use as well.
     #[must_use]
-    pub const fn on_postgres(engine: Postgres) -> Self {
-        Self { db: Db::Postgres(engine), directory: None }
+    pub fn on_postgres(engine: Postgres) -> Self {
+        Self { db: Db::Postgres(engine), directory: None, turns: Arc::default() }
     }
 
     /// The same, with mailboxes that a user database has which is not ours.
@@ -122,6 +126,10 @@ impl Store {
 
     pub(crate) const fn db(&self) -> &Db {
         &self.db
+    }
+
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// The domains.

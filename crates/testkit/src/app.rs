@@ -27,6 +27,9 @@ use crate::{
 /// The password of every mailbox that a test makes.
 pub const PASSWORD: &str = "correct horse battery";
 
+/// Of the randomness of a second process.
+const OTHER_SEED: u64 = 77;
+
 /// A whole server.
 pub struct TestApp {
     /// Its clock, which stands still.
@@ -144,6 +147,18 @@ impl TestApp {
     /// When it cannot be opened.
     pub async fn another_node(&self) -> Store {
         self.database.another_node().await
+    }
+
+    /// Another process, with operations of its own, on the same database and mail server.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub async fn beside(&self, settings: Settings) -> Service {
+        let spool = Spool::new(SpoolSettings::new(self.directory.path()));
+        let entropy = Arc::new(SeededEntropy::new(OTHER_SEED));
+        let (store, backend) = self.mail_server.beside(&self.database, entropy.clone(), spool.clone()).await;
+        let (dns, clock) = (self.dns.clone(), self.clock.clone());
+        Service::new(Parts { store, backend, dns, clock, entropy, spool, settings })
     }
 
     /// Makes a domain.

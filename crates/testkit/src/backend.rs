@@ -13,6 +13,8 @@ use mailapi_backend_external::External;
 use mailapi_imap::Flags;
 use mailapi_model::{Clock, EmailAddress, Entropy, FolderName, InboundEvent};
 use mailapi_service::Service;
+use mailapi_store::Store;
+use mailapi_store::sqlite::Sqlite;
 
 use crate::{FakeClock, FakeDns, HandedOver, RealMailServer, SmtpSink, TestDatabase};
 
@@ -120,8 +122,7 @@ impl TestMailServer {
         let kind = match backend {
             TestBackend::Embedded => {
                 let spool = Spool::new(SpoolSettings::new(directory));
-                let embedded = Embedded::open(database.file(), maildrop, clock.clone(), entropy, spool);
-                let embedded = embedded.await.expect("a maildrop");
+                let embedded = open_embedded(database, database.file(), maildrop, &clock, entropy, spool).await;
                 let address = world.address();
                 let relay = Some(Relay::new(address.ip().to_string(), address.port()));
                 let settings = CourierSettings { relay, ..CourierSettings::default() };
@@ -150,6 +151,21 @@ impl TestMailServer {
         match &self.kind {
             Kind::Embedded { embedded, .. } => embedded.backend(),
             Kind::External(office) => Backend { submission: office.submitted.clone(), ..office.external.backend() },
+        }
+    }
+
+    /// The port to it as another process on the same data has it, and the accounts of that process.
+    ///
+    /// # Panics
+    /// When the data cannot be opened again.
+    pub async fn beside(&self, database: &TestDatabase, entropy: Arc<dyn Entropy>, spool: Spool) -> (Store, Backend) {
+        let (store, file) = database.another().await;
+        match &self.kind {
+            Kind::Embedded { .. } => {
+                let embedded = open_embedded(database, file, MaildropSettings::default(), &self.clock, entropy, spool);
+                (store, embedded.await.backend())
+            }
+            Kind::External(_) => (store, self.backend()),
         }
     }
 
@@ -214,4 +230,16 @@ impl TestMailServer {
             }
         }
     }
+}
+
+async fn open_embedded(
+    database: &TestDatabase,
+    file: Sqlite,
+    settings: MaildropSettings,
+    clock: &Arc<FakeClock>,
+    entropy: Arc<dyn Entropy>,
+    spool: Spool,
+) -> Embedded {
+    let embedded = Embedded::open(file, settings, clock.clone(), entropy, spool).await.expect("a maildrop");
+    if database.is_one_file() { embedded.following_accounts() } else { embedded }
 }

@@ -88,10 +88,25 @@ impl TestDatabase {
     /// # Panics
     /// When it cannot be opened.
     pub async fn another_node(&self) -> Store {
+        self.another().await.0
+    }
+
+    /// What another process on the same database has, and its handle on the file in which the mail is.
+    ///
+    /// # Panics
+    /// When they cannot be opened.
+    pub async fn another(&self) -> (Store, Sqlite) {
+        let file = open_file(&self.directory);
         match &self.server {
-            Some(database) => Store::on_postgres(database.open().await),
-            None => Store::on_sqlite(open_file(&self.directory)),
+            Some(database) => (Store::on_postgres(database.open().await), file),
+            None => (Store::on_sqlite(file.clone()), file),
         }
+    }
+
+    /// Whether the accounts are in the file in which the mail is.
+    #[must_use]
+    pub const fn is_one_file(&self) -> bool {
+        self.server.is_none()
     }
 
     /// Where a mail server finds the accounts.

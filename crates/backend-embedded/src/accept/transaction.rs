@@ -182,8 +182,5 @@ pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Acce
 
 /// A mailbox without an INBOX, or an INBOX that has used up its UIDs, is not the sender's business.
 fn database(error: MaildropError) -> AcceptError {
-    AcceptError::Store(match error {
-        MaildropError::Store(error) => error,
-        other => StoreError::Unexpected(other.to_string()),
-    })
+    AcceptError::Store(error.into_store())
 }

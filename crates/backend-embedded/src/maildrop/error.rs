@@ -61,3 +61,13 @@ impl From<MaildropError> for MailboxError {
         }
     }
 }
+
+impl MaildropError {
+    /// The error of a transaction that expects nothing but the database to fail.
+    pub(crate) fn into_store(self) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            other => StoreError::Unexpected(other.to_string()),
+        }
+    }
+}

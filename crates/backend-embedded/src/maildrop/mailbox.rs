@@ -58,13 +58,11 @@ pub(crate) fn put(
     quota_bytes: Option<u64>,
     now: Timestamp,
 ) -> Result<MailboxId, MaildropError> {
-    // A limit above what the column holds is no limit.
-    let quota_bytes = quota_bytes.and_then(|limit| i64::try_from(limit).ok());
     if let Some(mailbox) = find(connection, address)? {
-        let sql = "UPDATE drop_mailboxes SET quota_bytes = ?2 WHERE id = ?1";
-        connection.prepare_cached(sql)?.execute(params![mailbox.id, quota_bytes])?;
+        set_quota(connection, mailbox.id, quota_bytes)?;
         return Ok(mailbox.id);
     }
+    let quota_bytes = quota_column(quota_bytes);
     let sql = "INSERT INTO drop_mailboxes (address, quota_bytes) VALUES (?1, ?2) RETURNING id";
     let id = connection
         .prepare_cached(sql)?
@@ -75,6 +73,17 @@ pub(crate) fn put(
         folder::subscribe(connection, id, &name)?;
     }
     Ok(id)
+}
+
+pub(crate) fn set_quota(connection: &Connection, id: MailboxId, quota_bytes: Option<u64>) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_mailboxes SET quota_bytes = ?2 WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![id, quota_column(quota_bytes)])?;
+    Ok(())
+}
+
+/// A limit above what the column holds is no limit.
+fn quota_column(quota_bytes: Option<u64>) -> Option<i64> {
+    quota_bytes.and_then(|limit| i64::try_from(limit).ok())
 }
 
 /// Removes the mailbox and all that is in it; answers which one it was.

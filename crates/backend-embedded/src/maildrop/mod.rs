@@ -15,6 +15,7 @@ mod flag_bits;
 mod flagging;
 pub(crate) mod folder;
 mod folder_names;
+mod follower;
 mod housekeeping;
 mod id;
 mod index;
@@ -26,6 +27,7 @@ mod octets;
 mod people;
 pub(crate) mod pieces;
 mod provisioning;
+mod quarantine;
 mod reading;
 mod schema;
 mod search;
@@ -46,6 +48,7 @@ pub(crate) use changes::{Announcement, Changes, Signal, Touched};
 pub(crate) use content::{NewContent, unreadable};
 pub(crate) use entry::NewEntry;
 pub(crate) use flag_bits::no_flags;
+pub(crate) use follower::InAccountsFile;
 pub(crate) use index::enqueue as enqueue_for_index;
 pub(crate) use inspecting::Inspected;
 
@@ -104,6 +107,12 @@ impl Maildrop {
     #[must_use]
     pub fn watch(&self, mailbox: MailboxId) -> MailboxWatch {
         MailboxWatch::new(&self.0.changes, mailbox, self.0.sqlite.foreign_changes())
+    }
+
+    /// Lets domains and mailboxes change with the accounts, which are in the same file.
+    pub(crate) fn follow_accounts(&self) {
+        let (clock, changes) = (Arc::clone(&self.0.clock), Arc::clone(&self.0.changes));
+        self.0.sqlite.follow_accounts(Arc::new(follower::Follower { clock, changes }));
     }
 
     pub(crate) fn settings(&self) -> &MaildropSettings {

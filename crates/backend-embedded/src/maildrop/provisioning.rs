@@ -3,20 +3,20 @@
 use std::str::FromStr;
 
 use async_trait::async_trait;
-use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError};
+use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
 use mailapi_model::{DomainName, EmailAddress};
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::{Maildrop, MaildropError, mailbox};
+use super::{Maildrop, MaildropError, mailbox, quarantine};
 
 #[async_trait]
 impl Provisioning for Maildrop {
     async fn put_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
-        self.change_domain("INSERT INTO drop_domains (name) VALUES (?1) ON CONFLICT DO NOTHING", domain).await
+        self.change_domain(put_domain, domain).await
     }
 
     async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
-        self.change_domain("DELETE FROM drop_domains WHERE name = ?1", domain).await
+        self.change_domain(remove_domain, domain).await
     }
 
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
@@ -24,6 +24,48 @@ impl Provisioning for Maildrop {
         self.write(move |connection, _| mailbox::put(connection, &address, quota_bytes, now).map(drop))
             .await
             .map_err(not_told)
+    }
+
+    async fn new_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        let (address, now) = (mailbox.clone(), self.clock().now());
+        self.write(move |connection, touched| {
+            quarantine::set_apart(connection, &address, now, touched)?;
+            mailbox::put(connection, &address, quota_bytes, now).map(drop)
+        })
+        .await
+        .map_err(not_told)
+    }
+
+    async fn set_quota(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        let address = mailbox.clone();
+        self.write(move |connection, _| match mailbox::find(connection, &address)? {
+            Some(found) => mailbox::set_quota(connection, found.id, quota_bytes).map_err(MaildropError::from),
+            None => Ok(()),
+        })
+        .await
+        .map_err(not_told)
+    }
+
+    async fn repair_mailbox(
+        &self,
+        mailbox: &EmailAddress,
+        account: Option<Option<u64>>,
+    ) -> Result<(), ProvisioningError> {
+        if let Some(quota_bytes) = account {
+            return self.put_mailbox(mailbox, quota_bytes).await;
+        }
+        let (address, now) = (mailbox.clone(), self.clock().now());
+        let job =
+            move |connection: &Connection, touched: &mut _| quarantine::set_apart(connection, &address, now, touched);
+        self.write(job).await.map_err(not_told)
+    }
+
+    async fn repair_domain(&self, domain: &DomainName, is_here: bool) -> Result<(), ProvisioningError> {
+        self.change_domain(if is_here { put_domain } else { remove_domain }, domain).await
+    }
+
+    async fn quarantined(&self) -> Result<Vec<Quarantined>, ProvisioningError> {
+        self.kept_apart().await.map_err(not_told)
     }
 
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
@@ -50,7 +92,8 @@ impl Provisioning for Maildrop {
         after: Option<&EmailAddress>,
         limit: usize,
     ) -> Result<Option<Vec<KnownMailbox>>, ProvisioningError> {
-        let sql = "SELECT address, quota_bytes FROM drop_mailboxes WHERE address > ?1 ORDER BY address LIMIT ?2";
+        let sql = "SELECT address, quota_bytes FROM drop_mailboxes WHERE address > ?1
+            AND address NOT LIKE 'quarantine/%' ORDER BY address LIMIT ?2";
         let after = after.map_or("", EmailAddress::as_str).to_owned();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows: Vec<(String, Option<u64>)> =
@@ -80,15 +123,25 @@ impl Maildrop {
         .map_err(not_told)
     }
 
-    async fn change_domain(&self, sql: &'static str, domain: &DomainName) -> Result<(), ProvisioningError> {
-        let name = domain.as_str().to_owned();
-        self.write(move |connection, _| {
-            connection.prepare_cached(sql)?.execute(params![name])?;
-            Ok(())
-        })
-        .await
-        .map_err(not_told)
+    async fn change_domain(
+        &self,
+        change: fn(&Connection, &DomainName) -> Result<(), MaildropError>,
+        domain: &DomainName,
+    ) -> Result<(), ProvisioningError> {
+        let name = domain.clone();
+        self.write(move |connection, _| change(connection, &name)).await.map_err(not_told)
     }
+}
+
+pub(super) fn put_domain(connection: &Connection, domain: &DomainName) -> Result<(), MaildropError> {
+    let sql = "INSERT INTO drop_domains (name) VALUES (?1) ON CONFLICT DO NOTHING";
+    connection.prepare_cached(sql)?.execute(params![domain.as_str()])?;
+    Ok(())
+}
+
+pub(super) fn remove_domain(connection: &Connection, domain: &DomainName) -> Result<(), MaildropError> {
+    connection.prepare_cached("DELETE FROM drop_domains WHERE name = ?1")?.execute(params![domain.as_str()])?;
+    Ok(())
 }
 
 fn parsed<T: FromStr>(stored: &str) -> Result<T, ProvisioningError> {

@@ -63,6 +63,7 @@ async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> 
 async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Finding>) {
     let MailServer::External(external) = &assembly.mail else {
         findings.push(Finding::fine("mail server", "it is the one built in"));
+        findings.push(local::quarantine(assembly.service.quarantined().await));
         return;
     };
     let backend = external.backend();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mailapi_backend_embedded::net::Shutdown;
+use mailapi_service::{Quarantined, Reconciled};
 use tokio::task::{JoinError, JoinSet};
 
 use super::print;
@@ -92,9 +93,12 @@ fn ended_early(what: &str, ended: Result<(), JoinError>) -> Failure {
 
 /// Puts right what a crash left behind, before anybody is let in.
 async fn mend(assembly: &Assembly) -> Outcome {
-    let told = assembly.service.reconcile().await?;
-    if told > 0 {
-        tracing::info!(told, "the mail server did not know some domains or mailboxes yet");
+    let Reconciled { repaired, quarantined } = assembly.service.reconcile().await?;
+    if repaired > 0 {
+        tracing::warn!(repaired, "domains or mailboxes of the mail server differed from the accounts; repaired");
+    }
+    for Quarantined { address, messages, .. } in quarantined {
+        tracing::warn!(mailbox = %address, messages, "quarantined mail has no owner; see `mailapi doctor`");
     }
     assembly.service.recover_once(Duration::ZERO).await?;
     Ok(())

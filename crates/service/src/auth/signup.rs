@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mailapi_model::{DomainName, EmailAddress, NewAccount, NewDomain, SecretText, Timestamp, Violations};
+use mailapi_model::{DomainName, EmailAddress, NewAccount, NewDomain, SecretText, Timestamp, TokenRecord, Violations};
 use mailapi_store::NewSignUp;
 
 use super::Session;
@@ -104,16 +104,23 @@ impl Service {
             account: NewAccount { email: email.clone(), name, password_hash, quota_bytes: None, created_at: now },
             session,
         };
-        let record = self.0.store.sign_up(&new).await.map_err(|error| match error {
+        let record =
+            self.in_turn_of_domain(&domain, async move |service: Self| service.add_sign_up(&new).await).await?;
+        tracing::info!(%domain, "signed up; the domain waits for approval");
+        Ok(SignedUp { session: Session { value, record }, domain })
+    }
+
+    async fn add_sign_up(&self, new: &NewSignUp) -> Result<TokenRecord, SignUpError> {
+        let record = self.0.store.sign_up(new).await.map_err(|error| match error {
             error if error.is_conflict() => SignUpError::DomainExists,
             error => error.into(),
         })?;
         self.0.epoch.end();
-        // The mail server is told of the domain when it is approved: until then its mail goes where it always went, or
+        // The mail server hears of the domain when it is approved: until then its mail goes where it always went, or
         // anybody could catch the mail that others here send to a domain by signing it up.
-        self.0.backend.provisioning.put_mailbox(&email, None).await.map_err(Unavailable::from)?;
-        tracing::info!(%domain, "signed up; the domain waits for approval");
-        Ok(SignedUp { session: Session { value, record }, domain })
+        let mailbox = &new.account.email;
+        self.0.backend.provisioning.new_mailbox(mailbox, None).await.map_err(Unavailable::from)?;
+        Ok(record)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `POST /domains`.
 
-use mailapi_model::{DkimAlgorithm, Domain, DomainName, NewDomain};
+use mailapi_model::{DkimAlgorithm, DkimKey, Domain, DomainName, NewDomain};
 
 use super::DomainError;
 use crate::{Caller, Service, Unavailable};
@@ -25,13 +25,19 @@ impl Service {
         let now = self.0.clock.now();
         let key = self.new_dkim_key(DkimAlgorithm::Rsa2048).await?;
         let new = NewDomain { name: name.clone(), active: true, description, creator_email: None, created_at: now };
-        self.0.store.domains().insert(&new, Some(&key)).await.map_err(|error| match error {
+        let by = caller.name();
+        self.in_turn_of_domain(&name, async move |service: Self| service.add_domain(new, &key, &by).await).await
+    }
+
+    async fn add_domain(&self, new: NewDomain, key: &DkimKey, by: &str) -> Result<Domain, DomainError> {
+        self.0.store.domains().insert(&new, Some(key)).await.map_err(|error| match error {
             error if error.is_conflict() => DomainError::Exists,
             error => error.into(),
         })?;
         self.0.epoch.end();
+        let name = new.name;
         self.0.backend.provisioning.put_domain(&name).await.map_err(Unavailable::from)?;
-        tracing::info!(domain = %name, by = caller.name(), "domain created");
+        tracing::info!(domain = %name, by, "domain created");
         self.0.store.domains().get(&name).await?.ok_or(DomainError::NotFound)
     }
 }

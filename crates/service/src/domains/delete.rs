@@ -9,14 +9,19 @@ use crate::{Caller, Service, Unavailable};
 impl Service {
     /// Removes a domain that has no mailboxes; with `force`, its mailboxes and all their mail with it.
     ///
-    /// The mail server is told first: it then refuses the domain's mail while the record still stands, and a repeated
-    /// call finishes what a crash interrupted.
+    /// A mail server that keeps domains by itself comes first: it then refuses the domain's mail while the record still
+    /// exists, and a repeated call finishes what a crash interrupted.
     ///
     /// # Errors
     /// [`DomainError::NotEmpty`] while it has mailboxes; [`Unavailable::Mailboxes`] when the mail server cannot remove one
     /// now: the domain stays; see [`DomainError`].
     pub async fn delete_domain(&self, caller: &Caller, name: &DomainName, force: bool) -> Result<(), DomainError> {
         caller.grants.admin()?;
+        let (domain, by) = (name.clone(), caller.name());
+        self.in_turn_of_domain(name, async move |service: Self| service.remove_domain(&domain, force, &by).await).await
+    }
+
+    async fn remove_domain(&self, name: &DomainName, force: bool, by: &str) -> Result<(), DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         if domain.user_count > 0 && !force {
             return Err(DomainError::NotEmpty);
@@ -39,7 +44,7 @@ impl Service {
                 Err(DomainError::NotEmpty)
             }
             DomainDeleted::Gone => {
-                tracing::info!(domain = %name, by = caller.name(), "domain deleted");
+                tracing::info!(domain = %name, by, "domain deleted");
                 Ok(())
             }
         }

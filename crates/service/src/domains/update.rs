@@ -18,10 +18,21 @@ impl Service {
         change: DomainChange,
     ) -> Result<Domain, DomainError> {
         caller.grants.may_manage_domain(name)?;
+        let (domain, caller) = (name.clone(), caller.clone());
+        self.in_turn_of_domain(name, async move |service: Self| service.change_domain(&caller, &domain, change).await)
+            .await
+    }
+
+    async fn change_domain(
+        &self,
+        caller: &Caller,
+        name: &DomainName,
+        change: DomainChange,
+    ) -> Result<Domain, DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         if change.active == Some(true) && !domain.approved {
             caller.grants.admin()?;
-            self.approve_domain(caller, name).await?;
+            self.let_in(name, &caller.name()).await?;
         }
         if !self.0.store.domains().update(name, &change).await? {
             return Err(DomainError::NotFound);

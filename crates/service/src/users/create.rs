@@ -1,6 +1,6 @@
 //! `POST /users`.
 
-use mailapi_model::{EmailAddress, NewAccount, Quota, SecretText};
+use mailapi_model::{Account, EmailAddress, NewAccount, Quota, SecretText};
 use mailapi_store::StoreError;
 
 use super::quotas::ask;
@@ -42,19 +42,26 @@ impl Service {
         }
         let password_hash = self.hash(password).await?;
         let created_at = self.0.clock.now();
-        let account = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
-        self.0.store.accounts().insert(&account).await.map_err(|error| match error {
+        let new = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
+        let by = caller.name();
+        let account =
+            self.in_turn_of_address(&email, async move |service: Self| service.add_user(new, by).await).await?;
+        let is_admin = self.0.settings.admins.contains(&email);
+        let quota = self.quota_at_first(&email).await;
+        Ok(User { account, is_admin, quota })
+    }
+
+    async fn add_user(&self, new: NewAccount, by: String) -> Result<Account, UserError> {
+        self.0.store.accounts().insert(&new).await.map_err(|error| match error {
             error if error.is_conflict() => UserError::Exists,
             StoreError::Reference => UserError::DomainNotFound,
             error => error.into(),
         })?;
         self.0.epoch.end();
-        self.0.backend.provisioning.put_mailbox(&email, quota_bytes).await.map_err(Unavailable::from)?;
-        tracing::info!(mailbox = %email, by = caller.name(), "user created");
-        let account = self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)?;
-        let is_admin = self.0.settings.admins.contains(&email);
-        let quota = self.quota_at_first(&email).await;
-        Ok(User { account, is_admin, quota })
+        let NewAccount { email, quota_bytes, .. } = new;
+        self.0.backend.provisioning.new_mailbox(&email, quota_bytes).await.map_err(Unavailable::from)?;
+        tracing::info!(mailbox = %email, by, "user created");
+        self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)
     }
 
     /// What a mailbox holds whose account was just made: a mail server may still have mail of an earlier one.

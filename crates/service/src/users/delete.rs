@@ -8,13 +8,18 @@ use crate::{Caller, Service, Unavailable};
 impl Service {
     /// Removes an account with its tokens, permissions and mail.
     ///
-    /// The mail server is told first: a crash in between leaves an account without a mailbox, and a repeated call
-    /// finishes the work. The other way round mail of a deleted account could stay behind unseen.
+    /// A mail server that keeps mailboxes by itself comes first: a crash in between leaves an account without a mailbox,
+    /// and a repeated call finishes the work. The other way round mail of a deleted account could stay behind.
     ///
     /// # Errors
     /// [`Unavailable::Mailboxes`] when the mail server cannot do it now: the account stays; see [`UserError`].
     pub async fn delete_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
+        let (gone, by) = (email.clone(), caller.name());
+        self.in_turn_of_address(email, async move |service: Self| service.remove_user(&gone, &by).await).await
+    }
+
+    async fn remove_user(&self, email: &EmailAddress, by: &str) -> Result<(), UserError> {
         self.demand_own(email).await?;
         if self.0.store.accounts().get(email).await?.is_none() {
             return Err(UserError::NotFound);
@@ -22,7 +27,7 @@ impl Service {
         self.0.backend.provisioning.remove_mailbox(email).await.map_err(Unavailable::mailboxes)?;
         self.0.store.accounts().delete(email).await?;
         self.0.epoch.end();
-        tracing::info!(mailbox = %email, by = caller.name(), "user deleted");
+        tracing::info!(mailbox = %email, by, "user deleted");
         Ok(())
     }
 }

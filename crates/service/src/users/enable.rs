@@ -1,6 +1,6 @@
 //! `POST /users/{email}/enable`.
 
-use mailapi_model::EmailAddress;
+use mailapi_model::{Account, EmailAddress};
 
 use super::{User, UserError};
 use crate::{Caller, Service, Unavailable};
@@ -22,14 +22,21 @@ impl Service {
         active: bool,
     ) -> Result<User, UserError> {
         self.may_manage(caller, email)?;
+        let (address, by) = (email.clone(), caller.name());
+        let account = self
+            .in_turn_of_address(email, async move |service: Self| service.switch(&address, active, &by).await)
+            .await?;
+        Ok(self.with_quota(account).await)
+    }
+
+    async fn switch(&self, email: &EmailAddress, active: bool, by: &str) -> Result<Account, UserError> {
         self.demand_own(email).await?;
         if !self.0.store.accounts().set_active(email, active, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
         self.0.epoch.end();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
-        tracing::info!(mailbox = %email, active, by = caller.name(), "user switched");
-        let account = self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)?;
-        Ok(self.with_quota(account).await)
+        tracing::info!(mailbox = %email, active, by, "user switched");
+        self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)
     }
 }

@@ -19,12 +19,24 @@ impl Service {
         self.may_manage(caller, email)?;
         self.demand_own(email).await?;
         let hash = self.hash(password).await?;
-        if !self.0.store.accounts().set_password_hash(email, &hash, self.0.clock.now()).await? {
+        let (address, by) = (email.clone(), caller.name());
+        self.in_turn_of_address(email, async move |service: Self| service.change_password(&address, &hash, &by).await)
+            .await
+    }
+
+    /// In the turn of the address.
+    pub(super) async fn change_password(
+        &self,
+        email: &EmailAddress,
+        hash: &SecretText,
+        by: &str,
+    ) -> Result<(), UserError> {
+        if !self.0.store.accounts().set_password_hash(email, hash, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
         self.0.epoch.end();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
-        tracing::info!(mailbox = %email, by = caller.name(), "password changed");
+        tracing::info!(mailbox = %email, by, "password changed");
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `PUT /users/{email}`.
 
-use mailapi_model::{AccountChange, EmailAddress, SecretText};
+use mailapi_model::{Account, AccountChange, EmailAddress, SecretText};
 
 use super::{User, UserError};
 use crate::{Caller, Service, Unavailable};
@@ -29,18 +29,39 @@ impl Service {
     ) -> Result<User, UserError> {
         self.may_manage(caller, email)?;
         self.demand_own(email).await?;
-        if !self.0.store.accounts().update(email, &change.record, self.0.clock.now()).await? {
+        let UpdateUser { record, password } = change;
+        // A hash takes its time, which nobody else has to wait for.
+        let hash = match password {
+            Some(password) => Some(self.hash(password).await?),
+            None => None,
+        };
+        let (address, by) = (email.clone(), caller.name());
+        let account = self
+            .in_turn_of_address(email, async move |service: Self| {
+                service.change_user(&address, &record, hash.as_ref(), &by).await
+            })
+            .await?;
+        Ok(self.with_quota(account).await)
+    }
+
+    async fn change_user(
+        &self,
+        email: &EmailAddress,
+        record: &AccountChange,
+        hash: Option<&SecretText>,
+        by: &str,
+    ) -> Result<Account, UserError> {
+        if !self.0.store.accounts().update(email, record, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
         self.0.epoch.end();
-        if let Some(quota_bytes) = change.record.quota_bytes {
-            self.0.backend.provisioning.put_mailbox(email, quota_bytes).await.map_err(Unavailable::from)?;
+        if let Some(quota_bytes) = record.quota_bytes {
+            self.0.backend.provisioning.set_quota(email, quota_bytes).await.map_err(Unavailable::from)?;
         }
-        if let Some(password) = change.password {
-            self.set_password(caller, email, password).await?;
+        if let Some(hash) = hash {
+            self.change_password(email, hash, by).await?;
         }
-        tracing::info!(mailbox = %email, by = caller.name(), "user changed");
-        let account = self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)?;
-        Ok(self.with_quota(account).await)
+        tracing::info!(mailbox = %email, by, "user changed");
+        self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)
     }
 }

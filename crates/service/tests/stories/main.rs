@@ -3,6 +3,7 @@
 mod directory;
 mod discarded;
 mod log_in;
+mod names;
 mod races;
 mod recovery;
 mod returned_mail;

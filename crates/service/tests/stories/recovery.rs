@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mailapi_backend::{Backend, SubmitError};
 use mailapi_model::{AccountChange, Envelope, MessageId, MessageStatus, NewAccount, RecipientKind, Secret};
-use mailapi_service::Recovered;
+use mailapi_service::{Reconciled, Recovered};
 use mailapi_store::NewSent;
 use mailapi_testkit::{SeededEntropy, TestApp};
 
@@ -98,6 +98,8 @@ async fn however_many_were_interrupted_each_has_its_turn() {
 async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
     let app = TestApp::start().await;
     app.domain("example.org").await;
+    // What is left when the process ends before the mail server is changed.
+    let without_mail_server = app.another_node().await;
     for n in 0..3 {
         let account = NewAccount {
             email: format!("user{n}@example.org").parse().unwrap(),
@@ -106,11 +108,11 @@ async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
             quota_bytes: None,
             created_at: mailapi_model::Clock::now(app.clock.as_ref()),
         };
-        app.store.accounts().insert(&account).await.unwrap();
+        without_mail_server.accounts().insert(&account).await.unwrap();
     }
     app.mailbox("user9@example.org", None).await;
-    assert_eq!(app.service.reconcile().await.unwrap(), 3);
-    assert_eq!(app.service.reconcile().await.unwrap(), 0);
+    assert_eq!(app.service.reconcile().await.unwrap().repaired, 3);
+    assert_eq!(app.service.reconcile().await.unwrap().repaired, 0);
     app.deliver("eve@example.net", "user1@example.org", "Subject: Hi\n\nHello\n").await;
 }
 
@@ -121,15 +123,75 @@ async fn the_mail_server_is_told_of_a_quota_that_a_crash_kept_from_it() {
         app.user(&format!("{name}@example.org")).await;
     }
     let bob = "bob@example.org".parse().unwrap();
+    let without_mail_server = app.another_node().await;
     let limit = async || app.mail_server.backend().mailboxes.quota(&bob).await.unwrap().limit_bytes;
     for quota_bytes in [Some(1_048_576), Some(2_097_152), None] {
         // What an operation does before it tells the mail server.
         let change = AccountChange { quota_bytes: Some(quota_bytes), ..AccountChange::default() };
         let now = mailapi_model::Clock::now(app.clock.as_ref());
-        assert!(app.store.accounts().update(&bob, &change, now).await.unwrap());
+        assert!(without_mail_server.accounts().update(&bob, &change, now).await.unwrap());
         assert_ne!(limit().await, quota_bytes);
-        assert_eq!(app.service.reconcile().await.unwrap(), 1);
+        assert_eq!(app.service.reconcile().await.unwrap().repaired, 1);
         assert_eq!(limit().await, quota_bytes);
     }
-    assert_eq!(app.service.reconcile().await.unwrap(), 0);
+    assert_eq!(app.service.reconcile().await.unwrap().repaired, 0);
+}
+
+#[tokio::test]
+async fn mail_without_an_account_is_kept_apart_from_the_next_owner() {
+    let app = TestApp::start().await;
+    for name in ["ann", "bob", "eve"] {
+        app.mailbox(&format!("{name}@example.org"), None).await;
+    }
+    app.deliver("cid@far.example", "bob@example.org", "Subject: Secret\n\nFor the earlier owner\n").await;
+    let without_mail_server = app.another_node().await;
+    let address = |name: &str| -> mailapi_model::EmailAddress { format!("{name}@example.org").parse().unwrap() };
+    for gone in ["bob", "eve"] {
+        assert!(without_mail_server.accounts().delete(&address(gone)).await.unwrap());
+    }
+    without_mail_server.domains().insert(&pending("late.example", &app), None).await.unwrap();
+
+    let reconciled = app.service.reconcile().await.unwrap();
+    assert_eq!(reconciled.repaired, 2);
+    let [kept] = &reconciled.quarantined[..] else { panic!("{reconciled:?}") };
+    assert_eq!((&kept.address, kept.messages), (&address("bob"), 1), "an empty mailbox has nothing to keep");
+    let backend = app.mail_server.backend();
+    let known = backend.provisioning.mailboxes_after(None, 10).await.unwrap().unwrap();
+    assert_eq!(known.into_iter().map(|known| known.address).collect::<Vec<_>>(), [address("ann")]);
+
+    app.mailbox("bob@example.org", None).await;
+    assert_eq!(backend.mailboxes.quota(&address("bob")).await.unwrap().messages, 0);
+    let again = app.service.reconcile().await.unwrap();
+    assert_eq!((again.repaired, again.quarantined.len()), (0, 1), "it stays there");
+}
+
+fn pending(name: &str, app: &TestApp) -> mailapi_model::NewDomain {
+    let created_at = mailapi_model::Clock::now(app.clock.as_ref());
+    let (creator_email, description) = (None, None);
+    mailapi_model::NewDomain { name: name.parse().unwrap(), active: false, description, creator_email, created_at }
+}
+
+#[tokio::test]
+async fn a_mailbox_that_outlived_its_account_is_not_the_next_owners() {
+    let app = TestApp::start().await;
+    app.mailbox("bob@example.org", None).await;
+    app.deliver("cid@far.example", "bob@example.org", "Subject: Secret\n\nFor the earlier owner\n").await;
+    let bob = "bob@example.org".parse().unwrap();
+    assert!(app.another_node().await.accounts().delete(&bob).await.unwrap());
+    // No start comes in between.
+    app.mailbox("bob@example.org", Some(1_048_576)).await;
+    let held = app.mail_server.backend().mailboxes.quota(&bob).await.unwrap();
+    assert_eq!((held.messages, held.limit_bytes), (0, Some(1_048_576)));
+    assert_eq!(app.service.quarantined().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_database_without_accounts_costs_nobody_a_mailbox() {
+    let app = TestApp::start().await;
+    app.mailbox("bob@example.org", None).await;
+    app.deliver("cid@far.example", "bob@example.org", "Subject: Hi\n\nHello\n").await;
+    let bob = "bob@example.org".parse().unwrap();
+    app.another_node().await.accounts().delete(&bob).await.unwrap();
+    assert_eq!(app.service.reconcile().await.unwrap(), Reconciled::default());
+    assert_eq!(app.mail_server.backend().mailboxes.quota(&bob).await.unwrap().messages, 1);
 }

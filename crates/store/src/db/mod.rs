@@ -6,6 +6,7 @@
 //! batch, never a dialogue. SQLite runs batches one after the other; on PostgreSQL they meet, and each statement sees
 //! what was committed before it began: whoever looks at rows that others may change locks one first, or takes a turn.
 
+mod follow;
 mod list;
 pub(crate) mod postgres;
 mod row;
@@ -14,6 +15,7 @@ mod value;
 
 use std::borrow::Cow;
 
+pub(crate) use follow::Changed;
 pub(crate) use list::{Filter, List};
 pub(crate) use row::{Row, exactly_one};
 pub(crate) use sqlite::queries as sqlite_queries;

@@ -4,6 +4,7 @@ use deadpool_postgres::{ClientWrapper, Object};
 
 /// A connection of the pool. Unless it is given back it is closed, which makes the server undo what is half done: the
 /// next user must not find a transaction of somebody who stopped waiting.
+#[derive(Debug)]
 pub(super) struct Lease(Option<Object>);
 
 impl Lease {

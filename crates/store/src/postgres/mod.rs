@@ -9,6 +9,7 @@ mod foreign;
 mod lease;
 mod listener;
 mod migrate;
+mod names;
 mod settings;
 mod tls;
 mod url;
@@ -22,6 +23,7 @@ use mailapi_model::{Entropy, Timestamp};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
 
 pub(crate) use foreign::ForeignPostgres;
+pub(crate) use names::NamesHeld;
 pub use settings::PostgresSettings;
 pub use url::{PostgresUrl, PostgresUrlError};
 
@@ -33,6 +35,9 @@ use failure::Failed;
 use lease::Lease;
 use listener::{Line, Listener};
 
+/// One that holds a name, and one to work on.
+const LEAST_CONNECTIONS: usize = 2;
+
 /// A handle on one PostgreSQL database; clones share its connections.
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
@@ -40,6 +45,8 @@ pub struct Postgres(Arc<Inner>);
 struct Inner {
     pool: Pool,
     scans: Semaphore,
+    /// Operations that hold names: each keeps one connection, and works on another.
+    holders: Arc<Semaphore>,
     listener: Listener,
     settings: PostgresSettings,
     /// Whether it is still open; held by whoever is working.
@@ -64,14 +71,16 @@ impl Postgres {
         let config = config(url, &settings, &node);
         let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager_config))
-            .max_size(settings.connections.max(1))
+            .max_size(settings.connections.max(LEAST_CONNECTIONS))
             .wait_timeout(Some(settings.pool_timeout))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| StoreError::unexpected("the pool of connections cannot be made"))?;
         let listener = Listener::start(Line { config, tls, node }, &settings).await?;
         let scans = Semaphore::new(settings.scan_connections.max(1));
-        let engine = Self(Arc::new(Inner { pool, scans, listener, settings, open: Arc::new(RwLock::new(true)) }));
+        let holders = Arc::new(Semaphore::new((settings.connections / 4).max(1)));
+        let engine =
+            Self(Arc::new(Inner { pool, scans, holders, listener, settings, open: Arc::new(RwLock::new(true)) }));
         engine.demand_utf8().await?;
         Ok(engine)
     }
@@ -184,6 +193,7 @@ impl Postgres {
     pub async fn close(&self) {
         *self.0.open.write().await = false;
         self.0.scans.close();
+        self.0.holders.close();
         self.0.listener.stop();
         self.0.pool.close();
     }

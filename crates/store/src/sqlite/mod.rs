@@ -6,7 +6,9 @@
 
 mod failure;
 mod flusher;
+mod follower;
 mod foreign;
+mod held;
 mod migrate;
 mod open;
 mod readers;
@@ -16,14 +18,17 @@ mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
 
 pub use crate::migration::Migration;
 use crate::{ForeignChanges, StoreError};
 use flusher::LogFile;
+pub use follower::{Followed, FollowsAccounts};
 pub(crate) use foreign::ForeignSqlite;
+pub(crate) use held::FileHeld;
+use held::HeldFile;
 use readers::{Owner, Readers};
 pub use settings::SqliteSettings;
 use writer::{Answered, Writer};
@@ -40,6 +45,8 @@ struct Inner {
     // Fields drop in this order: the readers' connections must be gone before the writer's last checkpoint.
     readers: Readers,
     writer: Writer,
+    follower: OnceLock<Arc<dyn FollowsAccounts>>,
+    held: HeldFile,
 }
 
 impl Sqlite {
@@ -52,7 +59,24 @@ impl Sqlite {
     pub fn open(path: &Path, settings: SqliteSettings) -> Result<Self, StoreError> {
         let connection = open::writer(path, &settings)?;
         let writer = Writer::start(connection, LogFile::of(path)?, settings.clone())?;
-        Ok(Self(Arc::new(Inner { readers: Readers::new(path.to_owned(), settings, Owner::Mailapi), writer })))
+        let readers = Readers::new(path.to_owned(), settings, Owner::Mailapi);
+        let (follower, held) = (OnceLock::new(), HeldFile::beside(path));
+        Ok(Self(Arc::new(Inner { readers, writer, follower, held })))
+    }
+
+    /// Lets mailboxes in this file follow the accounts, through all clones. Only the first follower counts.
+    pub fn follow_accounts(&self, follower: Arc<dyn FollowsAccounts>) {
+        // A second one would be the same tables again.
+        let _ = self.0.follower.set(follower);
+    }
+
+    pub(crate) fn follower(&self) -> Option<Arc<dyn FollowsAccounts>> {
+        self.0.follower.get().cloned()
+    }
+
+    /// Keeps other processes on this file from operations on names, until it is dropped.
+    pub(crate) async fn hold_file(&self) -> Result<Arc<FileHeld>, StoreError> {
+        self.0.held.hold().await
     }
 
     /// Runs `job` on the writer, inside a savepoint of the current group, and answers after the commit is on disk.

@@ -195,6 +195,14 @@ impl Provisioning for Trouble {
         self.behind.provisioning.remove_domain(domain).await
     }
 
+    async fn new_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.new_mailbox(mailbox, quota_bytes).await
+    }
+
+    async fn set_quota(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        self.behind.provisioning.set_quota(mailbox, quota_bytes).await
+    }
+
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
         self.behind.provisioning.put_mailbox(mailbox, quota_bytes).await
     }

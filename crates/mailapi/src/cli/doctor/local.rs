@@ -5,10 +5,28 @@ use std::path::Path;
 use std::process::Command;
 
 use mailapi_model::EmailAddress;
+use mailapi_service::{Quarantined, Unavailable};
 
 use super::Example;
 use super::finding::Finding;
 use crate::config::{Config, LogPlace};
+
+/// Mail that has no owner.
+pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Finding {
+    const WHAT: &str = "quarantine";
+    let found = match found {
+        Ok(found) if found.is_empty() => return Finding::fine(WHAT, "every mailbox has an account"),
+        Ok(found) => found,
+        Err(error) => return Finding::unknown(WHAT, error),
+    };
+    let one = |Quarantined { address, messages, since }: &Quarantined| {
+        format!("{messages} messages of {address} since {since}")
+    };
+    let listed: Vec<_> = found.iter().map(one).collect();
+    let advice = "this mail is kept, and no account can read it; its account was deleted by an earlier version or \
+                  between two starts";
+    Finding::noted(WHAT, listed.join(", "), advice)
+}
 
 /// What `postconf`, `postmap` and the like print; `None` when there is no such program here.
 pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<Result<String, String>> {

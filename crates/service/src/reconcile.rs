@@ -1,0 +1,113 @@
+//! The mail server's domains and mailboxes, compared with the accounts: what a crash, or an older version, left apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mailapi_backend::Quarantined;
+use mailapi_model::{DomainName, EmailAddress};
+
+use crate::{Service, Unavailable};
+
+/// How many rows are looked at in one step.
+const STEP: usize = 500;
+
+/// What a comparison found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reconciled {
+    /// How many domains and mailboxes were made equal to the accounts.
+    pub repaired: usize,
+    /// Mail without an owner, whenever it was found.
+    pub quarantined: Vec<Quarantined>,
+}
+
+impl Service {
+    /// Makes the mail server's domains and mailboxes equal to the accounts: adds what is missing, corrects quotas, and
+    /// removes what has no account. Mail without an owner goes to quarantine.
+    ///
+    /// # Errors
+    /// [`Unavailable`]; asking again later is enough.
+    pub async fn reconcile(&self) -> Result<Reconciled, Unavailable> {
+        let repaired = self.reconcile_domains().await? + self.reconcile_mailboxes().await?;
+        Ok(Reconciled { repaired, quarantined: self.quarantined().await? })
+    }
+
+    /// Mail without an owner.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the mail server cannot be asked.
+    pub async fn quarantined(&self) -> Result<Vec<Quarantined>, Unavailable> {
+        Ok(self.0.backend.provisioning.quarantined().await?)
+    }
+
+    async fn reconcile_domains(&self) -> Result<usize, Unavailable> {
+        let Some(known) = self.0.backend.provisioning.domains().await? else { return Ok(0) };
+        let known: BTreeSet<DomainName> = known.into_iter().collect();
+        let approved: BTreeSet<DomainName> = self.0.store.domains().approved_names().await?.into_iter().collect();
+        let differing: Vec<_> = known.symmetric_difference(&approved).cloned().collect();
+        for domain in &differing {
+            let name = domain.clone();
+            self.in_turn_of_domain(domain, async move |service: Self| service.repair_domain(&name).await).await?;
+        }
+        Ok(differing.len())
+    }
+
+    /// In the domain's turn: another process may have changed it since the lists were read.
+    async fn repair_domain(&self, name: &DomainName) -> Result<(), Unavailable> {
+        let is_here = self.0.store.domains().get(name).await?.is_some_and(|domain| domain.approved);
+        Ok(self.0.backend.provisioning.repair_domain(name, is_here).await?)
+    }
+
+    /// Walks through both lists in step: they are in the same order.
+    async fn reconcile_mailboxes(&self) -> Result<usize, Unavailable> {
+        let (mut repaired, mut after): (usize, Option<EmailAddress>) = (0, None);
+        let mut seen_accounts = false;
+        loop {
+            let accounts = self.0.store.accounts().all_quotas(after.as_ref(), STEP).await?;
+            let last = accounts.last().map(|(email, _)| email.clone());
+            seen_accounts |= last.is_some();
+            let Some(known) = self.mailboxes_between(after.as_ref(), last.as_ref()).await? else { return Ok(repaired) };
+            if !seen_accounts && !known.is_empty() {
+                // Another database is likelier than an installation that everybody left.
+                tracing::warn!(mailboxes = known.len(), "the database has no accounts; no mailbox is removed");
+                return Ok(repaired);
+            }
+            let accounts: BTreeMap<_, _> = accounts.into_iter().collect();
+            let addresses: BTreeSet<_> = known.keys().chain(accounts.keys()).collect();
+            for address in addresses.into_iter().filter(|address| known.get(address) != accounts.get(address)) {
+                let email = address.clone();
+                self.in_turn_of_address(address, async move |service: Self| service.repair_mailbox(&email).await)
+                    .await?;
+                repaired += 1;
+            }
+            match last {
+                Some(last) => after = Some(last),
+                None => return Ok(repaired),
+            }
+        }
+    }
+
+    /// In the turn of the address: another process may have changed it since the lists were read.
+    async fn repair_mailbox(&self, email: &EmailAddress) -> Result<(), Unavailable> {
+        let account = self.0.store.accounts().get(email).await?.map(|account| account.quota_bytes);
+        Ok(self.0.backend.provisioning.repair_mailbox(email, account).await?)
+    }
+
+    /// The mail server's mailboxes behind `after`, up to and with `last`, or all of them.
+    async fn mailboxes_between(
+        &self,
+        after: Option<&EmailAddress>,
+        last: Option<&EmailAddress>,
+    ) -> Result<Option<BTreeMap<EmailAddress, Option<u64>>>, Unavailable> {
+        let (mut known, mut after) = (BTreeMap::new(), after.cloned());
+        loop {
+            let page = self.0.backend.provisioning.mailboxes_after(after.as_ref(), STEP).await?;
+            let Some(page) = page else { return Ok(None) };
+            let Some(end) = page.last().map(|mailbox| mailbox.address.clone()) else { return Ok(Some(known)) };
+            let within = page.into_iter().filter(|mailbox| last.is_none_or(|last| mailbox.address <= *last));
+            known.extend(within.map(|mailbox| (mailbox.address, mailbox.quota_bytes)));
+            if last.is_some_and(|last| end >= *last) {
+                return Ok(Some(known));
+            }
+            after = Some(end);
+        }
+    }
+}

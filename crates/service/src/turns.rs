@@ -1,0 +1,59 @@
+//! Operations on one name, one after the other.
+
+use mailapi_model::{DomainName, EmailAddress};
+use mailapi_store::{StoreError, Turn};
+use tracing::Instrument;
+
+use crate::{Service, Unavailable};
+
+impl Service {
+    /// Does the work in the turn of this address. Once begun it runs to its end, also when the caller no longer waits:
+    /// an operation that stops half-way leaves account and mailbox apart.
+    pub(crate) async fn in_turn_of_address<T, E, W>(
+        &self,
+        address: &EmailAddress,
+        work: impl FnOnce(Self) -> W,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Unavailable> + Send + 'static,
+        W: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let turn = self.0.store.turn_of_address(address).await;
+        self.in_turn(turn, work).await
+    }
+
+    /// The same for a domain and all its addresses.
+    pub(crate) async fn in_turn_of_domain<T, E, W>(
+        &self,
+        domain: &DomainName,
+        work: impl FnOnce(Self) -> W,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Unavailable> + Send + 'static,
+        W: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let turn = self.0.store.turn_of_domain(domain).await;
+        self.in_turn(turn, work).await
+    }
+
+    async fn in_turn<T, E, W>(&self, turn: Result<Turn, StoreError>, work: impl FnOnce(Self) -> W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Unavailable> + Send + 'static,
+        W: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let turn = turn.map_err(Unavailable::from)?;
+        let work = work(self.clone());
+        let running = tokio::spawn(
+            async move {
+                let outcome = work.await;
+                drop(turn);
+                outcome
+            }
+            .in_current_span(),
+        );
+        running.await.unwrap_or_else(|error| Err(Unavailable::Unforeseen(error.to_string()).into()))
+    }
+}

@@ -1,0 +1,69 @@
+//! Names that one operation has to itself, on all nodes.
+//!
+//! The locks are advisory ones of a session (PostgreSQL manual, section 13.3.5): they last longer than a transaction,
+//! since the mail server is changed between two of them, and the server lets go of them when the connection ends.
+
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::lease::Lease;
+use super::{Postgres, failure};
+use crate::StoreError;
+use crate::db::Stmt;
+use crate::db::postgres::Work;
+use crate::turns::TurnOf;
+
+/// The first number of the locks, the same on all nodes of all versions. The second one is made of the name.
+const DOMAINS: i32 = 0x6d61_0001;
+const ADDRESSES: i32 = 0x6d61_0002;
+
+const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
+
+/// Names that are held by one connection.
+#[derive(Debug)]
+pub(crate) struct NamesHeld(Option<(Lease, OwnedSemaphorePermit)>);
+
+impl Postgres {
+    /// Waits until no other operation, on any node, holds the name, and holds it.
+    pub(crate) async fn hold_names(&self, of: TurnOf<'_>) -> Result<NamesHeld, StoreError> {
+        let place = self.0.holders.clone().acquire_owned().await.map_err(|_| StoreError::closed())?;
+        let connection = self.0.pool.get().await.map_err(|error| failure::unreachable(&error))?;
+        let lease = Lease::of(connection);
+        for lock in locks(of) {
+            let Some(client) = lease.client() else { return Err(StoreError::closed()) };
+            let work = Work::Read(vec![lock]);
+            // Unless all of them are held the connection is closed, and with it the ones that are.
+            let held = tokio::time::timeout(self.patience(&work), crate::db::postgres::run(client, &work)).await;
+            held.unwrap_or_else(|_| Err(super::Failed::timed_out())).map_err(|failed| failed.error)?;
+        }
+        Ok(NamesHeld(Some((lease, place))))
+    }
+}
+
+/// The domain comes first on every node.
+fn locks(of: TurnOf<'_>) -> Vec<Stmt> {
+    let lock = |function: &str, kind: i32, name: &str| {
+        Stmt::new(format!("SELECT CAST({function}({kind}, hashtext($1)) AS TEXT)")).bind(name)
+    };
+    match of {
+        TurnOf::Domain(domain) => vec![lock("pg_advisory_lock", DOMAINS, domain.as_str())],
+        TurnOf::Address(address) => vec![
+            lock("pg_advisory_lock_shared", DOMAINS, address.domain_str()),
+            lock("pg_advisory_lock", ADDRESSES, address.as_str()),
+        ],
+    }
+}
+
+impl Drop for NamesHeld {
+    fn drop(&mut self) {
+        let (Some((lease, place)), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
+        runtime.spawn(async move {
+            let _place = place;
+            if let Some(client) = lease.client()
+                && client.batch_execute(UNLOCK).await.is_ok()
+            {
+                lease.give_back();
+            }
+        });
+    }
+}

@@ -1,0 +1,57 @@
+//! Keeps other processes on the same file from what one of them does in several steps.
+//!
+//! The lock is on the directory of the file (flock(2)): a file of its own would have an owner, and the command line may
+//! run as another user than the server. It must not be on the database itself, since closing a second descriptor of
+//! that would let go of SQLite's own locks (fcntl(2)).
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use crate::StoreError;
+
+/// How long to wait before trying again: about as long as the shortest operation takes.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// Held while any operation of this process is under way; the system lets go of it when the process dies.
+#[derive(Debug)]
+pub(crate) struct FileHeld(#[expect(dead_code, reason = "holding it open is what keeps the lock")] File);
+
+/// The lock of one file.
+#[derive(Debug)]
+pub(super) struct HeldFile {
+    directory: PathBuf,
+    held: Mutex<Weak<FileHeld>>,
+}
+
+impl HeldFile {
+    pub(super) fn beside(file: &Path) -> Self {
+        let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        Self { directory: directory.unwrap_or(Path::new(".")).to_owned(), held: Mutex::default() }
+    }
+
+    pub(super) async fn hold(&self) -> Result<Arc<FileHeld>, StoreError> {
+        let mut held = self.held.lock().await;
+        if let Some(held) = held.upgrade() {
+            return Ok(held);
+        }
+        let failed = |error: io::Error| StoreError::Unavailable(format!("its directory cannot be locked: {error}"));
+        let directory = File::open(&self.directory).map_err(failed)?;
+        loop {
+            match directory.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(RETRY).await,
+                // A file system without such locks is no place for a database that several processes use.
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => break,
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+        let lock = Arc::new(FileHeld(directory));
+        *held = Arc::downgrade(&lock);
+        Ok(lock)
+    }
+}
