@@ -182,7 +182,11 @@ impl FileLog {
         })
     }
 
+    /// There is no log; or there is something under its name that cannot be read on from a place, as a FIFO.
     fn missing(&self) -> SourceError {
+        if fs::metadata(&self.settings.path).is_ok_and(|there| !there.is_file()) {
+            return SourceError::Unreadable(format!("{} is not a regular file", self.settings.path.display()));
+        }
         SourceError::Missing(self.settings.path.display().to_string())
     }
 

@@ -15,6 +15,7 @@ use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, QueueId, Tim
 
 use super::file_source::FileLog;
 use super::handed::Handed;
+use super::hearing::{HEARING_TIME, Hearing};
 use super::index::MessageIndex;
 use super::journal_source::JournalSource;
 use super::ledger::Ledger;
@@ -31,6 +32,9 @@ pub(super) use lookup::{Signs, Verdict};
 
 /// What journald and rsyslog say when they drop lines.
 const DROPPED_MARKS: [&str; 2] = ["Suppressed ", "messages lost due to rate-limiting"];
+
+/// Why nothing can be concluded from a log without a single line of Postfix.
+const NOTHING_UNDERSTOOD: &str = "no line of the mail server was understood in its log";
 
 /// A follower, behind a lock.
 pub(super) struct Follow {
@@ -51,12 +55,17 @@ pub(super) struct Follow {
     saved_at: Timestamp,
     saved_octets: u64,
     started_at: Timestamp,
+    hearing: Hearing,
+    /// Whether the operator was warned that no line of Postfix is heard.
+    is_unheard: bool,
 }
 
 /// Where a follower stands.
 struct Live {
     source: Box<dyn Source>,
     ledger: Ledger,
+    /// How many lines of Postfix were read.
+    lines: u64,
     cursor: Cursor,
     /// Events of the newest record that no batch had room for.
     pending: VecDeque<DeliveryEvent>,
@@ -71,6 +80,28 @@ pub(super) struct Snapshot {
     pub(super) unread_octets: Option<u64>,
     /// Whether there is no file under the log's name, though an older one may still be read.
     pub(super) missing: Option<String>,
+}
+
+/// What one record led to.
+struct Step {
+    findings: Findings,
+    /// How long it was.
+    octets: u64,
+    /// Whether it is a line of Postfix.
+    is_postfix: bool,
+}
+
+impl Step {
+    /// A line of Postfix led to findings, however empty.
+    fn new(findings: Option<Findings>, octets: usize) -> Self {
+        Self { is_postfix: findings.is_some(), findings: findings.unwrap_or_default(), octets: octets as u64 }
+    }
+}
+
+impl Live {
+    fn new(source: Box<dyn Source>, ledger: Ledger, cursor: &Cursor) -> Self {
+        Self { source, ledger, lines: 0, cursor: cursor.clone(), pending: VecDeque::new() }
+    }
 }
 
 impl Follow {
@@ -99,6 +130,8 @@ impl Follow {
             saved_at: now,
             saved_octets: 0,
             started_at: now,
+            hearing: Hearing::default(),
+            is_unheard: false,
         })
     }
 
@@ -177,8 +210,27 @@ impl Follow {
         }
     }
 
+    /// The mail server took a message over and its log has had no line since: it is another server's, it is written in
+    /// a form that is not understood, or nothing is written to it any more.
+    pub(super) fn unheard(&mut self) -> Option<String> {
+        let live = self.live.as_ref()?;
+        let (now, margin) = (self.clock.now(), self.settings.settle_time);
+        let since = self.handed.unheard_since(|since| self.hearing.heard_since(since.minus(margin)));
+        let since = since.filter(|since| now.since(*since) >= HEARING_TIME);
+        let reason = since.map(|since| match live.ledger.last_at {
+            None => NOTHING_UNDERSTOOD.to_owned(),
+            Some(_) => format!("the mail server accepted mail at {since}, and its log has had no line since"),
+        });
+        if let Some(reason) = reason.as_ref().filter(|_| !self.is_unheard) {
+            tracing::warn!(reason, syslog_name = self.settings.syslog_name, "the mail log says nothing of Postfix");
+        }
+        self.is_unheard = reason.is_some();
+        reason
+    }
+
     fn read_on(&mut self, live: &mut Live, max: usize) -> Result<LogBatch, FollowerError> {
         let mut batch = LogBatch::default();
+        let begun = self.clock.now();
         loop {
             while batch.events.len() < max
                 && let Some(event) = live.pending.pop_front()
@@ -196,8 +248,9 @@ impl Follow {
             let step = self.step(live.source.as_mut(), &mut live.ledger);
             self.note_gaps(live.source.as_mut(), live.ledger.last_at);
             match step {
-                Ok(Some((findings, octets))) => {
+                Ok(Some(Step { findings, octets, is_postfix })) => {
                     batch.lines_read += 1;
+                    live.lines += u64::from(is_postfix);
                     self.note_crash(findings.crash);
                     self.notes.note_unnamed(findings.unnamed_at);
                     self.read_since_save += octets;
@@ -206,7 +259,10 @@ impl Follow {
                     batch.inbound.extend(findings.inbound);
                     live.pending.extend(findings.events);
                 }
-                Ok(None) => break,
+                Ok(None) => {
+                    self.hearing.note_end(live.lines, begun);
+                    break;
+                }
                 // What was read counts; the error comes again.
                 Err(_) if batch.lines_read > 0 => break,
                 Err(error) => return Err(error.into()),
@@ -217,8 +273,8 @@ impl Follow {
         Ok(batch)
     }
 
-    /// Reads one record and takes it in; also tells how long it was. `None` at the end.
-    fn step(&mut self, source: &mut dyn Source, ledger: &mut Ledger) -> Result<Option<(Findings, u64)>, SourceError> {
+    /// Reads one record and takes it in. `None` at the end.
+    fn step(&mut self, source: &mut dyn Source, ledger: &mut Ledger) -> Result<Option<Step>, SourceError> {
         let before = ledger.last_at;
         let Some(record) = source.next(before)? else { return Ok(None) };
         let name = &self.settings.syslog_name;
@@ -229,22 +285,28 @@ impl Follow {
                 let text = text.trim_start_matches('\0');
                 let now = self.clock.now();
                 let findings = match Line::of_file(text, name, &mut self.times, now, before) {
-                    Some(line) => ledger.apply(&line, &self.settings.ledger, &self.handed),
+                    Some(line) => {
+                        self.hearing.note_line(now);
+                        Some(ledger.apply(&line, &self.settings.ledger, &self.handed))
+                    }
                     None => {
                         note_dropped(&mut self.notes.gaps, &self.settings, now, before, text);
-                        Findings::default()
+                        None
                     }
                 };
-                Ok(Some((findings, octets.len() as u64 + 1)))
+                Ok(Some(Step::new(findings, octets.len() + 1)))
             }
             Record::Entry { at, tag, message } => {
                 let line = Line::of_tag(at, tag, message, name);
+                if line.is_some() {
+                    self.hearing.note_line(self.clock.now());
+                }
                 let findings = line.map(|line| ledger.apply(&line, &self.settings.ledger, &self.handed));
-                Ok(Some((findings.unwrap_or_default(), message.len() as u64)))
+                Ok(Some(Step::new(findings, message.len())))
             }
             Record::Dropped(message) => {
                 note_dropped(&mut self.notes.gaps, &self.settings, self.clock.now(), before, message);
-                Ok(Some((Findings::default(), message.len() as u64)))
+                Ok(Some(Step::new(None, message.len())))
             }
         }
     }
@@ -309,17 +371,19 @@ impl Follow {
         let cursor = Cursor::decode(cursor).ok_or_else(|| FollowerError::from(of_another_source()))?;
         // What the reader could not store is read again.
         self.confirmed.clear();
+        self.hearing.count_anew();
         let mut live = match cursor.place {
             Place::Beginning => {
                 let source = self.open(&Place::Beginning)?;
-                Live { source, ledger: Ledger::default(), cursor: cursor.clone(), pending: VecDeque::new() }
+                Live::new(source, Ledger::default(), &cursor)
             }
             _ => self.resume_behind(&cursor)?,
         };
         if cursor.told > 0
-            && let Some((findings, _)) = self.step(live.source.as_mut(), &mut live.ledger)?
+            && let Some(step) = self.step(live.source.as_mut(), &mut live.ledger)?
         {
-            live.pending.extend(findings.events.into_iter().skip(cursor.told));
+            live.lines += u64::from(step.is_postfix);
+            live.pending.extend(step.findings.events.into_iter().skip(cursor.told));
         }
         Ok(live)
     }
@@ -346,7 +410,7 @@ impl Follow {
         }
         // The place is gone: the source goes on behind the gap, and says so.
         let source = self.open(&cursor.place)?;
-        Ok(Live { source, ledger: Ledger::default(), cursor: cursor.clone(), pending: VecDeque::new() })
+        Ok(Live::new(source, Ledger::default(), cursor))
     }
 
     /// Reads up to the cursor without telling events. `None` when the cursor is not on the way.
@@ -356,7 +420,7 @@ impl Follow {
         mut ledger: Ledger,
         cursor: &Cursor,
     ) -> Result<Option<Live>, FollowerError> {
-        let mut octets = 0;
+        let (mut octets, mut lines) = (0, 0);
         loop {
             if !source.take_gaps().is_empty() {
                 return Ok(None);
@@ -364,9 +428,11 @@ impl Follow {
             if is_same(&source.place(ledger.last_at), &cursor.place) {
                 self.index.write()?;
                 self.read_since_save = octets;
-                return Ok(Some(Live { source, ledger, cursor: cursor.clone(), pending: VecDeque::new() }));
+                return Ok(Some(Live { lines, ..Live::new(source, ledger, cursor) }));
             }
-            let Some((findings, length)) = self.step(source.as_mut(), &mut ledger)? else { return Ok(None) };
+            let Some(step) = self.step(source.as_mut(), &mut ledger)? else { return Ok(None) };
+            let Step { findings, octets: length, is_postfix } = step;
+            lines += u64::from(is_postfix);
             self.note_taken(&findings.taken);
             self.note_crash(findings.crash);
             self.notes.note_unnamed(findings.unnamed_at);

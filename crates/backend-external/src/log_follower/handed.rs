@@ -16,6 +16,8 @@ pub(super) struct Handed {
     unconfirmed: Mutex<HashMap<String, (MessageId, Timestamp)>>,
     lifetime: Duration,
     most: usize,
+    /// When the mail server did something that it logs, and no line was heard since.
+    unheard_since: Mutex<Option<Timestamp>>,
     /// The reverse-paths under which messages were handed over, where each has one of its own.
     returns: OnceLock<ReturnAddress>,
 }
@@ -23,7 +25,8 @@ pub(super) struct Handed {
 impl Handed {
     /// Remembers at most this many, for so long.
     pub(super) fn new(lifetime: Duration, most: usize) -> Self {
-        Self { unconfirmed: Mutex::default(), lifetime, most, returns: OnceLock::new() }
+        let (unconfirmed, unheard_since) = (Mutex::default(), Mutex::default());
+        Self { unconfirmed, lifetime, most, unheard_since, returns: OnceLock::new() }
     }
 
     /// From now on messages are also known by these addresses. The first ones stay.
@@ -38,6 +41,7 @@ impl Handed {
 
     /// The mail server took a message over under this id.
     pub(super) fn note(&self, queue_id: &QueueId, message_id: MessageId, now: Timestamp) {
+        self.expect_line(now);
         let mut unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
         if unconfirmed.len() >= self.most {
             unconfirmed.retain(|_, (_, at)| now.since(*at) < self.lifetime);
@@ -45,6 +49,18 @@ impl Handed {
         if unconfirmed.len() < self.most {
             unconfirmed.insert(queue_id.0.clone(), (message_id, now));
         }
+    }
+
+    /// The mail server did something just now that it logs.
+    pub(super) fn expect_line(&self, now: Timestamp) {
+        self.unheard_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
+    }
+
+    /// Since when a line is expected, unless `was_heard` says that one came since.
+    pub(super) fn unheard_since(&self, was_heard: impl FnOnce(Timestamp) -> bool) -> Option<Timestamp> {
+        let mut since = self.unheard_since.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = since.filter(|since| !was_heard(*since));
+        *since
     }
 
     /// The log speaks of this id: which message it is. Whoever only looks something up asks, too, and takes nothing

@@ -2,7 +2,14 @@
 
 use mailapi_model::Timestamp;
 
-use super::timestamp::TimeReader;
+use super::rfc5424;
+use super::timestamp::{TimeReader, without_priority};
+
+/// The facilities and levels that busybox's syslogd puts in front of a tag: `mail.info`.
+const FACILITIES: [&str; 12] = [
+    "mail", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7", "daemon", "user", "syslog",
+];
+const LEVELS: [&str; 10] = ["emerg", "panic", "alert", "crit", "err", "error", "warn", "warning", "notice", "info"];
 
 /// What one record of the log says, before its text is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +42,19 @@ impl<'a> Line<'a> {
         if !line.contains(syslog_name) {
             return None;
         }
+        let line = without_priority(line);
+        if let Some(line) = rfc5424::from_time(line) {
+            let (at, rest) = times.read(line, now, before)?;
+            let record = rfc5424::record(rest)?;
+            return Self::of_program(at, record.program, record.process.unwrap_or(0), record.text, syslog_name);
+        }
         let (at, rest) = times.read(line, now, before)?;
+        let rest = of_container(rest, times, now, before).unwrap_or(rest);
         let (first, after) = rest.split_once(' ')?;
         // Some templates leave the host out.
         let (tag, text) = match first.strip_suffix(':') {
             Some(tag) => (tag, after),
-            None => {
-                let (tag, text) = after.trim_start_matches(' ').split_once(' ')?;
-                (tag.strip_suffix(':')?, text)
-            }
+            None => tag_after_host(after)?,
         };
         Self::of_tag(at, tag, text, syslog_name)
     }
@@ -54,6 +65,10 @@ impl<'a> Line<'a> {
             Some((name, pid)) => (name, pid.parse().ok()?),
             None => (tag, 0),
         };
+        Self::of_program(at, name, pid, text, syslog_name)
+    }
+
+    fn of_program(at: Timestamp, name: &'a str, pid: u32, text: &'a str, syslog_name: &str) -> Option<Self> {
         let (path, daemon) = name.rsplit_once('/')?;
         let (instance, service) = match path.split_once('/') {
             Some((instance, service)) => (instance, Some(service)),
@@ -63,6 +78,30 @@ impl<'a> Line<'a> {
         let is_instance = rest.is_empty() || rest.starts_with('-');
         is_instance.then_some(Self { at, instance, service, daemon, pid, text })
     }
+}
+
+/// The tag and the text of what follows a host name.
+fn tag_after_host(rest: &str) -> Option<(&str, &str)> {
+    let (word, rest) = rest.trim_start_matches(' ').split_once(' ')?;
+    let (tag, text) = if is_priority(word) { rest.split_once(' ')? } else { (word, rest) };
+    Some((tag.strip_suffix(':')?, text))
+}
+
+fn is_priority(word: &str) -> bool {
+    word.split_once('.').is_some_and(|(facility, level)| FACILITIES.contains(&facility) && LEVELS.contains(&level))
+}
+
+/// What a container runtime put its own time in front of (`docker logs --timestamps`; Kubernetes also names the stream):
+/// the line behind the second time. A host name is no time, so nothing else looks like it.
+fn of_container<'a>(
+    rest: &'a str,
+    times: &mut TimeReader,
+    now: Timestamp,
+    before: Option<Timestamp>,
+) -> Option<&'a str> {
+    let streams = ["stdout F ", "stderr F "];
+    let line = streams.iter().find_map(|stream| rest.strip_prefix(stream)).unwrap_or(rest);
+    times.read(line, now, before).map(|(_, rest)| rest)
 }
 
 #[cfg(test)]
@@ -87,6 +126,15 @@ mod tests {
             "Nov 21 07:45:38 mx postfix/smtpd[x]: what",
             "Nov 21 07:45:38 postfix/smtpd[1]:",
             "postfix/smtpd[1]: no time",
+            // metalog leaves the process out, Compose puts a name in front, rsyslog cuts the name at its slash.
+            "Nov 21 07:45:38 [postfix/smtpd] a b",
+            "mail-1  | Nov 21 07:45:38 mx postfix/smtpd[1]: a b",
+            "<22>1 2026-11-21T07:45:38Z mx postfix 7 - - A00001: client=unknown[192.0.2.1]",
+            r#"{"SYSLOG_IDENTIFIER":"postfix/smtpd","_PID":"7","MESSAGE":"a b"}"#,
+            // Another program's text.
+            "Nov 21 07:45:38 mx sshd[1]: Nov 21 07:45:38 mx postfix/smtpd[1]: a",
+            "<22>1 2026-11-21T07:45:38Z mx sshd 7 - - 2026-11-21T07:45:38Z mx postfix/smtpd[1]: a",
+            "2026-11-21T07:45:38Z mx mail.info mail.info postfix/smtpd[1]: a",
         ] {
             assert_eq!(read(line), None, "{line}");
         }
@@ -103,6 +151,17 @@ mod tests {
             ),
             ("Nov 21 07:45:38 mx postfix-out/smtp[3]: a", ("postfix-out", None, "smtp", 3, "a")),
             ("Nov 21 07:45:38 mx postfix/a/b/smtpd: a", ("postfix", Some("a/b"), "smtpd", 0, "a")),
+            ("Nov 21 07:45:38 mx mail.info postfix/smtp[3]: a", ("postfix", None, "smtp", 3, "a")),
+            ("<22>1 2026-11-21T07:45:38.123456+00:00 mx postfix/smtp 3 - -  a", ("postfix", None, "smtp", 3, "a")),
+            (
+                r#"1 2026-11-21T07:45:38Z mx postfix/submission/smtpd 3 - [meta sequenceId="1"] a"#,
+                ("postfix", Some("submission"), "smtpd", 3, "a"),
+            ),
+            (
+                "2026-11-21T07:45:38.123456789Z stdout F Nov 21 07:45:38 mx postfix/smtp[3]: a",
+                ("postfix", None, "smtp", 3, "a"),
+            ),
+            ("2026-11-21T07:45:38.1Z Nov 21 07:45:38 mx postfix/smtp[3]: a", ("postfix", None, "smtp", 3, "a")),
         ] {
             let line = read(line).unwrap();
             assert_eq!((line.instance, line.service, line.daemon, line.pid, line.text), expected);

@@ -2,7 +2,7 @@
 //!
 //! | file | what stands there |
 //! |---|---|
-//! | `timestamp`, `line`, `fact` | a line by itself: when, which daemon, what it says |
+//! | `timestamp`, `rfc5424`, `line`, `fact` | a line by itself: when, which daemon, what it says |
 //! | `message`, `ledger` | lines together: messages from their first line to `removed` |
 //! | `siblings`, `opened`, `file_source` | the log file through rename, copy-and-cut and compression |
 //! | `journal_source` | the same from systemd's journal |
@@ -11,6 +11,8 @@
 //! | `follow` | one step: from a cursor to events and the next cursor; what is known of one message |
 //! | `postqueue`, `witness` | what the queue says of a message that a crash interrupted |
 //! | `machine` | when the machine started |
+//! | `sample` | whether a log file is that of Postfix |
+//! | `hearing` | when Postfix spoke, by our own clock |
 //!
 //! The cursor is kept by the reader in the same transaction as the events. It names the file (device, inode, a hash of
 //! what it begins with), the offset, and the time of the newest line. Everything else that is kept lies in the
@@ -20,6 +22,7 @@ mod fact;
 mod file_source;
 mod follow;
 mod handed;
+mod hearing;
 mod index;
 mod journal_source;
 mod ledger;
@@ -30,6 +33,8 @@ mod opened;
 mod place;
 mod postqueue;
 mod report;
+mod rfc5424;
+mod sample;
 mod saved_state;
 mod settings;
 mod siblings;
@@ -56,6 +61,7 @@ use follow::{Follow, Signs, Verdict};
 use handed::Handed;
 use postqueue::Postqueue;
 pub use report::{Gap, GapKind};
+pub use sample::LogSample;
 use saved_state::Saved;
 pub use settings::{FileSettings, JournalSettings, LedgerLimits, LogSettings, LogSource};
 use source::SourceError;
@@ -232,6 +238,7 @@ impl LogFollower {
             let mut status = status.lock().unwrap_or_else(PoisonError::into_inner);
             status.is_missing = snapshot.missing.is_some() || batch.as_ref().is_err_and(|error| error.is_missing);
             status.error = batch.as_ref().err().map(ToString::to_string).or(snapshot.missing);
+            status.error = status.error.take().or_else(|| follow.unheard());
             status.read_at = if batch.is_ok() { Some(now) } else { status.read_at };
             status.last_line_at = snapshot.last_line_at.or(status.last_line_at);
             status.unread_octets = snapshot.unread_octets.unwrap_or(status.unread_octets);

@@ -122,7 +122,7 @@ impl TimeReader {
 }
 
 /// Some templates put the priority of the protocol in front: `<22>Nov 21 …`.
-fn without_priority(line: &str) -> &str {
+pub(super) fn without_priority(line: &str) -> &str {
     let inner = line.strip_prefix('<').and_then(|rest| rest.split_once('>'));
     match inner {
         Some((priority, rest)) if priority.len() <= 3 && priority.bytes().all(|b| b.is_ascii_digit()) => rest,

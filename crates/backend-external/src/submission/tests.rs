@@ -126,7 +126,11 @@ async fn without_a_log_nothing_can_be_told_and_with_one_silence_counts_in_time()
     let dir = tempfile::tempdir().unwrap();
     let sink = SmtpSink::start().await;
     assert!(matches!(submission(&sink, None, Duration::ZERO).find(&attempt()).await, Err(SubmitError::Unavailable(_))));
+    // An empty log may be that of anybody.
     std::fs::write(dir.path().join("mail.log"), "").unwrap();
+    let mute = submission(&sink, Some(dir.path()), Duration::ZERO).find(&attempt()).await;
+    assert!(matches!(mute, Err(SubmitError::Unavailable(_))), "{mute:?}");
+    std::fs::write(dir.path().join("mail.log"), "Nov 21 08:00:00 mx postfix/qmgr[7]: 4jWk0: removed\n").unwrap();
     assert_eq!(submission(&sink, Some(dir.path()), Duration::ZERO).find(&attempt()).await, Ok(None));
 }
 

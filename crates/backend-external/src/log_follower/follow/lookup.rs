@@ -30,7 +30,7 @@ use super::super::saved_state;
 use super::super::settings::LogSource;
 use super::super::source::SourceError;
 use super::super::{FollowerError, Trace};
-use super::{Follow, gap_until};
+use super::{Follow, HEARING_TIME, NOTHING_UNDERSTOOD, gap_until};
 
 /// Why nothing can be concluded from what the log does not say.
 const LOG_IS_INCOMPLETE: &str = "a part of the log is missing";
@@ -68,11 +68,12 @@ impl Follow {
         if let Some(taken) = self.index.find(message_id)? {
             return Ok(Verdict::Told(Trace::Taken(taken.into())));
         }
-        let (place, mut ledger) = match &self.live {
-            Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id)),
+        let begun = self.clock.now();
+        let (place, mut ledger, mut lines) = match &self.live {
+            Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id), live.lines),
             None => match saved_state::load(&self.settings.state_dir)? {
-                Some(saved) => (saved.place, saved.ledger.only(message_id)),
-                None => (Place::Beginning, Ledger::default()),
+                Some(saved) => (saved.place, saved.ledger.only(message_id), 0),
+                None => (Place::Beginning, Ledger::default(), 0),
             },
         };
         if place == Place::Beginning && self.has_older_files()? {
@@ -83,7 +84,9 @@ impl Follow {
             return Ok(Verdict::Told(Trace::Undecided("the log has not been read to its end yet")));
         }
         let mut unread = Unread::default();
-        while let Some((findings, _)) = self.step(source.as_mut(), &mut ledger)? {
+        while let Some(step) = self.step(source.as_mut(), &mut ledger)? {
+            lines += u64::from(step.is_postfix);
+            let findings = step.findings;
             if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
                 return Ok(Verdict::Told(Trace::Taken(taken.into())));
             }
@@ -95,7 +98,11 @@ impl Follow {
             return Ok(Verdict::Told(Trace::Taken(accepted(id, message))));
         }
         let (now, before) = (self.clock.now(), ledger.last_at);
-        let missing = source.take_gaps().into_iter().map(|(kind, detail)| gap_until(now, before, kind, detail));
+        let missing: Vec<Gap> =
+            source.take_gaps().into_iter().map(|(kind, detail)| gap_until(now, before, kind, detail)).collect();
+        if missing.is_empty() {
+            self.hearing.note_end(lines, begun);
+        }
         unread.gaps.extend(missing);
         Ok(self.judge(&ledger, attempt, signs, &unread))
     }
@@ -159,19 +166,26 @@ impl Follow {
     }
 
     /// It never came, provided that the mail server was alive after this moment: one that was killed says nothing of it
-    /// until it is started again, and may have the message in its queue.
+    /// until it is started again, and may have the message in its queue. The moment is of our clock, so what counts is
+    /// when lines came, and not the times in them.
     fn unless_dead(&self, ledger: &Ledger, signs: Signs, moment: Timestamp) -> Verdict {
-        let settle_time = self.settings.settle_time;
-        if ledger.last_at.is_some_and(|at| at >= moment.plus(settle_time)) {
+        let (now, settle_time) = (self.clock.now(), self.settings.settle_time);
+        let undecided = |why| Verdict::Told(Trace::Undecided(why));
+        if self.hearing.spoke_since(moment.plus(settle_time)) {
             return Verdict::Told(Trace::NotTaken);
         }
-        Verdict::Told(match signs.alive {
-            Some(at) if at < moment => Trace::Silent,
-            None => Trace::Silent,
-            // Had it been started anew before it answered, it would have logged that by now.
-            Some(at) if self.clock.now() >= at.plus(settle_time) => Trace::NotTaken,
-            Some(_) => Trace::Undecided("the mail server may not have logged it yet"),
-        })
+        let Some(at) = signs.alive.filter(|at| *at >= moment) else { return Verdict::Told(Trace::Silent) };
+        // Had it been started anew before it answered, it would have logged that by now.
+        if now < at.plus(settle_time) {
+            return undecided("the mail server may not have logged it yet");
+        }
+        if ledger.last_at.is_none() {
+            return undecided(NOTHING_UNDERSTOOD);
+        }
+        // It logs who connects. Where that is missing, the log is not its own, or is no longer understood.
+        let is_unheard =
+            now >= at.plus(settle_time).plus(HEARING_TIME) && !self.hearing.heard_since(at.minus(settle_time));
+        Verdict::Told(if is_unheard { Trace::Silent } else { Trace::NotTaken })
     }
 
     /// When the connection of a message ended at the latest that this process did not hand over: the process that did

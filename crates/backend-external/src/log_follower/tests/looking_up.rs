@@ -35,7 +35,7 @@ fn taken(trace: &Trace) -> Option<&Accepted> {
 fn a_message_that_never_came_is_said_so_only_when_that_is_certain() {
     let mut scene = Scene::new();
     scene.settings.settle_time = Duration::from_secs(10);
-    scene.append("");
+    scene.append(&line(1, "qmgr", "A0B1C2: removed"));
     let mut reader = Reader::new(&scene);
     assert!(matches!(trace(&scene, &mut reader), Trace::Undecided(_)));
     scene.clock.advance(Duration::from_secs(10));

@@ -1,15 +1,16 @@
 //! What can be seen on the machine itself: Postfix's settings and tables, its log, the clock.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
 
-use mailapi_model::EmailAddress;
+use mailapi_backend_external::log_follower::{FollowerStatus, LogSample, LogSettings};
+use mailapi_model::{Clock as _, EmailAddress};
 use mailapi_service::{Quarantined, Unavailable};
 
 use super::Example;
 use super::finding::Finding;
 use crate::config::{Config, LogPlace};
+use crate::system::SystemClock;
 
 /// Mail that has no owner.
 pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Finding {
@@ -35,25 +36,45 @@ pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<Result<Stri
     Some(if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) })
 }
 
-/// Whether the log can be read.
+/// Whether the log can be read, and is that of Postfix.
 pub(super) fn log(config: &Config) -> Finding {
-    match config.mail.external.log_place() {
-        None => Finding::unknown("log", "not followed here; `mailapi follow` must run on the mail server's host"),
-        Some(LogPlace::File(path)) => log_file(&path),
-        Some(LogPlace::Journal(directory)) => journal(directory.as_deref()),
+    let external = &config.mail.external;
+    match (external.log_place(), external.log_settings(&config.data_dir)) {
+        (Some(LogPlace::File(path)), Some(settings)) => log_file(&path, &settings),
+        (Some(LogPlace::Journal(directory)), _) => journal(directory.as_deref()),
+        _ => Finding::unknown("log", "not followed here; `mailapi follow` must run on the mail server's host"),
     }
 }
 
-fn log_file(path: &Path) -> Finding {
-    let first = std::fs::File::open(path).and_then(|mut file| file.read(&mut [0]));
-    match first {
-        Ok(_) => Finding::fine("log", format!("{} can be read", path.display())),
-        Err(error) => Finding::wrong(
-            "log",
-            format!("{} cannot be read: {error}", path.display()),
-            "name Postfix's log in mail.external.log.path and let mailapi's user read it, on Debian by the group adm; \
-             without a syslog daemon set maillog_file of Postfix, or mail.external.log.journal",
-        ),
+fn log_file(path: &Path, settings: &LogSettings) -> Finding {
+    let path = path.display();
+    let LogSample { lines, understood } = match LogSample::of(settings, SystemClock.now()) {
+        Ok(sample) => sample.unwrap_or_default(),
+        Err(error) => {
+            return Finding::wrong(
+                "log",
+                format!("{path} cannot be read: {error}"),
+                "name Postfix's log in mail.external.log.path and let mailapi's user read it, on Debian by the group \
+                 adm; without a syslog daemon set maillog_file of Postfix, or mail.external.log.journal",
+            );
+        }
+    };
+    if lines == 0 {
+        return Finding::fine("log", format!("{path} can be read, and is empty"));
+    }
+    if understood > 0 {
+        return Finding::fine("log", format!("{path} can be read"));
+    }
+    let what = format!("none of the newest {lines} lines of {path} is one of Postfix that mailapi understands");
+    let advice = "compare mail.external.log.path and syslog_name with Postfix's maillog_file and syslog_name; mailapi reads \
+                  the traditional form, with RFC 3339 times too, and RFC 5424, for which rsyslog needs \
+                  global(parser.permitSlashInProgramName=\"on\")";
+    match FollowerStatus::saved(settings) {
+        // Programs that share the file may have filled it since.
+        Ok(Some(FollowerStatus { last_line_at: Some(at), .. })) => {
+            Finding::noted("log", format!("{what}; the newest one that it understood is from {at}"), advice)
+        }
+        _ => Finding::wrong("log", what, advice),
     }
 }
 
@@ -118,5 +139,29 @@ pub(super) fn clock() -> Finding {
             Finding::wrong("clock", "it is not synchronized", "timedatectl set-ntp true, or install chrony")
         }
         _ => Finding::unknown("clock", "this machine does not tell whether it is synchronized"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_backend_external::log_follower::LogSource;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_not_that_of_postfix_is_wrong() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mail.log");
+        let settings = LogSettings::new(LogSource::file(path.clone()), dir.path().join("state"));
+        let look = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            log_file(&path, &settings)
+        };
+        assert!(log_file(&path, &settings).is_wrong());
+        assert!(log_file(dir.path(), &LogSettings::new(LogSource::file(dir.path()), dir.path())).is_wrong());
+        assert!(!look("").is_wrong());
+        assert!(look("<22>1 2026-11-21T07:45:38Z mx postfix 7 - - 4jWk1: removed\n").is_wrong());
+        assert!(look("Nov 21 07:45:38 mx mta/qmgr[7]: 4jWk1: removed\n").is_wrong());
+        assert!(!look("<22>1 2026-11-21T07:45:38Z mx postfix/qmgr 7 - - 4jWk1: removed\n").is_wrong());
     }
 }

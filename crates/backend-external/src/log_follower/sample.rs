@@ -1,0 +1,86 @@
+//! A look at the end of a log file, for an operator who wants to know whether it is the right one.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+
+use mailapi_model::Timestamp;
+
+use super::line::Line;
+use super::settings::{LogSettings, LogSource};
+use super::timestamp::TimeReader;
+
+/// What the end of a log file consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogSample {
+    /// How many lines were looked at.
+    pub lines: u64,
+    /// How many of them are lines of Postfix that are understood.
+    pub understood: u64,
+}
+
+impl LogSample {
+    /// Looks at as much of the file as is looked through for one message. `None` for the journal, whose entries have one
+    /// form.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is none.
+    pub fn of(settings: &LogSettings, now: Timestamp) -> io::Result<Option<Self>> {
+        let LogSource::File(file) = &settings.source else { return Ok(None) };
+        // Opening a FIFO would wait for its writer.
+        if !std::fs::metadata(&file.path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        let mut opened = File::open(&file.path)?;
+        let length = opened.metadata()?.len();
+        let begin = length.saturating_sub(settings.find_octets);
+        opened.seek(SeekFrom::Start(begin))?;
+        let mut octets = Vec::new();
+        opened.take(settings.find_octets).read_to_end(&mut octets)?;
+        let text = String::from_utf8_lossy(&octets);
+        let mut times = TimeReader::new(settings.time_zone.clone());
+        let mut sample = Self::default();
+        // The first line of a file that is read from its middle is not whole.
+        for line in text.lines().skip(usize::from(begin > 0)) {
+            sample.lines += 1;
+            let is_understood = Line::of_file(line, &settings.syslog_name, &mut times, now, None).is_some();
+            sample.understood += u64::from(is_understood);
+        }
+        Ok(Some(sample))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(text: &str, syslog_name: &str) -> LogSample {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mail.log");
+        std::fs::write(&path, text).unwrap();
+        let settings = LogSettings {
+            syslog_name: syslog_name.to_owned(),
+            find_octets: 200,
+            ..LogSettings::new(LogSource::file(path), dir.path())
+        };
+        LogSample::of(&settings, Timestamp::from_seconds(1_795_000_000)).unwrap().unwrap()
+    }
+
+    #[test]
+    fn lines_of_postfix_are_told_from_others_at_the_end_of_a_file() {
+        assert_eq!(sample("", "postfix"), LogSample::default());
+        let text = "Nov 21 07:45:38 mx postfix/qmgr[1]: a\n".repeat(9) + "Nov 21 07:45:39 mx sshd[1]: a\n";
+        assert_eq!(sample(&text, "postfix"), LogSample { lines: 5, understood: 4 });
+        assert_eq!(sample(&text, "mta"), LogSample { lines: 5, understood: 0 });
+    }
+
+    #[test]
+    fn what_is_no_file_is_an_error_and_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        for path in [fifo, dir.path().to_owned(), dir.path().join("missing")] {
+            let settings = LogSettings::new(LogSource::file(path), dir.path());
+            LogSample::of(&settings, Timestamp::from_millis(0)).unwrap_err();
+        }
+    }
+}
