@@ -113,12 +113,15 @@ impl SubmitError {
         }
     }
 
-    /// What the mail server said, when it said something; of several the first.
+    /// What the mail server said, when it said something; of several the first that another try may change.
     #[must_use]
     pub fn reply(&self) -> Option<&Reply> {
         match self {
             Self::Refused(reply) => Some(reply),
-            Self::NoRecipients(refused) => refused.first().map(|refusal| &refusal.reply),
+            Self::NoRecipients(refused) => {
+                let replies = || refused.iter().map(|refusal| &refusal.reply);
+                replies().find(|reply| reply.is_transient()).or_else(|| replies().next())
+            }
             Self::Unavailable(_) | Self::OutcomeUnknown => None,
         }
     }

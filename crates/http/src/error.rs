@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use mailapi_model::{Denied, Violation, Violations};
+use mailapi_model::{Denied, MessageId, Violation, Violations};
 use mailapi_service::Unavailable;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -127,6 +127,12 @@ pub(crate) struct ErrorBody {
     /// With `VALIDATION_ERROR`: each rule that the request breaks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     details: Vec<ErrorDetail>,
+    /// With `SEND_FAILED`: the identifier under which the message is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<String>,
+    /// With `SEND_FAILED`: whether another send may succeed. False while it is open whether the message was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retryable: Option<bool>,
 }
 
 /// One rule that a request breaks.
@@ -153,6 +159,14 @@ pub(crate) struct ApiError {
     message: Cow<'static, str>,
     details: Vec<ErrorDetail>,
     retry_after: Option<Duration>,
+    unsent: Option<Unsent>,
+}
+
+/// A message that was not sent.
+#[derive(Debug, Clone, Copy)]
+struct Unsent {
+    message_id: MessageId,
+    retryable: bool,
 }
 
 impl ApiError {
@@ -176,6 +190,11 @@ impl ApiError {
         Self { retry_after: Some(wait), ..self }
     }
 
+    /// The message was not sent, or it is open whether it was; its status says more.
+    pub(crate) fn send_failed(message_id: MessageId, retryable: bool, message: String) -> Self {
+        Self { unsent: Some(Unsent { message_id, retryable }), ..Self::new(ErrorCode::SendFailed, message) }
+    }
+
     /// Something unforeseen. The log gets `cause`, under the request's id; the caller gets nothing of it.
     pub(crate) fn internal(cause: impl std::fmt::Display) -> Self {
         tracing::error!(error = %cause, "a request failed");
@@ -191,7 +210,7 @@ impl ApiError {
 
 impl From<ErrorCode> for ApiError {
     fn from(code: ErrorCode) -> Self {
-        Self { code, message: code.message().into(), details: Vec::new(), retry_after: None }
+        Self { code, message: code.message().into(), details: Vec::new(), retry_after: None, unsent: None }
     }
 }
 
@@ -229,8 +248,15 @@ impl From<Unavailable> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { code, message, details, retry_after } = self;
-        let body = ErrorBody { success: false, error: code.as_str(), message, details };
+        let Self { code, message, details, retry_after, unsent } = self;
+        let body = ErrorBody {
+            success: false,
+            error: code.as_str(),
+            message,
+            details,
+            message_id: unsent.map(|unsent| unsent.message_id.to_string()),
+            retryable: unsent.map(|unsent| unsent.retryable),
+        };
         let mut response = (code.status(), Json(body)).into_response();
         let headers = response.headers_mut();
         if let Some(wait) = retry_after {
@@ -308,6 +334,10 @@ fn documented_status(codes: &[ErrorCode]) -> DocumentedResponse {
         let mut body = serde_json::json!({ "success": false, "error": code.as_str(), "message": code.message() });
         if *code == ErrorCode::ValidationError {
             body["details"] = serde_json::json!([{ "field": "limit", "message": "must be a whole number, 1 or more" }]);
+        }
+        if *code == ErrorCode::SendFailed {
+            body["message_id"] = serde_json::json!("67e55044-10b1-426f-9247-bb680e5fe0c8");
+            body["retryable"] = serde_json::json!(true);
         }
         (code.as_str(), RefOr::T(ExampleBuilder::new().value(Some(body)).build()))
     };

@@ -113,6 +113,14 @@ impl fmt::Display for Reply {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueId(pub String);
 
+impl QueueId {
+    /// The name of a message that the mail server gave none: our own identifier.
+    #[must_use]
+    pub fn standing_in(message_id: MessageId) -> Self {
+        Self(message_id.to_string())
+    }
+}
+
 impl fmt::Display for QueueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -130,11 +138,20 @@ pub enum Outcome {
     Bounced,
     /// Given back because it could not be delivered in time.
     Expired,
+    /// Refused for now at submission: never handed over, so the mail server does not try again.
+    Failed,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Sent, Self::Deferred, Self::Bounced, Self::Expired];
+    pub const ALL: [Self; 5] = [Self::Sent, Self::Deferred, Self::Bounced, Self::Expired, Self::Failed];
+
+    /// How the submission ended for a recipient that was refused with this reply. 4yz may be taken at another time;
+    /// every other reply is final (RFC 5321 section 4.2.1).
+    #[must_use]
+    pub const fn of_refusal(reply: &Reply) -> Self {
+        if reply.is_transient() { Self::Failed } else { Self::Bounced }
+    }
 
     /// The name on the wire and in the database.
     #[must_use]
@@ -144,13 +161,14 @@ impl Outcome {
             Self::Deferred => "deferred",
             Self::Bounced => "bounced",
             Self::Expired => "expired",
+            Self::Failed => "failed",
         }
     }
 }
 
 /// A name that is no outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of sent, deferred, bounced, expired")]
+#[error("must be one of sent, deferred, bounced, expired, failed")]
 pub struct UnknownOutcome;
 
 impl FromStr for Outcome {

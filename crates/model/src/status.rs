@@ -54,9 +54,9 @@ named_states! {
         Sent = "sent",
         /// Delivered to some, not to the others.
         Partial = "partial",
-        /// Delivered to none.
+        /// Delivered to none, and refused for good by all.
         Bounced = "bounced",
-        /// Not taken by the mail server.
+        /// Delivered to none; at least one recipient was never handed over and may be sent to again.
         Failed = "failed",
     }
 }
@@ -74,7 +74,7 @@ named_states! {
         Sent = "sent",
         /// Given back as undeliverable.
         Bounced = "bounced",
-        /// The mail server did not take the message.
+        /// Never handed over: the mail server refused it for now, or did not take the message at all.
         Failed = "failed",
     }
 }
@@ -95,6 +95,7 @@ impl RecipientStatus {
             (_, Outcome::Sent, _) => Self::Sent,
             (_, Outcome::Deferred, _) => Self::Deferred,
             (_, Outcome::Bounced | Outcome::Expired, _) => Self::Bounced,
+            (_, Outcome::Failed, _) => Self::Failed,
         }
     }
 
@@ -115,10 +116,11 @@ pub fn overall(states: &[RecipientStatus]) -> MessageStatus {
         MessageStatus::Submitted
     } else if all(RecipientStatus::Sent) {
         MessageStatus::Sent
-    } else if all(RecipientStatus::Failed) {
-        MessageStatus::Failed
     } else if states.contains(&RecipientStatus::Sent) {
         MessageStatus::Partial
+    } else if states.contains(&RecipientStatus::Failed) {
+        // Bounced would hide that another send may reach somebody.
+        MessageStatus::Failed
     } else {
         MessageStatus::Bounced
     }
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn nothing_leads_back_from_a_final_state_but_a_returned_mail() {
-        for outcome in [Outcome::Sent, Outcome::Deferred, Outcome::Bounced, Outcome::Expired] {
+        for outcome in Outcome::ALL {
             for scope in [Scope::Recipient, Scope::Member] {
                 assert_eq!(Sent.after(outcome, Evidence::MailServer, scope), Sent);
                 for evidence in [Evidence::MailServer, Evidence::ReturnedMail] {
@@ -167,6 +169,9 @@ mod tests {
             (&[Sent, Bounced], MessageStatus::Partial),
             (&[Bounced, Bounced], MessageStatus::Bounced),
             (&[Failed, Failed], MessageStatus::Failed),
+            (&[Failed, Bounced], MessageStatus::Failed),
+            (&[Failed, Sent], MessageStatus::Partial),
+            (&[Failed, Submitted], MessageStatus::Submitted),
         ] {
             assert_eq!(overall(states), whole, "{states:?}");
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mailapi_model::{
     DeliveryEvent, DeliveryLogEntry, EmailAddress, Evidence, FeedCursor, Listed, MessageId, Outcome, Page, QueueId,
-    Timestamp,
+    Reply, Timestamp,
 };
 
 use crate::StoreError;
@@ -173,6 +173,30 @@ fn insert_event(event: &DeliveryEvent) -> Stmt {
     .bind(event.relay.clone())
     .bind(millis(event.delay))
     .bind(event.final_recipient.as_ref())
+}
+
+/// An entry of a recipient that the mail server refused at submission; none once the message is submitted or failed.
+pub(crate) fn insert_refusal(
+    message_id: MessageId,
+    queue_id: &QueueId,
+    recipient: &EmailAddress,
+    reply: &Reply,
+    at: Timestamp,
+) -> Stmt {
+    Stmt::new(
+        "INSERT INTO delivery_events (at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, \
+         response, delay_millis) \
+         SELECT CAST($2 AS BIGINT), message_id, CAST($3 AS TEXT), sender, CAST($4 AS TEXT), CAST($5 AS TEXT), FALSE, \
+         CAST($6 AS TEXT), CAST($7 AS TEXT), 0 \
+         FROM sent_messages WHERE message_id = $1 AND submitted_at IS NULL AND failed_at IS NULL",
+    )
+    .bind(message_id)
+    .bind(at)
+    .bind(queue_id)
+    .bind(recipient)
+    .bind(Outcome::of_refusal(reply))
+    .bind(reply.enhanced_or_class())
+    .bind(reply.to_string())
 }
 
 pub(crate) fn conditions(filter: &DeliveryLogFilter) -> Filter {

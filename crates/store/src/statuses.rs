@@ -41,6 +41,7 @@ pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt 
             };
             statement("status = 'bounced', smtp_response = $5, bounced_at = $4", &from).bind(response)
         }
+        Outcome::Failed => statement("status = 'failed', smtp_response = $5", OPEN).bind(response),
     }
 }
 
@@ -67,18 +68,11 @@ pub(crate) fn after_submission(message_id: MessageId) -> Stmt {
     .bind(message_id)
 }
 
-/// Notes that the mail server did not take one recipient of a message that it took, or of one that it did not take
-/// (`whole` tells).
-pub(crate) fn after_refusal(
-    message_id: MessageId,
-    recipient: &EmailAddress,
-    reply: &Reply,
-    at: Timestamp,
-    whole: WholeMessage,
-) -> Stmt {
-    let status = match whole {
-        WholeMessage::Taken => "status = 'bounced', bounced_at = $5",
-        WholeMessage::Failed => "status = 'failed'",
+/// Notes that the mail server refused one recipient, for good or for now.
+pub(crate) fn after_refusal(message_id: MessageId, recipient: &EmailAddress, reply: &Reply, at: Timestamp) -> Stmt {
+    let status = match Outcome::of_refusal(reply) {
+        Outcome::Failed => "status = 'failed'",
+        _ => "status = 'bounced', bounced_at = $5",
     };
     Stmt::new(format!(
         "UPDATE sent_recipients SET {status}, refused = TRUE, dsn = $3, smtp_response = $4, last_attempt_at = $5 \
@@ -89,15 +83,6 @@ pub(crate) fn after_refusal(
     .bind(reply.enhanced_or_class())
     .bind(reply.to_string())
     .bind(at)
-}
-
-/// What became of the message around a refused recipient.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WholeMessage {
-    /// The mail server took it for the others.
-    Taken,
-    /// The mail server did not take it.
-    Failed,
 }
 
 /// Notes that the mail server did not take the message: nobody who is still pending will get it.
@@ -120,8 +105,8 @@ const OVERALL: &str = "(SELECT CASE \
     WHEN SUM(CASE WHEN status = 'pending' OR status = 'submitted' OR status = 'deferred' THEN 1 ELSE 0 END) > 0 \
         THEN 'submitted' \
     WHEN COUNT(*) = SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) THEN 'sent' \
-    WHEN COUNT(*) = SUM(CASE WHEN status = 'failed' THEN 1 ELSE 0 END) THEN 'failed' \
     WHEN SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) > 0 THEN 'partial' \
+    WHEN SUM(CASE WHEN status = 'failed' THEN 1 ELSE 0 END) > 0 THEN 'failed' \
     ELSE 'bounced' END \
     FROM sent_recipients WHERE sent_id = sent_messages.id)";
 

@@ -46,5 +46,5 @@ pub(super) fn reply(reply: &mailapi_smtp::Reply) -> Reply {
 
 /// The id in the server's reply. A server that names none is not Postfix; our own identifier then stands in for it.
 pub(super) fn queue_id(reply: &mailapi_smtp::Reply, message_id: MessageId) -> QueueId {
-    QueueId(queue_id_in(reply).map_or_else(|| message_id.to_string(), str::to_owned))
+    queue_id_in(reply).map_or_else(|| QueueId::standing_in(message_id), |id| QueueId(id.to_owned()))
 }

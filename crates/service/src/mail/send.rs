@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use mailapi_backend::{Accepted, GoAhead, SubmitError};
+use mailapi_backend::{Accepted, GoAhead, Refusal, SubmitError};
 use mailapi_model::{Denied, Draft, EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, SendAs, Timestamp};
 use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoreError, StoredAnswer};
 use sha2::{Digest, Sha256};
@@ -74,12 +74,12 @@ impl IdempotencyKey {
     }
 }
 
-/// The mail server has the message.
+/// The mail server has the message, or refused each recipient for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submitted {
     /// Our identifier.
     pub message_id: MessageId,
-    /// The mail server's.
+    /// The mail server's; our own where it gave none.
     pub queue_id: QueueId,
     /// How often the request listed a recipient.
     pub recipient_count: u64,
@@ -113,6 +113,8 @@ pub enum SendError {
         message_id: MessageId,
         /// What the mail server said.
         reason: String,
+        /// Whether another send may reach somebody. Nothing was handed over, so no recipient gets it twice.
+        retryable: bool,
     },
     /// The connection to the mail server ended at the worst moment: the message stays open until it is known.
     #[error("the mail server has not confirmed the message; its status will tell")]
@@ -174,6 +176,11 @@ impl Service {
         }
         match answer {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
+            Err(SubmitError::NoRecipients(refused)) if are_final(&refused, new.recipients.len()) => {
+                // A typo is no failure of ours, and a caller that retries failures must not retry it.
+                let accepted = Accepted { queue_id: QueueId::standing_in(id), refused };
+                Ok(self.note_submitted(id, accepted, recipient_count).await)
+            }
             Err(error) => Err(self.note_not_submitted(id, error).await?),
         }
     }
@@ -300,6 +307,7 @@ impl Service {
             return Ok(SendError::OutcomeUnknown { message_id: id });
         }
         let reason = error.reply().map_or_else(|| error.to_string(), ToString::to_string);
+        let retryable = error.is_transient();
         let (reply, refused) = match error {
             SubmitError::Refused(reply) => (Some(reply), Vec::new()),
             SubmitError::NoRecipients(refused) => (None, refused.into_iter().map(|r| (r.recipient, r.reply)).collect()),
@@ -308,7 +316,7 @@ impl Service {
         let failure = Failure { reason: &reason, reply: reply.as_ref(), refused: &refused };
         self.0.store.sent().failed(id, self.0.clock.now(), failure).await?;
         tracing::warn!(message_id = %id, reason, "the mail server did not take a message");
-        Ok(SendError::Failed { message_id: id, reason })
+        Ok(SendError::Failed { message_id: id, reason, retryable })
     }
 }
 
@@ -318,6 +326,13 @@ fn answer_again(answer: StoredAnswer) -> Result<Submitted, SendError> {
         StoredAnswer::Submitted { message_id, queue_id, recipient_count } => {
             Ok(Submitted { message_id, queue_id, recipient_count })
         }
-        StoredAnswer::Failed { message_id, reason } => Err(SendError::Failed { message_id, reason }),
+        StoredAnswer::Failed { message_id, reason, retryable } => {
+            Err(SendError::Failed { message_id, reason, retryable })
+        }
     }
+}
+
+/// Whether each of so many recipients is refused for good.
+fn are_final(refused: &[Refusal], recipients: usize) -> bool {
+    refused.len() == recipients && refused.iter().all(|refusal| !refusal.reply.is_transient())
 }

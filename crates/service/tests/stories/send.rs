@@ -1,7 +1,7 @@
 //! Sending, and what became of it.
 
 use mailapi_model::{FolderName, MessageStatus, Page, RecipientStatus};
-use mailapi_service::mail::{BodyHash, IdempotencyKey, SendError, StatusError};
+use mailapi_service::mail::{BodyHash, DeliveryLogFilter, IdempotencyKey, SendError, StatusError};
 use mailapi_service::mailbox::PageView;
 use mailapi_testkit::TestApp;
 
@@ -51,16 +51,20 @@ async fn one_unknown_recipient_bounces_and_the_others_get_their_mail() {
 }
 
 #[tokio::test]
-async fn a_message_for_nobody_is_recorded_as_failed() {
+async fn a_message_for_unknown_mailboxes_bounces_at_once() {
     let app = TestApp::start().await;
     let ann = app.user("ann@example.org").await;
-    let ann = caller(&app, &ann).await;
+    let (ann, admin) = (caller(&app, &ann).await, caller(&app, app.admin()).await);
 
-    let refused = app.service.send(&ann, letter("ann@example.org", &["nobody@example.org"])).await;
-    let Err(SendError::Failed { message_id, reason }) = refused else { panic!("{refused:?}") };
-    assert!(reason.contains("5.1.1"), "{reason}");
-    let record = app.service.status(&ann, message_id).await.unwrap();
-    assert_eq!(record.message.status, MessageStatus::Failed);
+    let sent = app.service.send(&ann, letter("ann@example.org", &["nobody@example.org"])).await.unwrap();
+    assert_eq!(sent.queue_id.0, sent.message_id.to_string());
+    let record = app.service.status(&ann, sent.message_id).await.unwrap();
+    assert_eq!(record.message.status, MessageStatus::Bounced);
+    assert_eq!(record.recipients[0].status, RecipientStatus::Bounced);
+    let filter = DeliveryLogFilter { message_id: Some(sent.message_id), ..Default::default() };
+    let log = app.service.delivery_log(&admin, &filter, Page::default()).await.unwrap();
+    let [entry] = &log.items[..] else { panic!("one entry: {log:?}") };
+    assert_eq!(entry.event.dsn.map(|code| code.to_string()).as_deref(), Some("5.1.1"));
 }
 
 #[tokio::test]

@@ -37,6 +37,8 @@ pub enum StoredAnswer {
         message_id: MessageId,
         /// Why, in words.
         reason: String,
+        /// Whether another send may reach somebody.
+        retryable: bool,
     },
 }
 
@@ -120,10 +122,13 @@ fn insert_recipient(message: &NewSent, email: &EmailAddress, kind: RecipientKind
     .bind(RecipientStatus::Pending)
 }
 
-/// What is known of a request whose key is taken; nothing when the conflict was about something else.
+/// What is known of a request whose key is taken; nothing when the conflict was about something else. A failed message may
+/// be sent again when a recipient was refused for now (4yz), or not refused at all.
 async fn seen_before(db: &Db, request: &Idempotency) -> Result<Option<Begun>, StoreError> {
     let sql = "SELECT body_hash, idempotency.message_id, queue_id, failure, recipient_count, \
-               submitted_at IS NOT NULL, failed_at IS NOT NULL \
+               submitted_at IS NOT NULL, failed_at IS NOT NULL, \
+               EXISTS (SELECT 1 FROM sent_recipients WHERE sent_id = sent_messages.id AND status = 'failed' \
+               AND (NOT refused OR smtp_response LIKE '4%')) \
                FROM idempotency JOIN sent_messages ON sent_messages.message_id = idempotency.message_id \
                WHERE idempotency.token_id = $1 AND key = $2";
     let row = db.first(Stmt::new(sql).bind(request.token_id).bind(request.key.as_str())).await?;
@@ -136,11 +141,13 @@ fn read_seen(mut row: Row, body_hash: &[u8]) -> Result<Begun, StoreError> {
     let queue_id = row.text_or_null()?.map(QueueId);
     let failure = row.text_or_null()?;
     let recipient_count = row.unsigned()?;
-    let (submitted, failed) = (row.bool()?, row.bool()?);
+    let (submitted, failed, retryable) = (row.bool()?, row.bool()?, row.bool()?);
     Ok(match queue_id {
         _ if !same => Begun::Conflict,
         Some(queue_id) if submitted => Begun::Repeat(StoredAnswer::Submitted { message_id, queue_id, recipient_count }),
-        _ if failed => Begun::Repeat(StoredAnswer::Failed { message_id, reason: failure.unwrap_or_default() }),
+        _ if failed => {
+            Begun::Repeat(StoredAnswer::Failed { message_id, reason: failure.unwrap_or_default(), retryable })
+        }
         _ => Begun::InFlight(message_id),
     })
 }

@@ -7,7 +7,7 @@ use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Time
 
 use crate::StoreError;
 use crate::db::{Db, Stmt, count};
-use crate::statuses::{self, WholeMessage};
+use crate::{delivery_log, statuses};
 pub use begin::{Begun, StoredAnswer};
 pub use read::{PendingMessage, SentFilter, SentOwner, SentRecord};
 
@@ -85,8 +85,8 @@ impl Sent<'_> {
         begin::begin(self.0, message, begin::Kept::BeforeWhatFollows).await
     }
 
-    /// Notes that the mail server has taken the message for all but the `refused`. Delivery events that came earlier
-    /// are kept; a second call changes nothing.
+    /// Notes that the mail server has taken the message for all but the `refused`, of whom the delivery log gets an entry
+    /// each. Delivery events that came earlier are kept; a second call changes nothing.
     ///
     /// It answers when everybody sees it, and does not wait for the disk: the message itself is at the mail server, and
     /// that it was begun is on disk. A loss of power leaves the message pending, as a crash between the two steps does,
@@ -102,13 +102,14 @@ impl Sent<'_> {
         refused: &[(EmailAddress, Reply)],
     ) -> Result<(), StoreError> {
         let mut statements = vec![statuses::lock(message_id)];
-        statements.extend(refusals(message_id, refused, at, WholeMessage::Taken));
+        statements.extend(refusals(message_id, queue_id, refused, at));
         statements.push(statuses::after_submission(message_id));
         statements.push(statuses::note_submitted(message_id, queue_id, at).demand(1));
         self.0.batch_in_order(statements).await.map(drop)
     }
 
-    /// Notes that the mail server has not taken the message.
+    /// Notes that the mail server has not taken the message. The delivery log gets an entry of each recipient that was
+    /// refused by itself.
     ///
     /// # Errors
     /// A failed guard when there is no such message, or when it was submitted.
@@ -116,8 +117,9 @@ impl Sent<'_> {
         let note = Stmt::new(
             "UPDATE sent_messages SET failure = $2, failed_at = $3 WHERE message_id = $1 AND submitted_at IS NULL",
         );
-        let mut statements = vec![note.bind(message_id).bind(failure.reason).bind(at).demand(1)];
-        statements.extend(refusals(message_id, failure.refused, at, WholeMessage::Failed));
+        let mut statements = vec![statuses::lock(message_id)];
+        statements.extend(refusals(message_id, &QueueId::standing_in(message_id), failure.refused, at));
+        statements.push(note.bind(message_id).bind(failure.reason).bind(at).demand(1));
         statements.push(statuses::after_failure(message_id, failure.reason, failure.reply, at));
         statements.push(statuses::recompute(message_id));
         self.0.batch(statements).await.map(drop)
@@ -153,11 +155,16 @@ impl Sent<'_> {
     }
 }
 
+/// What follows from each refusal: an entry of the delivery log, and the recipient's status. It comes before the message is
+/// noted as submitted or failed, which is what keeps a second call from adding the entries again.
 fn refusals(
     message_id: MessageId,
+    queue_id: &QueueId,
     refused: &[(EmailAddress, Reply)],
     at: Timestamp,
-    whole: WholeMessage,
 ) -> impl Iterator<Item = Stmt> {
-    refused.iter().map(move |(recipient, reply)| statuses::after_refusal(message_id, recipient, reply, at, whole))
+    refused.iter().flat_map(move |(recipient, reply)| {
+        let entry = delivery_log::insert_refusal(message_id, queue_id, recipient, reply, at);
+        [entry, statuses::after_refusal(message_id, recipient, reply, at)]
+    })
 }

@@ -1,5 +1,5 @@
-use mailapi_model::{EnhancedCode, MessageStatus, QueueId, RecipientKind, RecipientStatus, Reply, TokenId};
-use mailapi_store::{Begun, Failure, SentFilter, SentOwner, StoreError, StoredAnswer};
+use mailapi_model::{EnhancedCode, MessageStatus, Outcome, QueueId, RecipientKind, RecipientStatus, Reply, TokenId};
+use mailapi_store::{Begun, DeliveryLogFilter, Failure, SentFilter, SentOwner, StoreError, StoredAnswer};
 
 use crate::engines::{at, email, message_id, named_request, new_sent, on_every_engine, page};
 
@@ -78,7 +78,8 @@ async fn a_repeated_request_is_answered_once() {
         let failure = Failure { reason: "not now", reply: None, refused: &[] };
         store.sent().failed(message_id(3), at(4), failure).await.unwrap();
         of_another_token.message_id = message_id(4);
-        let answer = StoredAnswer::Failed { message_id: message_id(3), reason: "not now".to_owned() };
+        let reason = "not now".to_owned();
+        let answer = StoredAnswer::Failed { message_id: message_id(3), reason, retryable: true };
         assert_eq!(store.sent().begin(&of_another_token).await, Ok(Begun::Repeat(answer)));
 
         let mut next_day = request(5, "key", "other");
@@ -170,7 +171,7 @@ async fn a_message_that_was_not_taken_failed_for_everybody() {
             replies,
             [
                 (RecipientStatus::Failed, Some("every recipient was refused")),
-                (RecipientStatus::Failed, Some("550 5.1.1 no such user")),
+                (RecipientStatus::Bounced, Some("550 5.1.1 no such user")),
             ]
         );
 
@@ -181,6 +182,38 @@ async fn a_message_that_was_not_taken_failed_for_everybody() {
         assert!(store.sent().failed(message_id(2), at(3), failure).await.unwrap_err().is_guard_failed());
         let record = store.sent().get(message_id(2)).await.unwrap().unwrap();
         assert_eq!(record.message.status, MessageStatus::Submitted, "what was taken does not fail any more");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_is_in_the_delivery_log_once() {
+    on_every_engine(async |store| {
+        let later = Reply::new(450, EnhancedCode::new(4, 2, 0), "come again");
+        let refused = [(email("no@example.net"), unknown_user()), (email("later@example.net"), later)];
+        let queue_id = QueueId("Q1".to_owned());
+        for number in [1, 2] {
+            let recipients = ["bob@example.net", "no@example.net", "later@example.net"];
+            store.sent().begin(&new_sent(number, &recipients)).await.unwrap();
+        }
+        // What was found after a crash may be noted twice.
+        for seconds in [5, 6] {
+            store.sent().submitted(message_id(1), &queue_id, at(seconds), &refused).await.unwrap();
+            let failure = Failure { reason: "nobody was taken", reply: None, refused: &refused };
+            store.sent().failed(message_id(2), at(seconds), failure).await.unwrap();
+        }
+
+        for (number, name) in [(1, queue_id), (2, QueueId::standing_in(message_id(2)))] {
+            let filter = DeliveryLogFilter { message_id: Some(message_id(number)), ..DeliveryLogFilter::default() };
+            let entries = store.delivery_log().list(&filter, page(50, 0)).await.unwrap().items;
+            let shown: Vec<_> = entries.iter().map(|entry| (&entry.event.recipient, entry.event.outcome)).collect();
+            assert_eq!(shown, [(&refused[1].0, Outcome::Failed), (&refused[0].0, Outcome::Bounced)]);
+            let event = &entries[0].event;
+            assert_eq!((event.at, &event.queue_id, &event.sender), (at(5), &name, &Some(email("ann@example.org"))));
+            assert_eq!((event.dsn, event.response.as_str()), (refused[1].1.enhanced, "450 4.2.0 come again"));
+        }
+        let states = async |number| store.sent().get(message_id(number)).await.unwrap().unwrap().message.status;
+        assert_eq!((states(1).await, states(2).await), (MessageStatus::Submitted, MessageStatus::Failed));
     })
     .await;
 }

@@ -30,7 +30,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let size = || (1_usize..12, 1_usize..6).prop_map(|(changes, groups)| RollUpSize { changes, groups });
     let some = || prop::collection::vec(0..RECIPIENTS.len(), 0..3);
     let evidence = prop_oneof![2 => Just(Evidence::MailServer), 1 => Just(Evidence::ReturnedMail)];
-    let outcome = prop::sample::select(Outcome::ALL.to_vec());
+    let outcome = prop::sample::select(vec![Outcome::Sent, Outcome::Deferred, Outcome::Bounced, Outcome::Expired]);
     let begin = (0..SENDERS.len(), 0_i64..80, prop::collection::vec(0..RECIPIENTS.len(), 1..5));
     let report = (0_usize..50, 0..RECIPIENTS.len(), outcome, evidence);
     let step = prop_oneof![

@@ -20,7 +20,7 @@ struct Story {
     events: Vec<(usize, Outcome, Evidence, Scope)>,
     /// How many events arrive before the end of the submission is stored; more than there are: never.
     submitted_after: usize,
-    with_refusal: bool,
+    refusal: Option<Outcome>,
     /// How many events are appended at once.
     batch: usize,
 }
@@ -30,10 +30,11 @@ fn stories() -> impl Strategy<Value = Story> {
     let outcome = prop::sample::select(Outcome::ALL.to_vec());
     let scope = prop_oneof![2 => Just(Scope::Recipient), 1 => Just(Scope::Member)];
     let events = prop::collection::vec((0..RECIPIENTS.len(), outcome, evidence, scope), 0..10);
-    (events, 0_usize..12, any::<bool>(), 1_usize..4).prop_map(|(events, submitted_after, with_refusal, batch)| Story {
+    let refusal = prop::option::of(prop::sample::select(vec![Outcome::Bounced, Outcome::Failed]));
+    (events, 0_usize..12, refusal, 1_usize..4).prop_map(|(events, submitted_after, refusal, batch)| Story {
         events,
         submitted_after,
-        with_refusal,
+        refusal,
         batch,
     })
 }
@@ -45,14 +46,15 @@ impl Story {
 
     /// What the model says of it.
     fn told_by_the_model(&self) -> Vec<RecipientStatus> {
-        let mut states = vec![RecipientStatus::Pending; RECIPIENTS.len() + usize::from(self.with_refusal)];
+        let mut states = vec![RecipientStatus::Pending; RECIPIENTS.len() + usize::from(self.refusal.is_some())];
         for step in 0..=self.events.len() {
             if step == self.submitted_after {
                 for state in states.iter_mut().filter(|state| **state == RecipientStatus::Pending) {
                     *state = RecipientStatus::Submitted;
                 }
-                if self.with_refusal {
-                    states[RECIPIENTS.len()] = RecipientStatus::Bounced;
+                if let Some(refusal) = self.refusal {
+                    let state = &mut states[RECIPIENTS.len()];
+                    *state = state.after(refusal, Evidence::MailServer, Scope::Recipient);
                 }
             }
             if let Some((who, outcome, evidence, scope)) = self.events.get(step) {
@@ -80,15 +82,18 @@ impl Player {
     async fn begin(&mut self, story: &Story) -> u64 {
         self.last_message += 1;
         let mut recipients = RECIPIENTS.to_vec();
-        recipients.extend(story.with_refusal.then_some(REFUSED));
+        recipients.extend(story.refusal.map(|_| REFUSED));
         self.store.sent().begin(&new_sent(self.last_message, &recipients)).await.unwrap();
         self.last_message
     }
 
     async fn submit(&self, number: u64, story: &Story) {
-        let reply = Reply { code: 550, enhanced: None, text: "no".to_owned() };
+        let reply = |outcome| {
+            let code = if outcome == Outcome::Failed { 450 } else { 550 };
+            Reply { code, enhanced: None, text: "no".to_owned() }
+        };
         let refused: Vec<(EmailAddress, Reply)> =
-            story.with_refusal.then(|| (email(REFUSED), reply)).into_iter().collect();
+            story.refusal.map(|outcome| (email(REFUSED), reply(outcome))).into_iter().collect();
         self.store.sent().submitted(message_id(number), &QueueId("Q".to_owned()), at(1), &refused).await.unwrap();
     }
 

@@ -54,7 +54,7 @@ struct DeliveryLogItem {
     /// the recipient itself.
     #[schema(required)]
     final_recipient: Option<String>,
-    /// `sent`, `deferred`, `bounced` or `expired`.
+    /// `sent`, `deferred`, `bounced`, `expired` or `failed`.
     status: &'static str,
     /// The delivery status code, such as `5.0.0` for a reply that names only its class; null when there was no reply
     /// and nothing else to tell it from.
@@ -101,6 +101,8 @@ enum OutcomeName {
     Bounced,
     /// It was tried for too long.
     Expired,
+    /// It was refused for now when the message was sent, and is not tried again.
+    Failed,
 }
 
 documented_errors!(Errors, documented, [AccessDenied, ValidationError]);

@@ -54,7 +54,7 @@ struct SentItem {
     status: &'static str,
     /// When the message was stored.
     created_at: Moment,
-    /// When the mail server took it; null when it has not.
+    /// When it was handed to the mail server; null when that failed.
     #[schema(required)]
     submitted_at: Option<Moment>,
 }

@@ -119,9 +119,9 @@ pub(crate) struct Sent {
     success: bool,
     /// The identifier under which `/mail/{message_id}/status` tells what becomes of it.
     message_id: String,
-    /// Always `submitted`.
+    /// Always `submitted`. The message's status is `bounced` already when every recipient was refused for good.
     status: &'static str,
-    /// The mail server's name of it.
+    /// The mail server's name of it; the message's identifier where it gave none.
     queue_id: String,
     /// How many recipients the request listed in to, cc and bcc together.
     recipient_count: u64,
@@ -147,8 +147,9 @@ documented_errors!(
 
 /// Send a message
 ///
-/// 202 means that the mail server has taken the message over. What becomes of it afterwards, recipient by recipient,
-/// `/mail/{message_id}/status` tells.
+/// 202 means that the mail server has taken the message, or refused every recipient for good: the message is then
+/// `bounced`. `/mail/{message_id}/status` shows what becomes of it, recipient by recipient. `SEND_FAILED`: the
+/// message was not taken, or that is still open; `retryable` says whether another send may succeed.
 #[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send", request_body = SendBody,
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r"^[ -~]+$",
         description = "Any text of 1 to 255 printable ASCII characters. A repetition with the same key and the same \
@@ -247,14 +248,14 @@ impl From<SendError> for ApiError {
                 "This very request is still being worked on; repeat it later, see Retry-After.",
             )
             .after(RETRY_IN_FLIGHT),
-            SendError::Failed { message_id, reason } => {
+            SendError::Failed { message_id, reason, retryable } => {
                 let message = format!("The mail server did not take the message {message_id}: {reason}");
-                Self::new(ErrorCode::SendFailed, message)
+                Self::send_failed(message_id, retryable, message)
             }
             SendError::OutcomeUnknown { message_id } => {
-                let message =
-                    format!("The mail server has not confirmed the message {message_id}; its status will tell.");
-                Self::new(ErrorCode::SendFailed, message)
+                let message = format!("The mail server has not confirmed the message {message_id}; see its status.");
+                // Another send could deliver it twice.
+                Self::send_failed(message_id, false, message)
             }
             SendError::Unavailable(error) => error.into(),
         }

@@ -35,7 +35,7 @@ pub(crate) struct StatusRecord {
     status: &'static str,
     /// When the message was stored.
     created_at: Moment,
-    /// When the mail server took it; null when it has not.
+    /// When it was handed to the mail server; null when that failed.
     #[schema(required)]
     submitted_at: Option<Moment>,
     /// Each recipient by itself.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use mailapi_backend::{Refusal, SubmitError};
-use mailapi_model::{EnhancedCode, Permission, Reply};
+use mailapi_model::{Permission, Reply};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, App};
@@ -186,21 +186,58 @@ async fn an_insane_key_is_refused() {
     assert_eq!(app.trouble.submitted(), 0);
 }
 
+fn reply(said: &str) -> Reply {
+    let (code, text) = said.split_once(' ').unwrap();
+    let (enhanced, text) = text.split_once(' ').unwrap();
+    Reply::new(code.parse().unwrap(), enhanced.parse().unwrap(), text)
+}
+
+fn refusals(said: &[(&str, &str)]) -> Vec<Refusal> {
+    let refusal =
+        |(recipient, said): &(&str, &str)| Refusal { recipient: recipient.parse().unwrap(), reply: reply(said) };
+    said.iter().map(refusal).collect()
+}
+
+/// Checks that the send failed, and returns its message's identifier.
+fn failed(answer: &Answer, retryable: bool) -> String {
+    answer.assert_error(500, "SEND_FAILED");
+    let body = answer.json();
+    assert_eq!(body["retryable"], retryable, "{body}");
+    body["message_id"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
+}
+
+/// The state of the message and of each recipient.
+async fn states(app: &App, token: &str, id: &str) -> (Value, Vec<Value>) {
+    let status = app.get(token, &format!("/mail/{id}/status")).await.assert(StatusCode::OK);
+    let recipients = status["recipients"].as_array().unwrap();
+    (status["status"].clone(), recipients.iter().map(|recipient| recipient["status"].clone()).collect())
+}
+
+/// Recipient, status, code and reply of each entry of the delivery log, the oldest first.
+async fn entries(app: &App, id: &str) -> Vec<[String; 4]> {
+    let log = app.get(&app.admin, &format!("/mail/delivery-log?message_id={id}")).await.assert(StatusCode::OK);
+    let words = ["recipient", "status", "dsn_code", "smtp_response"];
+    let entry = |entry: &Value| words.map(|word| entry[word].as_str().unwrap_or_default().to_owned());
+    log["entries"].as_array().unwrap().iter().rev().map(entry).collect()
+}
+
 #[tokio::test]
-async fn a_refusal_by_the_mail_server_is_told_and_recorded() {
+async fn a_refusal_of_the_whole_message_fails_and_is_recorded() {
     let (app, ann, _) = App::with_ann_and_bob().await;
-    let reply = Reply::new(554, EnhancedCode::new(5, 7, 1), "Not today");
-    for (error, said) in [
-        (SubmitError::Refused(reply.clone()), "554 5.7.1 Not today"),
-        (
-            SubmitError::NoRecipients(vec![Refusal { recipient: "bob@example.org".parse().unwrap(), reply }]),
-            "Not today",
-        ),
-        (SubmitError::Unavailable("connection refused".to_owned()), ""),
+    for (error, said, retryable) in [
+        (SubmitError::Refused(reply("554 5.7.1 Not today")), "554 5.7.1 Not today", false),
+        (SubmitError::Refused(reply("451 4.3.0 Later")), "451 4.3.0 Later", true),
+        (SubmitError::Unavailable("connection refused".to_owned()), "connection refused", true),
     ] {
         app.trouble.refuse_next(error);
-        let text = app.post(&ann, "/mail/send", message()).await.assert_error(500, "SEND_FAILED");
+        let answer = send_with_key(&app, &ann, said, &message()).await;
+        let id = failed(&answer, retryable);
+        let text = answer.assert_error(500, "SEND_FAILED");
         assert!(text.contains(said), "{text}");
+        let again = send_with_key(&app, &ann, said, &message()).await;
+        assert_eq!(again.json(), answer.json(), "a repetition gets the same body");
+        assert_eq!(states(&app, &ann, &id).await, (json!("failed"), vec![json!("failed")]));
+        assert_eq!(entries(&app, &id).await, [[""; 4]; 0]);
         app.clock.advance(Duration::from_secs(1));
         let newest = &app.get(&ann, "/mail/sent?limit=1").await.json()["messages"][0];
         assert_eq!((&newest["status"], &newest["submitted_at"]), (&json!("failed"), &json!(null)));
@@ -209,11 +246,100 @@ async fn a_refusal_by_the_mail_server_is_told_and_recorded() {
 }
 
 #[tokio::test]
+async fn a_message_refused_for_all_bounces_and_is_no_error() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let to = with(|m| m["to"] = json!(["a@example.net", "b@example.net"]));
+    app.trouble.refuse_next_for(refusals(&[
+        ("a@example.net", "550 5.1.1 No such user"),
+        ("b@example.net", "553 5.1.3 Bad address"),
+    ]));
+    let answer = send_with_key(&app, &ann, "typo", &to).await.assert(StatusCode::ACCEPTED);
+    let id = answer["message_id"].as_str().unwrap();
+    let expected = json!({
+        "success": true, "message_id": id, "status": "submitted", "queue_id": id, "recipient_count": 2,
+    });
+    assert_eq!(answer, expected);
+    assert_eq!(send_with_key(&app, &ann, "typo", &to).await.assert(StatusCode::ACCEPTED), answer);
+    assert_eq!(states(&app, &ann, id).await, (json!("bounced"), vec![json!("bounced"), json!("bounced")]));
+    let expected = [
+        ["a@example.net", "bounced", "5.1.1", "550 5.1.1 No such user"],
+        ["b@example.net", "bounced", "5.1.3", "553 5.1.3 Bad address"],
+    ];
+    assert_eq!(entries(&app, id).await, expected);
+    assert_eq!(app.trouble.submitted(), 0);
+    while app.service.roll_up_once().await.unwrap().more {}
+    let stats = app.get(&app.admin, "/stats/delivery").await.assert(StatusCode::OK);
+    let counted = ["total_sent", "rejected", "bounced"].map(|word| stats["summary"][word].as_u64().unwrap());
+    assert_eq!(counted, [0, 2, 0], "{stats}");
+}
+
+#[tokio::test]
+async fn an_unknown_mailbox_bounces_at_once() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let to_nobody = with(|m| m["to"] = json!(["nobody@example.org"]));
+    let answer = app.post(&ann, "/mail/send", to_nobody).await.assert(StatusCode::ACCEPTED);
+    let id = answer["message_id"].as_str().unwrap();
+    assert_eq!(states(&app, &ann, id).await, (json!("bounced"), vec![json!("bounced")]));
+    let [entry] = &entries(&app, id).await[..] else { panic!("one entry") };
+    assert_eq!([&*entry[0], &*entry[1], &*entry[2]], ["nobody@example.org", "bounced", "5.1.1"]);
+    app.sync().await;
+    assert_eq!(entries(&app, id).await.len(), 1, "the mail server reports nothing of it");
+}
+
+#[tokio::test]
+async fn a_recipient_refused_for_now_fails_and_the_rest_is_sent() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let to = with(|m| m["to"] = json!(["later@example.net", "bob@example.org", "no@example.net"]));
+    app.trouble.refuse_next_for(refusals(&[
+        ("later@example.net", "450 4.2.0 Greylisted"),
+        ("no@example.net", "550 5.1.1 No such user"),
+    ]));
+    let answer = app.post(&ann, "/mail/send", to).await.assert(StatusCode::ACCEPTED);
+    let id = answer["message_id"].as_str().unwrap();
+    app.sync().await;
+    let expected = ["failed", "sent", "bounced"].map(Value::from).to_vec();
+    assert_eq!(states(&app, &ann, id).await, (json!("partial"), expected));
+    let log = entries(&app, id).await;
+    let refused = [
+        ["later@example.net", "failed", "4.2.0", "450 4.2.0 Greylisted"],
+        ["no@example.net", "bounced", "5.1.1", "550 5.1.1 No such user"],
+    ];
+    assert_eq!(log[..2], refused);
+    assert_eq!((log.len(), log[2][1].as_str()), (3, "sent"));
+    let of_status = |status: &str| format!("/mail/delivery-log?status={status}&queue_id={}", answer["queue_id"]);
+    let failed = app.get(&app.admin, &of_status("failed").replace('"', "")).await.assert(StatusCode::OK);
+    assert_eq!((&failed["total"], &failed["entries"][0]["sender"]), (&json!(1), &json!("ann@example.org")));
+}
+
+#[tokio::test]
+async fn one_refusal_for_now_makes_the_send_retryable() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let to = with(|m| m["to"] = json!(["no@example.net", "later@example.net"]));
+    let (for_good, for_now) = (("no@example.net", "550 5.1.1 No such user"), ("later@example.net", "450 4.2.0 Later"));
+    let too = ("no@example.net", "451 4.3.0 Busy");
+    for (refused, expected) in [([too, for_now], ["failed", "failed"]), ([for_good, for_now], ["bounced", "failed"])] {
+        app.trouble.refuse_next_for(refusals(&refused));
+        let key = format!("to {}", expected[0]);
+        let answer = send_with_key(&app, &ann, &key, &to).await;
+        let id = failed(&answer, true);
+        assert_eq!(send_with_key(&app, &ann, &key, &to).await.json(), answer.json());
+        let text = answer.assert_error(500, "SEND_FAILED");
+        assert!(text.contains(" 45"), "it names a reply that may change: {text}");
+        assert_eq!(states(&app, &ann, &id).await, (json!("failed"), expected.map(Value::from).to_vec()));
+        let log = entries(&app, &id).await;
+        let shown: Vec<[&str; 3]> = log.iter().map(|entry| [&*entry[0], &*entry[1], &*entry[3]]).collect();
+        let said = [0, 1].map(|place| [refused[place].0, expected[place], refused[place].1]);
+        assert_eq!(shown, said);
+    }
+    assert_eq!(app.trouble.submitted(), 0);
+}
+
+#[tokio::test]
 async fn an_unknown_outcome_stays_open() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     app.trouble.refuse_next(SubmitError::OutcomeUnknown);
-    app.post(&ann, "/mail/send", message()).await.assert_error(500, "SEND_FAILED");
-    assert_eq!(app.get(&ann, "/mail/sent").await.json()["messages"][0]["status"], "pending");
+    let id = failed(&app.post(&ann, "/mail/send", message()).await, false);
+    assert_eq!(states(&app, &ann, &id).await, (json!("pending"), vec![json!("pending")]));
 }
 
 #[tokio::test]

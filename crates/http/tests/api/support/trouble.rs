@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use mailapi_backend::{
     Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, GoAhead, KnownMailbox,
     MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView, Provisioning, ProvisioningError,
-    Purged, SearchHit, SearchQuery, Submission, SubmitError,
+    Purged, Refusal, SearchHit, SearchQuery, Submission, SubmitError,
 };
 use mailapi_model::{
     DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota,
@@ -26,6 +26,7 @@ pub(crate) struct Trouble {
 #[derive(Default)]
 struct State {
     refusal: Option<SubmitError>,
+    refused: Vec<Refusal>,
     is_down: bool,
     broken: HashSet<EmailAddress>,
     submitted: u64,
@@ -54,6 +55,11 @@ impl Trouble {
     /// The next submission ends so.
     pub(crate) fn refuse_next(&self, error: SubmitError) {
         self.state().refusal = Some(error);
+    }
+
+    /// The next submission is refused for these recipients, and taken for the others.
+    pub(crate) fn refuse_next_for(&self, refused: Vec<Refusal>) {
+        self.state().refused = refused;
     }
 
     /// Nothing can be reached from now on.
@@ -97,7 +103,7 @@ impl Trouble {
 impl Submission for Trouble {
     async fn submit_when(
         &self,
-        envelope: Envelope,
+        mut envelope: Envelope,
         message: Octets,
         mut go_ahead: GoAhead,
     ) -> Result<Accepted, SubmitError> {
@@ -106,8 +112,15 @@ impl Submission for Trouble {
         if let Some(error) = refusal {
             return Err(error);
         }
+        let refused = std::mem::take(&mut self.state().refused);
+        envelope.recipients.retain(|recipient| refused.iter().all(|refusal| refusal.recipient != *recipient));
+        if envelope.recipients.is_empty() {
+            return Err(SubmitError::NoRecipients(refused));
+        }
         self.state().submitted += 1;
-        self.behind.submission.submit_when(envelope, message, go_ahead).await
+        let mut accepted = self.behind.submission.submit_when(envelope, message, go_ahead).await?;
+        accepted.refused.extend(refused);
+        Ok(accepted)
     }
 
     async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
