@@ -16,6 +16,7 @@ mod log_in;
 mod mailboxes;
 pub mod mime;
 mod provisioning;
+mod rounds;
 mod sign_outgoing;
 mod spool;
 mod submission;
@@ -33,6 +34,7 @@ pub use mailboxes::{
     SearchTextError,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
+pub use rounds::Rounds;
 pub use sign_outgoing::{SignError, SignOutgoing};
 pub use spool::{Spool, SpoolError, SpoolSettings, SpoolWriter, read_octets};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};

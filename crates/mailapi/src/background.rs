@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mailapi_backend::Rounds;
 use mailapi_backend_embedded::Maildrop;
 use mailapi_backend_embedded::courier::Courier;
 use mailapi_backend_embedded::net::Shutdown;
@@ -22,7 +23,7 @@ use crate::wiring::{Assembly, MailServer};
 /// When the courier cannot be set up.
 pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
     let settings = &config.housekeeping;
-    let ticks = |interval| Ticks::new(interval, shutdown.clone());
+    let ticks = |name, interval| Ticks::new(Rounds::of(name), interval, shutdown.clone());
     let mut tasks = follow(assembly, config, shutdown);
     match &assembly.mail {
         MailServer::Embedded(embedded) => {
@@ -31,17 +32,17 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
         }
         MailServer::External(external) => {
             let idle = config.mail.external.idle_check();
-            tasks.spawn(close_idle(external.imap_pool().clone(), ticks(idle)));
+            tasks.spawn(close_idle(external.imap_pool().clone(), ticks("idle connections", idle)));
             tasks.spawn(keep_search_index(external.mailboxes().clone(), shutdown.clone()));
             if config.mail.external.users.is_set() {
                 let interval = config.mail.external.users.sync_interval.0;
-                tasks.spawn(sync_directory(assembly.service.clone(), ticks(interval)));
+                tasks.spawn(sync_directory(assembly.service.clone(), ticks("users", interval)));
             }
             tasks.spawn(collect_bounces(assembly.service.clone(), settings.retry_pause.0, shutdown.clone()));
         }
     }
-    tasks.spawn(write_last_used(assembly.service.clone(), ticks(settings.last_used_interval.0)));
-    tasks.spawn(tidy(assembly.service.clone(), ticks(settings.tidy_interval.0)));
+    tasks.spawn(write_last_used(assembly.service.clone(), ticks("last used", settings.last_used_interval.0)));
+    tasks.spawn(tidy(assembly.service.clone(), ticks("tidy", settings.tidy_interval.0)));
     Ok(tasks)
 }
 
@@ -53,7 +54,8 @@ pub(crate) fn follow(assembly: &Assembly, config: &Config, shutdown: &Shutdown) 
     let mut tasks = JoinSet::new();
     tasks.spawn(follow_deliveries(service(), settings.retry_pause.0, stop()));
     tasks.spawn(roll_up(service(), settings.retry_pause.0, stop()));
-    tasks.spawn(recover(service(), pending_grace, Ticks::new(settings.recovery_interval.0, stop())));
+    let recovery = Ticks::new(Rounds::of("recovery"), settings.recovery_interval.0, stop());
+    tasks.spawn(recover(service(), pending_grace, recovery));
     tasks
 }
 
@@ -68,26 +70,28 @@ async fn close_idle(pool: ImapPool, mut ticks: Ticks) {
 async fn keep_search_index(mailboxes: Arc<ImapMailboxes>, mut shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
-        () = mailboxes.keep_index() => {}
+        () = mailboxes.keep_index(Rounds::of("search index")) => {}
     }
 }
 
 /// Takes mail to other servers.
 async fn deliver(courier: Courier, shutdown: Shutdown) {
-    courier.run(shutdown).await;
+    courier.run(shutdown, Rounds::of("courier")).await;
 }
 
 /// Sweeps, indexes and forgets in the maildrop. It may be dropped at any point: each step is one transaction.
 async fn keep_house(maildrop: Maildrop, mut shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
-        () = maildrop.keep_house() => {}
+        () = maildrop.keep_house(Rounds::of("housekeeping")) => {}
     }
 }
 
 /// Reads what the mail server reports, as soon as there is something, and a last time at the end.
 async fn follow_deliveries(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
+    let mut rounds = Rounds::of("deliveries");
     loop {
+        rounds.begin();
         let pause = match service.follow_once().await {
             Ok((_, true)) => continue,
             Ok((_, false)) => Duration::MAX,
@@ -117,7 +121,9 @@ async fn sync_directory(service: Service, mut ticks: Ticks) {
 
 /// Reads what came back as mail, as often as the backend wants it.
 async fn collect_bounces(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
+    let mut rounds = Rounds::of("bounces");
     loop {
+        rounds.begin();
         let pause = match service.collect_bounces_once().await {
             Ok((_, true)) => continue,
             Ok((_, false)) => Duration::ZERO,
@@ -139,7 +145,9 @@ async fn collect_bounces(service: Service, retry_pause: Duration, mut shutdown: 
 
 /// Keeps the counts of the statistics up to date. What is not counted at the end is counted after the next start.
 async fn roll_up(service: Service, retry_pause: Duration, mut shutdown: Shutdown) {
+    let mut rounds = Rounds::of("statistics");
     loop {
+        rounds.begin();
         let pause = match service.roll_up_once().await {
             Ok(step) if step.more => Duration::ZERO,
             Ok(_) => service.stats_limits().roll_up_pause,
@@ -189,22 +197,26 @@ fn complain<T>(what: &str, result: Result<T, Unavailable>) {
 
 /// Moments at a steady distance, until the end.
 struct Ticks {
+    rounds: Rounds,
     interval: tokio::time::Interval,
     shutdown: Shutdown,
 }
 
 impl Ticks {
-    fn new(period: Duration, shutdown: Shutdown) -> Self {
+    fn new(rounds: Rounds, period: Duration, shutdown: Shutdown) -> Self {
         let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { interval, shutdown }
+        Self { rounds, interval, shutdown }
     }
 
     /// Waits for the next moment; false at the end.
     async fn next(&mut self) -> bool {
         tokio::select! {
             () = self.shutdown.requested() => false,
-            _ = self.interval.tick() => true,
+            _ = self.interval.tick() => {
+                self.rounds.begin();
+                true
+            }
         }
     }
 }

@@ -6,15 +6,13 @@ mod external_office;
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use external_office::{Engine, Office};
 use mailapi_model::Entropy;
 use mailapi_testkit::SeededEntropy;
 use serde_json::{Value, json};
-use support::{Place, Server};
+use support::{Dialogue, Place, Server};
 
 const ATTACHMENT: usize = 50_000_000;
 const MIB: u64 = 1 << 20;
@@ -179,40 +177,6 @@ impl BuiltIn {
             }
             assert!(Instant::now() < deadline, "{path}: {}", answer.status());
             tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-}
-
-/// A client of SMTP or IMAP that says one thing at a time.
-struct Dialogue(BufReader<TcpStream>);
-
-impl Dialogue {
-    fn begin(address: &str, greeting: &str) -> Self {
-        let mut dialogue = Self(BufReader::new(TcpStream::connect(address).unwrap()));
-        dialogue.0.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
-        dialogue.hear(greeting);
-        dialogue
-    }
-
-    /// Says a line, and waits for the answer that begins so.
-    fn say(&mut self, line: &str, answer: &str) {
-        self.write(format!("{line}\r\n").as_bytes());
-        self.hear(answer);
-    }
-
-    fn write(&mut self, octets: &[u8]) {
-        self.0.get_mut().write_all(octets).unwrap();
-    }
-
-    /// Reads on to the line that begins so; those before it are parts of an answer (`250-`) or untagged (`*`).
-    fn hear(&mut self, wanted: &str) {
-        loop {
-            let mut line = String::new();
-            self.0.read_line(&mut line).unwrap();
-            if line.starts_with(wanted) {
-                return;
-            }
-            assert!(line.as_bytes().get(3) == Some(&b'-') || line.starts_with("* "), "{line:?} instead of {wanted}");
         }
     }
 }

@@ -28,7 +28,7 @@ mod verdict;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::Dns;
+use mailapi_backend::{Dns, Rounds};
 use mailapi_tls::{TlsError, Trust};
 
 use crate::Maildrop;
@@ -93,7 +93,7 @@ impl Courier {
     }
 
     /// Delivers until the signal comes; then finishes what is on the wire, for as long as the settings allow.
-    pub async fn run(&self, mut shutdown: Shutdown) {
+    pub async fn run(&self, mut shutdown: Shutdown, mut rounds: Rounds) {
         let Inner { maildrop, settings, .. } = &*self.0;
         if let Err(error) = maildrop.end_leases().await {
             // They end by themselves, only later.
@@ -101,6 +101,7 @@ impl Courier {
         }
         let mut round = Round::new(self.clone());
         loop {
+            rounds.begin();
             let pause = match self.step(&mut round).await {
                 Ok(pause) => pause,
                 Err(error) => {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use mailapi_backend::Rounds;
+
 use super::{Maildrop, MaildropError};
 
 impl Maildrop {
@@ -29,8 +31,9 @@ impl Maildrop {
     }
 
     /// Keeps house for as long as it is polled: now, and whenever something changed. May be dropped at any time.
-    pub async fn keep_house(&self) {
+    pub async fn keep_house(&self, mut rounds: Rounds) {
         loop {
+            rounds.begin();
             if let Err(error) = self.keep_house_and_rest().await {
                 // What waits is kept in the database and is tried again with the next change.
                 tracing::warn!(%error, "the maildrop's housekeeping failed");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::DeliveryFeed;
+use mailapi_backend::{DeliveryFeed, Rounds};
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_model::Outcome;
 use mailapi_testkit::SmtpSink;
@@ -64,7 +64,7 @@ async fn a_running_courier_delivers_what_comes_and_ends_when_asked() {
     office.send(&["zoe@far.example"], &mail("before")).await;
     let courier = office.courier_to(&sink);
     let (stop, shutdown) = Shutdown::channel();
-    let running = tokio::spawn(async move { courier.run(shutdown).await });
+    let running = tokio::spawn(async move { courier.run(shutdown, Rounds::of("courier")).await });
     let sent = |count| {
         let office = office.clone();
         async move {

@@ -1,5 +1,6 @@
 //! One domain with two mailboxes, on a Postfix and a Dovecot that look them up in mailapi's database.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -246,14 +247,21 @@ impl Office {
     }
 
     pub(crate) async fn health(&self) -> Value {
-        let api = self.server.as_ref().unwrap().api("");
-        let url = api.replace("/api/v1", "/health");
-        self.client.get(url).send().await.unwrap().json().await.unwrap()
+        self.client.get(self.health_address()).send().await.unwrap().json().await.unwrap()
+    }
+
+    pub(crate) fn health_address(&self) -> String {
+        self.url("").replace("/api/v1", "/health")
     }
 
     /// The number of mailapi's process.
     pub(crate) fn mailapi(&self) -> u32 {
         self.server.as_ref().unwrap().id()
+    }
+
+    /// The rounds that mailapi's loops have begun, where the log reports them.
+    pub(crate) fn rounds(&self) -> BTreeMap<String, u64> {
+        self.server.as_ref().unwrap().rounds()
     }
 
     /// An answer whose body is still to be read.

@@ -2,9 +2,13 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mailapi_testkit::send_signal;
 use serde_json::Value;
@@ -107,7 +111,14 @@ pub(crate) struct Server {
     pub(crate) first_start: Option<Value>,
     /// All events before it was running.
     pub(crate) start: Vec<Value>,
+    rounds: Rounds,
 }
+
+/// The rounds that each background loop has begun, by the log of a server that reports them.
+pub(crate) type Rounds = Arc<Mutex<BTreeMap<String, u64>>>;
+
+/// The setting by which a server reports the rounds of its background loops.
+pub(crate) const REPORT_ROUNDS: (&str, &str) = ("MAILAPI_LOG__LEVEL", "info,mailapi::rounds=trace");
 
 impl Server {
     pub(crate) fn start(mut command: Command) -> Self {
@@ -125,13 +136,24 @@ impl Server {
             }
             start.push(event);
         };
-        Self { child, stdout: Some(stdout), running, first_start, start }
+        Self { child, stdout: Some(stdout), running, first_start, start, rounds: Rounds::default() }
     }
 
-    /// Reads and drops what the server logs from now on, so that a full pipe never stops it.
+    /// Reads what the server logs from now on, so that a full pipe never stops it, and counts the rounds of its loops.
     pub(crate) fn drain(&mut self) {
-        let mut stdout = self.stdout.take().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        let stdout = self.stdout.take().unwrap();
+        self.start.iter().for_each(|event| note_round(&self.rounds, event));
+        let rounds = Arc::clone(&self.rounds);
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok).filter(|line| line.contains(ROUNDS)) {
+                note_round(&rounds, &serde_json::from_str(&line).unwrap());
+            }
+        });
+    }
+
+    /// The rounds that were reported since [`Server::drain`].
+    pub(crate) fn rounds(&self) -> BTreeMap<String, u64> {
+        self.rounds.lock().unwrap().clone()
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -177,5 +199,51 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// The target of the events that report rounds.
+const ROUNDS: &str = "mailapi::rounds";
+
+fn note_round(rounds: &Rounds, event: &Value) {
+    if event["target"] == ROUNDS {
+        *rounds.lock().unwrap().entry(event["of"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+}
+
+/// How long a client of SMTP or IMAP waits for an answer.
+const DIALOGUE_PATIENCE: Duration = Duration::from_secs(120);
+
+/// A client of SMTP or IMAP that says one thing at a time.
+pub(crate) struct Dialogue(BufReader<TcpStream>);
+
+impl Dialogue {
+    pub(crate) fn begin(address: &str, greeting: &str) -> Self {
+        let mut dialogue = Self(BufReader::new(TcpStream::connect(address).unwrap()));
+        dialogue.0.get_ref().set_read_timeout(Some(DIALOGUE_PATIENCE)).unwrap();
+        dialogue.hear(greeting);
+        dialogue
+    }
+
+    /// Says a line, and waits for the answer that begins so.
+    pub(crate) fn say(&mut self, line: &str, answer: &str) {
+        self.write(format!("{line}\r\n").as_bytes());
+        self.hear(answer);
+    }
+
+    pub(crate) fn write(&mut self, octets: &[u8]) {
+        self.0.get_mut().write_all(octets).unwrap();
+    }
+
+    /// Reads on to the line that begins so; those before it are parts of an answer (`250-`) or untagged (`*`).
+    pub(crate) fn hear(&mut self, wanted: &str) {
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            if line.starts_with(wanted) {
+                return;
+            }
+            assert!(line.as_bytes().get(3) == Some(&b'-') || line.starts_with("* "), "{line:?} instead of {wanted}");
+        }
     }
 }

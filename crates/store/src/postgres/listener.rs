@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::future::poll_fn;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_postgres::{AsyncMessage, Client, Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -42,9 +43,14 @@ impl Listener {
         let mut ear = Ear::open(&line).await.map_err(|error| connecting(&error))?;
         let task = tokio::spawn(async move {
             loop {
+                let began = Instant::now();
                 let lost = ear.hear(&line.node, &count).await;
                 let why = lost.as_ref().map_or_else(StoreError::closed, connecting);
                 tracing::warn!(error = %why, "changes by other nodes are not heard of for a while");
+                if began.elapsed() < retry {
+                    // A server that ends each connection at once would otherwise be asked without a pause.
+                    tokio::time::sleep(retry).await;
+                }
                 ear = loop {
                     match Ear::open(&line).await {
                         Ok(ear) => break ear,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mailapi_backend::MailboxError;
+use mailapi_backend::{MailboxError, Rounds};
 use mailapi_imap::client::Command;
 use mailapi_model::EmailAddress;
 
@@ -62,12 +62,15 @@ impl ImapMailboxes {
 
     /// Indexes for as long as it is polled. Each step is followed by a rest, so that readers of the mail server and
     /// of ours have the most of the machine. May be dropped at any time.
-    pub async fn keep_index(&self) {
+    pub async fn keep_index(&self, mut rounds: Rounds) {
         let Some(index) = &self.index else { return };
         let mut tidy = tokio::time::interval(index.settings().tidy_interval.max(Duration::from_secs(1)));
         loop {
+            rounds.begin();
             tokio::select! {
-                () = index.asked() => while self.index_and_rest(index).await {},
+                () = index.asked() => while self.index_and_rest(index).await {
+                    rounds.begin();
+                },
                 _ = tidy.tick() => self.tidy_index().await,
             }
         }
