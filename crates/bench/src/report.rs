@@ -131,6 +131,8 @@ pub(crate) enum Unit {
     Seconds,
     /// A multiple of something.
     Times,
+    /// Percent of one processor.
+    Percent,
     /// Minutes of a build, given in seconds.
     Minutes,
 }
@@ -141,6 +143,7 @@ impl Unit {
             Self::Octets => format!("{:.1} MiB", value / 1024.0 / 1024.0),
             Self::Seconds => format!("{:.1} ms", value * 1000.0),
             Self::Times => format!("{value:.1} ×"),
+            Self::Percent => format!("{value:.1} %"),
             Self::Minutes => format!("{:.1} minutes", value / 60.0),
         }
     }

@@ -6,6 +6,7 @@ mod external;
 mod flood;
 mod http;
 mod reading;
+mod rest;
 mod sending;
 mod smtp_in;
 mod start;
@@ -57,6 +58,8 @@ pub(crate) enum Case {
     BigAttachment,
     /// Start on an existing database, and memory at rest
     Start,
+    /// Processor time at rest, after everything that wakes the background loops
+    Rest,
     /// Other requests during a flood of wrong passwords
     Flood,
     /// In front of Dovecot: pages of 50 messages that were not shown before
@@ -73,6 +76,8 @@ pub(crate) enum Case {
     ExternalSend,
     /// In front of Postfix: from a line in its log to the status in the API
     ExternalStatus,
+    /// In front of Postfix and Dovecot: processor time at rest, after each was lost
+    ExternalRest,
     /// In front of Postfix: a long log in one go
     LogIngest,
     /// Size of the binary and time of a clean build
@@ -114,6 +119,7 @@ impl Bench {
                 self.reading = Some(reading);
                 Ok(rows)
             }
+            Case::Rest => rest::measure(&self.product, &scale).await,
             Case::Flood => flood::measure(self.reading().await?, &scale).await,
             Case::ExternalList => self.external().await?.list(&scale).await,
             Case::ExternalListAgain => self.external().await?.list_again(&scale).await,
@@ -122,6 +128,13 @@ impl Bench {
             Case::ExternalSearch => self.external().await?.search(&scale).await,
             Case::ExternalSend => self.external().await?.send(&scale).await,
             Case::ExternalStatus => self.external().await?.status(&scale).await,
+            Case::ExternalRest => {
+                self.external().await?;
+                match &mut self.external {
+                    Some(external) => external.rest().await,
+                    None => Ok(Vec::new()),
+                }
+            }
             Case::LogIngest => self.external().await?.ingest(&scale).await,
             Case::Build => build::measure(&self.product),
         };

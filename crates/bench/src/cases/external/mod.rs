@@ -7,6 +7,7 @@ mod sending;
 use std::sync::Arc;
 
 use super::reading::messages_in_no_order;
+use super::rest::after;
 use super::{HttpClient, http_clients};
 use crate::client::http::Request;
 use crate::load::Clients;
@@ -43,6 +44,19 @@ impl External {
     /// Ends the product, and fails when it complained of anything.
     pub(super) async fn close(self) -> Outcome {
         self.world.stop().await.map(drop)
+    }
+
+    /// The processor time at rest after each of the two servers was lost and came back.
+    pub(super) async fn rest(&mut self) -> Outcome<Vec<Row>> {
+        let mut rows = vec![after("a start in front of Postfix and Dovecot", &self.world.server).await?];
+        self.office.dovecot.kill().await;
+        rows.push(after("the loss of Dovecot", &self.world.server).await?);
+        self.office.dovecot.resume().await;
+        self.office.postfix.kill();
+        rows.push(after("the loss of Postfix", &self.world.server).await?);
+        self.office.postfix.restart().await;
+        rows.push(after("their return", &self.world.server).await?);
+        Ok(rows)
     }
 
     pub(super) async fn list(&self, scale: &Scale) -> Outcome<Vec<Row>> {
