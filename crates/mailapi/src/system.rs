@@ -1,10 +1,20 @@
 //! The machine's clock and its source of randomness: the only places that ask for them.
 
+use std::time::{Duration, Instant};
+
 use mailapi_model::{Clock, Entropy, Timestamp};
 
 /// The machine's clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SystemClock;
+pub(crate) struct SystemClock {
+    started: Instant,
+}
+
+impl SystemClock {
+    pub(crate) fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+}
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "everybody else takes the time from this clock")]
@@ -12,6 +22,10 @@ impl Clock for SystemClock {
         let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let millis = since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX));
         Timestamp::from_millis(millis)
+    }
+
+    fn steady(&self) -> Duration {
+        self.started.elapsed()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use jiff::civil::{DateTime, Time};
 use jiff::fmt::temporal::Pieces;
@@ -227,6 +228,10 @@ impl fmt::Debug for Timestamp {
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> Timestamp;
+
+    /// The time since a moment of this clock's own choice. Setting the clock does not change it, so waiting times are
+    /// measured with it.
+    fn steady(&self) -> Duration;
 }
 
 /// Gives random bytes. The system's source in the binary, a seeded one in tests.

@@ -14,11 +14,19 @@ impl Clock for RealClock {
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970");
         Timestamp::from_millis(i64::try_from(now.as_millis()).expect("a time before the year 9999"))
     }
+
+    fn steady(&self) -> Duration {
+        // Nobody sets the clock of a machine that runs tests.
+        Duration::from_millis(self.now().as_millis().unsigned_abs())
+    }
 }
 
 /// Stands still until it is told otherwise.
 #[derive(Debug)]
-pub struct FakeClock(AtomicI64);
+pub struct FakeClock {
+    shown: AtomicI64,
+    passed: AtomicI64,
+}
 
 impl FakeClock {
     /// A clock that shows `text`, an RFC 3339 date or date-time.
@@ -28,24 +36,35 @@ impl FakeClock {
     #[must_use]
     pub fn at(text: &str) -> Self {
         let start = Timestamp::parse_date_or_time(text).expect("a date or a date-time");
-        Self(AtomicI64::new(start.as_millis()))
+        Self::showing(start)
     }
 
     /// A clock that shows the real time at which it was made.
     #[must_use]
     pub fn at_real_time() -> Self {
-        Self(AtomicI64::new(RealClock.now().as_millis()))
+        Self::showing(RealClock.now())
+    }
+
+    const fn showing(start: Timestamp) -> Self {
+        Self { shown: AtomicI64::new(start.as_millis()), passed: AtomicI64::new(0) }
     }
 
     /// Goes forward to the real time, unless it shows a later one.
     pub fn catch_up(&self) {
-        self.0.fetch_max(RealClock.now().as_millis(), Ordering::SeqCst);
+        let real = RealClock.now().as_millis();
+        let before = self.shown.fetch_max(real, Ordering::SeqCst);
+        self.passed.fetch_add((real - before).max(0), Ordering::SeqCst);
+    }
+
+    /// Shows an earlier time from now on, as when somebody sets the clock back; no time passes.
+    pub fn set_back(&self, by: Duration) {
+        self.shown.fetch_sub(millis(by), Ordering::SeqCst);
     }
 
     /// Moves on.
     pub fn advance(&self, by: Duration) {
-        let millis = i64::try_from(by.as_millis()).expect("a time that fits the calendar");
-        self.0.fetch_add(millis, Ordering::SeqCst);
+        self.shown.fetch_add(millis(by), Ordering::SeqCst);
+        self.passed.fetch_add(millis(by), Ordering::SeqCst);
     }
 }
 
@@ -58,6 +77,14 @@ impl Default for FakeClock {
 
 impl Clock for FakeClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.shown.load(Ordering::SeqCst))
     }
+
+    fn steady(&self) -> Duration {
+        Duration::from_millis(self.passed.load(Ordering::SeqCst).unsigned_abs())
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).expect("a time that fits the calendar")
 }

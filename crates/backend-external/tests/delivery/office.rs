@@ -8,8 +8,8 @@ use mailapi_backend::{Accepted, Attempt, DeliveryFeed, Discarded, Submission, Su
 use mailapi_backend_external::log_follower::{LogFollower, LogSettings, LogSource};
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
 use mailapi_backend_external::submission::SmtpSubmission;
-use mailapi_model::{Clock, DeliveryEvent, Envelope, FeedCursor, MessageId, Timestamp};
-use mailapi_testkit::{Postfix, PostfixSettings, SeededEntropy, SmtpSink};
+use mailapi_model::{DeliveryEvent, Envelope, FeedCursor, MessageId, Timestamp};
+use mailapi_testkit::{Postfix, PostfixSettings, RealClock, SeededEntropy, SmtpSink};
 use mailapi_tls::{Trust, client_config};
 use tempfile::TempDir;
 
@@ -26,16 +26,6 @@ pub(crate) struct Office {
     pub(crate) discarded: Vec<Discarded>,
     state: TempDir,
     entropy: SeededEntropy,
-}
-
-/// Postfix writes real times, so the follower has to know the real one.
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970");
-        Timestamp::from_millis(i64::try_from(now.as_millis()).expect("a time before the year 9999"))
-    }
 }
 
 impl Office {
@@ -126,7 +116,7 @@ fn follower(postfix: &Postfix, state: &TempDir) -> Arc<LogFollower> {
         save_every_octets: 2000,
         ..LogSettings::new(LogSource::file(postfix.log()), state.path())
     };
-    Arc::new(LogFollower::new(settings, Arc::new(SystemClock)).expect("a directory for its state"))
+    Arc::new(LogFollower::new(settings, Arc::new(RealClock)).expect("a directory for its state"))
 }
 
 /// What each recipient of a message went through, in order.

@@ -1,6 +1,7 @@
 //! Two things at once: what was looked at is another thing by the time it is acted upon.
 
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use mailapi_model::{
     Clock, DkimAlgorithm, EmailAddress, Entropy, Grants, Permission, Secret, SecretText, Timestamp, TokenKind,
@@ -73,6 +74,10 @@ impl Clock for GatedClock {
     fn now(&self) -> Timestamp {
         self.0.pass();
         self.1.now()
+    }
+
+    fn steady(&self) -> Duration {
+        self.1.steady()
     }
 }
 
