@@ -1,17 +1,17 @@
 //! Who may log in at a backend's own listeners.
 
 use async_trait::async_trait;
-use mailapi_model::{Grants, SecretText};
+use mailapi_model::{Grants, SecretText, Visitor};
 
-/// Answers log-ins at SMTP submission and IMAP; the product implements it, so that the same lock-out and the same
-/// rights hold at every door.
+/// Answers log-ins at SMTP submission and IMAP; the product implements it, so that the same rights hold at every door.
+/// It limits wrong passwords by mailbox and client.
 #[async_trait]
 pub trait LogIn: Send + Sync {
     /// Checks a mailbox's address and password.
     ///
     /// # Errors
     /// [`LogInError::Refused`] for an unknown address, a wrong password and a disabled mailbox alike.
-    async fn log_in(&self, user: &str, password: &SecretText) -> Result<LoggedIn, LogInError>;
+    async fn log_in(&self, user: &str, password: &SecretText, from: Visitor) -> Result<LoggedIn, LogInError>;
 
     /// Asks again whether somebody who has logged in may still be here, and brings what they may do up to date. Cheap
     /// while no account has changed: a listener asks before each command.
@@ -45,7 +45,7 @@ pub enum LogInError {
     /// Address and password do not fit.
     #[error("address or password is wrong")]
     Refused,
-    /// Too many failures; the address is locked for a while.
+    /// Too many failures; log-ins of this mailbox, or of this client, are refused for a while.
     #[error("too many failed log-ins; try again later")]
     Locked,
     /// The accounts cannot be read at the moment.

@@ -1,5 +1,7 @@
 //! From a request's head to whoever asks. A handler that takes one of these runs for nobody else.
 
+use std::net::IpAddr;
+
 use axum::extract::FromRequestParts;
 use axum::http::HeaderName;
 use axum::http::request::Parts;
@@ -55,20 +57,27 @@ impl FromRequestParts<HttpState> for AdminCaller {
     }
 }
 
-/// Anybody whose address has requests left.
-pub(crate) struct Anybody;
+/// A caller without a token whose address has requests left.
+pub(crate) struct Anybody {
+    pub(crate) address: IpAddr,
+}
 
 impl FromRequestParts<HttpState> for Anybody {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
-        count(parts, state, client_key(parts, state)).await?;
-        Ok(Self)
+        let address = address(parts, state);
+        count(parts, state, LimitKey::of_client(address)).await?;
+        Ok(Self { address })
     }
 }
 
 fn client_key(parts: &Parts, state: &HttpState) -> LimitKey {
-    LimitKey::of_client(client_address(&parts.extensions, &parts.headers, &state.settings().trusted_proxies))
+    LimitKey::of_client(address(parts, state))
+}
+
+fn address(parts: &Parts, state: &HttpState) -> IpAddr {
+    client_address(&parts.extensions, &parts.headers, &state.settings().trusted_proxies)
 }
 
 async fn count(parts: &Parts, state: &HttpState, key: LimitKey) -> Result<(), ApiError> {

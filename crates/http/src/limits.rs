@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use mailapi_model::{Timestamp, TokenId};
+use mailapi_model::{ClientNetwork, Timestamp, TokenId};
 
 use crate::error::{ApiError, whole_seconds};
 
@@ -61,18 +61,14 @@ pub enum LimitKey {
     /// Those of a token.
     Token(TokenId),
     /// Those of an address that shows no token, or one that was never given out.
-    Client(IpAddr),
+    Client(ClientNetwork),
 }
 
 impl LimitKey {
-    /// The key of a client's address. An IPv6 customer commonly has a whole /64 network, so that counts as one.
+    /// The key of a client's address.
     #[must_use]
     pub fn of_client(address: IpAddr) -> Self {
-        const NETWORK: u128 = !0 << 64;
-        Self::Client(match address.to_canonical() {
-            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & NETWORK)),
-            v4 @ IpAddr::V4(_) => v4,
-        })
+        Self::Client(ClientNetwork::of(address))
     }
 }
 

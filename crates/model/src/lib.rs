@@ -24,6 +24,7 @@ mod sent;
 mod status;
 mod token;
 mod violation;
+mod visitor;
 
 pub use account::{Account, AccountChange, Credentials, NewAccount, PasswordRule, SecretText};
 pub use address::{AddressError, DomainName, EmailAddress, NamedAddress};
@@ -50,3 +51,4 @@ pub use sent::{SentMessage, SentRecipient, SentSummary};
 pub use status::{MessageStatus, RecipientStatus, overall};
 pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};
 pub use violation::{Violation, Violations, shown_name};
+pub use visitor::{ClientNetwork, Door, Visitor};

@@ -12,7 +12,7 @@ use mailapi_imap::server::command::AppendMessage;
 use mailapi_imap::server::session::{Effect, Failure, FetchRequest, Reply, Session, Step};
 use mailapi_imap::token::without_nul;
 use mailapi_imap::{Flags, MailboxName, Password, SystemFlag};
-use mailapi_model::SecretText;
+use mailapi_model::{Door, SecretText, Visitor};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
@@ -258,7 +258,7 @@ impl<'a> Connection<'a> {
 
     async fn log_in(&mut self, username: &str, password: &Password) -> Result<Reply, Failure> {
         let password = SecretText::new(password.expose().to_owned());
-        match self.setup.log_in.log_in(username, &password).await {
+        match self.setup.log_in.log_in(username, &password, self.visitor()).await {
             Ok(logged_in) => self.enter(logged_in).await,
             Err(LogInError::Unavailable) => Err(Failure::Unavailable),
             Err(refusal @ (LogInError::Refused | LogInError::Locked)) => {
@@ -267,6 +267,10 @@ impl<'a> Connection<'a> {
                 Err(Failure::LoginRefused)
             }
         }
+    }
+
+    fn visitor(&self) -> Visitor {
+        Visitor { door: Door::Imap, address: self.peer.ip().to_canonical() }
     }
 
     /// Lets somebody into the mailbox that the grants are bound to.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mailapi_model::ClientNetwork;
+
 /// Counts the connections of one listener; clones share the count.
 #[derive(Debug, Clone)]
 pub(super) struct Places(Arc<Inner>);
@@ -18,14 +20,14 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    by_client: HashMap<IpAddr, usize>,
+    by_client: HashMap<ClientNetwork, usize>,
 }
 
 /// A connection's place; free again when it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Places,
-    client: IpAddr,
+    client: ClientNetwork,
 }
 
 impl Places {
@@ -35,7 +37,7 @@ impl Places {
 
     /// A place for a connection from `address`, when there is one.
     pub(super) fn take(&self, address: IpAddr) -> Option<Place> {
-        let client = client(address);
+        let client = ClientNetwork::of(address);
         let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = taken.by_client.get(&client).copied().unwrap_or_default();
         if taken.all >= self.0.max || of_client >= self.0.max_per_client {
@@ -57,14 +59,6 @@ impl Drop for Place {
                 taken.by_client.remove(&self.client);
             }
         }
-    }
-}
-
-/// A host is given a whole /64 of IPv6 addresses, so they count as one client (RFC 6177 section 2).
-fn client(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.into(),
-        IpAddr::V6(v6) => std::net::Ipv6Addr::from(u128::from(v6) & !u128::from(u64::MAX)).into(),
     }
 }
 

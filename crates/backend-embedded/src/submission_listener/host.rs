@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 use mailapi_backend::{LogInError, LoggedIn, SignError};
-use mailapi_model::{DomainName, EmailAddress, Grants, MessageId, Octets, ReversePath, Secret};
+use mailapi_model::{DomainName, Door, EmailAddress, Grants, MessageId, Octets, ReversePath, Secret, Visitor};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
@@ -126,7 +126,8 @@ impl Host for SubmissionHost<'_> {
 
     async fn log_in(&mut self, credentials: Credentials) -> Answer {
         let password = Secret::new(credentials.password.expose().to_owned());
-        match self.setup.log_in.log_in(&credentials.username, &password).await {
+        let from = Visitor { door: Door::Submission, address: self.peer.to_canonical() };
+        match self.setup.log_in.log_in(&credentials.username, &password, from).await {
             Ok(logged_in) => {
                 self.logged_in = Some(logged_in);
                 Answer::Accept

@@ -15,7 +15,7 @@ use mailapi_backend_embedded::{
     Embedded, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, Maildrop, MaildropSettings,
 };
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText};
+use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText, Visitor};
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
 use tempfile::TempDir;
@@ -174,7 +174,7 @@ struct Gatekeeper {
 
 #[async_trait]
 impl LogIn for Gatekeeper {
-    async fn log_in(&self, user: &str, password: &SecretText) -> Result<LoggedIn, LogInError> {
+    async fn log_in(&self, user: &str, password: &SecretText, _from: Visitor) -> Result<LoggedIn, LogInError> {
         match user {
             "locked@example.org" => return Err(LogInError::Locked),
             "unlucky@example.org" => return Err(LogInError::Unavailable),

@@ -19,7 +19,7 @@ use mailapi_backend_embedded::{
 };
 use mailapi_model::{
     Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, InboundEvent, InboundOutcome,
-    Octets, Outcome, Page, Permission, SecretText,
+    Octets, Outcome, Page, Permission, SecretText, Visitor,
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
@@ -226,7 +226,7 @@ struct Doorman {
 
 #[async_trait]
 impl LogIn for Doorman {
-    async fn log_in(&self, user: &str, password: &SecretText) -> Result<LoggedIn, LogInError> {
+    async fn log_in(&self, user: &str, password: &SecretText, _from: Visitor) -> Result<LoggedIn, LogInError> {
         let grants = match (user, password.expose().as_str()) {
             ("ann@here.example", PASSWORD) => {
                 let delegated = vec![(Permission::SendMail, "team.example".parse().unwrap())];

@@ -10,17 +10,50 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use tokio::sync::{Semaphore, oneshot};
+use mailapi_model::{ClientNetwork, Door, Visitor};
+use tokio::sync::oneshot;
 
+use super::turns::{Shared, Turns};
 use crate::Unavailable;
 
 type Job = Box<dyn FnOnce() + Send>;
+
+/// Who asks for a hash. Doors take turns, and at each door its clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    door: Option<Door>,
+    client: Option<ClientNetwork>,
+}
+
+impl Share {
+    /// Callers who may change accounts.
+    pub(crate) const ACCOUNTS: Self = Self { door: None, client: None };
+}
+
+impl From<Visitor> for Share {
+    fn from(from: Visitor) -> Self {
+        Self { door: Some(from.door), client: Some(from.network()) }
+    }
+}
+
+impl Shared for Share {
+    type Group = Option<Door>;
+    type Member = Option<ClientNetwork>;
+
+    fn group(&self) -> Self::Group {
+        self.door
+    }
+
+    fn member(&self) -> Self::Member {
+        self.client
+    }
+}
 
 /// Some threads for hashing, started when they are first needed.
 pub(crate) struct HashingThreads {
     /// As many as there are threads: a job is queued when there is one for it, and not at all when its caller has gone
     /// before.
-    turns: Arc<Semaphore>,
+    turns: Turns<Share>,
     most: usize,
     started: Mutex<usize>,
     queue: Sender<Job>,
@@ -31,7 +64,7 @@ impl HashingThreads {
     /// At most so many, at least one.
     pub(crate) fn new(most: usize) -> Self {
         let (most, (queue, waiting)) = (most.max(1), channel());
-        let (turns, waiting) = (Arc::new(Semaphore::new(most)), Arc::new(Mutex::new(waiting)));
+        let (turns, waiting) = (Turns::new(most), Arc::new(Mutex::new(waiting)));
         Self { turns, most, started: Mutex::new(0), queue, waiting }
     }
 
@@ -41,10 +74,11 @@ impl HashingThreads {
     /// When it panicked, or there can be no thread.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        share: Share,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
         let broken = |error: String| Unavailable::Unforeseen(format!("password hashing: {error}"));
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|error| broken(error.to_string()))?;
+        let turn = self.turns.take(share).await;
         self.start_another().map_err(|error| broken(error.to_string()))?;
         let (done, answer) = oneshot::channel();
         let job = Box::new(move || {
@@ -100,9 +134,9 @@ mod tests {
     async fn a_panic_is_told_and_takes_no_thread_away() {
         let threads = HashingThreads::new(1);
         for _ in 0..3 {
-            assert!(threads.run(|| panic!("on purpose")).await.is_err());
+            assert!(threads.run(Share::ACCOUNTS, || panic!("on purpose")).await.is_err());
         }
-        assert_eq!(threads.run(|| 7).await.ok(), Some(7));
+        assert_eq!(threads.run(Share::ACCOUNTS, || 7).await.ok(), Some(7));
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +151,7 @@ mod tests {
                     thread::yield_now();
                     now.fetch_sub(1, Ordering::SeqCst)
                 };
-                threads.run(work).await.is_ok()
+                threads.run(Share::ACCOUNTS, work).await.is_ok()
             })
         });
         for job in jobs.collect::<Vec<_>>() {
@@ -131,7 +165,7 @@ mod tests {
     async fn they_stand_behind_everybody_else() {
         let priority = || rustix::process::getpriority_process(None).unwrap();
         let before = priority();
-        assert_eq!(HashingThreads::new(1).run(priority).await.ok(), Some(10));
+        assert_eq!(HashingThreads::new(1).run(Share::ACCOUNTS, priority).await.ok(), Some(10));
         assert_eq!(priority(), before);
     }
 }

@@ -1,6 +1,6 @@
 //! `POST /auth/login`.
 
-use mailapi_model::{Credentials, EmailAddress, NewToken, SecretText, TokenKind, TokenRecord, TokenValue};
+use mailapi_model::{Credentials, EmailAddress, NewToken, SecretText, TokenKind, TokenRecord, TokenValue, Visitor};
 
 use super::CredentialsError;
 use super::log_in::Checked;
@@ -20,8 +20,8 @@ impl Service {
     ///
     /// # Errors
     /// See [`CredentialsError`].
-    pub async fn login(&self, user: &str, password: &SecretText) -> Result<Session, CredentialsError> {
-        let checked = self.check_credentials(user, password).await?;
+    pub async fn login(&self, user: &str, password: &SecretText, from: Visitor) -> Result<Session, CredentialsError> {
+        let checked = self.check_credentials(user, password, from).await?;
         self.new_session(&checked).await
     }
 

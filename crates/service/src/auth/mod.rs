@@ -1,6 +1,7 @@
 //! Who is asking.
 
 mod authenticate;
+mod failures;
 mod hashing;
 mod log_in;
 mod login;
@@ -9,12 +10,13 @@ mod me;
 mod password;
 mod refresh;
 mod signup;
+mod turns;
 
 pub use authenticate::AuthenticateError;
 pub(crate) use authenticate::{CallerCache, LastUsed};
-pub(crate) use hashing::HashingThreads;
+pub(crate) use failures::FailedLogIns;
+pub(crate) use hashing::{HashingThreads, Share};
 pub use log_in::CredentialsError;
-pub(crate) use log_in::FailedLogIns;
 pub use login::Session;
 pub use logout::NotASession;
 pub use me::Me;

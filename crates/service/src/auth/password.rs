@@ -10,6 +10,7 @@ use mailapi_model::{Credentials, Entropy, Secret, SecretText};
 use sha_crypt::{Algorithm, CustomizedPasswordHasher, Params, PasswordHash, PasswordVerifier, ShaCrypt};
 use sha2::{Digest, Sha512};
 
+use super::Share;
 use crate::{Service, Unavailable};
 
 const SCHEME: &str = "{SHA512-CRYPT}";
@@ -31,20 +32,25 @@ const SALT_OCTETS: usize = 12;
 
 impl Service {
     /// Hashes a new password, on a thread of its own and only so many at once.
-    pub(crate) async fn hash(&self, password: SecretText) -> Result<SecretText, Unavailable> {
+    pub(crate) async fn hash(&self, password: SecretText, share: Share) -> Result<SecretText, Unavailable> {
         let (rounds, entropy) = (self.0.settings.password_rounds, self.0.entropy.clone());
-        self.0.hashing.run(move || hash_password(&password, rounds, entropy.as_ref())).await?
+        self.0.hashing.run(share, move || hash_password(&password, rounds, entropy.as_ref())).await?
     }
 
     /// Whether `password` is the one that was hashed.
-    pub(crate) async fn verify(&self, password: SecretText, hash: SecretText) -> Result<bool, Unavailable> {
-        self.0.hashing.run(move || verify_password(&password, &hash)).await
+    pub(crate) async fn verify(
+        &self,
+        password: SecretText,
+        hash: SecretText,
+        share: Share,
+    ) -> Result<bool, Unavailable> {
+        self.0.hashing.run(share, move || verify_password(&password, &hash)).await
     }
 
     /// Costs what [`Service::verify`] costs and says no: the answer for an address that does not exist.
-    pub(crate) async fn verify_against_nothing(&self, password: SecretText) -> Result<(), Unavailable> {
+    pub(crate) async fn verify_against_nothing(&self, password: SecretText, share: Share) -> Result<(), Unavailable> {
         let rounds = self.0.settings.password_rounds;
-        self.0.hashing.run(move || drop(computed(&password, &[0; SALT_OCTETS], rounds))).await
+        self.0.hashing.run(share, move || drop(computed(&password, &[0; SALT_OCTETS], rounds))).await
     }
 }
 
@@ -162,11 +168,12 @@ impl Service {
         &self,
         mut credentials: Credentials,
         password: &SecretText,
+        share: Share,
     ) -> Result<Option<Credentials>, Unavailable> {
         if !is_foreign(&credentials.password_hash) {
             return Ok(Some(credentials));
         }
-        let (hash, accounts) = (self.hash(password.clone()).await?, self.0.store.accounts());
+        let (hash, accounts) = (self.hash(password.clone(), share).await?, self.0.store.accounts());
         let Credentials { email, password_hash: verified, .. } = &credentials;
         if accounts.replace_password_hash(email, verified, &hash, self.0.clock.now()).await? {
             credentials.password_hash = hash;
@@ -174,7 +181,7 @@ impl Service {
         }
         // Another log-in was faster to replace it, or somebody to change the password.
         let Some(stored) = accounts.credentials(email).await? else { return Ok(None) };
-        let matches = self.verify(password.clone(), stored.password_hash.clone()).await?;
+        let matches = self.verify(password.clone(), stored.password_hash.clone(), share).await?;
         Ok(Some(stored).filter(|stored| matches && stored.active))
     }
 }

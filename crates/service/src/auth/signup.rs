@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mailapi_model::{DomainName, EmailAddress, NewAccount, NewDomain, SecretText, Timestamp, TokenRecord, Violations};
+use mailapi_model::{
+    DomainName, EmailAddress, NewAccount, NewDomain, SecretText, Timestamp, TokenRecord, Violations, Visitor,
+};
 use mailapi_store::NewSignUp;
 
 use super::Session;
@@ -70,7 +72,7 @@ impl Service {
     ///
     /// # Errors
     /// See [`SignUpError`].
-    pub async fn sign_up(&self, request: SignUp) -> Result<SignedUp, SignUpError> {
+    pub async fn sign_up(&self, request: SignUp, from: Visitor) -> Result<SignedUp, SignUpError> {
         if self.0.settings.signups_per_hour == 0 {
             return Err(SignUpError::Closed);
         }
@@ -91,7 +93,7 @@ impl Service {
         if reserved || self.0.store.domains().get(&domain).await?.is_some() {
             return Err(SignUpError::DomainExists);
         }
-        let password_hash = self.hash(password).await?;
+        let password_hash = self.hash(password, from.into()).await?;
         let (value, session) = self.session_token(&email, name.clone());
         let new = NewSignUp {
             domain: NewDomain {

@@ -5,6 +5,7 @@ use mailapi_store::StoreError;
 
 use super::quotas::ask;
 use super::{User, UserError};
+use crate::auth::Share;
 use crate::{Caller, Service, Unavailable};
 
 /// A new account.
@@ -40,7 +41,7 @@ impl Service {
         if self.0.store.accounts().get(&email).await?.is_some() {
             return Err(UserError::Exists);
         }
-        let password_hash = self.hash(password).await?;
+        let password_hash = self.hash(password, Share::ACCOUNTS).await?;
         let created_at = self.0.clock.now();
         let new = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
         let by = caller.name();

@@ -3,6 +3,7 @@
 use mailapi_model::{EmailAddress, SecretText};
 
 use super::UserError;
+use crate::auth::Share;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -18,7 +19,7 @@ impl Service {
     ) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
         self.demand_own(email).await?;
-        let hash = self.hash(password).await?;
+        let hash = self.hash(password, Share::ACCOUNTS).await?;
         let (address, by) = (email.clone(), caller.name());
         self.in_turn_of_address(email, async move |service: Self| service.change_password(&address, &hash, &by).await)
             .await

@@ -3,6 +3,7 @@
 use mailapi_model::{Account, AccountChange, EmailAddress, SecretText};
 
 use super::{User, UserError};
+use crate::auth::Share;
 use crate::{Caller, Service, Unavailable};
 
 /// What is to change of an account; what is `None` stays.
@@ -32,7 +33,7 @@ impl Service {
         let UpdateUser { record, password } = change;
         // A hash takes its time, which nobody else has to wait for.
         let hash = match password {
-            Some(password) => Some(self.hash(password).await?),
+            Some(password) => Some(self.hash(password, Share::ACCOUNTS).await?),
             None => None,
         };
         let (address, by) = (email.clone(), caller.name());

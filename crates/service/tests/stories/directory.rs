@@ -16,7 +16,7 @@ use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::DirectorySettings;
 use mailapi_testkit::{ForeignSchema, ForeignUsers, SeededEntropy, TestApp};
 
-use crate::letter;
+use crate::{HERE, letter};
 
 /// `secret`, as Dovecot writes it.
 const SALTED: &str =
@@ -68,7 +68,7 @@ impl Installation {
     }
 
     async fn log_in(&self, user: &str, password: &str) -> Result<TokenValue, CredentialsError> {
-        Ok(self.service.login(user, &secret(password)).await?.value)
+        Ok(self.service.login(user, &secret(password), HERE).await?.value)
     }
 
     async fn caller(&self, user: &str, password: &str) -> Caller {
@@ -168,7 +168,7 @@ async fn nothing_of_them_is_changed_here() {
         password: secret("correct horse"),
         name: String::new(),
     };
-    let signed_up = place.service.sign_up(stranger).await;
+    let signed_up = place.service.sign_up(stranger, HERE).await;
     assert!(matches!(signed_up, Err(SignUpError::Invalid(violations)) if is_about_elsewhere(&violations)));
     let stays = place.service.get_user(&operator, &ann).await.unwrap();
     assert!(stays.account.active);
@@ -300,10 +300,10 @@ async fn without_the_setting_the_copies_can_be_changed_again() {
     let (alone, operator, ann) = (&place.app.service, Caller::operator(), address("ann@example.org"));
     alone.disable_user(&operator, &ann).await.unwrap();
     alone.enable_user(&operator, &ann).await.unwrap();
-    let refused = alone.login("ann@example.org", &secret("Hello world!")).await;
+    let refused = alone.login("ann@example.org", &secret("Hello world!"), HERE).await;
     assert!(matches!(refused, Err(CredentialsError::Refused)));
     alone.reset_password(&operator, &ann, Some(secret("correct horse"))).await.unwrap();
-    alone.login("ann@example.org", &secret("correct horse")).await.unwrap();
+    alone.login("ann@example.org", &secret("correct horse"), HERE).await.unwrap();
     alone.delete_domain(&operator, &"example.net".parse().unwrap(), true).await.unwrap();
     // Who has a password here stays here when the setting comes back.
     place.service.sync_directory_once().await.unwrap();

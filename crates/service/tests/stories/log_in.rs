@@ -1,13 +1,140 @@
-//! Sessions at the mail server's own doors, and how soon they end.
+//! Log-ins at all doors: how wrong passwords are limited, and how soon sessions end.
 
+use std::time::Duration;
+
+use futures_util::FutureExt;
 use mailapi_backend::{LogIn, LogInError, LoggedIn};
-use mailapi_model::{EmailAddress, Grants, Permission, Secret};
+use mailapi_model::{Door, EmailAddress, Grants, Permission, Secret, SecretText, Visitor};
+use mailapi_service::auth::CredentialsError;
 use mailapi_testkit::{PASSWORD, TestApp};
 
-use crate::with;
+use crate::{HERE, with};
+
+const ANN: &str = "ann@example.org";
+const BOB: &str = "bob@example.org";
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn secret(text: &str) -> SecretText {
+    Secret::new(text.to_owned())
+}
+
+fn by(door: Door, address: &str) -> Visitor {
+    Visitor { door, address: address.parse().unwrap() }
+}
+
+fn imap(address: &str) -> Visitor {
+    by(Door::Imap, address)
+}
+
+async fn try_in(app: &TestApp, user: &str, password: &str, from: Visitor) -> Result<(), LogInError> {
+    app.service.log_in(user, &secret(password), from).await.map(drop)
+}
+
+async fn app_with_ann_and_bob() -> TestApp {
+    let app = TestApp::start().await;
+    app.mailbox(ANN, None).await;
+    app.mailbox(BOB, None).await;
+    app
+}
 
 async fn enter(app: &TestApp, user: &str) -> LoggedIn {
-    app.service.log_in(user, &Secret::new(PASSWORD.to_owned())).await.unwrap()
+    app.service.log_in(user, &secret(PASSWORD), imap("192.0.2.1")).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_lock_out_of_the_api_leaves_mail_programs_alone() {
+    let app = app_with_ann_and_bob().await;
+    let stranger = by(Door::Http, "203.0.113.9");
+    for _ in 0..5 {
+        let refused = app.service.login(ANN, &secret("wrong horse"), stranger).await;
+        assert!(matches!(refused, Err(CredentialsError::Refused)));
+    }
+    let locked = app.service.login(ANN, &secret(PASSWORD), HERE).await;
+    assert!(matches!(locked, Err(CredentialsError::Locked { .. })), "the API's lock-out is for every address");
+    for door in [Door::Imap, Door::Submission] {
+        assert_eq!(try_in(&app, ANN, PASSWORD, by(door, "192.0.2.1")).await, Ok(()), "{door}");
+        assert_eq!(try_in(&app, ANN, PASSWORD, by(door, "203.0.113.9")).await, Ok(()), "{door}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_passwords_at_imap_delay_that_client_alone() {
+    let app = app_with_ann_and_bob().await;
+    for door in [Door::Imap, Door::Submission, Door::Imap, Door::Submission, Door::Imap] {
+        let stranger = by(door, "2001:db8::9");
+        assert_eq!(try_in(&app, ANN, "wrong horse", stranger).await, Err(LogInError::Refused));
+    }
+    for neighbour in ["2001:db8::9", "2001:db8::1:2:3:4"] {
+        assert_eq!(try_in(&app, ANN, PASSWORD, imap(neighbour)).await, Err(LogInError::Locked));
+    }
+    assert_eq!(try_in(&app, ANN, PASSWORD, imap("2001:db8:0:1::9")).await, Ok(()), "another network");
+    assert_eq!(try_in(&app, BOB, PASSWORD, imap("2001:db8::9")).await, Ok(()), "another mailbox");
+    app.service.login(ANN, &secret(PASSWORD), HERE).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_delay_grows_with_each_wrong_password_and_ends() {
+    let app = app_with_ann_and_bob().await;
+    let owner = imap("192.0.2.1");
+    for _ in 0..4 {
+        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LogInError::Refused));
+    }
+    for delay in [30, 60, 120, 240, 480, 900, 900].map(Duration::from_secs) {
+        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LogInError::Refused));
+        app.clock.advance(delay - Duration::from_secs(1));
+        assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Err(LogInError::Locked), "{delay:?}");
+        app.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()));
+    assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LogInError::Refused));
+    assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()), "a success forgives what was before it");
+}
+
+#[tokio::test]
+async fn a_client_that_guesses_at_many_mailboxes_is_delayed() {
+    let app = app_with_ann_and_bob().await;
+    let web_mail = imap("192.0.2.1");
+    assert_eq!(try_in(&app, BOB, PASSWORD, web_mail).await, Ok(()));
+    for n in 0..50 {
+        let (door, user) = ([Door::Imap, Door::Submission][n % 2], format!("user{n}@example.org"));
+        assert_eq!(try_in(&app, &user, "wrong horse", by(door, "192.0.2.1")).await, Err(LogInError::Refused), "{n}");
+    }
+    for door in [Door::Imap, Door::Submission] {
+        assert_eq!(try_in(&app, ANN, PASSWORD, by(door, "192.0.2.1")).await, Err(LogInError::Locked));
+    }
+    let at_the_api = app.service.login(ANN, &secret(PASSWORD), by(Door::Http, "192.0.2.1")).await;
+    assert!(matches!(at_the_api, Err(CredentialsError::TooManyFromClient { .. })), "{at_the_api:?}");
+    assert_eq!(try_in(&app, BOB, PASSWORD, web_mail).await, Ok(()), "bob has been here before");
+    assert_eq!(try_in(&app, ANN, PASSWORD, imap("192.0.2.2")).await, Ok(()));
+    app.clock.advance(Duration::from_secs(30));
+    assert_eq!(try_in(&app, ANN, PASSWORD, web_mail).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_lengthens_no_lock_out() {
+    let app = app_with_ann_and_bob().await;
+    let owner = imap("192.0.2.1");
+    for _ in 0..5 {
+        app.service.login(ANN, &secret("wrong horse"), HERE).await.unwrap_err();
+        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LogInError::Refused));
+    }
+    app.clock.set_back(60 * MINUTE);
+    app.clock.advance(15 * MINUTE);
+    assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()));
+    app.service.login(ANN, &secret(PASSWORD), HERE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_password_that_nobody_can_have_is_refused_unhashed() {
+    let app = app_with_ann_and_bob().await;
+    for length in [129, 1020] {
+        let (long, owner) = (secret(&"x".repeat(length)), imap("192.0.2.1"));
+        // A hash is computed on another thread, so a future that hashes is not ready at once.
+        let refused = app.service.log_in(ANN, &long, owner).now_or_never();
+        assert_eq!(refused.map(|answer| answer.map(drop)), Some(Err(LogInError::Refused)), "{length}");
+        let refused = app.service.login(ANN, &long, HERE).now_or_never();
+        assert!(matches!(refused, Some(Err(CredentialsError::Refused))), "{length}");
+    }
 }
 
 #[tokio::test]

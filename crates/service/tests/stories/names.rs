@@ -19,6 +19,8 @@ use mailapi_testkit::{PASSWORD, TestApp};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::HERE;
+
 /// Longer than two operations take on a busy machine.
 const ENOUGH: Duration = Duration::from_secs(60);
 /// How long an operation may take until it stops; one that does not stop has been over long before.
@@ -121,7 +123,7 @@ async fn perform(service: &Service, operation: Operation, name: &Name, turn: usi
         Grant => drop(service.grant_permission(&admin, address, Permission::ViewStats, domain).await),
         Operation::SignUp => {
             let (email, domain) = (address.clone(), domain.clone());
-            drop(service.sign_up(SignUp { domain, email, password: password(), name: called }).await);
+            drop(service.sign_up(SignUp { domain, email, password: password(), name: called }, HERE).await);
         }
         AddDomain => drop(service.create_domain(&admin, domain.clone(), None).await),
         Approve => drop(service.approve_domain(&admin, domain).await),
@@ -154,7 +156,7 @@ impl Pair {
             Before::Pending => {
                 let (email, domain) = (name.address.clone(), name.domain.clone());
                 let request = SignUp { domain, email, password: password(), name: EARLIER.into() };
-                service.sign_up(request).await.unwrap();
+                service.sign_up(request, HERE).await.unwrap();
             }
             Before::Domain | Before::Owner => self.domain(name).await,
         }

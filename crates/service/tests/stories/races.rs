@@ -15,7 +15,7 @@ use mailapi_store::TokenFilter;
 use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::with;
+use crate::{HERE, with};
 
 const ANN: &str = "ann@example.org";
 const NEW: &str = "another good one";
@@ -124,7 +124,7 @@ async fn a_log_in_under_way_when_the_password_is_changed_or_the_mailbox_disabled
     for disabled in [false, true] {
         let (service, mut keeper) = that_stops_for_randomness(&app);
         let password = secret(if disabled { NEW } else { PASSWORD });
-        let log_in = tokio::spawn(async move { service.login(ANN, &password).await });
+        let log_in = tokio::spawn(async move { service.login(ANN, &password, HERE).await });
         // The password was right, and the session is about to be made.
         keeper.reached().await;
         match disabled {
@@ -135,7 +135,7 @@ async fn a_log_in_under_way_when_the_password_is_changed_or_the_mailbox_disabled
         assert!(matches!(log_in.await.unwrap(), Err(CredentialsError::Refused)), "disabled: {disabled}");
     }
     app.service.enable_user(&admin, &ann()).await.unwrap();
-    let session = app.service.login(ANN, &secret(NEW)).await.unwrap();
+    let session = app.service.login(ANN, &secret(NEW), HERE).await.unwrap();
     app.service.authenticate(&session.value).await.unwrap();
 }
 
@@ -144,14 +144,14 @@ async fn a_log_in_with_an_imported_password_does_not_undo_a_reset() {
     let (app, admin) = app_with_ann().await;
     app.store.accounts().set_password_hash(&ann(), &secret(IMPORTED), app.clock.now()).await.unwrap();
     let (service, mut keeper) = that_stops_for_randomness(&app);
-    let log_in = tokio::spawn(async move { service.login(ANN, &secret("secret")).await });
+    let log_in = tokio::spawn(async move { service.login(ANN, &secret("secret"), HERE).await });
     // The imported hash was verified, and is about to be replaced.
     keeper.reached().await;
     app.service.reset_password(&admin, &ann(), Some(secret(NEW))).await.unwrap();
     keeper.open();
     assert!(matches!(log_in.await.unwrap(), Err(CredentialsError::Refused)));
-    assert!(matches!(app.service.login(ANN, &secret("secret")).await, Err(CredentialsError::Refused)));
-    app.service.login(ANN, &secret(NEW)).await.unwrap();
+    assert!(matches!(app.service.login(ANN, &secret("secret"), HERE).await, Err(CredentialsError::Refused)));
+    app.service.login(ANN, &secret(NEW), HERE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -159,9 +159,9 @@ async fn of_two_log_ins_with_an_imported_password_both_get_in() {
     let (app, _) = app_with_ann().await;
     app.store.accounts().set_password_hash(&ann(), &secret(IMPORTED), app.clock.now()).await.unwrap();
     let (service, mut keeper) = that_stops_for_randomness(&app);
-    let slow = tokio::spawn(async move { service.login(ANN, &secret("secret")).await });
+    let slow = tokio::spawn(async move { service.login(ANN, &secret("secret"), HERE).await });
     keeper.reached().await;
-    let fast = app.service.login(ANN, &secret("secret")).await.unwrap();
+    let fast = app.service.login(ANN, &secret("secret"), HERE).await.unwrap();
     drop(keeper);
     let slow = slow.await.unwrap().unwrap();
     for session in [slow, fast] {

@@ -5,7 +5,7 @@ use mailapi_service::auth::{SignUp, SignUpError};
 use mailapi_service::mail::SendError;
 use mailapi_testkit::TestApp;
 
-use crate::{caller, letter};
+use crate::{HERE, caller, letter};
 
 fn request(domain: &str, email: &str) -> SignUp {
     SignUp {
@@ -24,10 +24,10 @@ async fn an_admins_domain_and_one_that_exists_cannot_be_signed_up() {
     let app = TestApp::start_with(admins).await;
     app.domain("example.org").await;
     for (domain, email) in [("corp.example", "root@corp.example"), ("example.org", "eve@example.org")] {
-        let refused = app.service.sign_up(request(domain, email)).await;
+        let refused = app.service.sign_up(request(domain, email), HERE).await;
         assert!(matches!(refused, Err(SignUpError::DomainExists)), "{domain}");
     }
-    let elsewhere = app.service.sign_up(request("new.example", "eve@other.example")).await;
+    let elsewhere = app.service.sign_up(request("new.example", "eve@other.example"), HERE).await;
     assert!(matches!(elsewhere, Err(SignUpError::Invalid(_))));
 }
 
@@ -36,7 +36,7 @@ async fn nobodys_mail_is_caught_by_signing_up_its_domain() {
     let app = TestApp::start().await;
     let ann = app.user("ann@example.org").await;
     let ann = caller(&app, &ann).await;
-    app.service.sign_up(request("big.example", "victim@big.example")).await.unwrap();
+    app.service.sign_up(request("big.example", "victim@big.example"), HERE).await.unwrap();
 
     let sent = app.service.send(&ann, letter("ann@example.org", &["victim@big.example"])).await.unwrap();
     app.settle().await;
@@ -52,7 +52,7 @@ async fn nobodys_mail_is_caught_by_signing_up_its_domain() {
 #[tokio::test]
 async fn an_approved_domain_sends_and_receives() {
     let app = TestApp::start().await;
-    let signed_up = app.service.sign_up(request("new.example", "eve@new.example")).await.unwrap();
+    let signed_up = app.service.sign_up(request("new.example", "eve@new.example"), HERE).await.unwrap();
     let eve = app.service.authenticate(&signed_up.session.value).await.unwrap();
     let early = app.service.send(&eve, letter("eve@new.example", &["eve@new.example"])).await;
     assert!(matches!(early, Err(SendError::DomainNotAllowed)));

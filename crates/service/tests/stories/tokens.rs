@@ -7,7 +7,7 @@ use mailapi_service::auth::AuthenticateError;
 use mailapi_service::tokens::TokenError;
 use mailapi_testkit::TestApp;
 
-use crate::{caller, with};
+use crate::{HERE, caller, with};
 
 #[tokio::test]
 async fn a_revoked_token_is_dead_when_the_answer_leaves() {
@@ -83,8 +83,8 @@ async fn a_session_ends_by_idleness_and_by_age() {
     let app = TestApp::start().await;
     app.mailbox("ann@example.org", None).await;
     let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
-    let idle = app.service.login("ann@example.org", &password).await.unwrap();
-    let busy = app.service.login("ann@example.org", &password).await.unwrap();
+    let idle = app.service.login("ann@example.org", &password, HERE).await.unwrap();
+    let busy = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     for _ in 0..47 {
         app.clock.advance(10 * MINUTE);
         app.service.authenticate(&busy.value).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_session_in_use_lives_on_also_when_its_uses_were_written_down() {
     let app = TestApp::start().await;
     app.mailbox("ann@example.org", None).await;
     let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
-    let session = app.service.login("ann@example.org", &password).await.unwrap();
+    let session = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     for _ in 0..12 {
         app.clock.advance(5 * MINUTE);
         app.service.authenticate(&session.value).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_user_token_of_an_admins_mailbox_is_a_user_token() {
     let token = app.user(root).await;
     assert!(caller(&app, &token).await.grants.admin().is_err());
     let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
-    let session = app.service.login(root, &password).await.unwrap();
+    let session = app.service.login(root, &password, HERE).await.unwrap();
     assert!(app.service.authenticate(&session.value).await.unwrap().grants.admin().is_ok());
 }
 
@@ -129,7 +129,7 @@ async fn a_session_is_refreshed_once() {
     let app = TestApp::start().await;
     app.mailbox("ann@example.org", None).await;
     let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
-    let session = app.service.login("ann@example.org", &password).await.unwrap();
+    let session = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     let ann = app.service.authenticate(&session.value).await.unwrap();
     let fresh = app.service.refresh(&ann).await.unwrap();
     assert!(app.service.refresh(&ann).await.is_err(), "a request that was under way with the old one");
@@ -148,7 +148,7 @@ async fn what_was_revoked_stays_revoked_and_sessions_are_no_api_tokens() {
     assert!(matches!(app.service.update_token(&admin, id, revive).await, Err(TokenError::Invalid(_))));
 
     let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
-    app.service.login("ann@example.org", &password).await.unwrap();
+    app.service.login("ann@example.org", &password, HERE).await.unwrap();
     assert_eq!(app.service.list_tokens(&admin, mailapi_model::Page::default()).await.unwrap().total, 2);
     app.clock.advance(Duration::from_secs(8 * 24 * 60 * 60));
     assert_eq!(app.service.tidy_once().await.unwrap(), 1, "the session");

@@ -1,7 +1,7 @@
 //! `POST /auth/login`.
 
 use axum::extract::State;
-use mailapi_model::{Secret, SecretText, Violations};
+use mailapi_model::{Door, Secret, SecretText, Violations, Visitor};
 use utoipa::ToSchema;
 
 use super::SessionBody;
@@ -33,11 +33,11 @@ documented_errors!(Errors, documented_public_with_body, [InvalidCredentials, Acc
     responses((status = 200, description = "A session has begun.", body = SessionBody), Errors))]
 pub(crate) async fn login(
     State(state): State<HttpState>,
-    _: Anybody,
+    Anybody { address }: Anybody,
     body: JsonBody,
 ) -> Result<Json<SessionBody>, ApiError> {
     let (email, password) = read(body.members)?;
-    let session = state.service().login(&email, &password).await?;
+    let session = state.service().login(&email, &password, Visitor { door: Door::Http, address }).await?;
     Ok(Json(SessionBody::new(&session, state.service().settings().session_inactivity)))
 }
 

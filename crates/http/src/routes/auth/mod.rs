@@ -72,6 +72,7 @@ impl From<CredentialsError> for ApiError {
         match error {
             CredentialsError::Refused => ErrorCode::InvalidCredentials.into(),
             CredentialsError::Locked { remaining } => Self::later(ErrorCode::AccountLocked, remaining),
+            CredentialsError::TooManyFromClient { remaining } => Self::rate_limited(remaining),
             CredentialsError::Unavailable(error) => error.into(),
         }
     }

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{PasswordRule, Violations};
+use mailapi_model::{Door, PasswordRule, Violations, Visitor};
 use mailapi_service::auth::{SignUp, SignUpError, SignedUp};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -92,12 +92,12 @@ documented_errors!(Errors, documented_public_with_body, [AccessDenied, DomainExi
     security(()), responses((status = 201, description = "The domain waits for approval.", body = SignedUpBody), Errors))]
 pub(crate) async fn signup(
     State(state): State<HttpState>,
-    _: Anybody,
+    Anybody { address }: Anybody,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<SignedUpBody>), ApiError> {
     let request = read(body.members)?;
-    let service = state.service().clone();
-    let signed_up = to_the_end(async move { service.sign_up(request).await }).await??;
+    let (service, from) = (state.service().clone(), Visitor { door: Door::Http, address });
+    let signed_up = to_the_end(async move { service.sign_up(request, from).await }).await??;
     Ok((StatusCode::CREATED, Json(signed_up.into())))
 }
 

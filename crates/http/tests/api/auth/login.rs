@@ -157,3 +157,17 @@ async fn a_client_has_its_hundred_attempts_a_minute() {
     refused.assert_error(429, "RATE_LIMIT_EXCEEDED");
     assert_eq!((refused.header("retry-after"), refused.header("ratelimit-remaining")), ("60", "0"));
 }
+
+#[tokio::test]
+async fn a_client_that_guesses_at_many_mailboxes_is_told_to_wait() {
+    let (app, ..) = App::with_ann_and_bob().await;
+    for n in 0..50 {
+        let email = format!("user{n}@example.org");
+        attempt(&app, &email, "wrong horse").await.assert_error(401, "INVALID_CREDENTIALS");
+    }
+    let refused = attempt(&app, "ann@example.org", PASSWORD).await;
+    refused.assert_error(429, "RATE_LIMIT_EXCEEDED");
+    assert_eq!(refused.header("retry-after"), "30");
+    app.clock.advance(Duration::from_secs(30));
+    attempt(&app, "ann@example.org", PASSWORD).await.assert(StatusCode::OK);
+}

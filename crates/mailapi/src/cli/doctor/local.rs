@@ -48,7 +48,7 @@ pub(super) fn log(config: &Config) -> Finding {
 
 fn log_file(path: &Path, settings: &LogSettings) -> Finding {
     let path = path.display();
-    let LogSample { lines, understood } = match LogSample::of(settings, SystemClock.now()) {
+    let LogSample { lines, understood } = match LogSample::of(settings, SystemClock::new().now()) {
         Ok(sample) => sample.unwrap_or_default(),
         Err(error) => {
             return Finding::wrong(

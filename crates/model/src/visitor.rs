@@ -1,0 +1,81 @@
+//! Where a log-in comes from.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The ways to log in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Door {
+    /// The HTTP interface.
+    Http,
+    /// SMTP submission.
+    Submission,
+    /// IMAP.
+    Imap,
+}
+
+impl Door {
+    /// Its name in the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Submission => "submission",
+            Self::Imap => "imap",
+        }
+    }
+}
+
+/// The addresses that count as one client: a single IPv4 address, or the /64 network of an IPv6 address, because that
+/// is what one customer gets (RFC 6177 section 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientNetwork(IpAddr);
+
+impl ClientNetwork {
+    /// The client that uses `address`.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        const NETWORK: u128 = !0 << 64;
+        Self(match address.to_canonical() {
+            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & NETWORK).into(),
+            v4 @ IpAddr::V4(_) => v4,
+        })
+    }
+}
+
+/// Where a log-in comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Visitor {
+    /// The way in.
+    pub door: Door,
+    /// The client's address.
+    pub address: IpAddr,
+}
+
+impl Visitor {
+    /// The addresses that count as one client with this one.
+    #[must_use]
+    pub fn network(&self) -> ClientNetwork {
+        ClientNetwork::of(self.address)
+    }
+}
+
+impl fmt::Display for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_customer_is_one_client() {
+        let client = |text: &str| ClientNetwork::of(text.parse().unwrap());
+        assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
+        assert_eq!(client("::ffff:192.0.2.1"), client("192.0.2.1"));
+        assert_eq!(client("2001:db8::1"), client("2001:db8::ffff:1"));
+        assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));
+    }
+}

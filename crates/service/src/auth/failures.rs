@@ -1,0 +1,314 @@
+//! How wrong passwords are limited, in memory: a restart forgives.
+//!
+//! The API's lock-out is for a mailbox, whoever tries ([`Failures`]). At IMAP and submission it would let strangers
+//! lock a mail program out, so there a mailbox is refused to one client alone. At every door, a client with many
+//! failures over all mailboxes is refused too ([`Delay`]).
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use mailapi_model::{ClientNetwork, Door, EmailAddress, Visitor};
+
+use crate::Settings;
+
+/// The first delay after too many failures; each further failure doubles it, up to [`Settings::login_lockout`].
+const FIRST_DELAY: Duration = Duration::from_secs(30);
+
+/// A client may fail this many times as often as a mailbox before it is delayed, because many people may share it.
+const MAILBOXES_OF_A_CLIENT: u32 = 10;
+
+/// Which mailbox a log-in is for, and where it comes from.
+pub(super) struct Attempt {
+    mailbox: String,
+    from: Visitor,
+}
+
+impl Attempt {
+    pub(super) fn new(user: &str, from: Visitor) -> Self {
+        Self { mailbox: lock_key(user), from }
+    }
+
+    fn pair(&self) -> (String, ClientNetwork) {
+        (self.mailbox.clone(), self.from.network())
+    }
+}
+
+/// Under which name failures are counted: the same for every spelling of one address, and short for what is none.
+fn lock_key(user: &str) -> String {
+    const LONGEST: usize = 254;
+    match user.parse::<EmailAddress>() {
+        Ok(address) => address.as_str().to_owned(),
+        Err(_) => user.chars().take(LONGEST).collect::<String>().to_lowercase(),
+    }
+}
+
+/// Why an attempt is not judged, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Barred {
+    /// The mailbox is.
+    Mailbox(Duration),
+    /// The client is, for every mailbox that it has not logged in to before.
+    Client(Duration),
+}
+
+/// Failed log-ins. Times are those of [`mailapi_model::Clock::steady`].
+#[derive(Default)]
+pub(crate) struct FailedLogIns(Mutex<Tables>);
+
+#[derive(Default)]
+struct Tables {
+    /// Failures at the API.
+    at_api: HashMap<String, Failures>,
+    /// Failures at the other doors.
+    elsewhere: HashMap<(String, ClientNetwork), Delay>,
+    /// Failures of a client at all doors.
+    clients: HashMap<ClientNetwork, Delay>,
+    /// Who has logged in from where. A web mail program is one client for all its users: strangers who guess there must
+    /// not keep them out.
+    entered: HashMap<(String, ClientNetwork), Entered>,
+}
+
+impl FailedLogIns {
+    /// Whether the attempt must not be judged now.
+    pub(super) fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).barred(attempt, now)
+    }
+
+    /// Counts a failure, or forgives those of the mailbox before a success; unless the attempt was barred in the
+    /// meantime.
+    pub(super) fn judge(&self, attempt: &Attempt, matches: bool, now: Duration, settings: &Settings) -> Option<Barred> {
+        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let barred = tables.barred(attempt, now);
+        match (barred, matches) {
+            (Some(_), _) => {}
+            (None, true) => tables.forgive(attempt, now, settings),
+            (None, false) => tables.note(attempt, now, settings),
+        }
+        barred
+    }
+}
+
+impl Tables {
+    fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
+        let pair = attempt.pair();
+        let until = match attempt.from.door {
+            Door::Http => self.at_api.get(&attempt.mailbox).and_then(|failures| failures.locked_until),
+            Door::Submission | Door::Imap => self.elsewhere.get(&pair).and_then(|delay| delay.barred_until),
+        };
+        let left =
+            |until: Option<Duration>| until.and_then(|until| until.checked_sub(now)).filter(|left| !left.is_zero());
+        if let Some(left) = left(until) {
+            return Some(Barred::Mailbox(left));
+        }
+        let client = self.clients.get(&pair.1).and_then(|delay| delay.barred_until);
+        left(client).filter(|_| !self.entered.contains_key(&pair)).map(Barred::Client)
+    }
+
+    fn forgive(&mut self, attempt: &Attempt, now: Duration, settings: &Settings) {
+        let pair = attempt.pair();
+        match attempt.from.door {
+            Door::Http => drop(self.at_api.remove(&attempt.mailbox)),
+            Door::Submission | Door::Imap => drop(self.elsewhere.remove(&pair)),
+        }
+        entry(&mut self.entered, pair, now, settings);
+    }
+
+    fn note(&mut self, attempt: &Attempt, now: Duration, settings: &Settings) {
+        let (pair, attempts) = (attempt.pair(), settings.login_attempts.max(1));
+        let client = entry(&mut self.clients, pair.1, now, settings);
+        client.note(now, attempts.saturating_mul(MAILBOXES_OF_A_CLIENT), settings.login_lockout);
+        match attempt.from.door {
+            Door::Http => {
+                let failures = entry(&mut self.at_api, attempt.mailbox.clone(), now, settings);
+                failures.note(now, attempts, settings.login_lockout);
+            }
+            Door::Submission | Door::Imap => {
+                entry(&mut self.elsewhere, pair, now, settings).note(now, attempts, settings.login_lockout);
+            }
+        }
+    }
+}
+
+/// What is remembered under one key.
+trait Remembered: Default {
+    /// Whether something is refused because of it at this moment.
+    fn bars(&self, now: Duration) -> bool;
+
+    /// Whether anything still follows from it.
+    fn matters(&self, now: Duration, window: Duration) -> bool;
+}
+
+/// What is remembered under `key`, and is from now on.
+fn entry<'a, K: Eq + Hash, V: Remembered>(
+    table: &'a mut HashMap<K, V>,
+    key: K,
+    now: Duration,
+    settings: &Settings,
+) -> &'a mut V {
+    if table.len() >= settings.login_addresses && !table.contains_key(&key) {
+        make_room(table, now, settings.login_lockout);
+    }
+    table.entry(key).or_default()
+}
+
+/// Forgets what no longer matters. When everything does, half of what bars nothing is forgotten: so a flood of made-up
+/// addresses neither fills the memory nor is gone through for each of its guesses.
+fn make_room<K, V: Remembered>(table: &mut HashMap<K, V>, now: Duration, window: Duration) {
+    let before = table.len();
+    table.retain(|_, remembered| remembered.matters(now, window));
+    if table.len() * 2 > before {
+        let mut keep = false;
+        table.retain(|_, remembered| {
+            keep = !keep;
+            keep || remembered.bars(now)
+        });
+    }
+}
+
+/// Failures of a mailbox at the API: so many within the window lock it for as long.
+#[derive(Default)]
+struct Failures {
+    /// When each failure happened, oldest first; never more than the allowed number.
+    at: Vec<Duration>,
+    locked_until: Option<Duration>,
+}
+
+impl Failures {
+    fn note(&mut self, now: Duration, attempts: u32, window: Duration) {
+        self.at.retain(|at| now.saturating_sub(*at) < window);
+        self.at.push(now);
+        if self.at.len() >= attempts as usize {
+            self.locked_until = Some(now + window);
+            self.at.clear();
+        }
+    }
+}
+
+impl Remembered for Failures {
+    fn bars(&self, now: Duration) -> bool {
+        self.locked_until.is_some_and(|until| until > now)
+    }
+
+    fn matters(&self, now: Duration, window: Duration) -> bool {
+        self.bars(now) || self.at.iter().any(|at| now.saturating_sub(*at) < window)
+    }
+}
+
+/// Failures of a client: so many within the window delay it, each further one for longer. They are forgiven when it has
+/// rested for the length of the window.
+#[derive(Default)]
+struct Delay {
+    began: Duration,
+    failures: u32,
+    /// How many delays there were.
+    delays: u32,
+    barred_until: Option<Duration>,
+}
+
+impl Delay {
+    fn note(&mut self, now: Duration, attempts: u32, window: Duration) {
+        if !self.matters(now, window) {
+            *self = Self { began: now, ..Self::default() };
+        }
+        self.failures += 1;
+        if self.barred_until.is_some() || self.failures >= attempts {
+            let doubled = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(self.delays));
+            self.barred_until = Some(now + doubled.min(window));
+            self.delays += 1;
+        }
+    }
+}
+
+impl Remembered for Delay {
+    fn bars(&self, now: Duration) -> bool {
+        self.barred_until.is_some_and(|until| until > now)
+    }
+
+    fn matters(&self, now: Duration, window: Duration) -> bool {
+        now.saturating_sub(self.barred_until.unwrap_or(self.began)) < window
+    }
+}
+
+/// A mailbox has logged in from a client.
+#[derive(Default)]
+struct Entered;
+
+impl Remembered for Entered {
+    fn bars(&self, _now: Duration) -> bool {
+        false
+    }
+
+    fn matters(&self, _now: Duration, _window: Duration) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn at_api(mailbox: &str) -> Attempt {
+        Attempt::new(mailbox, Visitor { door: Door::Http, address: [192, 0, 2, 1].into() })
+    }
+
+    #[test]
+    fn every_spelling_of_an_address_is_locked_with_the_others() {
+        for spelling in ["ANN@xn--bcher-kva.example", "\"ann\"@Bücher.example", "\"a\\nn\"@bücher.example"] {
+            assert_eq!(lock_key(spelling), "ann@xn--bcher-kva.example", "{spelling}");
+        }
+        assert_eq!(lock_key("No Address"), "no address");
+        assert!(lock_key(&"x".repeat(1_000_000)).len() < 1000);
+    }
+
+    #[test]
+    fn five_failures_lock_for_fifteen_minutes_and_four_do_not() {
+        let (failures, settings) = (FailedLogIns::default(), Settings::default());
+        let (ann, bob) = (at_api("ann@example.org"), at_api("bob@example.org"));
+        for n in 0..4 {
+            failures.judge(&ann, false, n * MINUTE, &settings);
+        }
+        assert_eq!(failures.barred(&ann, 4 * MINUTE), None);
+        assert_eq!(failures.judge(&ann, false, 4 * MINUTE, &settings), None);
+        let late = failures.judge(&ann, true, 4 * MINUTE, &settings);
+        assert_eq!(
+            late,
+            Some(Barred::Mailbox(15 * MINUTE)),
+            "the right password too, when it is judged after the lock"
+        );
+        assert_eq!(failures.barred(&ann, 5 * MINUTE), Some(Barred::Mailbox(14 * MINUTE)));
+        assert_eq!(failures.barred(&bob, 5 * MINUTE), None);
+        assert_eq!(failures.barred(&ann, 19 * MINUTE), None);
+    }
+
+    #[test]
+    fn failures_that_lie_far_apart_do_not_add_up() {
+        let (failures, settings) = (FailedLogIns::default(), Settings::default());
+        let imap = Attempt::new("ann@example.org", Visitor { door: Door::Imap, address: [192, 0, 2, 1].into() });
+        for n in 0..20 {
+            for attempt in [&at_api("ann@example.org"), &imap] {
+                failures.judge(attempt, false, 4 * n * MINUTE, &settings);
+                assert_eq!(failures.barred(attempt, 4 * n * MINUTE), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_flood_of_made_up_names_does_not_fill_the_memory() {
+        let settings = Settings { login_addresses: 100, ..Settings::default() };
+        let failures = FailedLogIns::default();
+        for n in 0..1000_u16 {
+            let [high, low] = n.to_be_bytes();
+            for door in [Door::Http, Door::Imap] {
+                let attempt = Attempt::new(&format!("user{n}"), Visitor { door, address: [10, 0, high, low].into() });
+                failures.judge(&attempt, n % 2 == 0, Duration::ZERO, &settings);
+            }
+        }
+        let tables = failures.0.lock().unwrap();
+        let sizes = [tables.at_api.len(), tables.elsewhere.len(), tables.clients.len(), tables.entered.len()];
+        assert!(sizes.iter().all(|size| (1..=100).contains(size)), "{sizes:?}");
+    }
+}

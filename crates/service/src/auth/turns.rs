@@ -1,0 +1,179 @@
+//! A number of places that groups share fairly, and the members of each group among themselves.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// To which group and member a request counts.
+pub(super) trait Shared {
+    /// What takes turns with its like first.
+    type Group: PartialEq;
+    /// What takes turns with its like within a group.
+    type Member: PartialEq;
+
+    /// The group.
+    fn group(&self) -> Self::Group;
+    /// The member of the group.
+    fn member(&self) -> Self::Member;
+}
+
+/// Gives places to whom they belong next. Clones share the places.
+pub(super) struct Turns<S: Shared>(Arc<Mutex<State<S>>>);
+
+/// A place; free again when it is dropped.
+pub(super) struct Turn<S: Shared>(Option<Arc<Mutex<State<S>>>>);
+
+struct State<S: Shared> {
+    free: usize,
+    /// Who waits: groups in the order of their turns, the members of each, and the requests of each member.
+    groups: Rotation<S::Group, Rotation<S::Member, VecDeque<oneshot::Sender<Turn<S>>>>>,
+}
+
+/// Those that wait, the next one first.
+type Rotation<K, V> = VecDeque<(K, V)>;
+
+impl<S: Shared> Turns<S> {
+    pub(super) fn new(places: usize) -> Self {
+        Self(Arc::new(Mutex::new(State { free: places, groups: VecDeque::new() })))
+    }
+
+    /// A place, when it is this one's turn.
+    pub(super) async fn take(&self, share: S) -> Turn<S> {
+        let place = {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.free > 0 {
+                state.free -= 1;
+                return Turn(Some(Arc::clone(&self.0)));
+            }
+            let (sender, place) = oneshot::channel();
+            state.queue(&share, sender);
+            place
+        };
+        // A sender is dropped with all the places alone, and this is one of them.
+        place.await.unwrap_or(Turn(None))
+    }
+}
+
+impl<S: Shared> State<S> {
+    fn queue(&mut self, share: &S, sender: oneshot::Sender<Turn<S>>) {
+        let members = of(&mut self.groups, share.group());
+        of(members, share.member()).push_back(sender);
+    }
+
+    /// Takes the next request out; its group and its member come last from now on.
+    fn next(&mut self) -> Option<oneshot::Sender<Turn<S>>> {
+        let (group, mut members) = self.groups.pop_front()?;
+        let (member, mut requests) = members.pop_front()?;
+        let next = requests.pop_front();
+        if !requests.is_empty() {
+            members.push_back((member, requests));
+        }
+        if !members.is_empty() {
+            self.groups.push_back((group, members));
+        }
+        next
+    }
+}
+
+/// What waits under `key`.
+fn of<K: PartialEq, V: Default>(rotation: &mut Rotation<K, V>, key: K) -> &mut V {
+    let at = rotation.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
+        rotation.push_back((key, V::default()));
+        rotation.len() - 1
+    });
+    &mut rotation[at].1
+}
+
+impl<S: Shared> Drop for Turn<S> {
+    fn drop(&mut self) {
+        let Some(state) = self.0.take() else { return };
+        loop {
+            let next = {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = state.next();
+                if next.is_none() {
+                    state.free += 1;
+                }
+                next
+            };
+            let Some(next) = next else { return };
+            match next.send(Self(Some(Arc::clone(&state)))) {
+                Ok(()) => return,
+                // That request was given up while it waited. The place that came back must not be dropped as one.
+                Err(mut back) => drop(back.0.take()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    struct Name(char, u8);
+
+    impl Shared for Name {
+        type Group = char;
+        type Member = u8;
+
+        fn group(&self) -> char {
+            self.0
+        }
+
+        fn member(&self) -> u8 {
+            self.1
+        }
+    }
+
+    /// The order in which requests that wait get the only place.
+    fn order(requests: &[Name], given_up: &[usize]) -> Vec<usize> {
+        let turns = Turns::new(1);
+        let mut held = turns.take(Name('-', 0)).now_or_never();
+        assert!(held.is_some());
+        let mut waiting: Vec<_> = requests.iter().map(|name| Some(Box::pin(turns.take(*name)))).collect();
+        for request in waiting.iter_mut().flatten() {
+            assert!(request.as_mut().now_or_never().is_none());
+        }
+        for n in given_up {
+            waiting[*n] = None;
+        }
+        let mut order = Vec::new();
+        while let Some(place) = held.take() {
+            drop(place);
+            for (n, request) in waiting.iter_mut().enumerate() {
+                if let Some(place) = request.as_mut().and_then(|request| request.as_mut().now_or_never()) {
+                    *request = None;
+                    order.push(n);
+                    held = Some(place);
+                    break;
+                }
+            }
+        }
+        assert!(turns.take(Name('-', 0)).now_or_never().is_some(), "the place is free again");
+        order
+    }
+
+    #[test]
+    fn a_hundred_of_one_group_do_not_hold_another_up() {
+        let mut requests = vec![Name('s', 1); 95];
+        requests.push(Name('h', 1));
+        assert_eq!(order(&requests, &[])[1], 95);
+    }
+
+    #[test]
+    fn clients_of_one_group_take_turns() {
+        let requests = [Name('s', 1), Name('s', 1), Name('s', 1), Name('s', 2), Name('h', 1), Name('h', 1)];
+        assert_eq!(order(&requests, &[]), [0, 4, 3, 5, 1, 2]);
+    }
+
+    #[test]
+    fn a_request_that_is_given_up_blocks_no_place() {
+        let requests = [Name('s', 1), Name('s', 1), Name('h', 1), Name('s', 2)];
+        assert_eq!(order(&requests, &[0, 2]), [3, 1]);
+        assert_eq!(order(&requests, &[0, 1, 2, 3]), [0; 0]);
+    }
+}
