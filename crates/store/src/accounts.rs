@@ -5,6 +5,7 @@ use mailapi_model::{SecretText, Timestamp};
 
 use crate::StoreError;
 use crate::db::{Changed, Db, Effect, Filter, List, Row, Stmt, Value, number};
+use crate::former_names::note_gone;
 use crate::tokens::{end_sessions, remove_tokens};
 
 /// The accounts.
@@ -175,16 +176,17 @@ impl Accounts<'_> {
         Ok(self.0.execute(note_login(email, verified, at)).await?.touched > 0)
     }
 
-    /// Deletes an account with its permissions, and ends its tokens for good; whether there was one.
+    /// Deletes an account with its permissions, and ends its tokens; whether there was one.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn delete(&self, email: &EmailAddress) -> Result<bool, StoreError> {
+    pub async fn delete(&self, email: &EmailAddress, now: Timestamp) -> Result<bool, StoreError> {
         // The permissions go with the account, by their reference to it. It comes first: whoever makes a token holds it,
         // so none of them is missed behind it.
         let account = Stmt::new("DELETE FROM accounts WHERE email = $1").bind(email).demand(1);
         let tokens = remove_tokens("email = $1").bind(email);
-        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens]).await)
+        let gone = note_gone(email, now);
+        there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![account, tokens, gone]).await)
     }
 }
 

@@ -5,6 +5,7 @@ use mailapi_model::{DkimKey, Domain, DomainName, EmailAddress, Listed, NewDomain
 use crate::StoreError;
 use crate::db::{Changed, Db, Filter, List, Row, Stmt, Value};
 use crate::dkim_keys::insert_first_key;
+use crate::former_names::{note_accounts_gone, note_gone};
 use crate::tokens::remove_tokens;
 
 /// The domains.
@@ -131,7 +132,7 @@ impl Domains<'_> {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn delete(&self, name: &DomainName, force: bool) -> Result<DomainDeleted, StoreError> {
+    pub async fn delete(&self, name: &DomainName, force: bool, now: Timestamp) -> Result<DomainDeleted, StoreError> {
         let mut statements = Vec::new();
         if force {
             // Whoever makes an account holds its domain, and whoever makes a token its account: none is missed below.
@@ -139,9 +140,11 @@ impl Domains<'_> {
             let accounts = "SELECT 1 FROM accounts WHERE domain = $1 ORDER BY email FOR UPDATE";
             statements.push(Stmt::new(accounts).bind(name).locking());
             statements.push(remove_tokens("email IN (SELECT email FROM accounts WHERE domain = $1)").bind(name));
+            statements.push(note_accounts_gone(name, now));
             statements.push(Stmt::new("DELETE FROM accounts WHERE domain = $1").bind(name));
         }
         statements.push(Stmt::new("DELETE FROM domains WHERE name = $1").bind(name).demand(1));
+        statements.push(note_gone(name, now));
         match self.0.batch_followed(Changed::WholeDomain(name.clone()), statements).await {
             Ok(_) => Ok(DomainDeleted::Gone),
             // The accounts' reference to their domain is the guard: no account can slip in meanwhile.

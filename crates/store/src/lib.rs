@@ -11,6 +11,7 @@ mod dkim_keys;
 mod domains;
 mod error;
 mod foreign_changes;
+mod former_names;
 mod migration;
 mod permissions;
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 8, sql: include_str!("../migrations/sqlite/0008_approved_and_gone.sql") },
     Migration { version: 9, sql: include_str!("../migrations/sqlite/0009_members_of_aliases.sql") },
     Migration { version: 10, sql: include_str!("../migrations/sqlite/0010_who_hands_over.sql") },
+    Migration { version: 11, sql: include_str!("../migrations/sqlite/0011_former_names.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -40,6 +41,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 8, sql: include_str!("../migrations/postgres/0008_approved_and_gone.sql") },
     Migration { version: 9, sql: include_str!("../migrations/postgres/0009_members_of_aliases.sql") },
     Migration { version: 10, sql: include_str!("../migrations/postgres/0010_who_hands_over.sql") },
+    Migration { version: 11, sql: include_str!("../migrations/postgres/0011_former_names.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.

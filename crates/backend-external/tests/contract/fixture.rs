@@ -116,7 +116,7 @@ impl Fixture for OfficeFixture {
 
     async fn remove_mailbox(&self, mailbox: &EmailAddress) {
         self.backend.provisioning.remove_mailbox(mailbox).await.expect("the mailbox is removed");
-        self.store.accounts().delete(mailbox).await.expect("the store");
+        self.store.accounts().delete(mailbox, Timestamp::from_seconds(9)).await.expect("the store");
     }
 
     async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]) {

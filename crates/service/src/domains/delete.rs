@@ -34,7 +34,7 @@ impl Service {
         if force {
             self.remove_mailboxes(name).await?;
         }
-        let deleted = self.0.store.domains().delete(name, force).await?;
+        let deleted = self.0.store.domains().delete(name, force, self.0.clock.now()).await?;
         self.0.epoch.end();
         match deleted {
             DomainDeleted::Missing => Err(DomainError::NotFound),

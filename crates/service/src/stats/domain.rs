@@ -50,7 +50,7 @@ impl Service {
         let (period, hours) = period.resolve(self.0.clock.now(), limits, GroupBy::Day)?;
         let Domain { name: domain, created_at, .. } =
             self.0.store.domains().get(right.domain()).await?.ok_or(StatsError::DomainNotFound)?;
-        let hours = hours_since(caller, created_at, hours);
+        let hours = hours_since(caller, self.counted_since(domain.as_str(), created_at).await?, hours);
         let (stats, scopes) = (self.0.store.stats(), [SentScope::Domain(domain.clone())]);
         let days = stats.sent_by_time(&scopes, hours, Span::Day).await?;
         let sent_to = stats.sent_to_domains(&scopes, hours, limits.ranked).await?;

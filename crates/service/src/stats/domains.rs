@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mailapi_model::{Domain, DomainName, Listed, Page, Permission};
 use mailapi_store::{DomainFilter, Hours, SentCounts};
 
-use super::owners::hours_since;
+use super::owners::{hours_since, own_since};
 use super::{GroupBy, Period, PeriodQuery, StatsError};
 use crate::{Caller, Service};
 
@@ -44,8 +44,10 @@ impl Service {
         let only = if caller.grants.admin().is_ok() { None } else { Some(delegated()) };
         let listed = self.0.store.domains().list(&DomainFilter { only, pending: false }, page).await?;
         let mut seen: BTreeMap<Hours, Vec<DomainName>> = BTreeMap::new();
+        let gone = self.0.store.stats().gone_at(listed.items.iter().map(|domain| domain.name.as_str())).await?;
         for Domain { name, created_at, .. } in &listed.items {
-            seen.entry(hours_since(caller, *created_at, hours)).or_default().push(name.clone());
+            let made = own_since(*created_at, gone.get(name.as_str()).copied());
+            seen.entry(hours_since(caller, made, hours)).or_default().push(name.clone());
         }
         let mut counted = BTreeMap::new();
         for (hours, domains) in seen {

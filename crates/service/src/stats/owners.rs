@@ -2,9 +2,10 @@
 //! which it was made again; admins see all of them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mailapi_model::{DomainName, Timestamp};
-use mailapi_store::{Hours, SentScope};
+use mailapi_store::{Hours, SentScope, Span};
 
 use crate::{Caller, Service, Unavailable};
 
@@ -44,13 +45,36 @@ impl Service {
             SentScope::Address(address) if caller.grants.may_view_stats(&address.domain()).is_ok() => {
                 self.domain_since(&address.domain()).await?
             }
-            SentScope::Address(address) => self.account_since(address).await?,
+            SentScope::Address(address) => match self.account_since(address).await? {
+                Some(made) => Some(self.counted_since(address.as_str(), made).await?),
+                None => None,
+            },
         };
         // What is gone meanwhile has no owner who could see anything of it.
         Ok(made.map_or(Hours::NONE, |made| hours.since(made)))
     }
 
     async fn domain_since(&self, domain: &DomainName) -> Result<Option<Timestamp>, Unavailable> {
-        Ok(self.0.store.domains().get(domain).await?.map(|domain| domain.created_at))
+        match self.0.store.domains().get(domain).await? {
+            Some(found) => Ok(Some(self.counted_since(domain.as_str(), found.created_at).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Since when the counts of a name, which was made at this moment, are its present owner's alone.
+    pub(super) async fn counted_since(&self, name: &str, made: Timestamp) -> Result<Timestamp, Unavailable> {
+        let gone = self.0.store.stats().gone_at([name]).await?;
+        Ok(own_since(made, gone.get(name).copied()))
+    }
+}
+
+/// Counts are kept by the hour. An hour in which one owner went and another came is neither's: what it holds cannot be
+/// told apart.
+pub(super) fn own_since(made: Timestamp, gone: Option<Timestamp>) -> Timestamp {
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    let hour = Span::Hour.begin_of(made);
+    match gone {
+        Some(gone) if Span::Hour.begin_of(gone) == hour => hour.plus(HOUR),
+        _ => made,
     }
 }

@@ -25,7 +25,7 @@ impl Service {
             return Err(UserError::NotFound);
         }
         self.0.backend.provisioning.remove_mailbox(email).await.map_err(Unavailable::mailboxes)?;
-        self.0.store.accounts().delete(email).await?;
+        self.0.store.accounts().delete(email, self.0.clock.now()).await?;
         self.0.epoch.end();
         tracing::info!(mailbox = %email, by, "user deleted");
         Ok(())

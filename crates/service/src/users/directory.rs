@@ -100,7 +100,7 @@ impl Service {
                         synced.gone += 1;
                     }
                     Some(since) if now.since(since) >= settings.forget_after => {
-                        self.0.store.accounts().delete(&copy.email).await?;
+                        self.0.store.accounts().delete(&copy.email, now).await?;
                         synced.forgotten += 1;
                     }
                     Some(_) => {}

@@ -108,6 +108,38 @@ async fn whoever_gets_a_name_again_does_not_see_what_was_sent_under_it_before() 
     assert_eq!((of_two.outbound, of_two.top_recipients.len()), (delivered(1), 1));
 }
 
+#[tokio::test]
+async fn the_hour_in_which_a_name_changes_its_owner_is_neithers() {
+    let app = three_senders().await;
+    let (ann, operator) = (address("ann@one.example"), Caller::operator());
+    let new_ann = owner("ann@one.example", &[]);
+    let seen = async || {
+        let seen = app.service.user_stats(&new_ann, &ann, PeriodQuery::default(), GroupBy::Hour).await;
+        seen.unwrap().summary
+    };
+    assert_eq!(seen().await, delivered(1), "a first owner sees the first hour");
+    app.service.delete_user(&operator, &ann).await.unwrap();
+    app.mailbox("ann@one.example", None).await;
+    assert_eq!(seen().await, delivered(0));
+    send(&app, "ann@one.example", &["bob@one.example"]).await;
+    assert_eq!(seen().await, delivered(0), "it cannot be told apart");
+    app.clock.advance(Duration::from_hours(1));
+    send(&app, "ann@one.example", &["bob@one.example"]).await;
+    assert_eq!(seen().await, delivered(1));
+
+    let two = ann_of("two.example");
+    app.service.delete_domain(&operator, &two.domain(), true).await.unwrap();
+    app.domain("two.example").await;
+    let delegate = owner("bob@one.example", &[(Permission::ViewStats, "two.example")]);
+    let of_two = app.service.domain_stats(&delegate, &two.domain(), PeriodQuery::default()).await.unwrap();
+    assert_eq!((of_two.outbound, of_two.top_recipients.len()), (delivered(0), 0));
+    let listed = app.service.domains_stats(&delegate, PeriodQuery::default(), Page::default()).await.unwrap();
+    assert_eq!(listed.domains.items[0].counts.sent, 0);
+    app.mailbox(two.as_str(), None).await;
+    let again = app.service.user_stats(&owner(two.as_str(), &[]), &two, PeriodQuery::default(), GroupBy::Hour).await;
+    assert_eq!(again.unwrap().summary, delivered(0), "an address that went with its domain");
+}
+
 fn ann_of(domain: &str) -> EmailAddress {
     address(&format!("ann@{domain}"))
 }

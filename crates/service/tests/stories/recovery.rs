@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mailapi_backend::{Backend, SubmitError};
-use mailapi_model::{AccountChange, Envelope, MessageId, MessageStatus, NewAccount, RecipientKind, Secret};
+use mailapi_model::{AccountChange, Clock as _, Envelope, MessageId, MessageStatus, NewAccount, RecipientKind, Secret};
 use mailapi_service::{Reconciled, Recovered};
 use mailapi_store::NewSent;
 use mailapi_testkit::{SeededEntropy, TestApp};
@@ -24,7 +24,7 @@ pub(crate) async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
         to: recipients.iter().map(|(address, _): &(mailapi_model::EmailAddress, _)| address.clone()).collect(),
         subject: "Hello".into(),
         recipient_count: recipients.len(),
-        created_at: mailapi_model::Clock::now(app.clock.as_ref()),
+        created_at: app.clock.now(),
         idempotency: None,
         node: None,
         recipients: recipients.clone(),
@@ -106,7 +106,7 @@ async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
             name: String::new(),
             password_hash: Secret::new(String::new()),
             quota_bytes: None,
-            created_at: mailapi_model::Clock::now(app.clock.as_ref()),
+            created_at: app.clock.now(),
         };
         without_mail_server.accounts().insert(&account).await.unwrap();
     }
@@ -128,7 +128,7 @@ async fn the_mail_server_is_told_of_a_quota_that_a_crash_kept_from_it() {
     for quota_bytes in [Some(1_048_576), Some(2_097_152), None] {
         // What an operation does before it tells the mail server.
         let change = AccountChange { quota_bytes: Some(quota_bytes), ..AccountChange::default() };
-        let now = mailapi_model::Clock::now(app.clock.as_ref());
+        let now = app.clock.now();
         assert!(without_mail_server.accounts().update(&bob, &change, now).await.unwrap());
         assert_ne!(limit().await, quota_bytes);
         assert_eq!(app.service.reconcile().await.unwrap().repaired, 1);
@@ -147,7 +147,7 @@ async fn mail_without_an_account_is_kept_apart_from_the_next_owner() {
     let without_mail_server = app.another_node().await;
     let address = |name: &str| -> mailapi_model::EmailAddress { format!("{name}@example.org").parse().unwrap() };
     for gone in ["bob", "eve"] {
-        assert!(without_mail_server.accounts().delete(&address(gone)).await.unwrap());
+        assert!(without_mail_server.accounts().delete(&address(gone), app.clock.now()).await.unwrap());
     }
     without_mail_server.domains().insert(&pending("late.example", &app), None).await.unwrap();
 
@@ -166,7 +166,7 @@ async fn mail_without_an_account_is_kept_apart_from_the_next_owner() {
 }
 
 fn pending(name: &str, app: &TestApp) -> mailapi_model::NewDomain {
-    let created_at = mailapi_model::Clock::now(app.clock.as_ref());
+    let created_at = app.clock.now();
     let (creator_email, description) = (None, None);
     mailapi_model::NewDomain { name: name.parse().unwrap(), active: false, description, creator_email, created_at }
 }
@@ -177,7 +177,7 @@ async fn a_mailbox_that_outlived_its_account_is_not_the_next_owners() {
     app.mailbox("bob@example.org", None).await;
     app.deliver("cid@far.example", "bob@example.org", "Subject: Secret\n\nFor the earlier owner\n").await;
     let bob = "bob@example.org".parse().unwrap();
-    assert!(app.another_node().await.accounts().delete(&bob).await.unwrap());
+    assert!(app.another_node().await.accounts().delete(&bob, app.clock.now()).await.unwrap());
     // No start comes in between.
     app.mailbox("bob@example.org", Some(1_048_576)).await;
     let held = app.mail_server.backend().mailboxes.quota(&bob).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_database_without_accounts_costs_nobody_a_mailbox() {
     app.mailbox("bob@example.org", None).await;
     app.deliver("cid@far.example", "bob@example.org", "Subject: Hi\n\nHello\n").await;
     let bob = "bob@example.org".parse().unwrap();
-    app.another_node().await.accounts().delete(&bob).await.unwrap();
+    app.another_node().await.accounts().delete(&bob, app.clock.now()).await.unwrap();
     assert_eq!(app.service.reconcile().await.unwrap(), Reconciled::default());
     assert_eq!(app.mail_server.backend().mailboxes.quota(&bob).await.unwrap().messages, 1);
 }

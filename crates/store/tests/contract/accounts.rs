@@ -167,8 +167,8 @@ async fn a_deleted_account_takes_its_permissions_along_and_ends_its_tokens_for_g
         };
         store.permissions().grant(&grant).await.unwrap();
 
-        assert_eq!(store.accounts().delete(&ann).await, Ok(true));
-        assert_eq!(store.accounts().delete(&ann).await, Ok(false));
+        assert_eq!(store.accounts().delete(&ann, at(9)).await, Ok(true));
+        assert_eq!(store.accounts().delete(&ann, at(9)).await, Ok(false));
         assert_eq!(store.permissions().of(&ann).await, Ok(vec![]));
         assert_eq!(store.tokens().list(&TokenFilter::default(), page(50, 0)).await.unwrap().total, 1);
 

@@ -30,11 +30,11 @@ async fn a_domain_with_accounts_goes_only_by_force_and_takes_them_along() {
         store.permissions().grant(&grant).await.unwrap();
         let name = domain("example.org");
 
-        assert_eq!(store.domains().delete(&domain("nowhere.org"), true).await, Ok(DomainDeleted::Missing));
-        assert_eq!(store.domains().delete(&name, false).await, Ok(DomainDeleted::NotEmpty));
+        assert_eq!(store.domains().delete(&domain("nowhere.org"), true, at(9)).await, Ok(DomainDeleted::Missing));
+        assert_eq!(store.domains().delete(&name, false, at(9)).await, Ok(DomainDeleted::NotEmpty));
         assert!(store.accounts().get(&email("ann@example.org")).await.unwrap().is_some());
 
-        assert_eq!(store.domains().delete(&name, true).await, Ok(DomainDeleted::Gone));
+        assert_eq!(store.domains().delete(&name, true, at(9)).await, Ok(DomainDeleted::Gone));
         assert_eq!(store.domains().get(&name).await, Ok(None));
         assert_eq!(store.accounts().get(&email("ann@example.org")).await, Ok(None));
         assert_eq!(store.permissions().of(&email("bob@example.net")).await, Ok(vec![]));

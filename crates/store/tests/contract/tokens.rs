@@ -47,7 +47,7 @@ async fn a_token_works_only_while_its_mailbox_does() {
         assert!(!owner_active().await);
 
         // Whoever had found the mailbox before it was deleted makes no token that a later one of its name would inherit.
-        store.accounts().delete(&email("ann@example.org")).await.unwrap();
+        store.accounts().delete(&email("ann@example.org"), at(9)).await.unwrap();
         let late = new_token(2, TokenKind::User, Some("ann@example.org"));
         assert_eq!(store.tokens().insert(&late).await, Err(StoreError::Reference));
         add_account(store, "ann@example.org", 0).await;

@@ -161,9 +161,9 @@ async fn no_token_outlives_a_mailbox_that_is_deleted_at_another_node() {
         let create = async { nodes[1].tokens().insert(&token).await };
         let delete = async {
             if round % 2 == 0 {
-                nodes[0].accounts().delete(&ann).await.unwrap();
+                nodes[0].accounts().delete(&ann, at(9)).await.unwrap();
             }
-            nodes[0].domains().delete(&ann.domain(), true).await.unwrap();
+            nodes[0].domains().delete(&ann.domain(), true, at(9)).await.unwrap();
         };
         let (created, ()) = tokio::join!(create, delete);
         assert!(matches!(created, Ok(_) | Err(StoreError::Reference)), "{created:?}");

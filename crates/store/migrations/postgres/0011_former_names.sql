@@ -1,0 +1,5 @@
+-- When an account or a domain of this name was last deleted: what was counted in that hour is in part its own.
+CREATE TABLE former_names (
+    name TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    gone_at BIGINT NOT NULL
+);
