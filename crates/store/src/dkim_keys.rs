@@ -24,6 +24,16 @@ impl DkimKeys<'_> {
         self.0.batch_in_turn(Turn::DkimKeys, vec![insert_key(domain, key)]).await.map(drop)
     }
 
+    /// The selectors that begin with `start` and that the domain has had, whatever became of their keys.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn used_selectors(&self, domain: &DomainName, start: &str) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT selector FROM dkim_selectors WHERE domain = $1 AND selector LIKE $2";
+        let rows = self.0.query(Stmt::new(sql).bind(domain).bind(format!("{start}%"))).await?;
+        rows.into_iter().map(|mut row| row.text()).collect()
+    }
+
     /// The key that signs.
     ///
     /// # Errors

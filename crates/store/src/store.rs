@@ -27,6 +27,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 9, sql: include_str!("../migrations/sqlite/0009_members_of_aliases.sql") },
     Migration { version: 10, sql: include_str!("../migrations/sqlite/0010_who_hands_over.sql") },
     Migration { version: 11, sql: include_str!("../migrations/sqlite/0011_former_names.sql") },
+    Migration { version: 12, sql: include_str!("../migrations/sqlite/0012_dkim_selectors.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -42,6 +43,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 9, sql: include_str!("../migrations/postgres/0009_members_of_aliases.sql") },
     Migration { version: 10, sql: include_str!("../migrations/postgres/0010_who_hands_over.sql") },
     Migration { version: 11, sql: include_str!("../migrations/postgres/0011_former_names.sql") },
+    Migration { version: 12, sql: include_str!("../migrations/postgres/0012_dkim_selectors.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.

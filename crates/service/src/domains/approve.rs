@@ -22,7 +22,7 @@ impl Service {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         let first_key = match domain.approved {
             true => None,
-            false => Some(self.new_dkim_key(DkimAlgorithm::Rsa2048).await?),
+            false => Some(self.with_fresh_selector(name, self.new_dkim_key(DkimAlgorithm::Rsa2048).await?).await?),
         };
         if !self.0.store.domains().approve(name, first_key.as_ref()).await? {
             return Err(DomainError::NotFound);

@@ -26,11 +26,12 @@ impl Service {
         let key = self.new_dkim_key(DkimAlgorithm::Rsa2048).await?;
         let new = NewDomain { name: name.clone(), active: true, description, creator_email: None, created_at: now };
         let by = caller.name();
-        self.in_turn_of_domain(&name, async move |service: Self| service.add_domain(new, &key, &by).await).await
+        self.in_turn_of_domain(&name, async move |service: Self| service.add_domain(new, key, &by).await).await
     }
 
-    async fn add_domain(&self, new: NewDomain, key: &DkimKey, by: &str) -> Result<Domain, DomainError> {
-        self.0.store.domains().insert(&new, Some(key)).await.map_err(|error| match error {
+    async fn add_domain(&self, new: NewDomain, key: DkimKey, by: &str) -> Result<Domain, DomainError> {
+        let key = self.with_fresh_selector(&new.name, key).await?;
+        self.0.store.domains().insert(&new, Some(&key)).await.map_err(|error| match error {
             error if error.is_conflict() => DomainError::Exists,
             error => error.into(),
         })?;

@@ -39,30 +39,40 @@ impl Service {
         if !domain.approved {
             return Err(DomainError::AwaitsApproval);
         }
-        let mut key = self.new_dkim_key(algorithm).await?;
-        for number in 1..=KEYS_PER_DAY {
-            key.selector = selector(key.created_at, number);
-            match self.0.store.dkim_keys().insert(name, &key).await {
-                Err(error) if error.is_conflict() => {}
-                // Deleted while the key was made.
-                Err(StoreError::Reference) => return Err(DomainError::NotFound),
-                stored => {
-                    stored?;
-                    self.0.epoch.end();
-                    tracing::info!(domain = %name, selector = key.selector, by = caller.name(), "DKIM key made");
-                    return Ok(key);
-                }
-            }
-        }
-        Err(DomainError::TooManyKeys { retry_after: until_tomorrow(key.created_at) })
+        let key = self.new_dkim_key(algorithm).await?;
+        let (domain, by) = (name.clone(), caller.name());
+        self.in_turn_of_domain(name, async move |service: Self| service.add_dkim_key(&domain, key, &by).await).await
     }
 
-    /// A key under the first selector of today.
+    async fn add_dkim_key(&self, name: &DomainName, key: DkimKey, by: &str) -> Result<DkimKey, DomainError> {
+        let key = self.with_fresh_selector(name, key).await?;
+        self.0.store.dkim_keys().insert(name, &key).await.map_err(|error| match error {
+            // Deleted while the key was made.
+            StoreError::Reference => DomainError::NotFound,
+            error => error.into(),
+        })?;
+        self.0.epoch.end();
+        tracing::info!(domain = %name, selector = key.selector, by, "DKIM key made");
+        Ok(key)
+    }
+
+    /// A key under the first selector of today, for [`Service::with_fresh_selector`].
     pub(super) async fn new_dkim_key(&self, algorithm: DkimAlgorithm) -> Result<DkimKey, Unavailable> {
         let now = self.0.clock.now();
         let made = tokio::task::spawn_blocking(move || generate_key(algorithm, selector(now, 1), now)).await;
         let made = made.map_err(|error| Unavailable::Unforeseen(error.to_string()))?;
         made.map_err(|error| Unavailable::Unforeseen(error.to_string()))
+    }
+
+    /// The key under a selector that the domain has never had, in the domain's turn. Under one of an earlier key, mail
+    /// would be verified with that key for as long as resolvers remember its record.
+    pub(super) async fn with_fresh_selector(&self, domain: &DomainName, key: DkimKey) -> Result<DkimKey, DomainError> {
+        let used = self.0.store.dkim_keys().used_selectors(domain, &day(key.created_at)).await?;
+        let fresh = (1..=KEYS_PER_DAY).map(|number| selector(key.created_at, number));
+        match fresh.into_iter().find(|selector| !used.contains(selector)) {
+            Some(selector) => Ok(DkimKey { selector, ..key }),
+            None => Err(DomainError::TooManyKeys { retry_after: until_tomorrow(key.created_at) }),
+        }
     }
 }
 
@@ -75,6 +85,11 @@ fn until_tomorrow(now: Timestamp) -> Duration {
 
 /// The `number`th selector of a day: `m2026112101`.
 fn selector(day: Timestamp, number: u8) -> String {
+    format!("{}{number:02}", self::day(day))
+}
+
+/// How the selectors of a day begin.
+fn day(day: Timestamp) -> String {
     let digits: String = day.to_string().chars().take("2026-11-21".len()).filter(|c| *c != '-').collect();
-    format!("m{digits}{number:02}")
+    format!("m{digits}")
 }

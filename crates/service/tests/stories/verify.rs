@@ -1,8 +1,12 @@
 //! Domains and what the world finds of them in DNS.
 
-use mailapi_model::{DkimAlgorithm, DomainName};
+use std::collections::HashSet;
+
+use mailapi_model::{DkimAlgorithm, DomainName, Secret};
+use mailapi_service::Caller;
+use mailapi_service::auth::SignUp;
 use mailapi_service::domains::{DnsReport, RecordCheck, RecordStatus};
-use mailapi_testkit::TestApp;
+use mailapi_testkit::{PASSWORD, TestApp};
 
 use crate::caller;
 
@@ -129,4 +133,27 @@ async fn a_new_key_signs_only_when_the_world_can_find_it() {
     app.dns.set_txt(&new.dns_name(&name), &[&new.dns_value()]);
     assert!(verified(&app, &name).await.verified);
     assert_eq!(app.store.dkim_keys().current(&name).await.unwrap().unwrap().selector, new.selector);
+}
+
+#[tokio::test]
+async fn no_selector_is_ever_given_to_a_second_key() {
+    let app = TestApp::start().await;
+    let (admin, name) = (Caller::operator(), "again.example".parse::<DomainName>().unwrap());
+    let mut had = HashSet::new();
+    for _ in 0..3 {
+        let domain = app.service.create_domain(&admin, name.clone(), None).await.unwrap();
+        assert!(had.insert(domain.dkim_selector.unwrap()), "a domain that was deleted and made again");
+        for _ in 0..2 {
+            let key = app.service.rotate_dkim(&admin, &name, DkimAlgorithm::Ed25519).await.unwrap();
+            assert!(had.insert(key.selector), "a key that was made again");
+        }
+        app.service.delete_domain(&admin, &name, true).await.unwrap();
+    }
+    let email = "ann@again.example".parse().unwrap();
+    let password = Secret::new(PASSWORD.to_owned());
+    let request = SignUp { domain: name.clone(), email, password, name: String::new() };
+    app.service.sign_up(request).await.unwrap();
+    let approved = app.service.approve_domain(&admin, &name).await.unwrap();
+    assert!(had.insert(approved.dkim_selector.unwrap()), "a domain that was signed up later");
+    assert_eq!(had.len(), 10);
 }

@@ -1,0 +1,11 @@
+-- Every selector that a domain has had, whatever became of its key or of the domain: resolvers remember a record for as
+-- long as its owner said, so none is given to another key.
+CREATE TABLE dkim_selectors (
+    domain TEXT NOT NULL,
+    selector TEXT NOT NULL,
+    PRIMARY KEY (domain, selector)
+) WITHOUT ROWID;
+INSERT INTO dkim_selectors (domain, selector) SELECT domain, selector FROM dkim_keys;
+CREATE TRIGGER dkim_keys_added AFTER INSERT ON dkim_keys BEGIN
+    INSERT INTO dkim_selectors (domain, selector) VALUES (NEW.domain, NEW.selector);
+END;
