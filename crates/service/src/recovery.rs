@@ -123,6 +123,9 @@ impl Service {
     pub async fn tidy_once(&self) -> Result<u64, Unavailable> {
         let now = self.0.clock.now();
         let ended = now.minus(self.0.settings.ended_sessions_kept);
+        if self.0.store.tokens().end_sessions_until(now).await? > 0 {
+            self.0.epoch.end();
+        }
         let sessions = self.0.store.tokens().forget_sessions(ended).await?;
         Ok(sessions + self.0.store.sent().forget_requests(now).await?)
     }

@@ -99,6 +99,28 @@ impl Tokens<'_> {
         }
     }
 
+    /// Ends a session whose time is over at `now`, or that nobody has used since `idle_since`, so that it stays ended
+    /// whatever the clock shows later. Returns whether it ended by this call. An API token is left alone: its end may be
+    /// moved.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn end_session(&self, id: TokenId, now: Timestamp, idle_since: Timestamp) -> Result<bool, StoreError> {
+        // Another node may have noted a use that this one has not seen.
+        let sql = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_session AND is_active \
+                   AND (expires_at <= $2 OR COALESCE(last_used_at, created_at) < $3)";
+        Ok(self.0.execute(Stmt::new(sql).bind(id).bind(now).bind(idle_since)).await?.touched > 0)
+    }
+
+    /// Ends all sessions that should have ended by `now`; how many there were.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn end_sessions_until(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let sql = "UPDATE tokens SET is_active = FALSE WHERE is_session AND is_active AND expires_at <= $1";
+        Ok(self.0.execute(Stmt::new(sql).bind(now)).await?.touched)
+    }
+
     /// Forgets sessions that have ended by themselves before `moment`; how many there were.
     ///
     /// # Errors

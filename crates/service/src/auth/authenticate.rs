@@ -50,7 +50,26 @@ impl Service {
                 caller
             }
         };
-        self.note_use(caller)
+        match self.note_use(caller) {
+            Err(AuthenticateError::Expired { token }) => {
+                self.keep_ended(token).await;
+                Err(AuthenticateError::Expired { token })
+            }
+            noted => noted,
+        }
+    }
+
+    /// A session that was found ended does not come back when the clock is set back.
+    async fn keep_ended(&self, token: TokenId) {
+        let now = self.0.clock.now();
+        let idle_since = now.minus(self.0.settings.session_inactivity);
+        match self.0.store.tokens().end_session(token, now, idle_since).await {
+            Ok(true) => self.0.epoch.end(),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the end of a session was not stored; it is when the session is used again")
+            }
+        }
     }
 
     async fn look_up(&self, hash: &TokenHash) -> Result<Caller, AuthenticateError> {

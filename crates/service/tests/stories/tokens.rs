@@ -153,3 +153,30 @@ async fn what_was_revoked_stays_revoked_and_sessions_are_no_api_tokens() {
     app.clock.advance(Duration::from_secs(8 * 24 * 60 * 60));
     assert_eq!(app.service.tidy_once().await.unwrap(), 1, "the session");
 }
+
+#[tokio::test]
+async fn a_session_that_has_ended_stays_ended_when_the_clock_goes_back() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let app = TestApp::start().await;
+    app.mailbox("ann@example.org", None).await;
+    let password = mailapi_model::Secret::new(mailapi_testkit::PASSWORD.to_owned());
+    let is_ended = async |session: &mailapi_service::auth::Session| {
+        matches!(app.service.authenticate(&session.value).await, Err(AuthenticateError::Expired { .. }))
+    };
+    let idle = app.service.login("ann@example.org", &password, crate::HERE).await.unwrap();
+    app.clock.advance(11 * MINUTE);
+    assert!(is_ended(&idle).await);
+    app.clock.set_back(11 * MINUTE);
+    assert!(is_ended(&idle).await, "found idle");
+
+    let old = app.service.login("ann@example.org", &password, crate::HERE).await.unwrap();
+    let unseen = app.service.login("ann@example.org", &password, crate::HERE).await.unwrap();
+    app.clock.advance(8 * 60 * MINUTE);
+    assert!(is_ended(&old).await);
+    app.service.tidy_once().await.unwrap();
+    app.clock.set_back(8 * 60 * MINUTE);
+    assert!(is_ended(&old).await, "found too old");
+    assert!(is_ended(&unseen).await, "nobody showed it, and its time was over");
+    let fresh = app.service.login("ann@example.org", &password, crate::HERE).await.unwrap();
+    app.service.authenticate(&fresh.value).await.unwrap();
+}
