@@ -61,6 +61,10 @@ impl DeliveryFeed for HostLog {
         Some(self.log.status().error.map_or(Ok(()), Err))
     }
 
+    async fn clock_ahead(&self) -> i64 {
+        self.log.status().clock_ahead
+    }
+
     async fn losses(&self) -> Option<String> {
         self.log.losses()
     }

@@ -31,6 +31,11 @@ pub trait DeliveryFeed: Send + Sync {
         None
     }
 
+    /// By how many seconds the clock of its reports is ahead of ours, negative when it is behind; zero where they agree.
+    async fn clock_ahead(&self) -> i64 {
+        0
+    }
+
     /// What of its reports was lost for good a short while ago, in words for the operator, though it goes on.
     async fn losses(&self) -> Option<String> {
         None

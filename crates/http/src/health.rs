@@ -53,7 +53,8 @@ struct HealthChecks {
     /// Reading mailboxes.
     imap: &'static str,
     /// Reading the mail server's log; where the mail server is built in there is none. `incomplete` when a part of it
-    /// was lost lately: everything goes on, and some statuses may stay open.
+    /// was lost lately: everything goes on, and some statuses may stay open. `clock_differs` when its times are corrected,
+    /// since its clock or zone is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<&'static str>,
     /// Reading the mailbox that bounces go to, where there is one. When it cannot be read everything goes on, and what
@@ -93,7 +94,10 @@ async fn health(State(state): State<HttpState>) -> Response {
             database: word(health.database),
             smtp: word(health.smtp),
             imap: word(health.imap),
-            log: health.log.map(|log| word_of_feed(log, health.log_is_whole)),
+            log: health.log.map(|log| match word_of_feed(log, health.log_is_whole) {
+                "ok" if !health.log_clock_agrees => "clock_differs",
+                word => word,
+            }),
             bounces: health.bounces.map(|bounces| word_of_feed(bounces, health.bounces_are_whole)),
             users: health.users.map(word),
         },

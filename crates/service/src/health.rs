@@ -22,6 +22,8 @@ pub struct Health {
     pub log: Option<Check>,
     /// Whether nothing of that log was lost lately. What is lost does not come back, and everything goes on without it.
     pub log_is_whole: bool,
+    /// Whether the clock of that log is ours, as far as its lines show. Times are corrected where it is not.
+    pub log_clock_agrees: bool,
     /// Reading the mailbox that bounces go to, where there is one. Mail goes in and out without it; what comes meanwhile
     /// is read later.
     pub bounces: Option<Check>,
@@ -72,7 +74,18 @@ impl Service {
             is_whole(backend.bounce_feed.as_ref()),
             self.directory_check(),
         );
-        let health = Arc::new(Health { database, smtp, imap, log, log_is_whole, bounces, bounces_are_whole, users });
+        let log_clock_agrees = backend.delivery_feed.clock_ahead().await == 0;
+        let health = Arc::new(Health {
+            database,
+            smtp,
+            imap,
+            log,
+            log_is_whole,
+            log_clock_agrees,
+            bounces,
+            bounces_are_whole,
+            users,
+        });
         *last = Some((now, health.clone()));
         health
     }

@@ -152,6 +152,8 @@ impl RealMailServer {
             postqueue: ["postqueue", "-c", &config, "-j"].map(str::to_owned).to_vec(),
             // What is not in the log right away after an answer was never handed over.
             settle_time: Duration::ZERO,
+            // The clock of a test stands still.
+            clock_tolerance: Duration::MAX,
             ..LogSettings::new(LogSource::file(self.postfix.log()), state_dir.join("log"))
         };
         let mut doveadm = DoveadmSettings::new(doveadm, Secret::new(Self::API_KEY.to_owned()));

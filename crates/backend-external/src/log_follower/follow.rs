@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, QueueId, Timestamp};
 
+use super::clock_difference::ClockDifference;
 use super::file_source::FileLog;
 use super::handed::Handed;
 use super::hearing::{HEARING_TIME, Hearing};
@@ -56,6 +57,7 @@ pub(super) struct Follow {
     saved_octets: u64,
     started_at: Timestamp,
     hearing: Hearing,
+    clock_difference: ClockDifference,
     /// Whether the operator was warned that no line of Postfix is heard.
     is_unheard: bool,
 }
@@ -77,6 +79,8 @@ pub(super) struct Snapshot {
     pub(super) last_line_at: Option<Timestamp>,
     pub(super) open_messages: usize,
     pub(super) forgotten_messages: u64,
+    /// By how many seconds the log's clock is ahead of ours.
+    pub(super) clock_ahead: i64,
     pub(super) unread_octets: Option<u64>,
     /// Whether there is no file under the log's name, though an older one may still be read.
     pub(super) missing: Option<String>,
@@ -115,8 +119,11 @@ impl Follow {
         );
         let notes = saved_state::load(&settings.state_dir)?.map_or_else(Notes::default, |saved| saved.notes);
         let now = clock.now();
+        let mut times = TimeReader::new(settings.time_zone.clone());
+        times.set_ahead(notes.clock_ahead);
+        let clock_difference = ClockDifference::new(settings.clock_tolerance);
         Ok(Self {
-            times: TimeReader::new(settings.time_zone.clone()),
+            times,
             handed: Arc::new(Handed::new(settings.reception_time, settings.ledger.max_unconfirmed_messages)),
             confirmed: Vec::new(),
             settings,
@@ -131,6 +138,7 @@ impl Follow {
             saved_octets: 0,
             started_at: now,
             hearing: Hearing::default(),
+            clock_difference,
             is_unheard: false,
         })
     }
@@ -200,6 +208,7 @@ impl Follow {
             last_line_at: self.live.as_ref().and_then(|live| live.ledger.last_at),
             open_messages: self.live.as_ref().map_or(0, |live| live.ledger.len()),
             forgotten_messages: self.notes.forgotten,
+            clock_ahead: self.notes.clock_ahead / 1000,
             unread_octets: self.live.as_ref().map(|live| live.source.unread()),
             missing: match &self.settings.source {
                 LogSource::File(file) if !file.path.exists() => {
@@ -231,6 +240,7 @@ impl Follow {
     fn read_on(&mut self, live: &mut Live, max: usize) -> Result<LogBatch, FollowerError> {
         let mut batch = LogBatch::default();
         let begun = self.clock.now();
+        let end_seen_at = self.hearing.end_seen_at(live.lines);
         loop {
             while batch.events.len() < max
                 && let Some(event) = live.pending.pop_front()
@@ -250,7 +260,10 @@ impl Follow {
             match step {
                 Ok(Some(Step { findings, octets, is_postfix })) => {
                     batch.lines_read += 1;
-                    live.lines += u64::from(is_postfix);
+                    if is_postfix {
+                        live.lines += 1;
+                        self.compare_clocks(live.ledger.last_at, end_seen_at, &findings.taken);
+                    }
                     self.note_crash(findings.crash);
                     self.notes.note_unnamed(findings.unnamed_at);
                     self.read_since_save += octets;
@@ -297,7 +310,7 @@ impl Follow {
                 Ok(Some(Step::new(findings, octets.len() + 1)))
             }
             Record::Entry { at, tag, message } => {
-                let line = Line::of_tag(at, tag, message, name);
+                let line = Line::of_tag(self.times.by_our_clock(at), tag, message, name);
                 if line.is_some() {
                     self.hearing.note_line(self.clock.now());
                 }
@@ -335,6 +348,21 @@ impl Follow {
             false => GapKind::MailServerCrashed,
         };
         Gap { at: self.clock.now(), from, to, kind, detail: format!("{instance} ended without saying so") }
+    }
+
+    /// Learns from a line that was just read whether the log's clock is ours.
+    fn compare_clocks(&mut self, at: Option<Timestamp>, end_seen_at: Option<Timestamp>, taken: &[Taken]) {
+        let (Some(at), now, ahead) = (at, self.clock.now(), self.notes.clock_ahead) else { return };
+        let replied_at = taken.iter().find_map(|taken| self.handed.noted_at(&taken.queue_id.0));
+        let by_own = replied_at.and_then(|replied_at| self.clock_difference.note_own(ahead, at, replied_at));
+        let by_reading = || self.clock_difference.note_line(ahead, at, end_seen_at?, now);
+        let Some(ahead) = by_own.or_else(by_reading) else { return };
+        tracing::warn!(
+            seconds = ahead / 1000,
+            "the mail log's clock is ahead of ours by so much; its times are corrected"
+        );
+        self.notes.clock_ahead = ahead;
+        self.times.set_ahead(ahead);
     }
 
     fn note_taken(&mut self, taken: &[Taken]) {

@@ -71,6 +71,12 @@ impl Handed {
         (at.since(*noted_at) < self.lifetime).then_some(*message_id)
     }
 
+    /// When the reply was read that named this id.
+    pub(super) fn noted_at(&self, queue_id: &str) -> Option<Timestamp> {
+        let unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        unconfirmed.get(queue_id).map(|(_, noted_at)| *noted_at)
+    }
+
     /// The log has confirmed these, and that is saved.
     pub(super) fn forget(&self, confirmed: &[QueueId]) {
         let mut unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);

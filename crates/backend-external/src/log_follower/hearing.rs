@@ -41,6 +41,11 @@ impl Hearing {
         self.looked_at = Some(begun);
     }
 
+    /// When the end of the log was last seen, provided that it was behind this many lines: what comes now came since.
+    pub(super) fn end_seen_at(&self, lines: u64) -> Option<Timestamp> {
+        self.looked_at.filter(|_| self.lines == Some(lines))
+    }
+
     /// Whether Postfix certainly wrote a line after this moment.
     pub(super) fn spoke_since(&self, moment: Timestamp) -> bool {
         self.spoke_after.is_some_and(|after| after >= moment)

@@ -12,12 +12,14 @@
 //! | `postqueue`, `witness` | what the queue says of a message that a crash interrupted |
 //! | `machine` | when the machine started |
 //! | `sample` | whether a log file is that of Postfix |
+//! | `clock_difference` | by how much the log's clock is ahead of ours |
 //! | `hearing` | when Postfix spoke, by our own clock |
 //!
 //! The cursor is kept by the reader in the same transaction as the events. It names the file (device, inode, a hash of
 //! what it begins with), the offset, and the time of the newest line. Everything else that is kept lies in the
 //! follower's own directory and can be rebuilt from the log.
 
+mod clock_difference;
 mod fact;
 mod file_source;
 mod follow;
@@ -57,7 +59,7 @@ use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Q
 use crate::bounces::ReturnAddress;
 use tokio::time::Instant;
 
-use follow::{Follow, Signs, Verdict};
+use follow::{Follow, Signs, Snapshot, Verdict};
 use handed::Handed;
 use postqueue::Postqueue;
 pub use report::{Gap, GapKind};
@@ -138,6 +140,9 @@ pub struct FollowerStatus {
     pub forgotten_messages: u64,
     /// The parts of the log that are known to be missing, oldest first.
     pub gaps: Vec<Gap>,
+    /// By how many seconds the log's clock is ahead of ours, as its lines show; negative when it is behind. Times are
+    /// corrected by it.
+    pub clock_ahead: i64,
 }
 
 /// How many messages are in the mail server's queue; `None` without a command that lists it.
@@ -159,6 +164,7 @@ impl FollowerStatus {
             open_messages: ledger.len(),
             forgotten_messages: notes.forgotten,
             gaps: notes.gaps,
+            clock_ahead: notes.clock_ahead / 1000,
             ..Self::default()
         }))
     }
@@ -213,7 +219,8 @@ impl LogFollower {
         let (witness, memory) = (QueueWitness::new(&settings), settings.index_lifetime);
         let follow = Follow::new(settings, clock.clone())?;
         let handed = follow.handed();
-        let status = FollowerStatus { gaps: follow.snapshot().gaps, ..FollowerStatus::default() };
+        let Snapshot { gaps, clock_ahead, .. } = follow.snapshot();
+        let status = FollowerStatus { gaps, clock_ahead, ..FollowerStatus::default() };
         let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(Mutex::new(status)));
         let (inbound_log, signs) = (None, Mutex::default());
         Ok(Self { follow, status, waker, clock, name, inbound_log, handed, witness, signs, memory })
@@ -245,6 +252,7 @@ impl LogFollower {
             status.open_messages = snapshot.open_messages;
             status.forgotten_messages = snapshot.forgotten_messages;
             status.gaps = snapshot.gaps;
+            status.clock_ahead = snapshot.clock_ahead;
             batch
         })
         .await

@@ -58,6 +58,8 @@ pub(super) struct Notes {
     pub(super) unnamed_at: Option<Timestamp>,
     /// How many messages were forgotten because there were too many.
     pub(super) forgotten: u64,
+    /// By how many milliseconds the log's clock is ahead of ours.
+    pub(super) clock_ahead: i64,
 }
 
 impl Notes {
@@ -124,12 +126,15 @@ pub enum GapKind {
     MailServerStopped,
     /// Postfix crashed, and the machine started since: what the system had not yet written to the disk is lost, too.
     HostRestarted,
+    /// What the follower kept was lost or too old, and the log no longer goes back to where it would be needed. Messages
+    /// that were in the queue then may not be recognised.
+    StateLost,
     /// Gaps of several kinds that are remembered as one, since there were too many.
     Incomplete,
 }
 
 impl GapKind {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::FileVanished,
         Self::Truncated,
         Self::RotatedFileMissing,
@@ -139,6 +144,7 @@ impl GapKind {
         Self::MailServerCrashed,
         Self::MailServerStopped,
         Self::HostRestarted,
+        Self::StateLost,
         Self::Incomplete,
     ];
 
@@ -161,6 +167,7 @@ impl GapKind {
             Self::MailServerCrashed => "mail_server_crashed",
             Self::MailServerStopped => "mail_server_stopped",
             Self::HostRestarted => "host_restarted",
+            Self::StateLost => "state_lost",
             Self::Incomplete => "incomplete",
         }
     }

@@ -44,6 +44,9 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, notes: &Notes) ->
     push_line(&mut text, &[HEADER]);
     push_line(&mut text, &["at", &cursor.0, &last]);
     push_line(&mut text, &["forgotten", &notes.forgotten.to_string()]);
+    if notes.clock_ahead != 0 {
+        push_line(&mut text, &["clock", &notes.clock_ahead.to_string()]);
+    }
     for gap in &notes.gaps {
         let [at, from, to] = [gap.at, gap.from, gap.to].map(millis);
         push_line(&mut text, &["gap", &at, gap.kind.as_str(), &gap.detail, &from, &to]);
@@ -237,6 +240,7 @@ impl Loader {
                 self.notes.gaps.push(Gap { at: time(at)?, from: time(from)?, to: time(to)?, kind, detail });
             }
             ["forgotten", count] => self.notes.forgotten = count.parse().ok()?,
+            ["clock", ahead] => self.notes.clock_ahead = ahead.parse().ok()?,
             // Older states have a line for each such message, with more about it.
             ["unnamed", at, ..] => self.notes.unnamed_at = self.notes.unnamed_at.max(Some(time(at)?)),
             ["instance", name, state, started_at] => {
@@ -326,6 +330,7 @@ mod tests {
         let known = select(vec![
             "gap\t1\ttruncated\tx\t-5\t99999999999999999",
             "forgotten\t3",
+            "clock\t-7200000",
             "unnamed\t7\tmore",
             "instance\tpostfix\trunning\t",
             "instance\tpostfix\tstopped\t-1",

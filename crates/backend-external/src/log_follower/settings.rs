@@ -49,6 +49,9 @@ pub struct LogSettings {
     pub postqueue_timeout: Duration,
     /// How many octets it may print; a longer listing tells nothing. Default: 64 MiB.
     pub postqueue_octets: u64,
+    /// By how much the log's clock may differ from ours before its times are corrected: times are logged in whole seconds,
+    /// and processes wait for their turn. Default: 5 s.
+    pub clock_tolerance: Duration,
     /// Where the kernel says when the machine started, as proc_stat(5) has it. Default: `/proc/stat`.
     pub machine_state: PathBuf,
     /// How long it is remembered under which queue id a message was taken, and that the log had a gap. Default: 7 days.
@@ -136,6 +139,7 @@ impl LogSettings {
             postqueue: Vec::new(),
             postqueue_timeout: Duration::from_secs(10),
             postqueue_octets: 64 << 20,
+            clock_tolerance: Duration::from_secs(5),
             machine_state: PathBuf::from("/proc/stat"),
             index_lifetime: Duration::from_hours(7 * 24),
             index_file_octets: 16 << 20,

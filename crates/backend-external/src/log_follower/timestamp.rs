@@ -6,8 +6,8 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use mailapi_model::Timestamp;
 
-/// How far a line may lie ahead of our clock and still be of this year: the clocks of two machines differ.
-const CLOCK_SKEW: Duration = Duration::from_hours(24);
+/// How far a line may lie ahead of our clock and still be of this year: clocks differ, and zones do by up to 26 hours.
+const CLOCK_SKEW: Duration = Duration::from_hours(48);
 /// By how much lines may be out of order without the hour of the clock change being taken for its second pass.
 const OUT_OF_ORDER: Duration = Duration::from_mins(5);
 /// How many years back a line without a year is looked for; 29 February needs up to eight (RFC 5424 is silent, the
@@ -21,15 +21,31 @@ pub(super) struct TimeReader {
     zone: TimeZone,
     /// The last text without a year or an offset, and what it meant: hundreds of lines share a second.
     last: (String, Timestamp),
+    /// By how many milliseconds the clock of the lines is ahead of ours.
+    ahead: i64,
 }
 
 impl TimeReader {
     /// Local times are those of `zone`.
     pub(super) fn new(zone: TimeZone) -> Self {
-        Self { zone, last: (String::new(), Timestamp::from_millis(0)) }
+        Self { zone, last: (String::new(), Timestamp::from_millis(0)), ahead: 0 }
     }
 
-    /// The time that a line begins with, and what follows it. `now` tells the year where the line does not, and
+    /// From now on times are read as those of a clock that is ahead of ours by this many milliseconds.
+    pub(super) fn set_ahead(&mut self, ahead: i64) {
+        self.ahead = ahead;
+    }
+
+    /// What a moment of the log's clock is by ours.
+    pub(super) fn by_our_clock(&self, at: Timestamp) -> Timestamp {
+        Timestamp::from_millis(at.as_millis().saturating_sub(self.ahead))
+    }
+
+    fn by_their_clock(&self, at: Timestamp) -> Timestamp {
+        Timestamp::from_millis(at.as_millis().saturating_add(self.ahead))
+    }
+
+    /// The time that a line begins with, by our clock, and what follows it. `now` tells the year where the line does not, and
     /// `before`, the time of the line before this one, which pass through an hour that occurs twice it is.
     pub(super) fn read<'a>(
         &mut self,
@@ -38,11 +54,13 @@ impl TimeReader {
         before: Option<Timestamp>,
     ) -> Option<(Timestamp, &'a str)> {
         let line = without_priority(line);
-        if line.as_bytes().first()?.is_ascii_digit() {
-            self.iso(line, before)
+        let (now, before) = (self.by_their_clock(now), before.map(|before| self.by_their_clock(before)));
+        let (at, rest) = if line.as_bytes().first()?.is_ascii_digit() {
+            self.iso(line, before)?
         } else {
-            self.traditional(line, now, before)
-        }
+            self.traditional(line, now, before)?
+        };
+        Some((self.by_our_clock(at), rest))
     }
 
     /// `2026-11-21T07:45:38.123+01:00 `, also without offset, with a space for the `T`, or with `+0100`.
@@ -187,6 +205,9 @@ mod tests {
         assert_eq!(december.as_deref(), Some("2026-12-31T23:59:59.000Z mx"));
         let ahead = read("UTC", "Jan  1 00:00:03 mx", "2026-12-31T23:59:58Z");
         assert_eq!(ahead.as_deref(), Some("2027-01-01T00:00:03.000Z mx"));
+        // Written where it is already the day after tomorrow by our clock.
+        let zones = read("UTC", "Jan  1 01:59:58 mx", "2026-12-30T23:59:58Z");
+        assert_eq!(zones.as_deref(), Some("2027-01-01T01:59:58.000Z mx"));
         let leap = read("UTC", "Feb 29 12:00:00 mx", "2027-03-01T00:00:00Z");
         assert_eq!(leap.as_deref(), Some("2024-02-29T12:00:00.000Z mx"));
     }

@@ -97,6 +97,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     findings.push(bounces::bounces(config, &backend).await);
     findings.push(local::log(config));
     findings.extend(follower::losses(config, SystemClock::new().now()));
+    findings.extend(follower::clock(config));
     findings.extend(follower::queue(config).await);
     // In front of an existing installation Postfix has ways of its own to know its mailboxes.
     let maps = (!config.mail.external.users.is_set()).then_some(example);

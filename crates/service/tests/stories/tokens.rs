@@ -163,20 +163,20 @@ async fn a_session_that_has_ended_stays_ended_when_the_clock_goes_back() {
     let is_ended = async |session: &mailapi_service::auth::Session| {
         matches!(app.service.authenticate(&session.value).await, Err(AuthenticateError::Expired { .. }))
     };
-    let idle = app.service.login("ann@example.org", &password, crate::HERE).await.unwrap();
+    let idle = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     app.clock.advance(11 * MINUTE);
     assert!(is_ended(&idle).await);
     app.clock.set_back(11 * MINUTE);
     assert!(is_ended(&idle).await, "found idle");
 
-    let old = app.service.login("ann@example.org", &password, crate::HERE).await.unwrap();
-    let unseen = app.service.login("ann@example.org", &password, crate::HERE).await.unwrap();
+    let old = app.service.login("ann@example.org", &password, HERE).await.unwrap();
+    let unseen = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     app.clock.advance(8 * 60 * MINUTE);
     assert!(is_ended(&old).await);
     app.service.tidy_once().await.unwrap();
     app.clock.set_back(8 * 60 * MINUTE);
     assert!(is_ended(&old).await, "found too old");
     assert!(is_ended(&unseen).await, "nobody showed it, and its time was over");
-    let fresh = app.service.login("ann@example.org", &password, crate::HERE).await.unwrap();
+    let fresh = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     app.service.authenticate(&fresh.value).await.unwrap();
 }

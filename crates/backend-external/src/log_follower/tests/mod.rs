@@ -1,6 +1,7 @@
 //! Stories of the follower: a log that is written, rotated and read in a temporary directory.
 
 mod aliases;
+mod clocks;
 mod forms;
 mod golden;
 mod interrupted;

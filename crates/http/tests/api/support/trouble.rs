@@ -278,6 +278,10 @@ impl DeliveryFeed for Trouble {
         self.behind.delivery_feed.check().await
     }
 
+    async fn clock_ahead(&self) -> i64 {
+        self.behind.delivery_feed.clock_ahead().await
+    }
+
     async fn losses(&self) -> Option<String> {
         self.behind.delivery_feed.losses().await
     }

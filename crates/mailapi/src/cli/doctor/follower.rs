@@ -31,6 +31,19 @@ pub(super) fn losses(config: &Config, now: Timestamp) -> Option<Finding> {
     })
 }
 
+/// Whether the log's clock is ours; nothing where it is not followed, or nothing else is known.
+pub(super) fn clock(config: &Config) -> Option<Finding> {
+    let ahead = FollowerStatus::saved(&settings(config)?).ok()??.clock_ahead;
+    let direction = if ahead > 0 { "ahead of" } else { "behind" };
+    (ahead != 0).then(|| {
+        Finding::noted(
+            "log clock",
+            format!("it is {} seconds {direction} mailapi's; times in the log are corrected by that", ahead.abs()),
+            "give both the same time zone (TZ), or let the logger write RFC 3339 times, and synchronize both clocks",
+        )
+    })
+}
+
 /// Whether the mail server's queue can be listed; nothing where its log is not followed.
 pub(super) async fn queue(config: &Config) -> Option<Finding> {
     let settings = settings(config)?;
