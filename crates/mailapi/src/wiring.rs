@@ -94,11 +94,11 @@ impl Assembly {
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
         let spool = Spool::new(config.spool(directory.path()));
         let to_service = Arc::new(ToService::default());
+        let mail_in_store_file = file.is_some() && !config.is_external();
         let node = match role {
-            Role::Server(lock) if config.is_external() => Some(directory.node(lock, entropy.as_ref())?),
+            Role::Server(lock) if !mail_in_store_file => Some(directory.node(lock, entropy.as_ref())?),
             Role::Server(_) | Role::Follower | Role::Command => None,
         };
-        let mail_in_store_file = file.is_some() && !config.is_external();
         let mail = if config.is_external() {
             let mut settings = config.external(directory.path())?;
             settings.bounces = bounces(config, &store, entropy.as_ref()).await?;

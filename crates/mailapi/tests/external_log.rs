@@ -15,7 +15,8 @@ use mailapi_testkit::send_signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
 
 /// Longer than any of these stories needs, shorter than a person would wait.
 const SOON: Duration = Duration::from_secs(60);
@@ -268,5 +269,66 @@ async fn milter(mut stream: TcpStream) -> Option<()> {
         };
         stream.write_u32(u32::try_from(answer.len()).unwrap()).await.ok()?;
         stream.write_all(answer).await.ok()?;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_of_a_killed_node_are_decided_by_another_one() {
+    let mut office = Office::open(Engine::Postgres).await;
+    let postfix = office.postfix.api();
+    let (held, mut holds) = mpsc::channel(2);
+    office.submission = hold(postfix, held).await;
+    office.restart_mailapi();
+    let sends = ["taken@elsewhere.example", "lost@elsewhere.example"].map(|to| {
+        let message = json!({ "from": "ann@example.org", "to": [to], "subject": "Hi", "body": { "text": "Hi" } });
+        (office.client(), message)
+    });
+    let mut sending = Vec::new();
+    for (client, message) in sends {
+        sending.push(tokio::spawn(async move { client.post("/mail/send", &message).await }));
+        timeout(SOON, holds.recv()).await.unwrap().unwrap();
+    }
+    office.submission = postfix;
+    office.replace_mailapi();
+    for send in sending {
+        assert_eq!(send.await.unwrap(), None, "the node was killed before it answered");
+    }
+
+    let listed = office.get("/mail/sent").await.expect(200);
+    for (position, status) in [(0, "failed"), (1, "sent")] {
+        let id = listed["messages"][position]["message_id"].as_str().unwrap();
+        office.watch(id, status, SOON).await;
+    }
+    let received = office.sink.received();
+    assert_eq!(received.len(), 1, "{received:?}");
+}
+
+/// A way to a server that answers nothing more after the first message was taken, and takes nothing of the second.
+async fn hold(server: SocketAddr, held: mpsc::Sender<()>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        for last in [&b"queued as"[..], b"354 "] {
+            let (client, _) = listener.accept().await.unwrap();
+            tokio::spawn(pass_on_until(client, server, last, held.clone()));
+        }
+    });
+    address
+}
+
+/// Holds back the reply that has these octets and all that follows.
+async fn pass_on_until(client: TcpStream, server: SocketAddr, last: &[u8], held: mpsc::Sender<()>) {
+    let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
+    let (mut from_client, mut to_client) = client.into_split();
+    let sending = tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
+    let mut octets = [0; 4096];
+    while let Ok(count @ 1..) = from_server.read(&mut octets).await {
+        if octets[..count].windows(last.len()).any(|some| some == last) {
+            held.send(()).await.unwrap();
+            // Until the client is gone.
+            let _ = sending.await;
+            return;
+        }
+        to_client.write_all(&octets[..count]).await.unwrap();
     }
 }

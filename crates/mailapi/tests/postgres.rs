@@ -6,8 +6,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 use mailapi_testkit::{PostgresDatabase, PostgresServer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Place, Server};
+
+/// How often two requests meet.
+const ROUNDS: usize = 50;
 
 fn on(database: &PostgresDatabase, mut command: Command) -> Command {
     command.env("MAILAPI_DATABASE__URL", database.url());
@@ -85,4 +88,29 @@ async fn a_database_that_is_gone_is_told_as_503_and_used_again_when_it_is_back()
     postgres.start_again();
     assert_eq!(get(&server, "/domains", &admin).await.0, 200);
     assert_eq!(server.stop("TERM").0, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_request_at_two_nodes_at_once_has_one_answer() {
+    let database = PostgresServer::shared().empty_database();
+    let (one, two) = (Place::new(), Place::new());
+    let (here, there) = (node(&one, &database), node(&two, &database));
+    let admin = here.token();
+    let post = async |server: &Server, path: &str, key: &str, body: &Value| {
+        let request = reqwest::Client::new().post(server.api(path)).header("X-MAILAPI-TOKEN", &admin);
+        let response = request.header("Idempotency-Key", key).json(body).send().await.unwrap();
+        (response.status().as_u16(), response.json::<Value>().await.unwrap())
+    };
+    assert_eq!(post(&here, "/domains", "-", &json!({ "domain": "example.org" })).await.0, 201);
+    let ann = json!({ "email": "ann@example.org", "password": "correct horse battery" });
+    assert_eq!(post(&here, "/users", "-", &ann).await.0, 201);
+    let message =
+        json!({ "from": "ann@example.org", "to": ["zoe@far.example"], "subject": "Hi", "body": { "text": "Hi" } });
+    for round in 0..ROUNDS {
+        let key = format!("invoice {round}");
+        let (here, there) =
+            tokio::join!(post(&here, "/mail/send", &key, &message), post(&there, "/mail/send", &key, &message));
+        assert_eq!((here.0, there.0), (202, 202), "{} {}", here.1, there.1);
+        assert_eq!(here.1["message_id"], there.1["message_id"], "round {round}: sent twice");
+    }
 }

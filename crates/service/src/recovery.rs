@@ -31,11 +31,11 @@ impl InFlight {
         Passage(self, id)
     }
 
-    fn contains(&self, id: MessageId) -> bool {
+    pub(crate) fn contains(&self, id: MessageId) -> bool {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
     }
 
-    /// Waits until the message is not handed over any more; not at all, when another process does it, or none.
+    /// Waits until this process does not hand over the message any more.
     pub(crate) async fn ended(&self, id: MessageId) {
         loop {
             let mut one_ended = pin!(self.one_ended.notified());
@@ -96,7 +96,8 @@ impl Service {
     async fn recover(&self, message: PendingMessage, recovered: &mut Recovered) -> Result<(), Unavailable> {
         let (sent, now) = (self.0.store.sent(), self.0.clock.now());
         let PendingMessage { message_id: id, from: sender, created_at: since, node } = message;
-        let by_this_node = self.0.settings.node.is_some() && node == self.0.settings.node;
+        // Without names there is one process only.
+        let by_this_node = node == self.0.settings.node;
         match self.0.backend.submission.find(&Attempt { message_id: id, sender, since, by_this_node }).await {
             Ok(Some(accepted)) => {
                 let refused: Vec<(EmailAddress, Reply)> =

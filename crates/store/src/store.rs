@@ -57,6 +57,10 @@ pub struct Store {
     turns: Arc<Turns>,
 }
 
+/// The row that is written to see whether the database keeps what is written; it holds no secret.
+const PROBE: &str = "health-check";
+const PROBE_OCTETS: usize = 1024;
+
 impl Store {
     /// A store in a SQLite file.
     #[must_use]
@@ -99,7 +103,7 @@ impl Store {
         }
     }
 
-    /// Asks the database something trivial, to see that it answers, and whether it still keeps what is written.
+    /// Writes something, to see that the database answers and keeps what is written.
     ///
     /// # Errors
     /// Why it does not.
@@ -107,7 +111,16 @@ impl Store {
         if let Db::Sqlite(engine) = &self.db {
             engine.keeps()?;
         }
-        self.db.query(Stmt::new("SELECT 1")).await.map(drop)
+        // As long as a sent message, so that it needs room on the disk as well.
+        let sql = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2";
+        let probe = Stmt::new(sql).bind(PROBE).bind(&[0x55; PROBE_OCTETS][..]);
+        self.db.execute(probe).await.map(drop)
+    }
+
+    /// Whether other nodes may work on the same data at the same time.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        matches!(self.db, Db::Postgres(_))
     }
 
     /// Counts the changes that others (other processes, other nodes) made to what may be cached: accounts, domains,

@@ -32,6 +32,8 @@ impl Submission for Maildrop {
         let found = found.map_err(unavailable)?;
         if found.is_some() {
             self.before_it_is_told().await.map_err(unavailable)?;
+        } else if !attempt.by_this_node {
+            return Err(SubmitError::Unavailable("another node keeps its own mail".to_owned()));
         }
         Ok(found)
     }

@@ -192,6 +192,16 @@ impl Office {
         self.restart_mailapi();
     }
 
+    /// Kills mailapi for ever; another node, which has a data directory of its own, answers from now on.
+    pub(crate) fn replace_mailapi(&mut self) {
+        self.server.take().unwrap().kill();
+        let mut command = self.command(&["serve", "--log-format", "json"]);
+        command.env("MAILAPI_DATA_DIR", self.place.path().join("another-node"));
+        let mut server = Server::start(command);
+        server.drain();
+        self.server = Some(server);
+    }
+
     /// Sends a message from ann; its id.
     pub(crate) async fn send(&self, to: &[&str]) -> String {
         let answer = self.try_send(to).await.expect(202);

@@ -50,7 +50,7 @@ impl Service {
                 caller
             }
         };
-        match self.note_use(caller) {
+        match self.note_use(caller).await {
             Err(AuthenticateError::Expired { token }) => {
                 self.keep_ended(token).await;
                 Err(AuthenticateError::Expired { token })
@@ -95,19 +95,44 @@ impl Service {
     }
 
     /// Checks the token's time and notes that it was used.
-    fn note_use(&self, mut caller: Caller) -> Result<Caller, AuthenticateError> {
+    async fn note_use(&self, mut caller: Caller) -> Result<Caller, AuthenticateError> {
         let now = self.0.clock.now();
         if let Some(token) = &caller.token {
-            let last_used = self.0.last_used.of(token);
-            let idle_since = last_used.unwrap_or(token.created_at);
-            let idle = token.is_session && now.since(idle_since) > self.0.settings.session_inactivity;
-            if idle || token.expires_at.is_some_and(|end| end <= now) {
+            if token.expires_at.is_some_and(|end| end <= now) {
                 return Err(AuthenticateError::Expired { token: token.id });
+            }
+            let idle_since = self.0.last_used.of(token).unwrap_or(token.created_at);
+            // Uses at other nodes are read, and this one is written, well before the session would end.
+            if token.is_session && now.since(idle_since) > self.0.settings.session_inactivity / 2 {
+                Box::pin(self.extend_session(token, idle_since, now)).await?;
             }
             self.0.last_used.note(token.id, now);
             caller.shown_at = Some(now);
         }
         Ok(caller)
+    }
+
+    /// Extends a session that was not used here for a while, unless no node has used it for too long.
+    ///
+    /// Each node writes its uses a few seconds late. Without this write, such a use after a long rest would be missing
+    /// at a node that is asked in these seconds.
+    async fn extend_session(
+        &self,
+        token: &TokenRecord,
+        idle_since: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), AuthenticateError> {
+        let tokens = self.0.store.tokens();
+        let elsewhere = tokens.get(token.id).await?.and_then(|stored| stored.last_used_at);
+        let idle_since = elsewhere.map_or(idle_since, |used| used.max(idle_since));
+        if now.since(idle_since) > self.0.settings.session_inactivity {
+            return Err(AuthenticateError::Expired { token: token.id });
+        }
+        if let Err(error) = tokens.touch_many(&[(token.id, now)]).await {
+            // The next step of `write_last_used_once` writes it.
+            tracing::warn!(%error, "the use of a session could not be written");
+        }
+        Ok(())
     }
 
     /// Writes down when tokens were last used, for all uses since the step before. Returns how many tokens it wrote.

@@ -5,6 +5,7 @@
 //! in between leaves it `pending`, and [`Service::recover_once`] asks the mail server which of the two it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mailapi_backend::{Accepted, GoAhead, Refusal, SubmitError};
 use mailapi_model::{Denied, Draft, EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, SendAs, Timestamp};
@@ -18,6 +19,10 @@ use crate::{Caller, Service, Unavailable};
 
 /// Messages larger than this are composed and signed on a thread for long work.
 pub(crate) const LONG_WORK_OCTETS: usize = 256 * 1024;
+
+/// How soon the answer of a request that another node works on is looked for, and how far the looks grow apart.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+const LONGEST_LOOK: Duration = Duration::from_millis(500);
 
 /// What a caller asks to be sent.
 #[derive(Debug, Clone)]
@@ -217,9 +222,24 @@ impl Service {
     async fn begin_or_wait(&self, new: &NewSent) -> Result<Begun, StoreError> {
         let begun = self.begin(new).await?;
         let Begun::InFlight(first) = begun else { return Ok(begun) };
-        match tokio::time::timeout(self.0.settings.idempotency_wait, self.0.in_flight.ended(first)).await {
-            Ok(()) => self.begin(new).await,
-            Err(_) => Ok(begun),
+        let waited = tokio::time::timeout(self.0.settings.idempotency_wait, self.begin_after(new, first)).await;
+        waited.unwrap_or(Ok(begun))
+    }
+
+    /// Waits until the first request is answered, and begins again.
+    async fn begin_after(&self, new: &NewSent, first: MessageId) -> Result<Begun, StoreError> {
+        if self.0.in_flight.contains(first) || !self.0.store.is_shared() {
+            self.0.in_flight.ended(first).await;
+            return self.begin(new).await;
+        }
+        // Another node works on it, or did when it ended: only the database shows its answer.
+        let mut pause = FIRST_LOOK;
+        loop {
+            tokio::time::sleep(pause).await;
+            match self.begin(new).await? {
+                Begun::InFlight(_) => pause = (pause * 2).min(LONGEST_LOOK),
+                answered => return Ok(answered),
+            }
         }
     }
 

@@ -13,6 +13,10 @@ use crate::caller;
 
 /// Writes what `send` writes before it hands over.
 pub(crate) async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
+    begin_at(app, seed, to, None).await
+}
+
+async fn begin_at(app: &TestApp, seed: u64, to: &[&str], node: Option<&str>) -> Envelope {
     let recipients: Vec<_> = to.iter().map(|address| (address.parse().unwrap(), RecipientKind::To)).collect();
     let from: mailapi_model::EmailAddress = "ann@example.org".parse().unwrap();
     let message_id = MessageId::random(&SeededEntropy::new(seed));
@@ -26,7 +30,7 @@ pub(crate) async fn begin(app: &TestApp, seed: u64, to: &[&str]) -> Envelope {
         recipient_count: recipients.len(),
         created_at: app.clock.now(),
         idempotency: None,
-        node: None,
+        node: node.map(str::to_owned),
         recipients: recipients.clone(),
     };
     app.store.sent().begin(&new).await.unwrap();
@@ -82,6 +86,18 @@ async fn a_fresh_message_is_left_to_whoever_is_handing_it_over() {
     assert_eq!(app.service.recover_once(minute).await.unwrap(), Recovered::default());
     app.clock.advance(minute);
     assert_eq!(app.service.recover_once(minute).await.unwrap().failed, 1);
+}
+
+#[tokio::test]
+async fn what_another_node_hands_over_is_not_called_failed() {
+    let app = TestApp::start_with(|settings| settings.service.node = Some("here".to_owned())).await;
+    app.user("bob@example.org").await;
+    let theirs = begin_at(&app, 8, &["bob@example.org"], Some("there")).await;
+    begin_at(&app, 9, &["bob@example.org"], Some("here")).await;
+    let recovered = app.service.recover_once(Duration::ZERO).await.unwrap();
+    assert_eq!(recovered.open + recovered.failed, 2, "{recovered:?}");
+    let found = app.store.sent().get(theirs.message_id).await.unwrap().unwrap();
+    assert_eq!(found.message.status, MessageStatus::Pending, "only its own node has the mail that it took");
 }
 
 #[tokio::test]

@@ -1,11 +1,14 @@
 //! Tokens, and how soon they die.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_model::{Grants, TokenValue};
+use mailapi_backend::{Spool, SpoolSettings};
+use mailapi_model::{Grants, Secret, TokenValue};
 use mailapi_service::auth::AuthenticateError;
 use mailapi_service::tokens::TokenError;
-use mailapi_testkit::TestApp;
+use mailapi_service::{Parts, Service, Settings};
+use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
 
 use crate::{HERE, caller, with};
 
@@ -53,6 +56,46 @@ async fn another_process_revokes_a_token_and_this_one_notices() {
         app.service.authenticate(&TokenValue::from_caller(&value)).await,
         Err(AuthenticateError::Expired { .. })
     ));
+}
+
+#[tokio::test]
+async fn a_session_lives_while_any_node_uses_it() {
+    let app = TestApp::start().await;
+    app.user("ann@example.org").await;
+    let there = another_service(&app).await;
+    let password = Secret::new(PASSWORD.to_owned());
+    let session = app.service.login("ann@example.org", &password).await.unwrap().value;
+    app.service.authenticate(&session).await.unwrap();
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    for _ in 0..4 {
+        app.clock.advance(minutes(6));
+        there.authenticate(&session).await.unwrap();
+    }
+    app.service.authenticate(&session).await.expect("it was used at the other node just now");
+
+    // A use after a long rest is seen at once, before the other node's next write.
+    app.clock.advance(minutes(9));
+    app.service.authenticate(&session).await.unwrap();
+    app.clock.advance(minutes(2));
+    there.authenticate(&session).await.expect("it was used here two minutes ago");
+
+    app.clock.advance(minutes(11));
+    for node in [&app.service, &there] {
+        assert!(matches!(node.authenticate(&session).await, Err(AuthenticateError::Expired { .. })));
+    }
+}
+
+/// The operations of another process on the same database.
+async fn another_service(app: &TestApp) -> Service {
+    Service::new(Parts {
+        store: app.another_node().await,
+        backend: app.mail_server.backend(),
+        dns: app.dns.clone(),
+        clock: app.clock.clone(),
+        entropy: Arc::new(SeededEntropy::new(2)),
+        spool: Spool::new(SpoolSettings::new(app.directory())),
+        settings: Settings::default(),
+    })
 }
 
 #[tokio::test]
