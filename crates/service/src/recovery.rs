@@ -128,6 +128,7 @@ impl Service {
             self.0.epoch.end();
         }
         let sessions = self.0.store.tokens().forget_sessions(ended).await?;
-        Ok(sessions + self.0.store.sent().forget_requests(now).await?)
+        let domains = self.expire_pending_domains().await?;
+        Ok(sessions + domains + self.0.store.sent().forget_requests(now).await?)
     }
 }

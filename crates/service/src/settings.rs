@@ -30,8 +30,16 @@ pub struct Settings {
     pub password_rounds: u32,
     /// The most password hashes that are computed at once.
     pub concurrent_hashes: usize,
-    /// The most sign-ups of one domain within an hour; zero lets nobody sign up.
+    /// The most sign-ups of one domain, and of one client, within an hour; zero lets nobody sign up.
     pub signups_per_hour: u32,
+    /// How many octets the mailbox of a new user may hold where the request does not say; zero means any number.
+    pub default_quota: u64,
+    /// How many octets the mailbox of a sign-up may hold until an admin approves the domain; zero means any number.
+    pub signup_quota: u64,
+    /// A domain that is not approved for this long is deleted with its users.
+    pub pending_domain_lifetime: Duration,
+    /// The most API tokens of one mailbox, and the most sessions.
+    pub tokens_per_mailbox: u32,
     /// What a send request may hold.
     pub draft: DraftLimits,
     /// The most octets of a message on the wire.
@@ -70,6 +78,18 @@ pub struct Settings {
     pub health_timeout: Duration,
 }
 
+impl Settings {
+    /// The quota of a new user.
+    pub(crate) fn default_quota(&self) -> Option<u64> {
+        Some(self.default_quota).filter(|octets| *octets > 0)
+    }
+
+    /// The quota of a user who signs up.
+    pub(crate) fn signup_quota(&self) -> Option<u64> {
+        Some(self.signup_quota).filter(|octets| *octets > 0)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         const MINUTE: Duration = Duration::from_secs(60);
@@ -85,6 +105,10 @@ impl Default for Settings {
             password_rounds: 5000,
             concurrent_hashes: 2,
             signups_per_hour: 3,
+            default_quota: 0,
+            signup_quota: 100 * 1024 * 1024,
+            pending_domain_lifetime: 7 * 24 * 60 * MINUTE,
+            tokens_per_mailbox: 50,
             draft: DraftLimits::default(),
             max_message_bytes: 25 * 1024 * 1024,
             mail_in_store_file: false,

@@ -1,12 +1,12 @@
 //! Accounts.
 
 use mailapi_model::{Account, AccountChange, Credentials, DomainName, EmailAddress, Listed, NewAccount, Page};
-use mailapi_model::{SecretText, Timestamp};
+use mailapi_model::{SecretText, Timestamp, TokenId};
 
 use crate::StoreError;
 use crate::db::{Changed, Db, Effect, Filter, List, Row, Stmt, Value, number};
 use crate::former_names::note_gone;
-use crate::tokens::{end_sessions, remove_tokens};
+use crate::tokens::{end_other_sessions, end_sessions, remove_tokens};
 
 /// The accounts.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +133,29 @@ impl Accounts<'_> {
         // The account comes first: whoever makes a session holds it, so none of them is missed behind it.
         let change = Stmt::new(sql).bind(email).bind(hash).bind(now);
         touched_first(&self.0.batch(vec![change, end_sessions(email)]).await?)
+    }
+
+    /// Puts the hash of another password in the place of the one that was verified, and ends all sessions but `kept`;
+    /// whether the account still had that one.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn change_password_hash(
+        &self,
+        email: &EmailAddress,
+        verified: &SecretText,
+        hash: &SecretText,
+        kept: Option<TokenId>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE accounts SET password_hash = $3, updated_at = $4, in_directory = FALSE, gone_since = NULL \
+                   WHERE email = $1 AND password_hash = $2";
+        let change = Stmt::new(sql).bind(email).bind(verified).bind(hash).bind(now).demand(1);
+        match self.0.batch(vec![change, end_other_sessions(email, kept)]).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::Guard { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts another hash of the same password in the place of the one that was verified; whether the account still had

@@ -118,6 +118,17 @@ impl Domains<'_> {
         }
     }
 
+    /// Some of the domains that were signed up before `moment` and are not approved.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn unapproved_since(&self, moment: Timestamp, limit: usize) -> Result<Vec<DomainName>, StoreError> {
+        let sql = "SELECT name, name_given FROM domains WHERE approved = FALSE AND created_at < $1 \
+                   ORDER BY created_at, name LIMIT $2";
+        let rows = self.0.query(Stmt::new(sql).bind(moment).bind(crate::db::count(limit))).await?;
+        rows.into_iter().map(|mut row| row.domain()).collect()
+    }
+
     /// Notes when the DNS records were last found right, or that they are not; whether there is such a domain.
     ///
     /// # Errors

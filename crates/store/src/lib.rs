@@ -47,5 +47,5 @@ pub use stats::{
     Hours, InboundCounts, InboundEvent, InboundOutcome, RollUpSize, RolledUp, SentCounts, SentScope, Span, Stats,
 };
 pub use store::Store;
-pub use tokens::{TokenChange, TokenFilter, Tokens};
+pub use tokens::{NewSession, TokenChange, TokenFilter, Tokens};
 pub use turns::Turn;

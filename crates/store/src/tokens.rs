@@ -30,6 +30,15 @@ pub struct TokenChange {
     pub expires_at: Option<Option<Timestamp>>,
 }
 
+/// A session that was added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSession {
+    /// Its token.
+    pub record: TokenRecord,
+    /// Whether older sessions of the mailbox ended to make room.
+    pub others_ended: bool,
+}
+
 const COLUMNS: &str = "id, prefix, kind, email, email_given, name, is_active, is_session, created_at, last_used_at, \
                        expires_at";
 
@@ -54,16 +63,19 @@ impl Tokens<'_> {
     /// Adds a token and gives it its number.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when there is a token of this value, [`StoreError::Reference`] without its mailbox.
-    pub async fn insert(&self, token: &NewToken) -> Result<TokenRecord, StoreError> {
+    /// [`StoreError::Conflict`] when there is a token of this value, [`StoreError::Reference`] without its mailbox,
+    /// [`StoreError::Guard`] when the mailbox has `most` tokens that may work.
+    pub async fn insert(&self, token: &NewToken, most: u32) -> Result<TokenRecord, StoreError> {
         let mut statements = hold_owner(token);
+        statements.extend(token.email.as_ref().map(|email| room_for_one(email, token.created_at, most)));
         statements.push(insert_token(token));
         let id = inserted(self.0.batch(statements).await?)?.ok_or(StoreError::Reference)?;
         Ok(new_record(token, id))
     }
 
     /// Adds a session and notes the log-in that it comes from; `None`, and neither was done, when what the password was
-    /// verified against holds no longer, or the mailbox may not log in.
+    /// verified against holds no longer, or the mailbox may not log in. The oldest sessions end, so that there are
+    /// `most`.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when there is a token of this value.
@@ -72,9 +84,18 @@ impl Tokens<'_> {
         session: &NewToken,
         of: &EmailAddress,
         verified: Verified<'_>,
-    ) -> Result<Option<TokenRecord>, StoreError> {
+        most: u32,
+    ) -> Result<Option<NewSession>, StoreError> {
         let note = note_login(of, verified, session.created_at).demand(1);
-        self.insert_guarded(vec![note, insert_token(session)], session).await
+        let statements = vec![note, end_oldest_sessions(of, most), insert_token(session)];
+        match self.0.batch(statements).await {
+            Err(StoreError::Guard { .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(effects) => {
+                let others_ended = effects.get(1).is_some_and(|ended| ended.touched > 0);
+                Ok(inserted(effects)?.map(|id| NewSession { record: new_record(session, id), others_ended }))
+            }
+        }
     }
 
     /// Ends a token and adds the one that takes its place: all or nothing. `None`, and nothing was added, when it has
@@ -269,6 +290,20 @@ pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     .bind(token.expires_at)
 }
 
+/// Fails the batch when the mailbox has `most` API tokens that may work, now or when they are switched on again.
+fn room_for_one(email: &EmailAddress, now: Timestamp, most: u32) -> Stmt {
+    let sql = "SELECT 1 WHERE (SELECT COUNT(*) FROM tokens WHERE email = $1 AND is_session = FALSE \
+               AND is_removed = FALSE AND is_revoked = FALSE AND (expires_at IS NULL OR expires_at > $2)) < $3";
+    Stmt::new(sql).bind(email).bind(now).bind(i64::from(most)).demand(1)
+}
+
+/// Ends the oldest sessions of a mailbox, so that a further one makes `most`.
+fn end_oldest_sessions(email: &EmailAddress, most: u32) -> Stmt {
+    let sql = "UPDATE tokens SET is_active = FALSE WHERE is_session AND is_active AND email = $1 AND id NOT IN \
+               (SELECT id FROM tokens WHERE is_session AND is_active AND email = $1 ORDER BY id DESC LIMIT $2)";
+    Stmt::new(sql).bind(email).bind(i64::from(most.saturating_sub(1)))
+}
+
 /// Keeps the mailbox that a token is bound to, if it is, as it is until the end of the batch.
 fn hold_owner(token: &NewToken) -> Vec<Stmt> {
     token.email.as_ref().map(hold_account).into_iter().collect()
@@ -294,6 +329,13 @@ pub(crate) fn new_record(token: &NewToken, id: TokenId) -> TokenRecord {
         last_used_at: None,
         expires_at: token.expires_at,
     }
+}
+
+/// Ends all sessions of a mailbox but this one.
+pub(crate) fn end_other_sessions(email: &EmailAddress, kept: Option<TokenId>) -> Stmt {
+    let sql = "UPDATE tokens SET is_active = FALSE WHERE email = $1 AND is_removed = FALSE AND is_session \
+               AND is_active AND (CAST($2 AS BIGINT) IS NULL OR id <> $2)";
+    Stmt::new(sql).bind(email).bind(kept)
 }
 
 pub(crate) fn end_sessions(email: &EmailAddress) -> Stmt {

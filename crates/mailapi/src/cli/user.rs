@@ -44,7 +44,7 @@ pub(super) struct Add {
     /// What the user is called
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
-    /// How much mail the mailbox may hold, such as 2GiB [default: no limit]
+    /// How much mail the mailbox may hold, such as 2GiB [default: limits.default_quota]
     #[arg(long, value_name = "SIZE")]
     quota: Option<ByteSize>,
 }

@@ -5,8 +5,8 @@ use mailapi_model::DraftLimits;
 use mailapi_service::Settings;
 
 use super::mirror::mirror;
-use super::values::ByteSize;
-use super::{ConfigError, at_least_one};
+use super::values::{ByteSize, HumanDuration};
+use super::{ConfigError, at_least_one, longer_than_nothing};
 
 /// The only place for counters that this version has: the process itself.
 const MEMORY: &str = "memory";
@@ -15,6 +15,10 @@ mirror!(
     /// The section.
     Limits of Settings {
         signups_per_hour: u32,
+        default_quota: ByteSize,
+        signup_quota: ByteSize,
+        pending_domain_lifetime: HumanDuration,
+        tokens_per_mailbox: u32,
         max_message_bytes: ByteSize,
         cached_callers: u64,
         cached_domains: u64,
@@ -43,6 +47,8 @@ impl Limits {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         at_least_one("limits.max_recipients", self.max_recipients as u64)?;
         at_least_one("limits.max_message_bytes", self.max_message_bytes.0)?;
+        at_least_one("limits.tokens_per_mailbox", self.tokens_per_mailbox.into())?;
+        longer_than_nothing("limits.pending_domain_lifetime", self.pending_domain_lifetime)?;
         if self.store == MEMORY {
             return Ok(());
         }

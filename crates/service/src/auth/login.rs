@@ -1,6 +1,7 @@
 //! `POST /auth/login`.
 
 use mailapi_model::{Credentials, EmailAddress, NewToken, SecretText, TokenKind, TokenRecord, TokenValue, Visitor};
+use mailapi_store::NewSession;
 
 use super::CredentialsError;
 use super::log_in::Checked;
@@ -30,8 +31,12 @@ impl Service {
     async fn new_session(&self, checked: &Checked) -> Result<Session, CredentialsError> {
         let Credentials { email, name, .. } = &checked.credentials;
         let (value, token) = self.session_token(email, name.clone());
-        let record = self.0.store.tokens().insert_session(&token, email, checked.verified()).await?;
-        let record = record.ok_or(CredentialsError::Refused)?;
+        let (tokens, most) = (self.0.store.tokens(), self.0.settings.tokens_per_mailbox);
+        let session = tokens.insert_session(&token, email, checked.verified(), most).await?;
+        let NewSession { record, others_ended } = session.ok_or(CredentialsError::Refused)?;
+        if others_ended {
+            self.0.epoch.end();
+        }
         Ok(Session { value, record })
     }
 

@@ -1,23 +1,28 @@
 //! `POST /auth/signup`: a stranger brings a domain and becomes its first user.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mailapi_model::{
-    DomainName, EmailAddress, NewAccount, NewDomain, SecretText, Timestamp, TokenRecord, Violations, Visitor,
+    ClientNetwork, DomainName, EmailAddress, NewAccount, NewDomain, Page, SecretText, TokenRecord, Violations, Visitor,
 };
-use mailapi_store::NewSignUp;
+use mailapi_store::{DomainFilter, NewSignUp};
 
 use super::Session;
 use crate::error::store_errors_are_unavailable;
 use crate::{Service, Unavailable};
 
-/// Sign-ups of one domain are counted over this time.
+/// Sign-ups are counted over this time.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Domains whose sign-ups are remembered before old ones are forgotten.
+/// Domains, and clients, whose sign-ups are remembered before old ones are forgotten.
 const REMEMBERED: usize = 10_000;
+
+/// The most domains that wait for approval: with the quota of a sign-up, this bounds what strangers can store however
+/// many addresses they come from.
+const MOST_PENDING: u64 = 100;
 
 /// What a stranger asks for.
 #[derive(Debug, Clone)]
@@ -53,8 +58,8 @@ pub enum SignUpError {
     /// The domain is known already.
     #[error("the domain exists already")]
     DomainExists,
-    /// Too many tries for this domain.
-    #[error("too many sign-ups for this domain; try again later")]
+    /// Too many tries for this domain or by this client, or too many domains wait for approval.
+    #[error("too many sign-ups; try again later")]
     TooMany {
         /// When the next one is possible.
         retry_after: Duration,
@@ -83,16 +88,15 @@ impl Service {
         if self.0.store.directory().is_some() {
             return Err(crate::users::kept_elsewhere().into());
         }
-        let (now, limit) = (self.0.clock.now(), self.0.settings.signups_per_hour);
-        if let Some(retry_after) = self.0.sign_ups.over_limit(&domain, now, limit) {
-            return Err(SignUpError::TooMany { retry_after });
-        }
+        self.may_sign_up(&domain, from).await?;
+        let now = self.0.clock.now();
         // The domain of a configured admin is taken even before it exists: whoever made its first mailbox could
         // otherwise make the admin's, and be admin.
         let reserved = self.0.settings.admins.iter().any(|admin| admin.domain() == domain);
         if reserved || self.0.store.domains().get(&domain).await?.is_some() {
             return Err(SignUpError::DomainExists);
         }
+        let quota_bytes = self.0.settings.signup_quota();
         let password_hash = self.hash(password, from.into()).await?;
         let (value, session) = self.session_token(&email, name.clone());
         let new = NewSignUp {
@@ -103,7 +107,7 @@ impl Service {
                 creator_email: Some(email.clone()),
                 created_at: now,
             },
-            account: NewAccount { email: email.clone(), name, password_hash, quota_bytes: None, created_at: now },
+            account: NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at: now },
             session,
         };
         let record =
@@ -120,49 +124,96 @@ impl Service {
         self.0.epoch.end();
         // The mail server hears of the domain when it is approved: until then its mail goes where it always went, or
         // anybody could catch the mail that others here send to a domain by signing it up.
-        let mailbox = &new.account.email;
-        self.0.backend.provisioning.new_mailbox(mailbox, None).await.map_err(Unavailable::from)?;
+        let NewAccount { email, quota_bytes, .. } = &new.account;
+        self.0.backend.provisioning.new_mailbox(email, *quota_bytes).await.map_err(Unavailable::from)?;
         Ok(record)
+    }
+
+    /// Checks the limits of sign-ups, and counts this one.
+    async fn may_sign_up(&self, domain: &DomainName, from: Visitor) -> Result<(), SignUpError> {
+        let (now, limit) = (self.0.clock.steady(), self.0.settings.signups_per_hour);
+        if let Some(retry_after) = self.0.sign_ups.over_limit(domain, from.network(), now, limit) {
+            return Err(SignUpError::TooMany { retry_after });
+        }
+        let pending = DomainFilter { only: None, pending: true };
+        if self.0.store.domains().list(&pending, Page::new(1, 0)).await?.total >= MOST_PENDING {
+            return Err(SignUpError::TooMany { retry_after: WINDOW });
+        }
+        Ok(())
     }
 }
 
-/// When sign-ups for each domain were tried, in memory.
+/// When sign-ups were tried, in memory: for each domain, and by each client.
 #[derive(Default)]
-pub(crate) struct SignUpWindows(Mutex<HashMap<DomainName, Vec<Timestamp>>>);
+pub(crate) struct SignUpWindows(Mutex<Windows>);
+
+#[derive(Default)]
+struct Windows {
+    domains: HashMap<DomainName, Vec<Duration>>,
+    clients: HashMap<ClientNetwork, Vec<Duration>>,
+}
 
 impl SignUpWindows {
     /// Counts one try; when there were too many already, how long until the next one is possible.
-    fn over_limit(&self, domain: &DomainName, now: Timestamp, limit: u32) -> Option<Duration> {
+    fn over_limit(&self, domain: &DomainName, client: ClientNetwork, now: Duration, limit: u32) -> Option<Duration> {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if windows.len() >= REMEMBERED {
-            windows.retain(|_, tries| tries.iter().any(|at| now.since(*at) < WINDOW));
+        let Windows { domains, clients } = &mut *windows;
+        let (of_domain, of_client) = (tries(domains, domain.clone(), now), tries(clients, client, now));
+        let wait = full_for(of_domain, now, limit).max(full_for(of_client, now, limit));
+        if wait.is_none() {
+            of_domain.push(now);
+            of_client.push(now);
         }
-        let tries = windows.entry(domain.clone()).or_default();
-        tries.retain(|at| now.since(*at) < WINDOW);
-        match tries.first() {
-            Some(first) if tries.len() >= limit as usize => Some(first.plus(WINDOW).since(now)),
-            _ => {
-                tries.push(now);
-                None
-            }
-        }
+        wait
     }
+}
+
+/// The tries under `key` that still count.
+fn tries<K: Eq + Hash>(windows: &mut HashMap<K, Vec<Duration>>, key: K, now: Duration) -> &mut Vec<Duration> {
+    let counts = |at: &Duration| now.saturating_sub(*at) < WINDOW;
+    if windows.len() >= REMEMBERED {
+        windows.retain(|_, tries| tries.iter().any(counts));
+    }
+    let tries = windows.entry(key).or_default();
+    tries.retain(counts);
+    tries
+}
+
+/// How long until there is room for another try, when there is none now.
+fn full_for(tries: &[Duration], now: Duration, limit: u32) -> Option<Duration> {
+    let first = tries.first().filter(|_| tries.len() >= limit as usize)?;
+    Some((*first + WINDOW).saturating_sub(now))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn client(last: u8) -> ClientNetwork {
+        ClientNetwork::of([192, 0, 2, last].into())
+    }
+
     #[test]
-    fn the_fourth_sign_up_within_an_hour_waits() {
-        const MINUTE: Duration = Duration::from_secs(60);
+    fn the_fourth_sign_up_of_a_domain_within_an_hour_waits() {
         let (windows, domain) = (SignUpWindows::default(), "example.org".parse().unwrap());
-        let start = Timestamp::from_seconds(1_000_000);
         for n in 0..3 {
-            assert_eq!(windows.over_limit(&domain, start.plus(n * MINUTE), 3), None);
+            assert_eq!(windows.over_limit(&domain, client(n), u32::from(n) * MINUTE, 3), None);
         }
-        assert_eq!(windows.over_limit(&domain, start.plus(10 * MINUTE), 3), Some(50 * MINUTE));
-        assert_eq!(windows.over_limit(&"example.net".parse().unwrap(), start.plus(10 * MINUTE), 3), None);
-        assert_eq!(windows.over_limit(&domain, start.plus(60 * MINUTE), 3), None);
+        assert_eq!(windows.over_limit(&domain, client(3), 10 * MINUTE, 3), Some(50 * MINUTE));
+        assert_eq!(windows.over_limit(&"example.net".parse().unwrap(), client(3), 10 * MINUTE, 3), None);
+        assert_eq!(windows.over_limit(&domain, client(3), 60 * MINUTE, 3), None);
+    }
+
+    #[test]
+    fn the_fourth_sign_up_of_a_client_within_an_hour_waits() {
+        let (windows, domain) = (SignUpWindows::default(), |n| format!("example{n}.org").parse().unwrap());
+        for n in 0..3 {
+            assert_eq!(windows.over_limit(&domain(n), client(1), n * MINUTE, 3), None);
+        }
+        assert_eq!(windows.over_limit(&domain(3), client(1), 10 * MINUTE, 3), Some(50 * MINUTE));
+        assert_eq!(windows.over_limit(&domain(3), client(2), 10 * MINUTE, 3), None);
+        assert_eq!(windows.over_limit(&domain(4), client(1), 60 * MINUTE, 3), None);
     }
 }

@@ -1,13 +1,15 @@
 //! `POST /domains/{domain}/approve`.
 
-use mailapi_model::{DkimAlgorithm, Domain, DomainName};
+use mailapi_model::{AccountChange, DkimAlgorithm, Domain, DomainName, Page};
+use mailapi_store::AccountFilter;
 
 use super::DomainError;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
     /// Lets a domain in that waits for it: activates it, and gives it a DKIM key. One that was let in is activated and
-    /// gets no key: its mail would be signed from now on with a key that nobody can find.
+    /// gets no key: its mail would be signed from now on with a key that nobody can find. Mailboxes with the quota of a
+    /// sign-up get the one of every new user.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -27,9 +29,26 @@ impl Service {
         if !self.0.store.domains().approve(name, first_key.as_ref()).await? {
             return Err(DomainError::NotFound);
         }
+        if !domain.approved {
+            self.lift_signup_quota(name).await?;
+        }
         self.0.epoch.end();
         self.0.backend.provisioning.put_domain(name).await.map_err(Unavailable::from)?;
         tracing::info!(domain = %name, by, "domain approved");
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)
+    }
+
+    /// Gives mailboxes that still have the quota of a sign-up that of every new user.
+    async fn lift_signup_quota(&self, domain: &DomainName) -> Result<(), DomainError> {
+        let (old, new) = (self.0.settings.signup_quota(), self.0.settings.default_quota());
+        let change = AccountChange { name: None, quota_bytes: Some(new) };
+        let filter = AccountFilter { domains: Some(vec![domain.clone()]), ..AccountFilter::default() };
+        // A pending domain has the one user who signed it up.
+        let accounts = self.0.store.accounts().list(&filter, Page::new(Page::MAX_LIMIT, 0)).await?.items;
+        for account in accounts.into_iter().filter(|account| account.quota_bytes == old) {
+            self.0.store.accounts().update(&account.email, &change, self.0.clock.now()).await?;
+            self.0.backend.provisioning.set_quota(&account.email, new).await.map_err(Unavailable::from)?;
+        }
+        Ok(())
     }
 }

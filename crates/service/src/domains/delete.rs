@@ -21,7 +21,8 @@ impl Service {
         self.in_turn_of_domain(name, async move |service: Self| service.remove_domain(&domain, force, &by).await).await
     }
 
-    async fn remove_domain(&self, name: &DomainName, force: bool, by: &str) -> Result<(), DomainError> {
+    /// In the turn of the domain.
+    pub(super) async fn remove_domain(&self, name: &DomainName, force: bool, by: &str) -> Result<(), DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         if domain.user_count > 0 && !force {
             return Err(DomainError::NotEmpty);

@@ -4,6 +4,7 @@ mod approve;
 mod create;
 mod delete;
 mod dkim;
+mod expire;
 mod get;
 mod list;
 mod pending;

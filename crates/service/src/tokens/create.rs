@@ -85,7 +85,9 @@ impl Service {
             created_at: now,
             expires_at: new.expires_at,
         };
-        let record = self.0.store.tokens().insert(&token).await.map_err(|error| match error {
+        let most = self.0.settings.tokens_per_mailbox;
+        let record = self.0.store.tokens().insert(&token, most).await.map_err(|error| match error {
+            error if error.is_guard_failed() => TokenError::TooMany { most },
             // Deleted meanwhile.
             StoreError::Reference => TokenError::UserNotFound,
             error => error.into(),

@@ -30,6 +30,12 @@ pub enum TokenError {
     /// It is the last way in for an admin.
     #[error("it is the last active admin token, and no admin address is configured")]
     LastAdmin,
+    /// The mailbox has as many tokens as it may have.
+    #[error("the mailbox has {most} tokens already; revoke one that is no longer used")]
+    TooMany {
+        /// How many it may have.
+        most: u32,
+    },
     /// The request breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Violations),

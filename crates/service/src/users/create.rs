@@ -17,7 +17,7 @@ pub struct CreateUser {
     pub password: SecretText,
     /// What its owner is called.
     pub name: String,
-    /// How many octets of mail it may hold.
+    /// How many octets of mail it may hold; none means [`crate::Settings::default_quota`].
     pub quota_bytes: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Service {
             return Err(UserError::Exists);
         }
         let password_hash = self.hash(password, Share::ACCOUNTS).await?;
-        let created_at = self.0.clock.now();
+        let (quota_bytes, created_at) = (quota_bytes.or(self.0.settings.default_quota()), self.0.clock.now());
         let new = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
         let by = caller.name();
         let account =

@@ -1,8 +1,11 @@
 //! Signing up, and what a stranger cannot get by it.
 
-use mailapi_model::Secret;
+use std::time::Duration;
+
+use mailapi_model::{AccountChange, Door, EmailAddress, Secret, Visitor};
 use mailapi_service::auth::{SignUp, SignUpError};
 use mailapi_service::mail::SendError;
+use mailapi_service::users::UpdateUser;
 use mailapi_testkit::TestApp;
 
 use crate::{HERE, caller, letter};
@@ -65,4 +68,73 @@ async fn an_approved_domain_sends_and_receives() {
     app.deliver("ann@far.example", "eve@new.example", "Subject: Hi\n\nHello\n").await;
     let eve = "eve@new.example".parse().unwrap();
     assert_eq!(app.mail_server.backend().mailboxes.quota(&eve).await.unwrap().messages, 2);
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+async fn limit(app: &TestApp, mailbox: &str) -> Option<u64> {
+    let mailbox = mailbox.parse().unwrap();
+    app.mail_server.backend().mailboxes.quota(&mailbox).await.unwrap().limit_bytes
+}
+
+#[tokio::test]
+async fn a_stranger_gets_a_small_mailbox_until_an_admin_approves() {
+    let app = TestApp::start_with(|settings| settings.service.default_quota = 1 << 30).await;
+    let admin = caller(&app, app.admin()).await;
+    let first = app.service.sign_up(request("one.example", "eve@one.example"), HERE).await.unwrap();
+    let second = app.service.sign_up(request("two.example", "eve@two.example"), HERE).await.unwrap();
+    for mailbox in ["eve@one.example", "eve@two.example"] {
+        assert_eq!(limit(&app, mailbox).await, Some(100 << 20));
+    }
+    let record = AccountChange { name: None, quota_bytes: Some(Some(7000)) };
+    let two: EmailAddress = "eve@two.example".parse().unwrap();
+    app.service.update_user(&admin, &two, UpdateUser { record, password: None }).await.unwrap();
+    for signed_up in [first, second] {
+        app.service.approve_domain(&admin, &signed_up.domain).await.unwrap();
+    }
+    assert_eq!(limit(&app, "eve@one.example").await, Some(1 << 30), "what every new user has");
+    assert_eq!(limit(&app, "eve@two.example").await, Some(7000), "what the admin said");
+    app.mailbox("ann@example.org", None).await;
+    assert_eq!(limit(&app, "ann@example.org").await, Some(1 << 30));
+    app.mailbox("bob@example.org", Some(5000)).await;
+    assert_eq!(limit(&app, "bob@example.org").await, Some(5000));
+}
+
+#[tokio::test]
+async fn strangers_from_everywhere_sign_up_only_so_many_domains() {
+    let app = TestApp::start().await;
+    let from = |n: u8| Visitor { door: Door::Http, address: [192, 0, 2, n].into() };
+    for n in 0..100 {
+        let domain = format!("d{n}.example");
+        app.service.sign_up(request(&domain, &format!("eve@{domain}")), from(n)).await.unwrap();
+    }
+    let refused = app.service.sign_up(request("more.example", "eve@more.example"), from(200)).await;
+    assert!(matches!(refused, Err(SignUpError::TooMany { .. })));
+    let admin = caller(&app, app.admin()).await;
+    app.service.approve_domain(&admin, &"d7.example".parse().unwrap()).await.unwrap();
+    app.service.sign_up(request("more.example", "eve@more.example"), from(201)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_domain_that_nobody_approves_expires_with_its_user() {
+    let app = TestApp::start().await;
+    let admin = caller(&app, app.admin()).await;
+    let kept = app.service.sign_up(request("kept.example", "ann@kept.example"), HERE).await.unwrap();
+    app.service.approve_domain(&admin, &kept.domain).await.unwrap();
+    app.service.sign_up(request("old.example", "eve@old.example"), HERE).await.unwrap();
+    app.clock.advance(DAY);
+    app.service.sign_up(request("late.example", "eve@late.example"), HERE).await.unwrap();
+    app.clock.advance(6 * DAY);
+    assert_eq!(app.service.tidy_once().await.unwrap(), 0, "seven days are not over");
+
+    app.clock.advance(Duration::from_secs(1));
+    assert_eq!(app.service.tidy_once().await.unwrap(), 1);
+    let domains = app.service.list_domains(&admin, mailapi_model::Page::new(10, 0)).await.unwrap().items;
+    let names: Vec<_> = domains.iter().map(|domain| domain.name.shown()).collect();
+    assert_eq!(names, ["late.example", "kept.example"]);
+    let gone: EmailAddress = "eve@old.example".parse().unwrap();
+    assert!(app.store.accounts().get(&gone).await.unwrap().is_none());
+    assert!(app.mail_server.backend().mailboxes.quota(&gone).await.is_err(), "its mailbox is gone too");
+    app.mail_server.backend().mailboxes.quota(&"ann@kept.example".parse().unwrap()).await.unwrap();
+    app.service.sign_up(request("old.example", "bob@old.example"), HERE).await.expect("the name is free again");
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{Spool, SpoolSettings};
-use mailapi_model::{Grants, Secret, TokenValue};
+use mailapi_model::{Grants, Secret, TokenKind, TokenValue};
 use mailapi_service::auth::AuthenticateError;
-use mailapi_service::tokens::TokenError;
+use mailapi_service::tokens::{CreateToken, TokenError};
 use mailapi_service::{Parts, Service, Settings};
 use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
 
@@ -64,7 +64,7 @@ async fn a_session_lives_while_any_node_uses_it() {
     app.user("ann@example.org").await;
     let there = another_service(&app).await;
     let password = Secret::new(PASSWORD.to_owned());
-    let session = app.service.login("ann@example.org", &password).await.unwrap().value;
+    let session = app.service.login("ann@example.org", &password, HERE).await.unwrap().value;
     app.service.authenticate(&session).await.unwrap();
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     for _ in 0..4 {
@@ -222,4 +222,32 @@ async fn a_session_that_has_ended_stays_ended_when_the_clock_goes_back() {
     assert!(is_ended(&unseen).await, "nobody showed it, and its time was over");
     let fresh = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     app.service.authenticate(&fresh.value).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_mailbox_has_only_so_many_tokens_and_sessions() {
+    let app = TestApp::start_with(|settings| settings.service.tokens_per_mailbox = 2).await;
+    let first = app.user("ann@example.org").await;
+    let ann = caller(&app, &first).await;
+    let new = || CreateToken { name: "more".to_owned(), kind: TokenKind::User, email: None, expires_at: None };
+    app.service.create_token(&ann, new()).await.unwrap();
+    for caller in [&ann, &with(Grants::admin_token())] {
+        let new = CreateToken { email: Some("ann@example.org".parse().unwrap()), ..new() };
+        let refused = app.service.create_token(caller, new).await;
+        assert!(matches!(refused, Err(TokenError::TooMany { most: 2 })));
+    }
+    app.service.revoke_token(&ann, ann.token.as_ref().unwrap().id).await.unwrap();
+    app.service.create_token(&ann, new()).await.expect("one was revoked");
+
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let session = app.service.login("ann@example.org", &Secret::new(PASSWORD.to_owned()), HERE).await.unwrap();
+        app.service.authenticate(&session.value).await.unwrap();
+        sessions.push(session.value);
+    }
+    let oldest = app.service.authenticate(&sessions[0]).await;
+    assert!(matches!(oldest, Err(AuthenticateError::Expired { .. })), "also where it was remembered");
+    for session in &sessions[1..] {
+        app.service.authenticate(session).await.unwrap();
+    }
 }

@@ -152,7 +152,7 @@ async fn no_selector_is_ever_given_to_a_second_key() {
     let email = "ann@again.example".parse().unwrap();
     let password = Secret::new(PASSWORD.to_owned());
     let request = SignUp { domain: name.clone(), email, password, name: String::new() };
-    app.service.sign_up(request).await.unwrap();
+    app.service.sign_up(request, crate::HERE).await.unwrap();
     let approved = app.service.approve_domain(&admin, &name).await.unwrap();
     assert!(had.insert(approved.dkim_selector.unwrap()), "a domain that was signed up later");
     assert_eq!(had.len(), 10);

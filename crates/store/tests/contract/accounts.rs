@@ -60,7 +60,7 @@ async fn a_hash_is_replaced_only_while_it_is_the_one_that_was_verified() {
         assert_eq!(store.accounts().replace_password_hash(&ann, &verified, &again, at(2)).await, Ok(false));
         assert_eq!(hash().await, reset);
 
-        store.tokens().insert(&session).await.unwrap();
+        store.tokens().insert(&session, 50).await.unwrap();
         assert_eq!(store.accounts().replace_password_hash(&ann, &reset, &again, at(3)).await, Ok(true));
         assert_eq!(hash().await, again);
         assert!(works(store, &session).await, "it is the same password");
@@ -75,7 +75,7 @@ async fn a_log_in_brings_a_session_only_while_what_was_verified_holds() {
         add_account(store, "ann@example.org", 0).await;
         let session = session_of("ann@example.org", 1);
         let log_in =
-            async |verified: Verified<'_>| store.tokens().insert_session(&session, &ann, verified).await.unwrap();
+            async |verified: Verified<'_>| store.tokens().insert_session(&session, &ann, verified, 50).await.unwrap();
         let old = store.accounts().credentials(&ann).await.unwrap().unwrap().password_hash;
         let new = Secret::new("{SHA512-CRYPT}$6$new".to_owned());
 
@@ -88,7 +88,7 @@ async fn a_log_in_brings_a_session_only_while_what_was_verified_holds() {
         assert_eq!(store.tokens().by_hash(&session.hash).await, Ok(None));
         assert_eq!(store.accounts().get(&ann).await.unwrap().unwrap().last_login_at, None);
 
-        let record = log_in(Verified::Hash(&new)).await.unwrap();
+        let record = log_in(Verified::Hash(&new)).await.unwrap().record;
         assert_eq!(store.tokens().get(record.id).await, Ok(Some(record)));
         let last_login = store.accounts().get(&ann).await.unwrap().unwrap().last_login_at;
         assert_eq!(last_login, Some(session.created_at));
@@ -106,14 +106,14 @@ async fn a_new_password_and_a_disabled_account_end_its_sessions_and_nothing_else
             [("ann@example.org", 1), ("ann@example.org", 2), ("bob@example.org", 3)].map(|(of, n)| session_of(of, n));
         let api = new_token(4, TokenKind::User, Some("ann@example.org"));
         for token in [&first, &other, &api] {
-            store.tokens().insert(token).await.unwrap();
+            store.tokens().insert(token, 50).await.unwrap();
         }
         let hash = Secret::new("{SHA512-CRYPT}$6$new".to_owned());
         assert_eq!(store.accounts().set_active(&ann, true, at(1)).await, Ok(true));
         assert!(works(store, &first).await);
         assert_eq!(store.accounts().set_password_hash(&ann, &hash, at(1)).await, Ok(true));
         assert!(!works(store, &first).await);
-        store.tokens().insert(&second).await.unwrap();
+        store.tokens().insert(&second, 50).await.unwrap();
         assert_eq!(store.accounts().set_active(&ann, false, at(2)).await, Ok(true));
         assert!(!works(store, &second).await);
         assert!(works(store, &api).await && works(store, &other).await);
@@ -156,8 +156,8 @@ async fn a_deleted_account_takes_its_permissions_along_and_ends_its_tokens_for_g
         add_account(store, "bob@example.org", 0).await;
         let of_ann = new_token(1, TokenKind::User, Some("ann@example.org"));
         let of_bob = new_token(2, TokenKind::User, Some("bob@example.org"));
-        store.tokens().insert(&of_ann).await.unwrap();
-        store.tokens().insert(&of_bob).await.unwrap();
+        store.tokens().insert(&of_ann, 50).await.unwrap();
+        store.tokens().insert(&of_bob, 50).await.unwrap();
         let grant = NewGrant {
             email: ann.clone(),
             domain: domain("example.org"),

@@ -1,6 +1,6 @@
 use mailapi_store::{DomainChange, DomainDeleted, DomainFilter, NewGrant, StoreError};
 
-use crate::engines::{add_account, at, dkim_key, domain, email, new_domain, on_every_engine, page};
+use crate::engines::{add_account, at, dkim_key, domain, email, new_account, new_domain, on_every_engine, page};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_domain_is_there_once() {
@@ -150,6 +150,25 @@ async fn pages_are_newest_first_and_never_overlap() {
         let some = store.domains().list(&only(&["d1.example", "d5.example", "x.example"]), page(50, 0)).await.unwrap();
         assert_eq!(some.total, 2);
         assert_eq!(store.domains().list(&only(&[]), page(50, 0)).await.unwrap().total, 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_domain_that_nobody_approved_expires() {
+    on_every_engine(async |store| {
+        for (n, name) in ["old.example", "approved.example", "new.example"].iter().enumerate() {
+            let mut pending = new_domain(name, if n < 2 { 1 } else { 9 });
+            pending.active = false;
+            store.domains().insert(&pending, None).await.unwrap();
+            store.accounts().insert(&new_account(&format!("ann@{name}"), 1)).await.unwrap();
+        }
+        let waiting = store.domains().unapproved_since(at(5), 10).await.unwrap();
+        assert_eq!(waiting, [domain("approved.example"), domain("old.example")]);
+        assert_eq!(store.domains().unapproved_since(at(5), 1).await.unwrap().len(), 1);
+
+        store.domains().approve(&domain("approved.example"), None).await.unwrap();
+        assert_eq!(store.domains().unapproved_since(at(5), 10).await.unwrap(), [domain("old.example")]);
     })
     .await;
 }

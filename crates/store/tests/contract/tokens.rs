@@ -1,5 +1,5 @@
 use mailapi_model::{NewToken, TokenId, TokenKind, TokenValue};
-use mailapi_store::{StoreError, TokenChange, TokenFilter};
+use mailapi_store::{StoreError, TokenChange, TokenFilter, Verified};
 
 use crate::engines::{add_account, at, email, on_every_engine, page};
 
@@ -22,12 +22,12 @@ async fn an_unknown_value_is_unknown_and_a_known_one_is_there_once() {
     on_every_engine(async |store| {
         let token = new_token(1, TokenKind::Admin, None);
         assert_eq!(store.tokens().by_hash(&token.hash).await, Ok(None));
-        let added = store.tokens().insert(&token).await.unwrap();
+        let added = store.tokens().insert(&token, 50).await.unwrap();
         let id = added.id;
         let found = store.tokens().by_hash(&token.hash).await.unwrap().unwrap();
         assert_eq!((&found.record, found.owner_active), (&added, true));
         assert_eq!(store.tokens().get(id).await, Ok(Some(found.record)));
-        assert!(store.tokens().insert(&token).await.unwrap_err().is_conflict());
+        assert!(store.tokens().insert(&token, 50).await.unwrap_err().is_conflict());
         assert_eq!(store.tokens().get(TokenId(id.0 + 1)).await, Ok(None));
     })
     .await;
@@ -37,10 +37,10 @@ async fn an_unknown_value_is_unknown_and_a_known_one_is_there_once() {
 async fn a_token_works_only_while_its_mailbox_does() {
     on_every_engine(async |store| {
         let token = new_token(1, TokenKind::User, Some("ann@example.org"));
-        assert_eq!(store.tokens().insert(&token).await, Err(StoreError::Reference), "there is no such mailbox");
+        assert_eq!(store.tokens().insert(&token, 50).await, Err(StoreError::Reference), "there is no such mailbox");
         assert_eq!(store.tokens().by_hash(&token.hash).await, Ok(None));
         add_account(store, "ann@example.org", 0).await;
-        store.tokens().insert(&token).await.unwrap();
+        store.tokens().insert(&token, 50).await.unwrap();
         let owner_active = async || store.tokens().by_hash(&token.hash).await.unwrap().unwrap().owner_active;
         assert!(owner_active().await);
         store.accounts().set_active(&email("ann@example.org"), false, at(1)).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_token_works_only_while_its_mailbox_does() {
         // Whoever had found the mailbox before it was deleted makes no token that a later one of its name would inherit.
         store.accounts().delete(&email("ann@example.org"), at(9)).await.unwrap();
         let late = new_token(2, TokenKind::User, Some("ann@example.org"));
-        assert_eq!(store.tokens().insert(&late).await, Err(StoreError::Reference));
+        assert_eq!(store.tokens().insert(&late, 50).await, Err(StoreError::Reference));
         add_account(store, "ann@example.org", 0).await;
         assert_eq!(store.tokens().by_hash(&late.hash).await, Ok(None));
     })
@@ -61,15 +61,15 @@ async fn the_last_admin_token_that_works_can_be_kept() {
     on_every_engine(async |store| {
         add_account(store, "ann@example.org", 0).await;
         assert_eq!(store.tokens().has_had_admin().await, Ok(false));
-        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap().id;
-        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap().id;
+        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None), 50).await.unwrap().id;
+        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None), 50).await.unwrap().id;
         let mut expired = new_token(3, TokenKind::Admin, None);
         expired.expires_at = Some(at(5));
-        let expired = store.tokens().insert(&expired).await.unwrap().id;
+        let expired = store.tokens().insert(&expired, 50).await.unwrap().id;
         let mut session = new_token(4, TokenKind::Admin, None);
         session.is_session = true;
-        store.tokens().insert(&session).await.unwrap();
-        let user = store.tokens().insert(&new_token(5, TokenKind::User, Some("ann@example.org"))).await.unwrap().id;
+        store.tokens().insert(&session, 50).await.unwrap();
+        let user = store.tokens().insert(&new_token(5, TokenKind::User, Some("ann@example.org")), 50).await.unwrap().id;
 
         assert_eq!(store.tokens().count_active_admin(at(4)).await, Ok(3));
         assert_eq!(store.tokens().count_active_admin(at(5)).await, Ok(2));
@@ -101,8 +101,8 @@ async fn the_last_admin_token_that_works_can_be_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_use_never_goes_back() {
     on_every_engine(async |store| {
-        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None)).await.unwrap().id;
-        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None)).await.unwrap().id;
+        let one = store.tokens().insert(&new_token(1, TokenKind::Admin, None), 50).await.unwrap().id;
+        let two = store.tokens().insert(&new_token(2, TokenKind::Admin, None), 50).await.unwrap().id;
         store.tokens().touch_many(&[(two, at(7)), (one, at(9)), (one, at(8)), (TokenId(99), at(1))]).await.unwrap();
         store.tokens().touch_many(&[(one, at(3))]).await.unwrap();
         store.tokens().touch_many(&[]).await.unwrap();
@@ -117,9 +117,10 @@ async fn changes_and_lists() {
     on_every_engine(async |store| {
         add_account(store, "ann@example.org", 0).await;
         add_account(store, "bob@example.org", 0).await;
-        let first = store.tokens().insert(&new_token(1, TokenKind::User, Some("ann@example.org"))).await.unwrap().id;
-        store.tokens().insert(&new_token(2, TokenKind::User, Some("bob@example.org"))).await.unwrap();
-        store.tokens().insert(&new_token(3, TokenKind::Admin, None)).await.unwrap();
+        let first =
+            store.tokens().insert(&new_token(1, TokenKind::User, Some("ann@example.org")), 50).await.unwrap().id;
+        store.tokens().insert(&new_token(2, TokenKind::User, Some("bob@example.org")), 50).await.unwrap();
+        store.tokens().insert(&new_token(3, TokenKind::Admin, None), 50).await.unwrap();
 
         let change = TokenChange { name: Some("new".to_owned()), is_active: None, expires_at: Some(Some(at(50))) };
         assert_eq!(store.tokens().update(TokenId(99), &change).await, Ok(false));
@@ -136,6 +137,59 @@ async fn changes_and_lists() {
         let of_ann = TokenFilter { email: Some(email("ann@example.org")) };
         let listed = store.tokens().list(&of_ann, page(50, 0)).await.unwrap();
         assert_eq!((listed.total, listed.items[0].id), (1, first));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mailbox_has_only_so_many_tokens_that_may_work() {
+    on_every_engine(async |store| {
+        add_account(store, "ann@example.org", 0).await;
+        add_account(store, "bob@example.org", 0).await;
+        let token = |n, mailbox| new_token(n, TokenKind::User, Some(mailbox));
+        let first = store.tokens().insert(&token(1, "ann@example.org"), 3).await.unwrap().id;
+        let mut brief = token(2, "ann@example.org");
+        brief.expires_at = Some(at(4));
+        store.tokens().insert(&brief, 3).await.unwrap();
+        store.tokens().insert(&token(3, "ann@example.org"), 3).await.unwrap();
+        let refused = store.tokens().insert(&token(3 + 1, "bob@example.org"), 0).await.unwrap_err();
+        assert!(refused.is_guard_failed());
+        let mut early = token(5, "ann@example.org");
+        early.created_at = at(3);
+        assert!(store.tokens().insert(&early, 3).await.unwrap_err().is_guard_failed());
+        assert_eq!(store.tokens().by_hash(&early.hash).await, Ok(None));
+
+        store.tokens().insert(&token(5, "ann@example.org"), 3).await.expect("one has ended at 4");
+        assert!(store.tokens().insert(&token(6, "ann@example.org"), 3).await.unwrap_err().is_guard_failed());
+        store.tokens().revoke(first).await.unwrap();
+        store.tokens().insert(&token(6, "ann@example.org"), 3).await.expect("one was revoked");
+        store.tokens().insert(&token(7, "bob@example.org"), 3).await.expect("another mailbox has its own");
+        store.tokens().insert(&new_token(8, TokenKind::Admin, None), 0).await.expect("no mailbox");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_in_too_many_ends_the_oldest_session() {
+    on_every_engine(async |store| {
+        add_account(store, "ann@example.org", 0).await;
+        let ann = email("ann@example.org");
+        let hash = store.accounts().credentials(&ann).await.unwrap().unwrap().password_hash;
+        let api = store.tokens().insert(&new_token(1, TokenKind::User, Some("ann@example.org")), 50).await.unwrap().id;
+        let mut sessions = Vec::new();
+        for n in 2..=5 {
+            let mut session = new_token(n, TokenKind::User, Some("ann@example.org"));
+            (session.is_session, session.expires_at) = (true, Some(at(60)));
+            let added = store.tokens().insert_session(&session, &ann, Verified::Hash(&hash), 2).await.unwrap().unwrap();
+            assert_eq!(added.others_ended, n > 3);
+            sessions.push(added.record.id);
+        }
+        let mut working = Vec::new();
+        for id in sessions {
+            working.push(store.tokens().get(id).await.unwrap().unwrap().is_active);
+        }
+        assert_eq!(working, [false, false, true, true]);
+        assert!(store.tokens().get(api).await.unwrap().unwrap().is_active, "an API token is no session");
     })
     .await;
 }

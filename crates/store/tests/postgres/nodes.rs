@@ -26,7 +26,7 @@ async fn what_is_written_at_every_use_is_told_to_nobody() {
     let database = database().await;
     let store = node(&database).await;
     add_account(&store, "ann@example.org").await;
-    store.tokens().insert(&admin_token(1)).await.unwrap();
+    store.tokens().insert(&admin_token(1), 50).await.unwrap();
     let told = |change: &str| database.sql(&format!("LISTEN mailapi_changes; {change}")).contains("mailapi_changes");
     assert!(!told("UPDATE tokens SET last_used_at = 5"));
     assert!(!told("UPDATE accounts SET last_login_at = 5"));
@@ -140,7 +140,7 @@ async fn no_session_outlives_a_password_that_is_changed_at_another_node() {
         let (logged_in, next) = (anns_token(3 * round + 1, true), anns_token(3 * round + 2, true));
         let done = tokio::join!(
             accounts.set_password_hash(&ann, &new, now),
-            tokens.insert_session(&logged_in, &ann, Verified::Hash(&old)),
+            tokens.insert_session(&logged_in, &ann, Verified::Hash(&old), 50),
             tokens.replace(refreshed.id, &next),
         );
         assert_eq!(done.0, Ok(true));
@@ -158,7 +158,7 @@ async fn no_token_outlives_a_mailbox_that_is_deleted_at_another_node() {
     for round in 0..20_u8 {
         add_account(&nodes[0], ANN).await;
         let token = anns_token(round, false);
-        let create = async { nodes[1].tokens().insert(&token).await };
+        let create = async { nodes[1].tokens().insert(&token, 50).await };
         let delete = async {
             if round % 2 == 0 {
                 nodes[0].accounts().delete(&ann, at(9)).await.unwrap();
@@ -177,8 +177,8 @@ async fn two_nodes_cannot_switch_off_the_last_two_admin_tokens() {
     let nodes = [node(&database).await, node(&database).await];
     let off = TokenChange { is_active: Some(false), ..TokenChange::default() };
     for round in 0..10_u8 {
-        let one = nodes[0].tokens().insert(&admin_token(2 * round)).await.unwrap().id;
-        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1)).await.unwrap().id;
+        let one = nodes[0].tokens().insert(&admin_token(2 * round), 50).await.unwrap().id;
+        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1), 50).await.unwrap().id;
         let (here, there, now) = (nodes[0].tokens(), nodes[1].tokens(), at(1));
         let changed =
             tokio::join!(here.update_but_last_admin(one, &off, now), there.update_but_last_admin(two, &off, now));
@@ -193,8 +193,8 @@ async fn two_nodes_cannot_revoke_the_last_two_admin_tokens() {
     let database = database().await;
     let nodes = [node(&database).await, node(&database).await];
     for round in 0..10_u8 {
-        let one = nodes[0].tokens().insert(&admin_token(2 * round)).await.unwrap().id;
-        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1)).await.unwrap().id;
+        let one = nodes[0].tokens().insert(&admin_token(2 * round), 50).await.unwrap().id;
+        let two = nodes[0].tokens().insert(&admin_token(2 * round + 1), 50).await.unwrap().id;
         let (here, there) = (nodes[0].tokens(), nodes[1].tokens());
         let now = at(1);
         let revoked = tokio::join!(here.revoke_but_last_admin(one, now), there.revoke_but_last_admin(two, now));

@@ -91,6 +91,7 @@ impl From<TokenError> for ApiError {
             TokenError::NotFound => ErrorCode::TokenNotFound.into(),
             TokenError::UserNotFound => ErrorCode::UserNotFound.into(),
             TokenError::LastAdmin => Violations::of("id", error.to_string()).into(),
+            TokenError::TooMany { .. } => Violations::of("email", error.to_string()).into(),
             TokenError::Invalid(violations) => violations.into(),
             TokenError::Unavailable(error) => error.into(),
         }

@@ -107,3 +107,17 @@ async fn where_none_are_allowed_nobody_signs_up() {
     assert_eq!(app.get(&app.admin, "/domains/pending").await.json()["total"], 0);
     app.get(&app.admin, "/domains/new.example").await.assert_error(404, "DOMAIN_NOT_FOUND");
 }
+
+#[tokio::test]
+async fn a_client_has_three_tries_an_hour() {
+    let app = App::start().await;
+    let mut answers = Vec::new();
+    for n in 0..4 {
+        let domain = format!("new{n}.example");
+        let request = json!({ "domain": domain, "email": format!("eve@{domain}"), "password": PASSWORD });
+        answers.push(sign_up(&app, request).await);
+    }
+    answers[3].assert_error(429, "RATE_LIMIT_EXCEEDED");
+    assert_eq!(answers[3].header("retry-after"), "3600");
+    assert_eq!(app.get(&app.admin, "/domains/pending").await.json()["total"], 3);
+}

@@ -1,0 +1,43 @@
+//! Domains that were signed up and never approved.
+
+use mailapi_model::DomainName;
+
+use super::DomainError;
+use crate::{Service, Unavailable};
+
+/// Domains that one step deletes.
+const STEP: usize = 100;
+
+impl Service {
+    /// Deletes domains that have waited for approval too long, with their users and their mail. Returns how many.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store or the mail server is; the rest is left for the next step.
+    pub(crate) async fn expire_pending_domains(&self) -> Result<u64, Unavailable> {
+        let oldest = self.0.clock.now().minus(self.0.settings.pending_domain_lifetime);
+        let mut expired = 0;
+        for domain in self.0.store.domains().unapproved_since(oldest, STEP).await? {
+            let name = domain.clone();
+            let gone =
+                self.in_turn_of_domain(&domain, async move |service: Self| service.expire_domain(&name).await).await;
+            expired += match gone {
+                Ok(gone) => u64::from(gone),
+                Err(DomainError::Unavailable(error)) => return Err(error),
+                // Another user database has mailboxes in it, or an admin deleted it meanwhile.
+                Err(_) => 0,
+            };
+        }
+        Ok(expired)
+    }
+
+    /// In the turn of the domain: an admin may have approved it since the look, and its mail must stay then.
+    async fn expire_domain(&self, domain: &DomainName) -> Result<bool, DomainError> {
+        match self.0.store.domains().get(domain).await? {
+            Some(found) if !found.approved => {
+                self.remove_domain(domain, true, "pending_domain_lifetime").await?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
