@@ -40,7 +40,7 @@ impl FromRequestParts<HttpState> for Caller {
         if let Some(key) = key {
             count(parts, state, key).await?;
         }
-        Ok(Self(known?))
+        Ok(Self(known?.at(address(parts, state))))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whoever asks.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mailapi_model::{Grants, Timestamp, TokenRecord};
@@ -11,6 +12,8 @@ pub struct Caller {
     pub grants: Arc<Grants>,
     /// The token that they showed, as it was when it was looked up; the operator at the command line shows none.
     pub token: Option<Arc<TokenRecord>>,
+    /// The address that the request came from; the operator at the command line has none.
+    pub address: Option<IpAddr>,
     /// When they showed it.
     pub(crate) shown_at: Option<Timestamp>,
 }
@@ -19,13 +22,19 @@ impl Caller {
     /// Somebody without a token.
     #[must_use]
     pub fn without_token(grants: Grants) -> Self {
-        Self { grants: Arc::new(grants), token: None, shown_at: None }
+        Self { grants: Arc::new(grants), token: None, address: None, shown_at: None }
     }
 
     /// The operator at the machine's own command line, who may do everything.
     #[must_use]
     pub fn operator() -> Self {
         Self::without_token(Grants::admin_token())
+    }
+
+    /// The same, asking from this address.
+    #[must_use]
+    pub fn at(self, address: IpAddr) -> Self {
+        Self { address: Some(address), ..self }
     }
 
     /// The token that they showed, last used by that.

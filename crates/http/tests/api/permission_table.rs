@@ -153,6 +153,8 @@ const TABLE: &[Row] = &[
         .body(r#"{"domain":"new{n}.example","email":"x@new{n}.example","password":"correct horse","name":"X"}"#),
     row("POST /api/v1/auth/login", For::Everybody, 200).body(r#"{"email":"ann@example.org","password":"correct horse"}"#),
     row("POST /api/v1/auth/logout", For::Tokens, 422).granted("VALIDATION_ERROR"),
+    row("POST /api/v1/auth/password", For::Tokens, 200).admin(422, "VALIDATION_ERROR")
+        .body(r#"{"current_password":"correct horse","new_password":"correct horse"}"#),
     row("POST /api/v1/auth/refresh", For::Tokens, 422).granted("VALIDATION_ERROR"),
     row("GET /api/v1/auth/me", For::Tokens, 200),
 
@@ -224,7 +226,7 @@ impl World {
     async fn new() -> Self {
         let app = App::with(|settings, http| {
             (http.limits.per_minute, http.limits.per_hour) = (0, 0);
-            settings.signups_per_hour = 1;
+            settings.signups_per_hour = 100;
         })
         .await;
         for domain in ["example.org", "other.example", "third.example"] {

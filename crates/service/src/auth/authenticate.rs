@@ -82,7 +82,7 @@ impl Service {
             None => Grants::admin_token(),
             Some(mailbox) => self.grants_of(mailbox, record.kind).await?,
         };
-        Ok(Caller { grants: Arc::new(grants), token: Some(Arc::new(record)), shown_at: None })
+        Ok(Caller { grants: Arc::new(grants), token: Some(Arc::new(record)), address: None, shown_at: None })
     }
 
     /// What the owner of `mailbox` may do through a token of this kind. A user token of an admin's mailbox is a user

@@ -1,6 +1,7 @@
 //! Who is asking.
 
 mod authenticate;
+mod change_password;
 mod failures;
 mod hashing;
 mod log_in;
@@ -14,6 +15,7 @@ mod turns;
 
 pub use authenticate::AuthenticateError;
 pub(crate) use authenticate::{CallerCache, LastUsed};
+pub use change_password::ChangePasswordError;
 pub(crate) use failures::FailedLogIns;
 pub(crate) use hashing::{HashingThreads, Share};
 pub use log_in::CredentialsError;

@@ -3,6 +3,7 @@
 mod login;
 mod logout;
 mod me;
+mod password;
 mod refresh;
 mod signup;
 
@@ -26,6 +27,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(login::login))
         .routes(routes!(logout::logout))
         .routes(routes!(refresh::refresh))
+        .routes(routes!(password::change_password))
         .routes(routes!(me::me))
 }
 

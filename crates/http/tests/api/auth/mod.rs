@@ -1,5 +1,6 @@
 mod login;
 mod logout;
 mod me;
+mod password;
 mod refresh;
 mod signup;

@@ -1,0 +1,79 @@
+//! `POST /auth/password`.
+
+use axum::extract::State;
+use mailapi_model::{PasswordRule, Secret, SecretText, Violations};
+use mailapi_service::auth::ChangePasswordError;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::answer::Json;
+use crate::caller::Caller;
+use crate::error::{ApiError, documented_errors};
+use crate::json::{JsonBody, Members};
+use crate::routes::to_the_end;
+use crate::shape::NewPassword;
+use crate::state::HttpState;
+
+/// The current password and the new one.
+#[derive(ToSchema)]
+#[schema(as = ChangePassword, example = json!({
+    "current_password": "correct horse battery staple", "new_password": "a staple for every horse"
+}))]
+#[expect(dead_code, reason = "describes the body in the document; the body is read member by member")]
+pub(crate) struct ChangePasswordBody {
+    /// The current password.
+    current_password: String,
+    /// The new password: at least 8 characters.
+    #[schema(value_type = NewPassword)]
+    new_password: String,
+}
+
+/// The password was changed.
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({ "success": true, "message": "The password was changed." }))]
+pub(crate) struct PasswordChanged {
+    /// Always true.
+    success: bool,
+    /// What happened.
+    message: &'static str,
+}
+
+documented_errors!(Errors, documented_with_body, [InvalidCredentials, AccountLocked]);
+
+/// Change the own password
+///
+/// For sessions and user tokens: changes the password of the token's mailbox. All other sessions end, those of mail
+/// programs too; API tokens stay. A wrong current password counts as a failed log-in. An admin's API token has no
+/// mailbox (`VALIDATION_ERROR`).
+#[utoipa::path(post, path = "/auth/password", tag = "auth", operation_id = "change_password",
+    request_body = ChangePasswordBody,
+    responses((status = 200, description = "The password was changed.", body = PasswordChanged), Errors))]
+pub(crate) async fn change_password(
+    State(state): State<HttpState>,
+    Caller(caller): Caller,
+    body: JsonBody,
+) -> Result<Json<PasswordChanged>, ApiError> {
+    let (current, new) = read(body.members)?;
+    let service = state.service().clone();
+    to_the_end(async move { service.change_password(&caller, &current, new).await }).await??;
+    Ok(Json(PasswordChanged { success: true, message: "The password was changed." }))
+}
+
+fn read(mut members: Members) -> Result<(SecretText, SecretText), Violations> {
+    let mut violations = Violations::none();
+    let current = members.required_text("current_password", &mut violations).map(Secret::new);
+    let new = members.required_text("new_password", &mut violations);
+    let new = new.and_then(|text| violations.merge(PasswordRule::parse("new_password", text)));
+    violations.or(current.zip(new))
+}
+
+impl From<ChangePasswordError> for ApiError {
+    fn from(error: ChangePasswordError) -> Self {
+        match error {
+            ChangePasswordError::NoMailbox => Violations::of("X-MAILAPI-TOKEN", error.to_string()).into(),
+            ChangePasswordError::Credentials(error) => error.into(),
+            ChangePasswordError::Invalid(violations) => violations.into(),
+            ChangePasswordError::Unavailable(error) => error.into(),
+        }
+    }
+}

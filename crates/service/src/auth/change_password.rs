@@ -1,0 +1,64 @@
+//! `POST /auth/password`: users change their own password.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use mailapi_model::{Door, SecretText, Violations, Visitor};
+
+use super::CredentialsError;
+use crate::auth::Share;
+use crate::error::store_errors_are_unavailable;
+use crate::{Caller, Service, Unavailable};
+
+/// Why the password stays.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangePasswordError {
+    /// The token is bound to no mailbox.
+    #[error("the token has no mailbox whose password could be changed")]
+    NoMailbox,
+    /// The current password is wrong, or was tried too often.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The mailbox is kept in a user database that is only read.
+    #[error(transparent)]
+    Invalid(#[from] Violations),
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+store_errors_are_unavailable!(ChangePasswordError);
+
+impl Service {
+    /// Sets the password of the caller's mailbox, and ends all its sessions but the caller's. The current password is
+    /// checked as at a log-in: a stolen token must not be enough, and must not serve to guess it.
+    ///
+    /// # Errors
+    /// See [`ChangePasswordError`].
+    pub async fn change_password(
+        &self,
+        caller: &Caller,
+        current: &SecretText,
+        new: SecretText,
+    ) -> Result<(), ChangePasswordError> {
+        let email = caller.grants.mailbox().ok_or(ChangePasswordError::NoMailbox)?;
+        let has_directory = self.0.store.directory().is_some();
+        if has_directory && self.0.store.copies().is_copy(email).await? == Some(true) {
+            return Err(crate::users::kept_elsewhere().into());
+        }
+        let address = caller.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let from = Visitor { door: Door::Http, address };
+        let checked = self.check_credentials(email.as_str(), current, from).await?;
+        let hash = self.hash(new, Share::from(from)).await?;
+        let (accounts, verified, now) =
+            (self.0.store.accounts(), &checked.credentials.password_hash, self.0.clock.now());
+        let kept = caller.token.as_ref().map(|token| token.id);
+        if !accounts.change_password_hash(email, verified, &hash, kept, now).await? {
+            // Another password was set meanwhile.
+            return Err(CredentialsError::Refused.into());
+        }
+        self.0.epoch.end();
+        self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
+        tracing::info!(mailbox = %email, by = caller.name(), "password changed");
+        Ok(())
+    }
+}
