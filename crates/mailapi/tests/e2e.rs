@@ -1,6 +1,6 @@
 //! Stories against the real binary with the mail programs that people use: each is a Python script in `e2e/`.
 //!
-//! They need Python, curl, swaks, mutt, isync and Schemathesis, so a plain `cargo test` leaves them out; `./test`
+//! They need Python, curl, swaks, mutt, isync, dkimpy and Schemathesis, so a plain `cargo test` leaves them out; `./test`
 //! installs what is missing and runs them.
 
 use std::path::Path;
@@ -50,6 +50,7 @@ stories!(
     isync,
     mutt,
     outside_mail,
+    signed_mail,
     submission,
     two_servers,
     typed_password

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use mail_auth::common::crypto::{Ed25519Key, RsaKey, Sha256, SigningKey};
 use mail_auth::common::headers::HeaderWriter;
-use mail_auth::dkim::{DkimSigner, Done, Signature};
+use mail_auth::dkim::{Canonicalization, DkimSigner, Done, NeedDomain, Signature};
 use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Octets, Secret, Timestamp};
 
 /// A key could not be made or used. The text says nothing of the key.
@@ -21,8 +21,10 @@ impl DkimError {
     }
 }
 
-/// What is signed when it is there: the headers that RFC 6376 section 5.4.1 recommends.
-const SIGNED_HEADERS: [&str; 14] = [
+/// What is signed when it is there: the headers that RFC 6376 section 5.4.1 recommends. The second From signs that there
+/// is no second one, which readers might show instead of the first (RFC 6376 section 8.15).
+const SIGNED_HEADERS: [&str; 15] = [
+    "From",
     "From",
     "To",
     "Cc",
@@ -84,18 +86,11 @@ impl Signer {
             DkimAlgorithm::Rsa2048 => {
                 let key_der = rustls_pki_types::PrivatePkcs8KeyDer::from(der.as_slice());
                 let rsa = RsaKey::<Sha256>::from_key_der(key_der.into()).map_err(unreadable)?;
-                Algorithm::Rsa(Box::new(
-                    DkimSigner::from_key(rsa).domain(domain.as_str()).selector(&key.selector).headers(SIGNED_HEADERS),
-                ))
+                Algorithm::Rsa(Box::new(signer(DkimSigner::from_key(rsa), domain, key)))
             }
             DkimAlgorithm::Ed25519 => {
                 let ed25519 = Ed25519Key::from_pkcs8_der(der).map_err(unreadable)?;
-                Algorithm::Ed25519(Box::new(
-                    DkimSigner::from_key(ed25519)
-                        .domain(domain.as_str())
-                        .selector(&key.selector)
-                        .headers(SIGNED_HEADERS),
-                ))
+                Algorithm::Ed25519(Box::new(signer(DkimSigner::from_key(ed25519), domain, key)))
             }
         }))
     }
@@ -114,8 +109,23 @@ impl Signer {
             Algorithm::Rsa(signer) => signature(signer, message, piece),
             Algorithm::Ed25519(signer) => signature(signer, message, piece),
         }
-        .map(|signature| signature.to_header())
+        .map(|signature| unfolded_end(signature.to_header()))
     }
+}
+
+/// The header with its last semicolon on the line of the signature. RFC 6376 section 3.5 deletes the white space after the
+/// value of `b=` before the header is hashed, but not every verifier does.
+fn unfolded_end(header: String) -> String {
+    match header.strip_suffix("\r\n\t;\r\n") {
+        Some(rest) => format!("{rest};\r\n"),
+        None => header,
+    }
+}
+
+fn signer<K: SigningKey>(signer: DkimSigner<K, NeedDomain>, domain: &DomainName, key: &DkimKey) -> DkimSigner<K, Done> {
+    let signer = signer.domain(domain.as_str()).selector(&key.selector).headers(SIGNED_HEADERS);
+    // The relaxed form of mail-auth 0.13.3 keeps last lines of blanks, which RFC 6376 section 3.4.4 removes.
+    signer.body_canonicalization(Canonicalization::Simple)
 }
 
 fn signature<K: SigningKey>(
@@ -139,6 +149,7 @@ fn signature<K: SigningKey>(
 mod tests {
     use std::sync::OnceLock;
 
+    use aws_lc_rs::digest::{SHA256, digest};
     use proptest::prelude::*;
     use proptest::sample::select;
 
@@ -158,6 +169,29 @@ mod tests {
             for tag in [format!("a={}", algorithm.as_str()), "d=example.org".into(), "s=m1".into()] {
                 assert!(header.contains(&tag), "{header}");
             }
+        }
+    }
+
+    /// The hash of a body by RFC 6376 section 3.4.3, as a signature shows it.
+    fn body_hash(body: &str) -> String {
+        let mut body = body.trim_end_matches("\r\n").to_owned();
+        body.push_str("\r\n");
+        STANDARD.encode(digest(&SHA256, body.as_bytes()))
+    }
+
+    /// The value of a tag, without the folding.
+    fn tag(header: &str, name: &str) -> String {
+        let header: String = header.split_ascii_whitespace().collect();
+        let tags = header.split(';').find_map(|tag| tag.strip_prefix(name)?.strip_prefix('='));
+        tags.unwrap_or_else(|| panic!("no {name} in {header}")).to_owned()
+    }
+
+    #[test]
+    fn no_second_author_can_be_added() {
+        for signer in signers() {
+            let header = signer.header_for(&Octets::from(MESSAGE.to_vec())).unwrap();
+            let signed = tag(&header, "h");
+            assert_eq!(signed.split(':').filter(|name| *name == "From").count(), 2, "{header}");
         }
     }
 
@@ -185,6 +219,25 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn a_body_is_hashed_as_the_signature_says(
+            body in prop::collection::vec(select(vec!["a", "\r\n", " ", "\t", "\r\n \r\n", "long enough for words of 8"]), 0..12),
+            piece in 1_usize..40,
+            other_fields in prop::sample::subsequence(SIGNED_HEADERS[2..].to_vec(), 0..13),
+        ) {
+            let body = body.concat();
+            let fields: String = other_fields.iter().map(|name| format!("{name}: x\r\n")).collect();
+            let message = Octets::from(format!("From: ann@example.org\r\n{fields}\r\n{body}").into_bytes());
+            let elsewhere = Octets::joined([message.slice(0..9), message.slice(9..message.len())]);
+            for signer in signers() {
+                for header in [signer.header_for(&message).unwrap(), signer.header_in_pieces(&elsewhere, piece).unwrap()] {
+                    prop_assert!(!header.contains("\t;"), "{}", header);
+                    let wanted = ("relaxed/simple".to_owned(), body_hash(&body));
+                    prop_assert_eq!((tag(&header, "c"), tag(&header, "bh")), wanted);
+                }
+            }
+        }
 
         #[test]
         fn a_message_in_a_file_gets_the_signature_that_it_gets_in_memory(
