@@ -53,6 +53,10 @@ impl DeliveryFeed for HostLog {
         self.log.forget_until(cursor).await
     }
 
+    async fn stop(&self) -> Result<(), FeedError> {
+        self.log.stop().await
+    }
+
     async fn changed(&self) {
         self.log.changed().await;
     }

@@ -22,6 +22,14 @@ pub trait DeliveryFeed: Send + Sync {
     /// [`FeedError`] when that could not be noted; asking again later is enough.
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError>;
 
+    /// The reader stops: what the source needs to go on from there is saved now.
+    ///
+    /// # Errors
+    /// [`FeedError`] when that failed; the source then goes on from what it saved before.
+    async fn stop(&self) -> Result<(), FeedError> {
+        Ok(())
+    }
+
     /// Returns when there may be something new. May return too often, never too seldom.
     async fn changed(&self);
 

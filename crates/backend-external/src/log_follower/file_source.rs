@@ -79,8 +79,9 @@ impl FileLog {
         Err(self.rotating())
     }
 
-    /// At the beginning of the oldest file from which on at least as many octets, if there are, lie before the place.
-    pub(super) fn earlier(&self, place: &FilePlace, octets: u64) -> Result<Option<FileSource>, SourceError> {
+    /// At the beginning of the oldest file from which on at least as many octets, if there are, lie before the place; and
+    /// whether no file is older.
+    pub(super) fn earlier(&self, place: &FilePlace, octets: u64) -> Result<Option<(FileSource, bool)>, SourceError> {
         let files = self.files()?;
         let Some(holding) = self.holding(&files, place)? else { return Ok(None) };
         let index = files.iter().position(|file| file.id == holding.id).unwrap_or(0);
@@ -89,7 +90,7 @@ impl FileLog {
             first -= 1;
             sum = sum.saturating_add(files[first].length);
         }
-        Ok(Some(self.source(self.open(&files[first], 0)?, None)))
+        Ok(Some((self.source(self.open(&files[first], 0)?, None), first == 0)))
     }
 
     /// Whether there are files from before the one that is written now.

@@ -55,6 +55,10 @@ pub(super) struct Follow {
     read_since_save: u64,
     saved_at: Timestamp,
     saved_octets: u64,
+    /// The place of the saved state.
+    saved_place: Option<Place>,
+    /// Up to where the reader has stored everything.
+    stored: Option<Cursor>,
     started_at: Timestamp,
     hearing: Hearing,
     clock_difference: ClockDifference,
@@ -71,6 +75,16 @@ struct Live {
     cursor: Cursor,
     /// Events of the newest record that no batch had room for.
     pending: VecDeque<DeliveryEvent>,
+}
+
+/// How reading up to a cursor ended.
+enum Replayed {
+    /// There; the first line of Postfix on the way was written at this time.
+    Reached { live: Live, begun_at: Option<Timestamp> },
+    /// A part of the way is gone.
+    Gap,
+    /// The cursor is not on the way.
+    Missed,
 }
 
 /// What a look at the follower tells.
@@ -117,7 +131,8 @@ impl Follow {
             settings.max_index_files,
             settings.index_lifetime,
         );
-        let notes = saved_state::load(&settings.state_dir)?.map_or_else(Notes::default, |saved| saved.notes);
+        let saved = saved_state::load(&settings.state_dir)?;
+        let (saved_place, notes) = saved.map_or_else(Default::default, |saved| (Some(saved.place), saved.notes));
         let now = clock.now();
         let mut times = TimeReader::new(settings.time_zone.clone());
         times.set_ahead(notes.clock_ahead);
@@ -136,6 +151,8 @@ impl Follow {
             read_since_save: 0,
             saved_at: now,
             saved_octets: 0,
+            saved_place,
+            stored: None,
             started_at: now,
             hearing: Hearing::default(),
             clock_difference,
@@ -172,20 +189,33 @@ impl Follow {
 
     /// The reader has stored everything up to here.
     pub(super) fn forget_until(&mut self, cursor: &FeedCursor) -> Result<(), FollowerError> {
-        let Some(live) = &mut self.live else { return Ok(()) };
-        let is_here = live.pending.is_empty() && live.cursor.encode() == *cursor;
+        let Some(live) = &self.live else { return Ok(()) };
+        if !live.pending.is_empty() || live.cursor.encode() != *cursor {
+            return Ok(());
+        }
+        self.stored = Some(live.cursor.clone());
         let due = self.settings.save_every_octets.max(self.saved_octets);
         let is_due = self.read_since_save >= due
             || self.notes != self.saved_notes
-            || (self.read_since_save > 0 && self.clock.now().since(self.saved_at) >= self.settings.save_interval);
-        if !is_here || !is_due {
-            return Ok(());
-        }
+            || (self.read_since_save > 0 && self.clock.now().since(self.saved_at) >= self.settings.save_interval)
+            || (self.read_since_save > 0 && has_left(self.saved_place.as_ref(), &live.cursor.place));
+        if is_due { self.save() } else { Ok(()) }
+    }
+
+    /// Nothing is read any more: what was not saved yet is saved, as far as the reader has stored it.
+    pub(super) fn stop(&mut self) -> Result<(), FollowerError> {
+        let is_stored = self.live.as_ref().is_some_and(|live| self.stored.as_ref() == Some(&live.cursor));
+        if is_stored && self.read_since_save > 0 { self.save() } else { Ok(()) }
+    }
+
+    fn save(&mut self) -> Result<(), FollowerError> {
+        let Some(live) = &mut self.live else { return Ok(()) };
         self.notes.forgotten += live.ledger.forget_stale(&self.settings.ledger) as u64;
         // Lines in front of the saved place are never read again, so their records have to be durable first.
         self.index.sync()?;
         let (place, ledger) = (&live.cursor.place, &live.ledger);
         self.saved_octets = saved_state::save(&self.settings.state_dir, place, ledger, &self.notes)?;
+        self.saved_place = Some(place.clone());
         self.saved_at = self.clock.now();
         self.saved_notes.clone_from(&self.notes);
         self.read_since_save = 0;
@@ -417,50 +447,73 @@ impl Follow {
     }
 
     fn resume_behind(&mut self, cursor: &Cursor) -> Result<Live, FollowerError> {
-        let saved = saved_state::load(&self.settings.state_dir)?;
-        if let Some(Saved { place, ledger, .. }) = saved {
+        // What is known of messages, when the lines behind it are gone. Better than nothing: most of them still wait.
+        let mut kept: Option<Ledger> = None;
+        if let Some(Saved { place, ledger, .. }) = saved_state::load(&self.settings.state_dir)? {
             let source = self.open(&place)?;
-            if let Some(live) = self.replay(source, ledger, cursor)? {
+            match self.replay(source, ledger, cursor)? {
+                Replayed::Reached { live, .. } => return Ok(live),
+                Replayed::Gap => kept = saved_state::load(&self.settings.state_dir)?.map(|saved| saved.ledger),
+                // The reader's database is older than the state.
+                Replayed::Missed => {}
+            }
+        }
+        let (earlier, is_oldest) = self.earlier(&cursor.place)?;
+        if let Some(source) = earlier {
+            let known_at = kept.as_ref().and_then(|ledger| ledger.last_at);
+            let ledger = kept.clone().unwrap_or_default();
+            if let Replayed::Reached { live, begun_at } = self.replay(source, ledger, cursor)? {
+                if kept.is_some() || !is_oldest || live.ledger.has_unnamed() {
+                    self.note_lost_state(known_at, begun_at.or(live.ledger.last_at));
+                }
                 return Ok(live);
             }
         }
-        let earlier: Option<Box<dyn Source>> = match &cursor.place {
-            Place::File(place) => {
-                let earlier = self.file_log()?.earlier(place, self.settings.rebuild_octets)?;
-                earlier.map(|source| Box::new(source) as Box<dyn Source>)
-            }
-            _ => Some(self.open(&Place::Beginning)?),
-        };
-        if let Some(source) = earlier
-            && let Some(live) = self.replay(source, Ledger::default(), cursor)?
-        {
-            return Ok(live);
-        }
         // The place is gone: the source goes on behind the gap, and says so.
         let source = self.open(&cursor.place)?;
-        Ok(Live::new(source, Ledger::default(), cursor))
+        Ok(Live::new(source, kept.unwrap_or_default(), cursor))
     }
 
-    /// Reads up to the cursor without telling events. `None` when the cursor is not on the way.
+    /// What lies before a place, as much as a rebuild reads, and whether that is all there is.
+    fn earlier(&self, place: &Place) -> Result<(Option<Box<dyn Source>>, bool), SourceError> {
+        let Place::File(place) = place else { return Ok((Some(self.open(&Place::Beginning)?), true)) };
+        let earlier = self.file_log()?.earlier(place, self.settings.rebuild_octets)?;
+        let is_oldest = earlier.as_ref().is_none_or(|(_, is_oldest)| *is_oldest);
+        Ok((earlier.map(|(source, _)| Box::new(source) as Box<dyn Source>), is_oldest))
+    }
+
+    /// What is known of messages in the queue was rebuilt from lines that do not go back far enough.
+    fn note_lost_state(&mut self, from: Option<Timestamp>, to: Option<Timestamp>) {
+        let now = self.clock.now();
+        let detail = "the log does not go back to where the follower's state ended".to_owned();
+        let gap = Gap { to: to.unwrap_or(now), ..gap_until(now, from, GapKind::StateLost, detail) };
+        note_gap(&mut self.notes.gaps, &self.settings, gap);
+    }
+
+    /// Reads up to the cursor without telling events.
     fn replay(
         &mut self,
         mut source: Box<dyn Source>,
         mut ledger: Ledger,
         cursor: &Cursor,
-    ) -> Result<Option<Live>, FollowerError> {
-        let (mut octets, mut lines) = (0, 0);
+    ) -> Result<Replayed, FollowerError> {
+        let (mut octets, mut lines, mut begun_at) = (0, 0, None);
         loop {
             if !source.take_gaps().is_empty() {
-                return Ok(None);
+                return Ok(Replayed::Gap);
             }
             if is_same(&source.place(ledger.last_at), &cursor.place) {
                 self.index.write()?;
                 self.read_since_save = octets;
-                return Ok(Some(Live { lines, ..Live::new(source, ledger, cursor) }));
+                let live = Live { lines, ..Live::new(source, ledger, cursor) };
+                return Ok(Replayed::Reached { live, begun_at });
             }
-            let Some(step) = self.step(source.as_mut(), &mut ledger)? else { return Ok(None) };
+            let Some(step) = self.step(source.as_mut(), &mut ledger)? else { return Ok(Replayed::Missed) };
             let Step { findings, octets: length, is_postfix } = step;
-            lines += u64::from(is_postfix);
+            if is_postfix {
+                lines += 1;
+                begun_at = begun_at.or(ledger.last_at);
+            }
             self.note_taken(&findings.taken);
             self.note_crash(findings.crash);
             self.notes.note_unnamed(findings.unnamed_at);
@@ -474,6 +527,16 @@ fn is_same(one: &Place, other: &Place) -> bool {
     match (one, other) {
         (Place::File(one), Place::File(other)) => (one.offset, one.head) == (other.offset, other.head),
         _ => one == other,
+    }
+}
+
+/// Whether a file was left since the state was saved at a place: until it is saved anew, the next rotation but one may
+/// remove lines that it needs.
+fn has_left(saved: Option<&Place>, place: &Place) -> bool {
+    match (saved, place) {
+        (Some(Place::File(saved)), Place::File(place)) => saved.id != place.id || place.offset < saved.offset,
+        (Some(Place::Journal(_)), Place::Journal(_)) => false,
+        _ => true,
     }
 }
 

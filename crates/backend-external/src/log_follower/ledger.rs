@@ -348,6 +348,12 @@ impl Ledger {
         self.instances.values().any(|messages| messages.get(id).is_some_and(is_named))
     }
 
+    /// Whether a message is in the queue of which nothing tells which one it is.
+    pub(super) fn has_unnamed(&self) -> bool {
+        let mut messages = self.instances.values().flat_map(HashMap::values);
+        messages.any(|message| message.queued && !message.has_header && message.message_id.is_none())
+    }
+
     /// Notices starts and stops, and a start without a stop before it.
     fn note_running(&mut self, line: &Line<'_>, before: Option<Timestamp>) -> Option<Crash> {
         if line.daemon == "postfix-script" {

@@ -387,6 +387,10 @@ impl DeliveryFeed for LogFollower {
         Ok(())
     }
 
+    async fn stop(&self) -> Result<(), FeedError> {
+        self.with_follow(Follow::stop).await.map_err(|error| FeedError(error.to_string()))
+    }
+
     async fn changed(&self) {
         self.waker.changed().await;
     }

@@ -27,7 +27,7 @@ pub struct LogSettings {
     pub max_batch_lines: u64,
     /// After how many octets of log the state is saved anew; as many are read again after a restart. Default: 4 MiB.
     pub save_every_octets: u64,
-    /// After how long it is saved anew in any case. Default: 10 minutes.
+    /// After how long it is saved anew in any case. Default: 1 minute.
     pub save_interval: Duration,
     /// How much of the log is read again to rebuild a state that was lost. Default: 256 MiB.
     pub rebuild_octets: u64,
@@ -130,7 +130,7 @@ impl LogSettings {
             gather_time: Duration::from_millis(10),
             max_batch_lines: 20_000,
             save_every_octets: 4 << 20,
-            save_interval: Duration::from_mins(10),
+            save_interval: Duration::from_mins(1),
             rebuild_octets: 256 << 20,
             find_octets: 16 << 20,
             settle_time: Duration::from_secs(10),

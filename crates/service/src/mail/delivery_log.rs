@@ -119,6 +119,14 @@ impl Service {
         Ok((synced, batch.more))
     }
 
+    /// Nobody follows the mail server's reports any longer: their source saves what it needs to go on from there.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when that failed; nothing that was stored is lost by it.
+    pub async fn stop_following(&self) -> Result<(), Unavailable> {
+        Ok(self.0.backend.delivery_feed.stop().await?)
+    }
+
     /// Returns when the mail server may have something new to report.
     pub async fn deliveries_changed(&self) {
         self.0.backend.delivery_feed.changed().await;

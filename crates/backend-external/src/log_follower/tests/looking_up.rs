@@ -175,8 +175,9 @@ fn what_others_began_before_a_start_of_ours_may_still_be_handed_over() {
 #[test]
 fn whoever_looks_up_takes_the_reply_of_the_mail_server_from_nobody() {
     let scene = Scene::new();
-    scene.append("");
+    scene.append(&line(1, "qmgr", "A0B1C2: removed"));
     let mut reader = Reader::new(&scene);
+    reader.read_all();
     let handed = reader.follow.handed();
     handed.note(&QueueId("A00001".to_owned()), OURS.parse().unwrap(), scene.clock.now());
     // The line with the Message-ID is lost.

@@ -11,4 +11,5 @@ mod looking_up;
 mod restarts;
 mod rotations;
 mod status;
+mod stops;
 mod support;

@@ -270,6 +270,10 @@ impl DeliveryFeed for Trouble {
         self.behind.delivery_feed.forget_until(&parts(cursor).1).await
     }
 
+    async fn stop(&self) -> Result<(), FeedError> {
+        self.behind.delivery_feed.stop().await
+    }
+
     async fn changed(&self) {
         self.behind.delivery_feed.changed().await;
     }

@@ -1,0 +1,130 @@
+//! What the follower knows of messages outlives its stop, also when the lines that say it are rotated away.
+
+use super::support::{OURS, Reader, Scene, line, outcomes};
+use crate::log_follower::GapKind;
+
+/// Postfix has taken the message of ours, and could not deliver it yet.
+fn deferred() -> String {
+    line(1, "api/smtpd", "A00001: client=unknown[127.0.0.1]")
+        + &line(1, "cleanup", &format!("A00001: message-id=<{OURS}@example.org>"))
+        + &line(1, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)")
+        + &tried(1, "dsn=4.2.0, status=deferred (450 4.2.0 later)")
+}
+
+fn tried(second: u32, end: &str) -> String {
+    line(
+        second,
+        "smtp",
+        &format!("A00001: to=<bob@example.net>, relay=mx[192.0.2.1]:25, delay=1, delays=1/0/0/0, {end}"),
+    )
+}
+
+fn delivered() -> String {
+    line(4, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)")
+        + &tried(4, "dsn=2.0.0, status=sent (250 ok)")
+        + &line(4, "qmgr", "A00001: removed")
+}
+
+/// Rotates once, and keeps one older file.
+fn rotate(scene: &Scene, text: &str) {
+    scene.rotate();
+    scene.append(text);
+    if scene.path("mail.log.2").exists() {
+        scene.remove("mail.log.2");
+    }
+}
+
+/// A state that is saved for no other reason than that a file was left, or at a stop.
+fn scene() -> Scene {
+    let mut scene = Scene::new();
+    scene.settings.save_interval = std::time::Duration::from_hours(24);
+    scene.append(&line(0, "qmgr", "A0B1C2: removed"));
+    scene
+}
+
+#[test]
+fn a_deferred_message_is_known_after_a_stop_and_two_rotations() {
+    for stops_in_peace in [true, false] {
+        let scene = scene();
+        let mut reader = Reader::new(&scene);
+        reader.read_all();
+        scene.append(&deferred());
+        reader.read_all();
+        rotate(&scene, &line(2, "qmgr", "A0B1C3: removed"));
+        reader.read_all();
+        rotate(&scene, &line(3, "qmgr", "A0B1C4: removed"));
+        reader.read_all();
+        if stops_in_peace {
+            reader.follow.stop().unwrap();
+        }
+        reader.restart(&scene);
+        scene.append(&delivered());
+        reader.read_all();
+        let expected = ["A00001 bob@example.net deferred ours", "A00001 bob@example.net sent ours"];
+        assert_eq!((outcomes(&reader.events), reader.gaps()), (expected.map(str::to_owned).to_vec(), vec![]));
+    }
+}
+
+#[test]
+fn a_stop_saves_what_the_reader_has_stored_and_no_more() {
+    let scene = scene();
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    scene.append(&deferred());
+    // The database is down.
+    reader.follow.read(&reader.cursor, 10).unwrap();
+    reader.follow.stop().unwrap();
+    reader.restart(&scene);
+    reader.read_all();
+    reader.follow.stop().unwrap();
+    let saved = std::fs::read_to_string(scene.path("state/state")).unwrap();
+    assert!(saved.contains(OURS), "{saved}");
+    reader.restart(&scene);
+    scene.append(&delivered());
+    reader.read_all();
+    assert_eq!(outcomes(&reader.events).len(), 2);
+}
+
+#[test]
+fn a_state_that_is_too_old_is_kept_and_is_a_gap() {
+    let scene = scene();
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    scene.append(&deferred());
+    reader.read_all();
+    reader.follow.stop().unwrap();
+    let old = std::fs::read(scene.path("state/state")).unwrap();
+    rotate(&scene, &line(2, "qmgr", "A0B1C3: removed"));
+    reader.read_all();
+    rotate(&scene, &line(3, "qmgr", "A0B1C4: removed"));
+    reader.read_all();
+    std::fs::write(scene.path("state/state"), old).unwrap();
+    reader.restart(&scene);
+    scene.append(&delivered());
+    reader.read_all();
+    assert_eq!(outcomes(&reader.events).last().unwrap(), "A00001 bob@example.net sent ours");
+    let gaps = reader.gaps();
+    assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::StateLost]);
+    let times = ["2026-11-21T08:00:01Z", "2026-11-21T08:00:02Z"].map(|at| at.parse().unwrap());
+    assert_eq!([gaps[0].from, gaps[0].to], times);
+}
+
+#[test]
+fn a_state_that_is_gone_is_a_gap_where_the_log_does_not_say_it_all() {
+    for (is_whole, kinds) in [(true, vec![]), (false, vec![GapKind::StateLost])] {
+        let scene = scene();
+        let mut reader = Reader::new(&scene);
+        scene.append(&deferred());
+        reader.read_all();
+        if !is_whole {
+            rotate(&scene, &line(2, "qmgr", "A0B1C3: removed"));
+            reader.read_all();
+            rotate(&scene, &line(3, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+            reader.read_all();
+        }
+        scene.remove("state/state");
+        reader.restart(&scene);
+        reader.read_all();
+        assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), kinds);
+    }
+}
