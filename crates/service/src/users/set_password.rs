@@ -21,12 +21,12 @@ impl Service {
         self.demand_own(email).await?;
         let hash = self.hash(password, Share::ACCOUNTS).await?;
         let (address, by) = (email.clone(), caller.name());
-        self.in_turn_of_address(email, async move |service: Self| service.change_password(&address, &hash, &by).await)
+        self.in_turn_of_address(email, async move |service: Self| service.replace_password(&address, &hash, &by).await)
             .await
     }
 
     /// In the turn of the address.
-    pub(super) async fn change_password(
+    pub(super) async fn replace_password(
         &self,
         email: &EmailAddress,
         hash: &SecretText,

@@ -60,7 +60,7 @@ impl Service {
             self.0.backend.provisioning.set_quota(email, quota_bytes).await.map_err(Unavailable::from)?;
         }
         if let Some(hash) = hash {
-            self.change_password(email, hash, by).await?;
+            self.replace_password(email, hash, by).await?;
         }
         tracing::info!(mailbox = %email, by, "user changed");
         self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)
