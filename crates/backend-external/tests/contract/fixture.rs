@@ -12,6 +12,7 @@ use mailapi_backend::{Backend, InboundLog};
 use mailapi_backend_external::External;
 use mailapi_model::{
     AccountChange, Clock, DomainName, EmailAddress, FolderName, InboundEvent, MessageId, NewAccount, NewDomain, Secret,
+    Timestamp,
 };
 use mailapi_store::Store;
 use mailapi_testkit::{HandedOver, RealClock, RealMailServer, SeededEntropy, TestDatabase, TestDirectory, TestEngine};
