@@ -30,13 +30,18 @@ pub(super) async fn bring_up(
     settings: &CourierSettings,
 ) -> Result<bool, Failure> {
     let mut buffer = vec![0; settings.read_bytes.max(1)];
+    // For the whole reply: a server that drips octets gets no more time for each.
+    let mut due = Instant::now() + settings.greeting_timeout;
     loop {
         match client.step()? {
             ClientStep::Ready => return Ok(false),
             ClientStep::StartTls => return Ok(true),
-            ClientStep::Write(octets) => write(stream, &octets, settings.write_timeout).await.map_err(lost)?,
+            ClientStep::Write(octets) => {
+                write(stream, &octets, settings.write_timeout).await.map_err(lost)?;
+                due = Instant::now() + settings.greeting_timeout;
+            }
             ClientStep::Read => {
-                let read = read(stream, &mut buffer, settings.greeting_timeout).await.map_err(lost)?;
+                let read = read(stream, &mut buffer, due).await.map_err(lost)?;
                 client.push(&buffer[..read]);
             }
         }
@@ -58,7 +63,8 @@ impl Link {
         let mut buffer = vec![0; settings.read_bytes.max(1)];
         self.used += 1;
         let mut transaction = letter.begin(&mut self.client, envelope);
-        let mut given = 0;
+        let (mut given, mut replies_before) = (0, 0);
+        let mut due = Instant::now() + settings.reply_timeout;
         loop {
             match transaction.step() {
                 TransactionStep::Done => return Ok(transaction.finish()),
@@ -66,10 +72,11 @@ impl Link {
                     let written = write(&mut self.stream, &octets, settings.write_timeout);
                     if let Err(error) = timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
                         // A server that closes early often says why.
-                        let said = timeout_at(end, read(&mut self.stream, &mut buffer, settings.reply_timeout)).await;
-                        let said = said.ok().and_then(Result::ok).unwrap_or(0);
+                        let due = end.min(Instant::now() + settings.reply_timeout);
+                        let said = read(&mut self.stream, &mut buffer, due).await.unwrap_or(0);
                         return Ok(transaction.broke_off(&buffer[..said], error.to_string()));
                     }
+                    due = Instant::now() + settings.reply_timeout;
                 }
                 TransactionStep::Message => match letter.piece(given).await {
                     Ok((piece, is_last)) => {
@@ -83,8 +90,10 @@ impl Link {
                     }
                 },
                 TransactionStep::Read => {
-                    let read = read(&mut self.stream, &mut buffer, settings.reply_timeout);
-                    match timeout_at(end, read).await.unwrap_or_else(|_| Err(too_slow())) {
+                    if transaction.replies_read() > replies_before {
+                        (replies_before, due) = (transaction.replies_read(), Instant::now() + settings.reply_timeout);
+                    }
+                    match read(&mut self.stream, &mut buffer, end.min(due)).await {
                         Ok(read) => transaction.push(&buffer[..read]),
                         Err(error) => return Ok(transaction.abandon(error.to_string())),
                     }
@@ -117,8 +126,8 @@ async fn write(stream: &mut Stream, octets: &[u8], within: Duration) -> io::Resu
 }
 
 /// At least one octet.
-async fn read(stream: &mut Stream, buffer: &mut [u8], within: Duration) -> io::Result<usize> {
-    match timeout(within, stream.read(buffer)).await.unwrap_or_else(|_| Err(too_slow()))? {
+async fn read(stream: &mut Stream, buffer: &mut [u8], due: Instant) -> io::Result<usize> {
+    match timeout_at(due, stream.read(buffer)).await.unwrap_or_else(|_| Err(too_slow()))? {
         0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
         read => Ok(read),
     }
@@ -138,7 +147,7 @@ mod tests {
     use std::sync::Arc;
 
     use mailapi_model::{OctetSource, Octets};
-    use mailapi_smtp::client::ClientConfig;
+    use mailapi_smtp::client::{ClientConfig, End};
     use tokio::io::{AsyncBufReadExt, BufReader};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -173,6 +182,43 @@ mod tests {
             if line == "DATA" {
                 return lines.next_line().await.unwrap_or_default().unwrap_or_default();
             }
+        }
+    }
+
+    /// Answers the first commands, and begins a reply that it never ends: one octet a minute.
+    async fn dripping(listener: TcpListener, answers: usize) {
+        let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+        for answer in ["220 mx.example\r\n", "250 mx.example\r\n", "250 ok\r\n"].into_iter().take(answers) {
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.read_line(&mut String::new()).await.unwrap();
+        }
+        while stream.write_all(b"2").await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_drips_octets_gets_no_time_for_each() {
+        let settings = CourierSettings::default();
+        for answers in 0..4 {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut stream = Stream::plain(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap()).unwrap();
+            let server = tokio::spawn(dripping(listener, answers));
+            let mut client = Client::new(ClientConfig::new("mail.example"));
+            let begun = Instant::now();
+            let up = bring_up(&mut client, &mut stream, &settings).await;
+            assert_eq!(up.is_ok(), answers >= 2, "{answers}: {up:?}");
+            let mut allowed = settings.greeting_timeout;
+            if up.is_ok() {
+                let letter = Letter::of(b"Subject: x\r\n\r\n".to_vec().into()).await.unwrap();
+                let mut link = Link { client, stream, relay: "mx.example".to_owned(), used: 0 };
+                let envelope = Envelope::new("ann@mail.example", ["zoe@far.example"]);
+                let outcome = link.send(&envelope, &letter, &settings).await.unwrap();
+                assert!(matches!(outcome.end, End::Failed(Failure::Lost(_))), "{outcome:?}");
+                allowed = settings.reply_timeout;
+            }
+            assert!(begun.elapsed() < allowed + Duration::from_secs(60), "{answers}: {:?}", begun.elapsed());
+            server.abort();
         }
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use mailapi_backend::GoAhead;
-use mailapi_smtp::client::{Client, ClientConfig, ClientStep, Failure, Outcome, TlsPolicy, TransactionStep};
+use mailapi_smtp::client::{
+    Client, ClientConfig, ClientStep, Failure, Outcome, TlsPolicy, Transaction, TransactionStep,
+};
 use mailapi_smtp::{Credentials, Envelope, Password};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -88,6 +90,7 @@ impl Connection {
         let mut transaction = letter.begin(&mut self.client, envelope);
         let mut given = 0;
         let mut patience = settings.command_timeout;
+        let mut reply_due = ReplyDue::new(patience);
         loop {
             match transaction.step() {
                 TransactionStep::Done => break,
@@ -101,6 +104,7 @@ impl Connection {
                         let said = within(settings.command_timeout, self.stream.read(&mut self.read)).await;
                         return transaction.broke_off(&self.read[..said.unwrap_or(0)], reason);
                     }
+                    reply_due = ReplyDue::new(patience);
                 }
                 TransactionStep::Message if !go_ahead.is_given().await => return transaction.abandon(WITHDRAWN),
                 // Who has waited for the message for too long has not got anything of it.
@@ -114,7 +118,7 @@ impl Connection {
                     }
                     Err(error) => return transaction.abandon(error.to_string()),
                 },
-                TransactionStep::Read => match within(patience, self.stream.read(&mut self.read)).await {
+                TransactionStep::Read => match reply_due.read(&transaction, &mut self.stream, &mut self.read).await {
                     Ok(0) => return transaction.abandon("the server closed the connection"),
                     Ok(count) => transaction.push(&self.read[..count]),
                     Err(reason) => return transaction.abandon(reason),
@@ -163,6 +167,31 @@ async fn greet<S: AsyncRead + AsyncWrite + Unpin>(client: &mut Client, stream: &
                 count => client.push(&read[..count]),
             },
         }
+    }
+}
+
+/// When the next reply has to be complete: a time for all of it, which no single octet prolongs.
+struct ReplyDue {
+    patience: Duration,
+    at: Instant,
+    replies_before: usize,
+}
+
+impl ReplyDue {
+    fn new(patience: Duration) -> Self {
+        Self { patience, at: Instant::now() + patience, replies_before: 0 }
+    }
+
+    async fn read(
+        &mut self,
+        transaction: &Transaction<'_>,
+        stream: &mut Box<dyn Octets>,
+        buffer: &mut [u8],
+    ) -> Result<usize, String> {
+        if transaction.replies_read() > self.replies_before {
+            *self = Self { replies_before: transaction.replies_read(), ..Self::new(self.patience) };
+        }
+        within(self.at.saturating_duration_since(Instant::now()), stream.read(buffer)).await
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mailapi_backend::GoAhead;
 use mailapi_model::Secret;
 use mailapi_smtp::Envelope;
-use mailapi_smtp::client::{End, Outcome};
+use mailapi_smtp::client::{End, Failure, Outcome};
 use mailapi_testkit::{SmtpSink, turns_of_the_runtime};
 use mailapi_tls::{Trust, client_config};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -145,6 +145,29 @@ async fn a_silent_server_is_given_up() {
     let address = listener.local_addr().unwrap();
     let pool = pool(SmtpSettings { connect_timeout: Duration::from_millis(20), ..settings(address) });
     assert!(send(&pool).await.unwrap_err().contains("no answer within"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_drips_octets_gets_no_time_for_each() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let pool = pool(settings(listener.local_addr().unwrap()));
+    tokio::spawn(async move {
+        let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+        for answer in ["220 here\r\n", "250 here\r\n", "250 ok\r\n"] {
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.read_line(&mut String::new()).await.unwrap();
+        }
+        while stream.write_all(b"2").await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+        }
+    });
+    let begun = tokio::time::Instant::now();
+    let outcome = send(&pool).await.unwrap();
+    assert!(
+        matches!(&outcome.end, End::Failed(Failure::Lost(reason)) if reason.starts_with("timed out")),
+        "{outcome:?}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -54,6 +54,7 @@ pub struct Transaction<'a> {
     rcpt_replies: Vec<Option<Reply>>,
     data: DataState,
     end: Option<End>,
+    replies_read: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +115,7 @@ impl<'a> Transaction<'a> {
             rcpt_replies: vec![None; envelope.recipients.len()],
             data: DataState::Unanswered,
             end: None,
+            replies_read: 0,
             client,
         };
         if let Err(end) = transaction.client.begin_transaction() {
@@ -151,11 +153,20 @@ impl<'a> Transaction<'a> {
         TransactionStep::Read
     }
 
+    /// How many complete replies have come. Only these give the server more time: one that drips octets gets none.
+    #[must_use]
+    pub const fn replies_read(&self) -> usize {
+        self.replies_read
+    }
+
     fn read_replies(&mut self) {
         while self.end.is_none() {
             match self.client.reader.next() {
                 Ok(None) => break,
-                Ok(Some(reply)) => self.on_reply(reply),
+                Ok(Some(reply)) => {
+                    self.replies_read += 1;
+                    self.on_reply(reply);
+                }
                 Err(what) => self.fail(Failure::Protocol(what)),
             }
         }
