@@ -14,6 +14,19 @@ const MAX_DOMAIN_BYTES: usize = 255;
 /// Reads `<…>` at the start of `text`. The answer is the canonical address, empty for `<>`, and the rest
 /// behind the closing bracket; `None` when it is not a path.
 pub(crate) fn parse(text: &str) -> Option<(String, &str)> {
+    parse_with(text, local_part)
+}
+
+/// The same for who sends. Some providers gave out local parts such as `u.` or `a..b`, which the grammar has only between
+/// quotes; the answer has them.
+pub(crate) fn parse_sender(text: &str) -> Option<(String, &str)> {
+    parse_with(text, |text| local_part(text).or_else(|| unquoted_dots(text)))
+}
+
+fn parse_with<'a>(
+    text: &'a str,
+    local_part: impl Fn(&'a str) -> Option<(String, &'a str)>,
+) -> Option<(String, &'a str)> {
     let inner = text.strip_prefix('<')?;
     if let Some(rest) = inner.strip_prefix('>') {
         return Some((String::new(), rest));
@@ -53,6 +66,13 @@ fn local_part(text: &str) -> Option<(String, &str)> {
     let end = text.find(['@', '>'])?;
     let (local, rest) = text.split_at(end);
     is_dot_string(local).then(|| (local.to_owned(), rest))
+}
+
+/// Atoms and dots in any order, as a quoted local part, and what follows it.
+fn unquoted_dots(text: &str) -> Option<(String, &str)> {
+    let (local, rest) = text.split_at(text.find(['@', '>'])?);
+    let fits = !local.is_empty() && local.chars().all(|character| character == '.' || is_atext(character));
+    fits.then(|| (quote_if_needed(local), rest))
 }
 
 /// The unescaped text up to the closing quote, and what follows the quote.
@@ -182,6 +202,21 @@ mod tests {
         ] {
             let text = format!("{given} SIZE=1");
             assert_eq!(parse(&text), Some((address.to_owned(), " SIZE=1")), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_sender_may_have_dots_where_nobody_else_has_them() {
+        for (given, address) in [
+            ("<u.@docomo.example>", "\"u.\"@docomo.example"),
+            ("<.u..v@docomo.example>", "\".u..v\"@docomo.example"),
+            ("<u.v@docomo.example>", "u.v@docomo.example"),
+            ("<u@under_score.example>", "u@under_score.example"),
+        ] {
+            assert_eq!(parse_sender(given), Some((address.to_owned(), "")), "{given}");
+        }
+        for wrong in ["<.@>", "<@b>", "<a b.@c>", "<a,.@c>", "<u.>"] {
+            assert_eq!(parse_sender(wrong), None, "{wrong}");
         }
     }
 

@@ -30,6 +30,9 @@ pub(crate) use transaction::accept as accept_in_transaction;
 pub struct Incoming {
     /// The reverse-path.
     pub sender: ReversePath,
+    /// A reverse-path of outside that is no address here, such as `u@[192.0.2.1]`; there is no `sender` then. It is shown
+    /// in Return-Path, and gets no notices.
+    pub unanswerable: Option<String>,
     /// For whom; one named twice gets the message once.
     pub recipients: Vec<Recipient>,
     /// The message with CRLF line ends and the trace fields of who took it.
@@ -62,6 +65,7 @@ impl Incoming {
         let recipients = recipients.into_iter().map(Recipient::from).collect();
         Self {
             sender,
+            unanswerable: None,
             recipients,
             message: message.into(),
             message_id: None,
@@ -205,7 +209,9 @@ impl Maildrop {
             return Err(AcceptError::Refused(routing::too_long()));
         }
         let message = incoming.message.clone();
-        let content = NewContent::delivered(&incoming.sender, message, incoming.received_at, settings).await?;
+        let sender = incoming.sender.as_ref().map(EmailAddress::as_str).or(incoming.unanswerable.as_deref());
+        let sender = sender.unwrap_or_default();
+        let content = NewContent::delivered(sender, message, incoming.received_at, settings).await?;
         let expires_at = incoming.received_at.plus(settings.queue_lifetime);
         let queue_id = incoming.queue_id.clone().unwrap_or_else(|| self.new_queue_id());
         let failures = failures(&incoming, &content, settings.inline_bytes).await?;
@@ -255,7 +261,8 @@ async fn failures(
     content: &NewContent,
     inline_bytes: usize,
 ) -> Result<Vec<ReturnedReport>, StoreError> {
-    if incoming.sender.is_some() || incoming.relaying == Relaying::Allowed {
+    let has_sender = incoming.sender.is_some() || incoming.unanswerable.is_some();
+    if has_sender || incoming.relaying == Relaying::Allowed {
         return Ok(Vec::new());
     }
     let (message, digest) = (incoming.message.clone(), content.digest().clone());

@@ -92,7 +92,7 @@ pub(super) fn wants_notice(message: &QueuedMessage, tried: &[Tried<'_>]) -> bool
     message.sender.is_some() && tried.iter().any(|tried| action_for(tried).is_some())
 }
 
-/// What the sender is told of, if of anything. Without a wish it is told of failures only.
+/// What the sender is told of, if of anything. Without a wish it is told of failures and delays.
 fn action_for(tried: &Tried<'_>) -> Option<Action> {
     let notify = tried.recipient.notify;
     let wants = |which: fn(Notify) -> bool| notify.is_some_and(which);
@@ -117,14 +117,15 @@ fn fate<'a>(tried: &Tried<'a>, message: &QueuedMessage) -> Fate<'a> {
         Attempt::Expired { reply, .. } => Some(reply.clone()),
         _ => finding.map(|finding| finding.reply.clone()),
     };
-    let said_by_server = finding.is_some_and(|finding| finding.said_by_server);
+    let said = finding.filter(|finding| finding.said_by_server);
     let expired = matches!(tried.attempt, Attempt::Expired { .. });
     let delayed = matches!(tried.attempt, Attempt::Deferred { .. });
     Fate {
         recipient: &tried.recipient.address,
         original: tried.recipient.orcpt.as_deref(),
         reply,
-        relay: finding.and_then(|finding| finding.relay.as_deref()).filter(|_| said_by_server && !expired),
+        relay: said.and_then(|finding| finding.relay.as_deref()),
+        said_before: said.filter(|_| expired).map(|finding| finding.reply.clone()),
         will_retry_until: delayed.then_some(message.expires_at),
     }
 }

@@ -85,15 +85,15 @@ pub(super) fn follow_up(
     }
 }
 
-/// Whether the sender is to be told that it takes long: once, and only who asked for it (RFC 3461 section 4.1 leaves
-/// the rest to us).
+/// Whether the sender gets a notice of a delay now: once, and unless NOTIFY leaves it out (RFC 3461 section 4.1 leaves the
+/// case without NOTIFY to us).
 fn delay_is_due(
     message: &QueuedMessage,
     recipient: &QueuedRecipient,
     settings: &CourierSettings,
     now: Timestamp,
 ) -> bool {
-    let wanted = message.sender.is_some() && recipient.notify.is_some_and(|notify| notify.delay);
+    let wanted = message.sender.is_some() && recipient.notify.is_none_or(|notify| notify.delay);
     wanted && now.since(message.accepted_at) >= settings.delay_notice_after
 }
 

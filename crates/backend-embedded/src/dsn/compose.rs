@@ -11,7 +11,7 @@ use mail_builder::headers::raw::Raw;
 use mail_builder::mime::{BodyPart, MimePart};
 
 use super::status::delivery_status;
-use super::{Action, Report, Returned};
+use super::{Action, MAILER_DAEMON, Report, Returned};
 use crate::replies::one_line;
 
 /// A report could not be written.
@@ -24,7 +24,7 @@ pub(crate) struct ComposeError;
 /// # Errors
 /// [`ComposeError`] when the builder fails to write to memory, which it has no reason to.
 pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
-    let author = format!("MAILER-DAEMON@{}", report.hostname);
+    let author = format!("{MAILER_DAEMON}@{}", report.hostname);
     let parts = vec![
         MimePart::new("text/plain", text(report)),
         as_it_is("message/delivery-status", delivery_status(report).into_bytes()),
@@ -39,7 +39,7 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
         .date(Date::new(report.now.as_seconds()))
         .from(Address::new_address(Some("Mail Delivery System"), author.as_str()))
         .to(Address::new_address(None::<&str>, report.sender.as_str()))
-        .subject(subject(report.action))
+        .subject(subject(report))
         .message_id(MessageIdHeader::new(format!("{}@{}", report.id, report.hostname)))
         // RFC 3834 section 5: nobody's vacation notice answers this.
         .header("Auto-Submitted", Raw::new("auto-replied"))
@@ -48,12 +48,19 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
         .map_err(|_| ComposeError)
 }
 
-const fn subject(action: Action) -> &'static str {
-    match action {
-        Action::Failed => "Your message could not be delivered",
-        Action::Delayed => "Your message is delayed",
-        Action::Delivered => "Your message was delivered",
-        Action::Relayed => "Your message was handed on",
+/// What became of the message, and for whom.
+fn subject(report: &Report<'_>) -> String {
+    let first = report.recipients.first().map_or("nobody", |fate| fate.recipient.shown());
+    let whom = match report.recipients.len() {
+        0 | 1 => first.to_owned(),
+        2 => format!("{first} and 1 other"),
+        count => format!("{first} and {} others", count - 1),
+    };
+    match report.action {
+        Action::Failed => format!("Your message could not be delivered to {whom}"),
+        Action::Delayed => format!("Your message to {whom} is delayed"),
+        Action::Delivered => format!("Your message was delivered to {whom}"),
+        Action::Relayed => format!("Your message to {whom} was handed on"),
     }
 }
 
@@ -80,7 +87,7 @@ fn text(report: &Report<'_>) -> String {
         let _ = write!(out, "\n<{}>", fate.recipient.shown());
         if let Some(reply) = &fate.reply {
             let reply = one_line(&reply.to_string());
-            let _ = match fate.relay {
+            let _ = match fate.relay.filter(|_| fate.said_before.is_none()) {
                 Some(relay) => write!(out, "\n    {relay} said: {reply}"),
                 None => write!(out, "\n    {reply}"),
             };
@@ -133,6 +140,7 @@ mod tests {
                 original: Some("rfc822;Bob@there.example"),
                 reply: Some(Reply::new(550, EnhancedCode::new(5, 1, 1), "no\nsuch üser")),
                 relay: Some("mx.there.example[192.0.2.1]:25"),
+                said_before: None,
                 will_retry_until: None,
             }],
             returned: Returned::Headers(b"Subject: Gr\xc3\xbc\xc3\x9fe\r\nX: y\r\n"),

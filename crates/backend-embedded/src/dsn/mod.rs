@@ -13,6 +13,9 @@ use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, Timestamp};
 
 pub(crate) use compose::{ComposeError, compose};
 
+/// The local part of the author of notices, at our host name.
+pub(crate) const MAILER_DAEMON: &str = "MAILER-DAEMON";
+
 /// How much of a header block a notice returns unless it is set otherwise: 64 KiB.
 pub(crate) const RETURNED_HEADER_BYTES: usize = 64 * 1024;
 
@@ -61,10 +64,12 @@ pub(crate) struct Fate<'a> {
     pub(crate) recipient: &'a EmailAddress,
     /// The ORCPT parameter as it was written.
     pub(crate) original: Option<&'a str>,
-    /// What was said at the last try.
+    /// What was said at the last try, or what we say in its place.
     pub(crate) reply: Option<Reply>,
-    /// Who said it, as `host[address]:port`; none when it was ourselves.
+    /// The server that answered last, as `host[address]:port`; none when none did.
     pub(crate) relay: Option<&'a str>,
+    /// What that server said, when `reply` is not its own.
+    pub(crate) said_before: Option<Reply>,
     /// When we will give up, for a delay.
     pub(crate) will_retry_until: Option<Timestamp>,
 }

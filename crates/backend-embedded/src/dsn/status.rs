@@ -34,10 +34,13 @@ fn recipient(out: &mut String, report: &Report<'_>, fate: &Fate<'_>) {
     field(out, "Final-Recipient", &typed(fate.recipient));
     field(out, "Action", action(report.action));
     field(out, "Status", &status(report.action, fate).to_string());
-    // A server's words are of its own type; ours are in no protocol.
-    if let Some((host, reply)) = fate.relay.map(host).zip(fate.reply.as_ref()) {
+    if let Some(host) = fate.relay.map(host) {
         field(out, "Remote-MTA", &format!("dns;{host}"));
-        field(out, "Diagnostic-Code", &format!("smtp;{reply}"));
+    }
+    if let Some(reply) = fate.said_before.as_ref().or(fate.reply.as_ref()) {
+        // A server's words are of its own type; ours are in no protocol (RFC 3464 section 2.3.6).
+        let kind = if fate.relay.is_some() { "smtp" } else { "X-mailapi" };
+        field(out, "Diagnostic-Code", &format!("{kind};{reply}"));
     }
     field(out, "Last-Attempt-Date", &date(report.now));
     if let Some(until) = fate.will_retry_until {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use mailapi_backend::mime::Digest;
-use mailapi_model::{Octets, ReversePath, Timestamp};
+use mailapi_model::{Octets, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -30,12 +30,11 @@ impl NewContent {
     /// Parses a message that is delivered: a `Return-Path` line goes before it (RFC 5321 section 4.4), which a relay
     /// leaves out again.
     pub(crate) async fn delivered(
-        sender: &ReversePath,
+        sender: &str,
         message: Octets,
         received_at: Timestamp,
         settings: &MaildropSettings,
     ) -> Result<Self, StoreError> {
-        let sender = sender.as_ref().map_or("", |address| address.as_str());
         let return_path = format!("Return-Path: <{sender}>\r\n");
         Self::parse(return_path, message, received_at, settings).await
     }

@@ -7,12 +7,13 @@ use mailapi_model::{DomainName, EmailAddress, InboundEvent, InboundOutcome};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
-use super::InboundSetup;
+use super::{InboundSetup, forged};
 use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
 use crate::smtp_session::{
-    Body, Delivery, Host, Postmaster, check_hops, forward_path, header_of, not_looked_up, reverse_path, take_over,
+    Body, Delivery, Host, Postmaster, check_hops, forward_path, header_of, is_mailer_daemon, not_looked_up,
+    reverse_path, take_over,
 };
 
 pub(super) struct InboundHost<'a> {
@@ -39,9 +40,19 @@ impl InboundHost<'_> {
         self.setup.log.note(InboundEvent { at, domain, sender_domain, outcome });
     }
 
-    async fn check_hops(&self, body: &Body) -> Result<(), Reply> {
+    /// Refuses a message that goes round in circles, and removes what only this server may write into its header.
+    async fn look_at_header(&self, body: &mut Body) -> Result<(), Reply> {
         let settings = &self.setup.settings;
-        check_hops(&header_of(body, settings.max_header_bytes).await?, settings.max_hops)
+        let beginning = header_of(body, settings.max_header_bytes).await?;
+        check_hops(&beginning, settings.max_hops)?;
+        if beginning.len() < body.len() && !forged::has_end(&beginning) {
+            // Behind what was looked at there could be forged fields.
+            return Err(Reply::new(554, (5, 6, 0), "The header of the message is too long"));
+        }
+        if let Some((end, header)) = forged::removed(&beginning, &self.setup.hostname) {
+            body.replace_beginning(end, header);
+        }
+        Ok(())
     }
 
     /// A refusal counts for a domain of ours; others have nothing to do with us.
@@ -56,13 +67,9 @@ impl InboundHost<'_> {
 impl Host for InboundHost<'_> {
     async fn may_send(&mut self, mail: &MailFrom) -> Answer {
         self.size = mail.size.unwrap_or_default();
-        match reverse_path(mail) {
-            Ok(sender) => {
-                self.sender_domain = sender.map(|sender| sender.domain());
-                Answer::Accept
-            }
-            Err(refusal) => Answer::Refuse(refusal),
-        }
+        // Mail comes from addresses that no user here could have, such as `u@[192.0.2.1]`: they are taken as they are.
+        self.sender_domain = reverse_path(mail).ok().flatten().map(|sender| sender.domain());
+        Answer::Accept
     }
 
     async fn may_receive(&mut self, recipient: &RcptTo) -> Answer {
@@ -72,6 +79,7 @@ impl Host for InboundHost<'_> {
         };
         match self.maildrop.check_recipient(&address, self.size, Relaying::Denied).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Answer::Accept,
+            Ok(RecipientCheck::Refused(_)) if is_mailer_daemon(&address, &self.setup.hostname) => Answer::Accept,
             Ok(RecipientCheck::Refused(reply)) => {
                 self.note_refusal(&address).await;
                 Answer::Refuse(to_wire(&reply))
@@ -85,8 +93,8 @@ impl Host for InboundHost<'_> {
         Answer::bad_credentials()
     }
 
-    async fn take(&mut self, message: Message, body: Body) -> Answer {
-        if let Err(refusal) = self.check_hops(&body).await {
+    async fn take(&mut self, message: Message, mut body: Body) -> Answer {
+        if let Err(refusal) = self.look_at_header(&mut body).await {
             return Answer::Refuse(refusal);
         }
         let delivery = Delivery {
@@ -98,8 +106,9 @@ impl Host for InboundHost<'_> {
             max_returned_bytes: self.setup.max_returned_bytes,
         };
         let recipients = message.envelope.recipients.iter();
-        let recipients: Vec<EmailAddress> =
+        let mut recipients: Vec<EmailAddress> =
             recipients.filter_map(|recipient| forward_path(recipient, delivery.postmaster).ok()).collect();
+        recipients.retain(|recipient| !is_mailer_daemon(recipient, &self.setup.hostname));
         let answer = take_over(&delivery, message, body).await;
         let taken = matches!(answer, Answer::Queued(_));
         let outcome = if taken { InboundOutcome::Accepted } else { InboundOutcome::Rejected };

@@ -1,5 +1,6 @@
 //! Mail from outside (port 25, here 2525): for mailboxes of this server only. Nobody logs in, nothing is relayed.
 
+mod forged;
 mod host;
 
 use std::sync::Arc;

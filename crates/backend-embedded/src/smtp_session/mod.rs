@@ -16,7 +16,7 @@ use mailapi_smtp::{Credentials, MailFrom, RcptTo};
 
 pub(crate) use body::Body;
 pub(crate) use conversation::{Doorway, converse};
-pub(crate) use recipients::{Postmaster, forward_path, not_looked_up, reverse_path};
+pub(crate) use recipients::{Postmaster, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 pub use settings::SmtpSettings;
 pub(crate) use take_over::{Delivery, take_over};
 pub(crate) use trace::{Trace, check_hops, header_of};

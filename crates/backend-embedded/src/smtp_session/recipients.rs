@@ -5,6 +5,7 @@ use mailapi_smtp::{MailFrom, RcptTo, Reply};
 use mailapi_store::StoreError;
 
 use crate::Maildrop;
+use crate::dsn::MAILER_DAEMON;
 
 /// Who sends. Empty is the null reverse-path.
 pub(crate) fn reverse_path(mail: &MailFrom) -> Result<ReversePath, Reply> {
@@ -52,6 +53,11 @@ pub(crate) fn forward_path(recipient: &RcptTo, postmaster: Option<&EmailAddress>
         return recipient.forward_path.parse().map_err(refusal);
     }
     postmaster.cloned().ok_or_else(|| Reply::new(550, (5, 1, 1), "There is no mailbox of a postmaster here"))
+}
+
+/// Whether this is the author of our notices, who reads nothing. Users answer notices, and a refusal would be one more.
+pub(crate) fn is_mailer_daemon(address: &EmailAddress, hostname: &str) -> bool {
+    address.local().eq_ignore_ascii_case(MAILER_DAEMON) && address.domain_str().eq_ignore_ascii_case(hostname)
 }
 
 fn has_domain(recipient: &RcptTo) -> bool {

@@ -7,10 +7,11 @@ use mailapi_backend::{Refusal, read_octets};
 use mailapi_model::{EmailAddress, MessageId, Octets, QueueId, Timestamp};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Notify, Reply};
+use mailapi_store::StoreError;
 
-use super::{Body, Trace, forward_path, reverse_path};
+use super::{Body, Trace, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 use crate::Maildrop;
-use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, Relaying, Taken};
+use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Taken};
 use crate::dsn::{self, Action, Fate, Report, Returned};
 use crate::replies::to_wire;
 
@@ -40,10 +41,17 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message, bod
     let now = delivery.maildrop.clock().now();
     let trace = Trace { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };
     let header = trace.header(&message);
-    let incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now) {
+    let mut incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now) {
         Ok(incoming) => incoming,
         Err(refusal) => return Answer::Refuse(refusal),
     };
+    if let Err(error) = leave_out_mailer_daemon(delivery, &mut incoming).await {
+        return Answer::Refuse(not_looked_up(&error));
+    }
+    if incoming.recipients.is_empty() {
+        tracing::info!(%queue_id, "an answer to a notice was dropped");
+        return Answer::Queued(queue_id.0);
+    }
     match accept(delivery, incoming, &queue_id, now).await {
         Ok(taken) => {
             tracing::info!(
@@ -59,6 +67,18 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message, bod
             Answer::Refuse(Reply::new(451, (4, 3, 0), "The message cannot be stored at the moment"))
         }
     }
+}
+
+/// Removes the author of our notices from the recipients, unless that is a mailbox here.
+async fn leave_out_mailer_daemon(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
+    let place =
+        incoming.recipients.iter().position(|recipient| is_mailer_daemon(&recipient.address, delivery.hostname));
+    let Some(place) = place else { return Ok(()) };
+    let daemon = incoming.recipients[place].address.clone();
+    if delivery.maildrop.check_recipient(&daemon, 0, Relaying::Denied).await? != RecipientCheck::Local {
+        incoming.recipients.retain(|recipient| recipient.address != daemon);
+    }
+    Ok(())
 }
 
 /// Nothing of a message was kept.
@@ -111,12 +131,18 @@ fn incoming(
     now: Timestamp,
 ) -> Result<Incoming, Reply> {
     let envelope = message.envelope;
+    let (sender, unanswerable) = match (reverse_path(&envelope.mail), delivery.relaying) {
+        (Ok(sender), _) => (sender, None),
+        (Err(_), Relaying::Denied) => (None, Some(envelope.mail.reverse_path)),
+        (Err(refusal), Relaying::Allowed) => return Err(refusal),
+    };
     let recipients = envelope.recipients.into_iter().map(|recipient| {
         let address = forward_path(&recipient, delivery.postmaster)?;
         Ok(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt })
     });
     Ok(Incoming {
-        sender: reverse_path(&envelope.mail)?,
+        sender,
+        unanswerable,
         recipients: recipients.collect::<Result<_, Reply>>()?,
         message: octets,
         message_id: None,
@@ -153,6 +179,7 @@ async fn notice(
             original: recipient.orcpt.as_deref(),
             reply: Some(refusal.reply.clone()),
             relay: None,
+            said_before: None,
             will_retry_until: None,
         })
     });

@@ -70,6 +70,7 @@ async fn each_recipient_has_a_fate_of_its_own_and_the_refused_come_back_in_one_n
     let report = &inbox[0];
     for part in [
         "Return-Path: <>\r\n",
+        "Subject: Your message could not be delivered to zoe@far.example and 1 other\r\n",
         "From: \"Mail Delivery System\" <MAILER-DAEMON@mx.here.example>\r\n",
         "Auto-Submitted: auto-replied\r\n",
         "Final-Recipient: rfc822;zoe@far.example\r\nAction: failed\r\nStatus: 5.1.1\r\nRemote-MTA: dns;127.0.0.1\r\n",
@@ -110,6 +111,28 @@ async fn who_is_refused_only_after_the_message_came_is_reported_to_the_sender() 
     assert_eq!(office.inbox("bob@here.example").await.len(), 1);
     let report = office.inbox("ann@here.example").await.remove(0);
     assert!(report.contains("Final-Recipient: rfc822;full@here.example\r\nAction: failed\r\nStatus: 5.2.2\r\n"));
+}
+
+#[tokio::test]
+async fn answers_to_notices_are_taken_and_dropped() {
+    let office = Office::open().await;
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    line.say("EHLO client.example").await;
+    for others in [&[][..], &["RCPT TO:<bob@here.example>"]] {
+        line.say("MAIL FROM:<zoe@far.example>").await;
+        for command in [&["RCPT TO:<mailer-daemon@mx.here.example>"][..], others].concat() {
+            assert!(line.say(command).await.starts_with("250"), "{command}");
+        }
+        line.say("DATA").await;
+        line.send(mail("Re: Your message").as_bytes()).await;
+        assert!(line.say(".").await.starts_with("250"));
+        assert_eq!(office.inbox("bob@here.example").await.len(), others.len());
+        assert_eq!(office.counted().len(), others.len());
+    }
+    line.say("MAIL FROM:<zoe@far.example>").await;
+    assert!(line.say("RCPT TO:<mailer-daemon@far.example>").await.starts_with("550 5.7.1"));
+    assert!(office.queue_is_empty().await && office.inbox("ann@here.example").await.is_empty());
 }
 
 #[tokio::test]

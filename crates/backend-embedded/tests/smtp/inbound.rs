@@ -23,6 +23,90 @@ async fn every_recipient_of_ours_is_counted_and_nobody_elses() {
     assert_eq!(office.counted(), [event(Rejected), event(Accepted)]);
 }
 
+#[tokio::test]
+async fn mail_comes_from_addresses_that_nobody_here_could_have() {
+    let office = Office::open().await;
+    for (sender, shown) in [
+        ("u@under_score.example", "u@under_score.example"),
+        ("u@[192.0.2.1]", "u@[192.0.2.1]"),
+        ("u.@docomo.example", "\"u.\"@docomo.example"),
+    ] {
+        let mut line = Line::to(office.smtp).await;
+        line.reply().await;
+        for command in ["EHLO client.example", &format!("MAIL FROM:<{sender}>"), "RCPT TO:<bob@here.example>"] {
+            assert!(line.say(command).await.starts_with("250"), "{command}");
+        }
+        line.say("DATA").await;
+        line.send(mail("Hello").as_bytes()).await;
+        assert!(line.say(".").await.starts_with("250"));
+        let inbox = office.inbox("bob@here.example").await;
+        let newest = inbox.last().unwrap();
+        assert!(newest.starts_with(&format!("Return-Path: <{shown}>\r\n")), "{newest}");
+    }
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>"] {
+        line.say(command).await;
+    }
+    for recipient in ["bob.@here.example", "bob@[127.0.0.1]", "bob@under_score.example"] {
+        assert!(line.say(&format!("RCPT TO:<{recipient}>")).await.starts_with('5'), "{recipient}");
+    }
+}
+
+/// Hands a message in from outside; what bob gets.
+async fn delivered(office: &Office, message: &str) -> String {
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>", "DATA"] {
+        line.say(command).await;
+    }
+    line.send(message.as_bytes()).await;
+    let answer = line.say(".").await;
+    assert!(answer.starts_with("250"), "{answer}");
+    office.inbox("bob@here.example").await.pop().unwrap()
+}
+
+#[tokio::test]
+async fn outside_mail_says_nothing_in_the_name_of_this_server() {
+    let forged = "Return-Path: <boss@here.example>\r\nAuthentication-Results:\r\n mx.here.example; dkim=pass\r\n";
+    let own = "Authentication-Results: mx.far.example; spf=pass\r\nFrom: zoe@far.example\r\n\r\n";
+    for (kept, body) in [(1 << 20, "hello\r\n".to_owned()), (100, "hello\r\n".repeat(4000))] {
+        let office = Office::open_spooling(
+            |_, _| {},
+            |spool| {
+                (spool.max_memory_bytes, spool.write_bytes) = (kept, kept / 2);
+            },
+        )
+        .await;
+        let message = delivered(&office, &format!("{forged}Subject: x\r\n{forged}{own}{body}")).await;
+        let (trace, rest) = message.split_once("Subject: x\r\n").unwrap();
+        assert!(trace.starts_with("Return-Path: <zoe@far.example>\r\nReceived: from client.example"), "{trace}");
+        assert!(!trace.contains("boss") && !trace.contains("dkim"), "{trace}");
+        assert_eq!(rest, format!("{own}{body}"));
+    }
+}
+
+#[tokio::test]
+async fn a_header_too_long_to_be_looked_at_is_refused() {
+    let small = |settings: &mut mailapi_backend_embedded::ListenerSettings| settings.smtp.max_header_bytes = 1000;
+    let office = Office::open_spooling(
+        |listeners, _| small(listeners),
+        |spool| {
+            (spool.max_memory_bytes, spool.write_bytes) = (100, 50);
+        },
+    )
+    .await;
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>", "DATA"] {
+        line.say(command).await;
+    }
+    line.send("X: y\r\n".repeat(500).as_bytes()).await;
+    line.send(b"Return-Path: <boss@here.example>\r\n\r\nhello\r\n").await;
+    assert!(line.say(".").await.starts_with("554 5.6.0"));
+    assert!(office.inbox("bob@here.example").await.is_empty());
+}
+
 /// What `RCPT TO:<postmaster>` is answered where these are the candidates.
 async fn asked_for_postmaster(candidates: &[&str]) -> (Office, String) {
     let postmasters = candidates.iter().map(|text| address(text)).collect();

@@ -1,11 +1,12 @@
 //! Not yet, and too late.
 
-use mailapi_model::Outcome;
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_model::{Clock, Outcome};
 use mailapi_smtp::Notify;
 use mailapi_testkit::SmtpSink;
 use std::time::Duration;
 
-use crate::office::{Office, mail, relay_at};
+use crate::office::{Office, address, mail, relay_at};
 
 fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
     (recipient.to_owned(), outcome, code.to_owned())
@@ -92,26 +93,54 @@ async fn a_message_that_is_too_old_is_given_back() {
     assert_eq!(office.told().await[1], told("zoe@far.example", Outcome::Expired, "5.4.7"));
     let inbox = office.inbox("ann@here.example").await;
     assert_eq!(inbox.len(), 1);
-    assert!(inbox[0].contains("Status: 5.4.7\r\n") && inbox[0].contains("Not today either"), "{}", inbox[0]);
+    let said = "Status: 5.4.7\r\nRemote-MTA: dns;127.0.0.1\r\nDiagnostic-Code: smtp;450 4.2.1 Not today either\r\n";
+    assert!(inbox[0].contains(said), "{}", inbox[0]);
     assert!(office.queue_is_empty().await);
 }
 
 #[tokio::test]
-async fn a_delay_is_told_once_to_a_sender_who_asked() {
+async fn a_delay_is_told_once_unless_the_sender_wants_no_notice_of_it() {
+    let notify = |delay| Some(Notify { success: false, failure: true, delay });
+    for (notify, notices) in [(None, 1), (notify(true), 1), (notify(false), 0), (Some(Notify::NEVER), 0)] {
+        let inbox = inbox_after_a_day_of_delay(notify).await;
+        assert_eq!(inbox.len(), notices, "{notify:?} {inbox:?}");
+        for notice in inbox {
+            assert!(notice.contains("Subject: Your message to zoe@far.example is delayed\r\n"), "{notice}");
+            assert!(notice.contains("Action: delayed\r\nStatus: 4.2.1\r\n"), "{notice}");
+            assert!(notice.contains("Will-Retry-Until: Wed, 25 Nov 2026 10:15:30 +0000\r\n"), "{notice}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_the_delay_of_a_bounce() {
     let (office, sink) = (Office::open().await, SmtpSink::start().await);
-    let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));
-    outgoing.recipients[0].notify = Some(Notify { success: false, failure: true, delay: true });
-    office.maildrop.accept(outgoing).await.unwrap();
     sink.refuse("zoe@far.example", &["450 4.2.1 No"; 4]);
+    let null = Incoming::new(None, [address("zoe@far.example")], mail("Hi"), office.clock.now(), Relaying::Allowed);
+    office.maildrop.accept(null).await.unwrap();
     let courier = office.courier_to(&sink);
-    for minutes in [0, 5, 4 * 60, 4 * 60] {
+    for minutes in [0, 5, 4 * 60] {
         office.wait(minutes);
         courier.deliver_due_once().await.unwrap();
     }
-    let inbox = office.inbox("ann@here.example").await;
-    assert_eq!(inbox.len(), 1, "{inbox:?}");
-    assert!(inbox[0].contains("Action: delayed\r\nStatus: 4.2.1\r\n"), "{}", inbox[0]);
-    assert!(inbox[0].contains("Will-Retry-Until: Wed, 25 Nov 2026 10:15:30 +0000\r\n"), "{}", inbox[0]);
+    let deferred = || told("zoe@far.example", Outcome::Deferred, "4.2.1");
+    assert_eq!(office.told().await, [deferred(), deferred(), deferred()]);
+    assert!(office.inbox("ann@here.example").await.is_empty());
+}
+
+/// What ann finds in her inbox when a message of hers waits for most of a day.
+async fn inbox_after_a_day_of_delay(notify: Option<Notify>) -> Vec<String> {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));
+    outgoing.recipients[0].notify = notify;
+    office.maildrop.accept(outgoing).await.unwrap();
+    sink.refuse("zoe@far.example", &["450 4.2.1 No"; 5]);
+    let courier = office.courier_to(&sink);
+    for minutes in [0, 5, 4 * 60, 4 * 60, 4 * 60] {
+        office.wait(minutes);
+        courier.deliver_due_once().await.unwrap();
+    }
+    office.inbox("ann@here.example").await
 }
 
 #[tokio::test]
