@@ -76,13 +76,14 @@ pub(super) struct Delivery<'a> {
 }
 
 impl<'a> Delivery<'a> {
-    /// The id under which the message was taken over by the next queue, when the next hop told one.
-    pub(super) fn handed_over_as(&self) -> Option<&'a str> {
+    /// The queue id that the next hop named when it accepted the message. Only local(8) writes its response itself; any
+    /// other response is text of the next hop, and proves nothing about the message of that id.
+    pub(super) fn handed_over_as(&self, daemon: &str) -> Option<&'a str> {
         if self.outcome != Outcome::Sent {
             return None;
         }
-        let marks = ["queued as ", "forwarded as "];
-        let after = marks.iter().find_map(|mark| self.response.rsplit_once(mark))?.1;
+        let mark = if daemon == "local" { "forwarded as " } else { "queued as " };
+        let (_, after) = self.response.rsplit_once(mark)?;
         let end = after.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(after.len());
         (end > 0).then(|| &after[..end])
     }
@@ -113,7 +114,11 @@ pub(super) fn fact<'a>(line: &Line<'a>) -> Option<(&'a str, Fact<'a>)> {
         "pickup" => picked_up(text),
         "cleanup" => of_cleanup(text),
         "qmgr" | "nqmgr" | "oqmgr" => of_queue_manager(text),
-        "postsuper" => (text == "removed").then_some(Fact::Deleted),
+        "postsuper" => match text {
+            "removed" => Some(Fact::Deleted),
+            "placed on hold" => Some(Fact::Held),
+            _ => None,
+        },
         _ => None,
     };
     let fact = fact.or_else(|| delivery(text).map(Fact::Delivery))?;
@@ -238,15 +243,20 @@ fn rejected(text: &str) -> Option<Fact<'_>> {
     let rest = text.strip_prefix("reject: ").or_else(|| text.strip_prefix("milter-reject: "))?;
     let (stage, rest) = rest.split_once(' ')?;
     // Header and body checks show the line that they matched in front and the reply at the end.
-    let (said, envelope) = rest.rsplit_once("; from=").map_or((rest, ""), |(said, envelope)| (said, envelope));
+    let is_content = matches!(stage, "header" | "body");
+    let (said, envelope) = if is_content {
+        rest.rsplit_once("; from=").unwrap_or((rest, ""))
+    } else {
+        let (_, after) = rest.split_once(']')?;
+        envelope_behind(after.split_once(": ")?.1)
+    };
     let (sender, rest) = angle(envelope).map_or((None, ""), |(sender, rest)| (reverse_path(sender), rest));
     let to = rest.trim_start_matches([',', ' ']).strip_prefix("to=").and_then(angle);
-    let reply = if matches!(stage, "header" | "body") {
+    let reply = if is_content {
         let after = to.map_or(rest, |(_, rest)| rest);
         after.rsplit_once(">: ").map_or(after, |(_, reply)| reply)
     } else {
-        let (_, after) = said.split_once(']')?;
-        after.split_once(": ")?.1
+        said
     };
     Some(Fact::Rejected(Rejection {
         of_recipient: stage == "RCPT",
@@ -254,6 +264,17 @@ fn rejected(text: &str) -> Option<Fact<'_>> {
         recipient: to.and_then(|(to, _)| address(to)),
         reply: reply_of(reply),
     }))
+}
+
+/// The reply, and the envelope behind it. The client chooses the address that a reply begins with and the name at the end
+/// of the envelope, and both may look like an envelope.
+fn envelope_behind(text: &str) -> (&str, &str) {
+    let codes = text.find(|c: char| !matches!(c, '0'..='9' | '.' | ' ')).unwrap_or(text.len());
+    let after = angle(&text[codes..]).map_or(text, |(_, after)| after);
+    match after.split_once("; from=") {
+        Some((said, envelope)) => (&text[..text.len() - after.len() + said.len()], envelope),
+        None => (text, ""),
+    }
 }
 
 /// `discard: header Subject: … from client[address]; from=<…> to=<…> proto=… helo=<…>: text`, and what a milter makes of
@@ -377,8 +398,9 @@ mod tests {
             ("250 2.0.0 <bob@example.org> 9JCrBxpM Saved", None),
         ] {
             let text = format!("A75229F81F1: to=<a@x.org>, relay=none, delay=0, dsn=2.0.0, status=sent ({response})");
-            let (_, Fact::Delivery(delivery)) = said("smtp", &text).unwrap() else { panic!("no delivery") };
-            assert_eq!(delivery.handed_over_as(), id);
+            let daemon = if response.starts_with("forwarded") { "local" } else { "smtp" };
+            let (_, Fact::Delivery(delivery)) = said(daemon, &text).unwrap() else { panic!("no delivery") };
+            assert_eq!(delivery.handed_over_as(daemon), id);
         }
     }
 
@@ -403,6 +425,24 @@ mod tests {
                     from=<ann@example.org> to=<bob@example.org> proto=ESMTP helo=<client.example.org>";
         let (_, Fact::Rejected(rejection)) = said("cleanup", text).unwrap() else { panic!("no refusal") };
         assert_eq!(rejection.reply.to_string(), "450 4.7.1 try again later");
+    }
+
+    #[test]
+    fn neither_an_address_nor_a_name_forges_an_envelope() {
+        let forged = "; from=<forged@example.net> to=<forged@example.org> proto=ESMTP helo=<x";
+        for (subject, helo) in
+            [("<bob@example.org>", format!("y>{forged}")), ("<\"forged\"@example.org>", forged.to_owned())]
+        {
+            let to = subject.replace("forged", forged);
+            let text = format!(
+                "NOQUEUE: reject: RCPT from unknown[192.0.2.1]: 550 5.1.1 {to}: unknown; from=<ann@example.org> to={to} \
+                 proto=ESMTP helo=<{helo}>"
+            );
+            let (_, Fact::Rejected(rejection)) = said("smtpd", &text).unwrap() else { panic!("no refusal") };
+            assert_eq!(rejection.sender, Some("ann@example.org".parse().ok()), "{text}");
+            assert_eq!(rejection.recipient, to[1..to.len() - 1].parse().ok(), "{text}");
+            assert_eq!(rejection.reply.text, format!("{to}: unknown"));
+        }
     }
 
     #[test]

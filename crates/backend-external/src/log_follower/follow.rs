@@ -20,7 +20,7 @@ use super::hearing::{HEARING_TIME, Hearing};
 use super::index::MessageIndex;
 use super::journal_source::JournalSource;
 use super::ledger::Ledger;
-use super::line::Line;
+use super::line::{Line, journald_reports_loss, reports_loss};
 use super::machine::machine_started_at;
 use super::place::{Cursor, Place};
 use super::report::{Crash, Findings, Gap, GapKind, Notes, Taken};
@@ -30,9 +30,6 @@ use super::source::{Record, Source, SourceError};
 use super::timestamp::TimeReader;
 use super::{FollowerError, LogBatch};
 pub(super) use lookup::{Signs, Verdict};
-
-/// What journald and rsyslog say when they drop lines.
-const DROPPED_MARKS: [&str; 2] = ["Suppressed ", "messages lost due to rate-limiting"];
 
 /// Why nothing can be concluded from a log without a single line of Postfix.
 const NOTHING_UNDERSTOOD: &str = "no line of the mail server was understood in its log";
@@ -320,38 +317,50 @@ impl Follow {
     fn step(&mut self, source: &mut dyn Source, ledger: &mut Ledger) -> Result<Option<Step>, SourceError> {
         let before = ledger.last_at;
         let Some(record) = source.next(before)? else { return Ok(None) };
-        let name = &self.settings.syslog_name;
         match record {
             Record::Line(octets) => {
                 let text = String::from_utf8_lossy(octets);
                 // A file that was cut while its writer kept its position begins with zeros.
                 let text = text.trim_start_matches('\0');
                 let now = self.clock.now();
-                let findings = match Line::of_file(text, name, &mut self.times, now, before) {
+                let findings = match Line::of_file(text, &self.settings.syslog_name, &mut self.times, now, before) {
                     Some(line) => {
                         self.hearing.note_line(now);
-                        Some(ledger.apply(&line, &self.settings.ledger, &self.handed))
+                        Some(self.take_in(ledger, &line)?)
                     }
                     None => {
-                        note_dropped(&mut self.notes.gaps, &self.settings, now, before, text);
+                        if reports_loss(text, &self.settings.syslog_name, &mut self.times, now, before) {
+                            note_dropped(&mut self.notes.gaps, &self.settings, now, before);
+                        }
                         None
                     }
                 };
                 Ok(Some(Step::new(findings, octets.len() + 1)))
             }
             Record::Entry { at, tag, message } => {
-                let line = Line::of_tag(self.times.by_our_clock(at), tag, message, name);
+                let at = self.times.by_our_clock(at);
+                let line = Line::of_tag(at, tag, message, &self.settings.syslog_name);
                 if line.is_some() {
                     self.hearing.note_line(self.clock.now());
                 }
-                let findings = line.map(|line| ledger.apply(&line, &self.settings.ledger, &self.handed));
+                let findings = line.map(|line| self.take_in(ledger, &line)).transpose()?;
                 Ok(Some(Step::new(findings, message.len())))
             }
             Record::Dropped(message) => {
-                note_dropped(&mut self.notes.gaps, &self.settings, self.clock.now(), before, message);
+                if journald_reports_loss(message, &self.settings.syslog_name) {
+                    note_dropped(&mut self.notes.gaps, &self.settings, self.clock.now(), before);
+                }
                 Ok(Some(Step::new(None, message.len())))
             }
         }
+    }
+
+    fn take_in(&mut self, ledger: &mut Ledger, line: &Line<'_>) -> Result<Findings, SourceError> {
+        let findings = ledger.apply(line, &self.settings.ledger, &self.handed, &mut self.index);
+        let mut findings =
+            findings.map_err(|error| SourceError::of(&self.settings.state_dir.display().to_string(), &error))?;
+        ledger.conclude_deletion(line, self.settings.retry_time, &self.notes.gaps, &mut findings);
+        Ok(findings)
     }
 
     fn note_gaps(&mut self, source: &mut dyn Source, before: Option<Timestamp>) {
@@ -549,12 +558,9 @@ fn gap_until(now: Timestamp, before: Option<Timestamp>, kind: GapKind, detail: S
     Gap { at: now, from: before.unwrap_or(Timestamp::from_millis(0)), to: now, kind, detail }
 }
 
-fn note_dropped(gaps: &mut Vec<Gap>, settings: &LogSettings, now: Timestamp, before: Option<Timestamp>, text: &str) {
-    let is_ours = text.contains("rsyslogd") || text.contains(settings.syslog_name.as_str());
-    if is_ours && DROPPED_MARKS.iter().any(|mark| text.contains(mark)) {
-        let detail = "the logging daemon dropped lines because there were too many".to_owned();
-        note_gap(gaps, settings, gap_until(now, before, GapKind::RateLimited, detail));
-    }
+fn note_dropped(gaps: &mut Vec<Gap>, settings: &LogSettings, now: Timestamp, before: Option<Timestamp>) {
+    let detail = "the logging daemon dropped lines because there were too many".to_owned();
+    note_gap(gaps, settings, gap_until(now, before, GapKind::RateLimited, detail));
 }
 
 /// The same gap is met again when lines are read again.

@@ -3,7 +3,9 @@
 //! It is asked after a crash or a lost connection, for a handful of messages, so a search through the files is fast
 //! enough and costs no memory otherwise. A record may be there twice, when lines were read again after a restart.
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,17 +27,32 @@ pub(super) struct MessageIndex {
     unwritten: String,
     /// When the newest record was made.
     newest: Option<Timestamp>,
+    /// Hashes of the queue ids under which messages were taken first, by hashes of their identifiers. Read when the
+    /// first question comes, and never shrunk: the bounds of the files bound it, too.
+    first: Option<HashMap<u64, u64>>,
 }
 
 impl MessageIndex {
     pub(super) fn new(dir: PathBuf, file_octets: u64, max_files: usize, lifetime: Duration) -> Self {
-        Self { dir, file_octets, max_files, lifetime, current: None, unwritten: String::new(), newest: None }
+        Self {
+            dir,
+            file_octets,
+            max_files,
+            lifetime,
+            current: None,
+            unwritten: String::new(),
+            newest: None,
+            first: None,
+        }
     }
 
     /// Takes a record in; [`MessageIndex::write`] writes it.
     pub(super) fn add(&mut self, taken: &Taken) {
         let (message_id, at) = (taken.message_id.to_string(), taken.at.as_millis().to_string());
         push_line(&mut self.unwritten, &[&message_id, &taken.queue_id.0, &at]);
+        if let Some(first) = &mut self.first {
+            first.entry(hash(&message_id)).or_insert(hash(&taken.queue_id.0));
+        }
         for (recipient, reply) in &taken.refused {
             let enhanced = reply.enhanced.map_or(String::new(), |code| code.to_string());
             let (recipient, code) = (recipient.as_str(), reply.code.to_string());
@@ -57,6 +74,35 @@ impl MessageIndex {
         self.current = Some((file, size + self.unwritten.len() as u64));
         self.unwritten.clear();
         Ok(())
+    }
+
+    /// Whether this message was taken before under another queue id than these.
+    pub(super) fn was_taken_elsewhere(&mut self, message_id: MessageId, queue_ids: &[&str]) -> io::Result<bool> {
+        self.write()?;
+        let first = match self.first.take() {
+            Some(first) => first,
+            None => self.read_first()?,
+        };
+        let taken_as = first.get(&hash(&message_id.to_string())).copied();
+        self.first = Some(first);
+        Ok(taken_as.is_some_and(|taken_as| queue_ids.iter().all(|id| hash(id) != taken_as)))
+    }
+
+    fn read_first(&self) -> io::Result<HashMap<u64, u64>> {
+        let mut first = HashMap::new();
+        for (_, path) in self.files()? {
+            let (mut reader, mut line) = (BufReader::new(File::open(path)?), Vec::new());
+            while reader.read_until(b'\n', &mut line)? > 0 {
+                let text = String::from_utf8_lossy(&line);
+                if let Some((message_id, queue_id)) = text.split_once('\t')
+                    && let Some((queue_id, _)) = queue_id.split_once('\t')
+                {
+                    first.entry(hash(message_id)).or_insert(hash(queue_id));
+                }
+                line.clear();
+            }
+        }
+        Ok(first)
     }
 
     /// Makes what was written durable.
@@ -126,6 +172,12 @@ impl MessageIndex {
         files.sort();
         Ok(files)
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }
 
 /// A crash may have cut the last line; what follows shall not be part of it.

@@ -6,22 +6,27 @@
 //! A message of ours is recognised by its Message-ID. While it is in the queue, more messages with that Message-ID can
 //! enter: given back by a content filter, forwarded by an alias, put back by the operator; their outcomes count, and
 //! the hand-over itself does not. A copy that a mailing list sends back from outside does not count, unless the
-//! message of ours says that it was handed over under that very id.
+//! message of ours says that it was handed over under that very id, and then only for the recipients that were handed
+//! over. A Message-ID proves nothing by itself: whoever received the message can send it again. So a message that
+//! enters when the one of ours has left the queue is a copy, too, and so is each continuation of a copy.
 //!
 //! Where the mail for a recipient goes to other addresses, one of them that failed is told as such. That all of them
 //! failed is told when the message has left every queue, and the log had a last word for each address that it was for.
 
+mod deletions;
 mod deliveries;
 
 use std::collections::HashMap;
+use std::io;
 
 use mailapi_backend::Discarded;
 use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, QueueId, ReversePath, Timestamp};
 
 use super::fact::{Fact, NO_QUEUE, Rejection, fact};
 use super::handed::Handed;
+use super::index::MessageIndex;
 use super::line::Line;
-use super::message::{Message, Origin, RefusedRecipient};
+use super::message::{Message, Origin, RefusedRecipient, Successor};
 use super::report::{Crash, Findings, Taken};
 use super::settings::LedgerLimits;
 
@@ -33,10 +38,14 @@ pub(super) struct Ledger {
     pub(super) instances: HashMap<String, HashMap<String, Message>>,
     /// Under which ids each message of ours is in the queue.
     by_message: HashMap<MessageId, Vec<Key>>,
+    /// Under which ids possible copies of each message are in the queue.
+    by_claim: HashMap<MessageId, Vec<Key>>,
     /// How each instance is, as far as its lines tell.
     pub(super) instance_states: HashMap<String, InstanceState>,
     /// What listeners refused before the message had a queue id, by instance and process.
     pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
+    /// The process of postsuper(1) that spoke last, and of how many messages it has named what it did.
+    pub(super) postsuper: (u32, u64),
 }
 
 /// Whether an instance of Postfix runs.
@@ -56,6 +65,8 @@ pub(super) struct InstanceState {
     pub(super) running: Running,
     /// When it started; `None` when that was before the first line.
     pub(super) started_at: Option<Timestamp>,
+    /// When the operator deleted messages without a line for each, until it is concluded which ones.
+    pub(super) deleted_at: Option<Timestamp>,
 }
 
 /// A message's place: instance and queue id.
@@ -63,33 +74,45 @@ type Key = (String, String);
 
 impl Ledger {
     /// Takes one line in.
-    pub(super) fn apply(&mut self, line: &Line<'_>, limits: &LedgerLimits, handed: &Handed) -> Findings {
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub(super) fn apply(
+        &mut self,
+        line: &Line<'_>,
+        limits: &LedgerLimits,
+        handed: &Handed,
+        index: &mut MessageIndex,
+    ) -> io::Result<Findings> {
         let before = self.last_at.replace(line.at);
         let mut findings = Findings { crash: self.note_running(line, before), ..Findings::default() };
+        self.note_postsuper(line);
         let Some((id, fact)) = fact(line) else {
             self.forget_refusals_of_closed_session(line);
-            return findings;
+            return Ok(findings);
         };
         match fact {
             Fact::Begins { authenticated, loopback } => self.begin(line, id, authenticated, loopback),
             Fact::PickedUp { former } => self.pick_up(line, id, former),
-            Fact::MessageId(header) => self.name(line, id, header),
+            Fact::MessageId(header) => self.name(line, id, header, index)?,
             Fact::Queued { sender, recipients } => {
-                self.open(line, id, Origin::Unknown).expect_recipients(recipients);
+                let message = self.open(line, id, Origin::Unknown);
+                message.expect_recipients(recipients);
+                message.held = false;
                 self.queue(line, id, sender, handed, &mut findings);
             }
-            Fact::Delivery(delivery) => self.deliver(line, id, &delivery, &mut findings),
+            Fact::Delivery(delivery) => self.deliver(line, id, &delivery, handed, &mut findings),
             Fact::Expired => self.expire(line, id, &mut findings),
             Fact::Removed => self.finish(line, id, &mut findings),
             Fact::Deleted => self.delete(line, id, &mut findings),
             Fact::Rejected(rejection) => self.reject(line, id, rejection, limits, &mut findings),
             Fact::Discarded { sender, response } => {
-                findings.discarded = self.discard(line, id, sender, response, handed);
+                findings.discarded.extend(self.discard(line, id, sender, response, handed));
             }
             Fact::Held => self.open(line, id, Origin::Unknown).held = true,
             Fact::MarkedAsSpam => self.open(line, id, Origin::Unknown).marked_as_spam = true,
         }
-        findings
+        Ok(findings)
     }
 
     /// How many messages are in the queue.
@@ -111,7 +134,8 @@ impl Ledger {
             refused_early: self.refused_early.clone(),
             ..Self::default()
         };
-        for (instance, id) in self.by_message.get(&message_id).into_iter().flatten() {
+        let claims = self.by_claim.get(&message_id).into_iter().flatten();
+        for (instance, id) in self.by_message.get(&message_id).into_iter().flatten().chain(claims) {
             if let Some(message) = self.instances.get(instance).and_then(|messages| messages.get(id)) {
                 part.restore(instance, id, message.clone());
             }
@@ -122,7 +146,10 @@ impl Ledger {
     /// Puts a message back as it was saved.
     pub(super) fn restore(&mut self, instance: &str, id: &str, message: Message) {
         if let Some(message_id) = message.message_id {
-            self.by_message.entry(message_id).or_default().push((instance.to_owned(), id.to_owned()));
+            self.add_key(message_id, instance, id);
+        }
+        if let Some(message_id) = message.claims {
+            add_key(&mut self.by_claim, message_id, instance, id);
         }
         self.instances.entry(instance.to_owned()).or_default().insert(id.to_owned(), message);
     }
@@ -174,15 +201,17 @@ impl Ledger {
     /// Ends whatever was known under this id.
     fn close(&mut self, instance: &str, id: &str) -> Option<Message> {
         let message = self.instances.get_mut(instance)?.remove(id)?;
-        if let Some(message_id) = message.message_id
-            && let Some(keys) = self.by_message.get_mut(&message_id)
-        {
-            keys.retain(|(of, key)| (of.as_str(), key.as_str()) != (instance, id));
-            if keys.is_empty() {
-                self.by_message.remove(&message_id);
-            }
+        if let Some(message_id) = message.message_id {
+            remove_key(&mut self.by_message, message_id, instance, id);
+        }
+        if let Some(message_id) = message.claims {
+            remove_key(&mut self.by_claim, message_id, instance, id);
         }
         Some(message)
+    }
+
+    fn add_key(&mut self, message_id: MessageId, instance: &str, id: &str) {
+        add_key(&mut self.by_message, message_id, instance, id);
     }
 
     fn begin(&mut self, line: &Line<'_>, id: &str, authenticated: bool, loopback: bool) {
@@ -198,41 +227,71 @@ impl Ledger {
 
     fn pick_up(&mut self, line: &Line<'_>, id: &str, former: Option<&str>) {
         self.close(line.instance, id);
+        let orig_id = former.map(str::to_owned);
         let former = former.and_then(|former| self.close(line.instance, former));
         let message = self.open(line, id, Origin::PickedUp);
+        message.orig_id = orig_id;
         if let Some(former) = former {
+            message.orig_id = former.orig_id.or(message.orig_id.take());
+            (message.message_id, message.claims) = (former.message_id, former.claims);
+            (message.from_outside, message.answers) = (former.from_outside, former.answers);
+            message.has_other_failure = former.has_other_failure;
             message.renamed = former.renamed;
             message.first_seen = former.first_seen;
             // Its recipients are counted anew, without those for whom delivery has ended.
             (message.recipients, message.settled) = (former.recipients, former.settled);
             message.is_incomplete = former.is_incomplete;
             message.take_over(former.behind);
+            let (message_id, claims) = (message.message_id, message.claims);
+            if let Some(message_id) = message_id {
+                self.add_key(message_id, line.instance, id);
+            }
+            if let Some(message_id) = claims {
+                add_key(&mut self.by_claim, message_id, line.instance, id);
+            }
         }
     }
 
-    fn name(&mut self, line: &Line<'_>, id: &str, header: &str) {
-        let is_other = self.get(line.instance, id).is_some_and(|message| message.has_header);
-        if is_other {
-            self.close(line.instance, id);
+    fn name(&mut self, line: &Line<'_>, id: &str, header: &str, index: &mut MessageIndex) -> io::Result<()> {
+        let known = self.get(line.instance, id).filter(|message| message.has_header).map(|message| message.queued);
+        match known {
+            // cleanup(8) logs each Message-ID header of a message; whoever wrote the message chooses all of them.
+            Some(false) => return Ok(()),
+            // It logs none once the message is in the queue: this is another message under an id that came free.
+            Some(true) => drop(self.close(line.instance, id)),
+            None => {}
         }
-        let message_id = MessageId::from_header(header);
-        let predecessors = message_id.and_then(|of| self.by_message.get(&of)).cloned().unwrap_or_default();
         let message = self.open(line, id, Origin::Internal);
         message.has_header = true;
-        let Some(message_id) = message_id else { return };
-        // Of a copy that comes from outside while the first is still in the queue, only the first can say that it
-        // is its continuation.
-        if message.origin == Origin::Outside && !predecessors.is_empty() {
-            message.claims = Some(message_id);
-        } else {
-            message.message_id = Some(message_id);
-            self.by_message.entry(message_id).or_default().push((line.instance.to_owned(), id.to_owned()));
-        }
-        for (instance, predecessor) in predecessors {
-            if let Some(predecessor) = self.get(&instance, &predecessor) {
-                predecessor.successors.push(id.to_owned());
+        let is_requeued = message.message_id.is_some() || message.claims.is_some();
+        let (origin, orig_id) = (message.origin, message.orig_id.clone());
+        let Some(message_id) = MessageId::from_header(header).filter(|_| !is_requeued) else { return Ok(()) };
+        let predecessors = self.by_message.get(&message_id).cloned().unwrap_or_default();
+        let is_copy = match predecessors.is_empty() {
+            _ if self.by_claim.contains_key(&message_id) => true,
+            false => origin == Origin::Outside,
+            true => {
+                let ids: Vec<&str> = [Some(id), orig_id.as_deref()].into_iter().flatten().collect();
+                index.was_taken_elsewhere(message_id, &ids)?
+            }
+        };
+        let mut from_outside = origin == Origin::Outside || is_copy;
+        for (instance, predecessor) in &predecessors {
+            if let Some(predecessor) = self.get(instance, predecessor) {
+                predecessor.successors.push(Successor { queue_id: id.to_owned(), deliveries: Vec::new() });
+                from_outside |= predecessor.from_outside;
             }
         }
+        let message = self.open(line, id, Origin::Internal);
+        message.from_outside = from_outside;
+        if is_copy {
+            message.claims = Some(message_id);
+            add_key(&mut self.by_claim, message_id, line.instance, id);
+        } else {
+            message.message_id = Some(message_id);
+            self.add_key(message_id, line.instance, id);
+        }
+        Ok(())
     }
 
     fn queue(
@@ -251,12 +310,14 @@ impl Ledger {
         }
         // The Message-ID line was lost with its logger: the address that bounces go to, or the reply to the message,
         // tells what it would have told.
+        // Whoever received the message knows that address: from outside it proves nothing.
+        let in_sender = in_sender.filter(|_| message.origin != Origin::Outside);
         if !message.has_header
             && message.message_id.is_none()
             && let Some(message_id) = in_sender.or(in_reply)
         {
             message.message_id = Some(message_id);
-            self.by_message.entry(message_id).or_default().push((line.instance.to_owned(), id.to_owned()));
+            self.add_key(message_id, line.instance, id);
         }
         let message = self.open(line, id, Origin::Unknown);
         let is_new = !std::mem::replace(&mut message.queued, true);
@@ -322,10 +383,12 @@ impl Ledger {
         let message = self.close(line.instance, id);
         let mut message = message.unwrap_or_else(|| Message::new(line.at, Origin::Unknown));
         message.sender = sender.or(message.sender);
-        let by_sender = || handed.of_return_address(message.sender.as_ref()?.as_ref()?);
+        let is_outside = message.origin == Origin::Outside;
+        let by_sender = || handed.of_return_address(message.sender.as_ref()?.as_ref()?).filter(|_| !is_outside);
         let message_id = message.message_id.or_else(by_sender)?;
         let is_put_in = matches!(message.origin, Origin::Internal | Origin::PickedUp);
-        if is_put_in || self.by_message.contains_key(&message_id) {
+        let is_claimed = message.claims.is_some() || self.by_claim.contains_key(&message_id);
+        if is_put_in || is_claimed || self.by_message.contains_key(&message_id) {
             return None;
         }
         let refused = message.take_refused().map(|one| one.recipient).collect();
@@ -367,7 +430,7 @@ impl Ledger {
         if line.daemon != "master" {
             // Daemons may still speak while their master stops.
             if !self.instance_states.contains_key(line.instance) {
-                let state = InstanceState { running: Running::Yes, started_at: None };
+                let state = InstanceState { running: Running::Yes, started_at: None, deleted_at: None };
                 self.instance_states.insert(line.instance.to_owned(), state);
             }
             return None;
@@ -379,7 +442,8 @@ impl Ledger {
         let state = self.instance_states.get(line.instance).copied();
         let started_at = if starts { Some(line.at) } else { state.and_then(|state| state.started_at) };
         let running = if starts { Running::Yes } else { Running::No };
-        self.instance_states.insert(line.instance.to_owned(), InstanceState { running, started_at });
+        let deleted_at = state.and_then(|state| state.deleted_at);
+        self.instance_states.insert(line.instance.to_owned(), InstanceState { running, started_at, deleted_at });
         if !starts {
             return None;
         }
@@ -398,6 +462,18 @@ impl Ledger {
         if is_session && line.daemon == "smtpd" && !self.refused_early.is_empty() {
             self.refused_early.remove(&(line.instance.to_owned(), line.pid));
         }
+    }
+}
+
+fn add_key(keys: &mut HashMap<MessageId, Vec<Key>>, message_id: MessageId, instance: &str, id: &str) {
+    keys.entry(message_id).or_default().push((instance.to_owned(), id.to_owned()));
+}
+
+fn remove_key(keys: &mut HashMap<MessageId, Vec<Key>>, message_id: MessageId, instance: &str, id: &str) {
+    let Some(of_message) = keys.get_mut(&message_id) else { return };
+    of_message.retain(|(of, key)| (of.as_str(), key.as_str()) != (instance, id));
+    if of_message.is_empty() {
+        keys.remove(&message_id);
     }
 }
 

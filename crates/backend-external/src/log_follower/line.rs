@@ -11,6 +11,11 @@ const FACILITIES: [&str; 12] = [
 ];
 const LEVELS: [&str; 10] = ["emerg", "panic", "alert", "crit", "err", "error", "warn", "warning", "notice", "info"];
 
+const JOURNALD: &str = "systemd-journald";
+const RSYSLOGD: &str = "rsyslogd";
+/// The programs whose reports of dropped lines are understood.
+const LOGGERS: [&str; 2] = [JOURNALD, RSYSLOGD];
+
 /// What one record of the log says, before its text is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
@@ -42,34 +47,19 @@ impl<'a> Line<'a> {
         if !line.contains(syslog_name) {
             return None;
         }
-        let line = without_priority(line);
-        if let Some(line) = rfc5424::from_time(line) {
-            let (at, rest) = times.read(line, now, before)?;
-            let record = rfc5424::record(rest)?;
-            return Self::of_program(at, record.program, record.process.unwrap_or(0), record.text, syslog_name);
-        }
-        let (at, rest) = times.read(line, now, before)?;
-        let rest = of_container(rest, times, now, before).unwrap_or(rest);
-        let (first, after) = rest.split_once(' ')?;
-        // Some templates leave the host out.
-        let (tag, text) = match first.strip_suffix(':') {
-            Some(tag) => (tag, after),
-            None => tag_after_host(after)?,
-        };
-        Self::of_tag(at, tag, text, syslog_name)
+        let written = split(line, times, now, before)?;
+        Self::of_program(written, syslog_name)
     }
 
     /// A record whose tag (`postfix/smtpd[123]`) is known already.
     pub(super) fn of_tag(at: Timestamp, tag: &'a str, text: &'a str, syslog_name: &str) -> Option<Self> {
-        let (name, pid) = match tag.strip_suffix(']').and_then(|tag| tag.rsplit_once('[')) {
-            Some((name, pid)) => (name, pid.parse().ok()?),
-            None => (tag, 0),
-        };
-        Self::of_program(at, name, pid, text, syslog_name)
+        let (program, pid) = program_of(tag)?;
+        Self::of_program(Written { at, program, pid, text }, syslog_name)
     }
 
-    fn of_program(at: Timestamp, name: &'a str, pid: u32, text: &'a str, syslog_name: &str) -> Option<Self> {
-        let (path, daemon) = name.rsplit_once('/')?;
+    fn of_program(written: Written<'a>, syslog_name: &str) -> Option<Self> {
+        let Written { at, program, pid, text } = written;
+        let (path, daemon) = program.rsplit_once('/')?;
         let (instance, service) = match path.split_once('/') {
             Some((instance, service)) => (instance, Some(service)),
             None => (path, None),
@@ -77,6 +67,41 @@ impl<'a> Line<'a> {
         let rest = instance.strip_prefix(syslog_name)?;
         let is_instance = rest.is_empty() || rest.starts_with('-');
         is_instance.then_some(Self { at, instance, service, daemon, pid, text })
+    }
+}
+
+/// A line of a log file, whichever program wrote it.
+struct Written<'a> {
+    at: Timestamp,
+    program: &'a str,
+    pid: u32,
+    text: &'a str,
+}
+
+fn split<'a>(line: &'a str, times: &mut TimeReader, now: Timestamp, before: Option<Timestamp>) -> Option<Written<'a>> {
+    let line = without_priority(line);
+    if let Some(line) = rfc5424::from_time(line) {
+        let (at, rest) = times.read(line, now, before)?;
+        let rfc5424::Record { program, process, text } = rfc5424::record(rest)?;
+        return Some(Written { at, program, pid: process.unwrap_or(0), text });
+    }
+    let (at, rest) = times.read(line, now, before)?;
+    let rest = of_container(rest, times, now, before).unwrap_or(rest);
+    let (first, after) = rest.split_once(' ')?;
+    // Some templates leave the host out.
+    let (tag, text) = match first.strip_suffix(':') {
+        Some(tag) => (tag, after),
+        None => tag_after_host(after)?,
+    };
+    let (program, pid) = program_of(tag)?;
+    Some(Written { at, program, pid, text })
+}
+
+/// The name and the process of `postfix/smtpd[123]`; syslog allows a tag without a process.
+fn program_of(tag: &str) -> Option<(&str, u32)> {
+    match tag.strip_suffix(']').and_then(|tag| tag.rsplit_once('[')) {
+        Some((name, pid)) => Some((name, pid.parse().ok()?)),
+        None => Some((tag, 0)),
     }
 }
 
@@ -102,6 +127,51 @@ fn of_container<'a>(
     let streams = ["stdout F ", "stderr F "];
     let line = streams.iter().find_map(|stream| rest.strip_prefix(stream)).unwrap_or(rest);
     times.read(line, now, before).map(|(_, rest)| rest)
+
+/// Whether a line of a log file is a logging daemon's report of lines that it dropped.
+pub(super) fn reports_loss(
+    line: &str,
+    syslog_name: &str,
+    times: &mut TimeReader,
+    now: Timestamp,
+    before: Option<Timestamp>,
+) -> bool {
+    if !LOGGERS.iter().any(|logger| line.contains(logger)) {
+        return false;
+    }
+    split(line, times, now, before).is_some_and(|Written { program, text, .. }| match program {
+        JOURNALD => journald_reports_loss(text, syslog_name),
+        RSYSLOGD => rsyslogd_reports_loss(text),
+        _ => false,
+    })
+}
+
+/// Whether journald reports entries of Postfix that it dropped, by its rate limit of a unit, or of any program, on the way
+/// to a syslog daemon.
+pub(super) fn journald_reports_loss(text: &str, syslog_name: &str) -> bool {
+    let counted = |text: &str, then: &str| {
+        let (count, rest) = text.split_once(' ')?;
+        count.parse::<u64>().ok().and_then(|_| rest.strip_prefix(then).map(str::to_owned))
+    };
+    if let Some(unit) = text.strip_prefix("Suppressed ").and_then(|rest| counted(rest, "messages from ")) {
+        return unit.contains("postfix") || unit.contains(syslog_name);
+    }
+    let forwarding = text.strip_prefix("Forwarding to syslog missed ");
+    forwarding.and_then(|rest| counted(rest, "messages")).is_some()
+}
+
+/// `imuxsock[pid 7]: 12 messages lost due to rate-limiting (…)`; before version 8 `imuxsock lost 12 messages from pid 7 due
+/// to rate-limiting`.
+fn rsyslogd_reports_loss(text: &str) -> bool {
+    let is_count = |text: &str| text.parse::<u64>().is_ok();
+    let is_input = |text: &str| text.starts_with("im");
+    if let Some((before, _)) = text.split_once(" messages lost due to rate-limiting") {
+        return before.rsplit_once(": ").is_some_and(|(input, count)| is_input(input) && is_count(count));
+    }
+    let Some((input, rest)) = text.split_once(" lost ") else { return false };
+    let Some((count, rest)) = rest.split_once(" messages from pid ") else { return false };
+    let pid = rest.strip_suffix(" due to rate-limiting");
+    is_input(input) && is_count(count) && pid.is_some_and(is_count)
 }
 
 #[cfg(test)]
@@ -137,6 +207,37 @@ mod tests {
             "2026-11-21T07:45:38Z mx mail.info mail.info postfix/smtpd[1]: a",
         ] {
             assert_eq!(read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_a_logger_reports_lost_lines_and_only_in_its_own_words() {
+        let reports = |line: &str| {
+            let mut times = TimeReader::new(TimeZone::UTC);
+            reports_loss(line, "postfix", &mut times, Timestamp::from_seconds(1_795_000_000), None)
+        };
+        for line in [
+            "mx systemd-journald[1]: Suppressed 17 messages from postfix@-.service",
+            "mx systemd-journald[1]: Suppressed 17 messages from /system.slice/system-postfix.slice/postfix@-.service",
+            "mx systemd-journald[1]: Forwarding to syslog missed 3 messages.",
+            "mx rsyslogd: imuxsock[pid 7]: 12 messages lost due to rate-limiting (200 allowed within 5 seconds)",
+            "mx rsyslogd[9]: imjournal: 12 messages lost due to rate-limiting",
+            "rsyslogd: imuxsock lost 12 messages from pid 7 due to rate-limiting",
+        ] {
+            assert!(reports(&format!("Nov 21 07:45:38 {line}")), "{line}");
+        }
+        for line in [
+            "mx dovecot: imap-login: Login aborted: user=<Suppressed 5 messages from postfix>, rip=192.0.2.1",
+            "mx dovecot: imap-login: user=<x rsyslogd: imuxsock: 5 messages lost due to rate-limiting (postfix)>",
+            "mx postfix/smtpd[1]: warning: Suppressed 5 messages from postfix, rsyslogd, systemd-journald",
+            "mx postfix/cleanup[1]: 4jW: message-id=<rsyslogd: imuxsock[pid 7]: 12 messages lost due to rate-limiting>",
+            "mx nginx: systemd-journald[1]: Suppressed 17 messages from postfix@-.service",
+            "mx systemd-journald[1]: Suppressed 17 messages from ssh.service",
+            "mx systemd-journald[1]: Suppressed all messages from postfix",
+            "mx rsyslogd: action 'postfix' suspended, Suppressed 5 messages",
+            "mx rsyslogd: said postfix: 12 messages lost due to rate-limiting",
+        ] {
+            assert!(!reports(&format!("Nov 21 07:45:38 {line}")), "{line}");
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Outcome, Reply, ReversePath, Timestamp};
+use mailapi_model::{DeliveryEvent, EmailAddress, EnhancedCode, MessageId, Outcome, Reply, ReversePath, Timestamp};
+
+use super::fact::address;
 
 /// Where a message came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +79,7 @@ pub(super) struct Message {
     pub(super) first_seen: Timestamp,
     pub(super) last_seen: Timestamp,
     pub(super) origin: Origin,
-    /// Whether its Message-ID line has come: a second one is of another message under the same id.
+    /// Whether its Message-ID line has come. A message can have several; the first one counts.
     pub(super) has_header: bool,
     /// Whether it is in the queue for certain, and not still being received.
     pub(super) queued: bool,
@@ -88,13 +90,16 @@ pub(super) struct Message {
     pub(super) marked_as_spam: bool,
     /// Our identifier.
     pub(super) message_id: Option<MessageId>,
-    /// Our identifier, when the message may as well be a copy that came back from elsewhere.
+    /// Our identifier, when the message may be a copy that somebody sent: then only recipients that a message of ours
+    /// handed over to it are ours.
     pub(super) claims: Option<MessageId>,
+    /// Whether it came from outside, or continues a message that did. Not saved: it only matters for counts.
+    pub(super) from_outside: bool,
     /// The reverse-path; `None` while unknown.
     pub(super) sender: Option<ReversePath>,
     pub(super) waiting: Vec<Waiting>,
-    /// The queue ids under which messages with the same Message-ID entered while this one was in the queue.
-    pub(super) successors: Vec<String>,
+    /// The messages with the same Message-ID that entered while this one was in the queue.
+    pub(super) successors: Vec<Successor>,
     /// For a message that was handed over by another one of ours: which recipient of the sender's each recipient is.
     pub(super) renamed: Vec<(EmailAddress, EmailAddress)>,
     /// The recipients that the listener refused.
@@ -105,8 +110,31 @@ pub(super) struct Message {
     pub(super) settled: u64,
     /// Whether the log told less than all of a message that this one continues.
     pub(super) is_incomplete: bool,
+    /// Its queue id before it was put back into the queue. Not saved: the Message-ID follows within the same moment.
+    pub(super) orig_id: Option<String>,
     /// What became of recipients whose mail goes to other addresses.
     pub(super) behind: Vec<Behind>,
+    /// The next hop's acceptances that named this message, until a delivery to the same address confirms them.
+    pub(super) answers: Vec<Answer>,
+    /// Whether delivery failed for an address that no acceptance named.
+    pub(super) has_other_failure: bool,
+}
+
+/// A message that may continue another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Successor {
+    pub(super) queue_id: String,
+    /// Its deliveries so far. Not saved: the line that hands over is written within the same moment.
+    pub(super) deliveries: Vec<DeliveryEvent>,
+}
+
+/// A next hop's acceptance of a recipient that named another queue id of this Postfix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The address that was handed over.
+    pub(super) to: EmailAddress,
+    /// The event to report when the other message has no delivery to that address.
+    pub(super) event: DeliveryEvent,
 }
 
 /// A recipient that the listener refused.
@@ -131,6 +159,7 @@ impl Message {
             marked_as_spam: false,
             message_id: None,
             claims: None,
+            from_outside: matches!(origin, Origin::Outside),
             sender: None,
             waiting: Vec::new(),
             successors: Vec::new(),
@@ -139,7 +168,10 @@ impl Message {
             recipients: None,
             settled: 0,
             is_incomplete: false,
+            orig_id: None,
             behind: Vec::new(),
+            answers: Vec::new(),
+            has_other_failure: false,
         }
     }
 
@@ -189,6 +221,25 @@ impl Message {
     pub(super) fn named(&self, recipient: EmailAddress) -> EmailAddress {
         let renamed = self.renamed.iter().find(|(to, _)| *to == recipient);
         renamed.map_or(recipient, |(_, named)| named.clone())
+    }
+
+    /// Our identifier for one recipient, tried at the address `to`. Of a possible copy only the recipients are ours that
+    /// a message of ours handed over to it.
+    pub(super) fn message_id_for(&self, named: &EmailAddress, to: &str) -> Option<MessageId> {
+        let is_handed_over =
+            |(from, of): &(EmailAddress, EmailAddress)| of == named || address(to).as_ref() == Some(from);
+        let is_ours = self.claims.is_none() || self.renamed.iter().any(is_handed_over);
+        self.message_id.filter(|_| is_ours)
+    }
+
+    /// Notes a delivery to an address: acceptances that named it are confirmed, whatever came of it.
+    pub(super) fn confirm(&mut self, orig_to: Option<&str>, to: &str, is_failure: bool) {
+        let count = self.answers.len();
+        let is_confirmed = |answer: &Answer| {
+            [Some(to), orig_to].into_iter().flatten().any(|tried| address(tried).as_ref() == Some(&answer.to))
+        };
+        self.answers.retain(|answer| !is_confirmed(answer));
+        self.has_other_failure |= is_failure && self.answers.len() == count;
     }
 
     /// The reverse-path; an unknown one is shown as the null one, since the port knows no third.

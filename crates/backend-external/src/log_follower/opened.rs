@@ -26,6 +26,8 @@ pub(super) struct Opened {
     start: usize,
     /// Up to where in the buffer there is no line end.
     searched: usize,
+    /// How many octets of the line in the buffer were dropped, since it is too long.
+    dropped: u64,
 }
 
 enum Input {
@@ -61,6 +63,7 @@ impl Opened {
             buffer: Vec::new(),
             start: 0,
             searched: 0,
+            dropped: 0,
         };
         opened.read_head_and_skip()?;
         Ok(opened)
@@ -80,19 +83,31 @@ impl Opened {
         Ok(())
     }
 
-    /// The next line, as a range of [`Opened::octets`]; one longer than `max` is cut into pieces.
+    /// The next line, as a range of [`Opened::octets`]. Of one longer than `max` the rest is dropped: whoever wrote it may
+    /// have chosen what it ends with, so it must not look like a line of its own.
     pub(super) fn next_line(&mut self, max: usize) -> Option<Range<usize>> {
+        self.skip_zeros();
         let unsearched = &self.buffer[self.searched..];
         let found = unsearched.iter().position(|octet| *octet == b'\n').map(|at| self.searched + at);
-        let (end, next) = match found {
-            Some(end) => (end, end + 1),
-            None if self.buffer.len() - self.start >= max => (self.buffer.len(), self.buffer.len()),
-            None => {
-                self.searched = self.buffer.len();
-                return None;
-            }
+        let Some(end) = found else {
+            let excess = (self.buffer.len() - self.start).saturating_sub(max);
+            self.buffer.truncate(self.buffer.len() - excess);
+            self.dropped += excess as u64;
+            self.searched = self.buffer.len();
+            return None;
         };
-        Some(self.consume(end, next))
+        Some(self.consume(end.min(self.start + max), end + 1))
+    }
+
+    /// A file that was cut while its writer kept its position begins with zeros, which are no part of a line.
+    fn skip_zeros(&mut self) {
+        if self.dropped > 0 {
+            return;
+        }
+        let zeros = self.buffer[self.start..].iter().take_while(|octet| **octet == 0).count();
+        self.start += zeros;
+        self.offset += zeros as u64;
+        self.searched = self.searched.max(self.start);
     }
 
     /// What is left of a file that ends without a line end.
@@ -103,7 +118,7 @@ impl Opened {
 
     fn consume(&mut self, end: usize, next: usize) -> Range<usize> {
         let line = self.start..end;
-        self.offset += (next - self.start) as u64;
+        self.offset += (next - self.start) as u64 + std::mem::take(&mut self.dropped);
         if self.whole_head.is_none() && self.head.len() == self.head_octets && self.offset >= self.head_octets as u64 {
             self.whole_head = Some(Head::of(&self.head));
         }
@@ -126,7 +141,7 @@ impl Opened {
         self.searched -= self.start;
         self.start = 0;
         let known = self.buffer.len();
-        let position = self.offset + known as u64;
+        let position = self.offset + known as u64 + self.dropped;
         self.buffer.resize(known + octets.max(1), 0);
         let read = match &mut self.input {
             Input::Plain(file) => file.read_at(&mut self.buffer[known..], position),
@@ -136,7 +151,7 @@ impl Opened {
         let read = read?;
         if !self.is_the_same(position + read as u64)? {
             self.buffer.clear();
-            self.searched = 0;
+            (self.searched, self.dropped) = (0, 0);
             return Ok(Refilled::Replaced);
         }
         if self.head.len() < self.head_octets && position == self.head.len() as u64 {

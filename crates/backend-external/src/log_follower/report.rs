@@ -25,7 +25,7 @@ pub(super) struct Taken {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) events: Vec<DeliveryEvent>,
-    pub(super) discarded: Option<Discarded>,
+    pub(super) discarded: Vec<Discarded>,
     pub(super) inbound: Vec<InboundEvent>,
     pub(super) taken: Vec<Taken>,
     /// That Postfix ended before this line without saying so itself.

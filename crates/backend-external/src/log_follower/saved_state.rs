@@ -7,11 +7,14 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use mailapi_model::{FeedCursor, Reply, ReversePath, Timestamp};
+use mailapi_model::{
+    DeliveryEvent, EmailAddress, Evidence, FeedCursor, MessageId, Outcome, QueueId, Reply, ReversePath, Timestamp,
+};
 
 use super::ledger::{InstanceState, Ledger, Running};
-use super::message::{Behind, Failed, Message, Origin, RefusedRecipient, Waiting};
+use super::message::{Answer, Behind, Failed, Message, Origin, RefusedRecipient, Successor, Waiting};
 use super::place::{Cursor, Place};
 use super::report::{Gap, GapKind, Notes};
 use super::text_record::{fields, push_line};
@@ -55,15 +58,15 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, notes: &Notes) ->
         push_line(&mut text, &["unnamed", &millis(at)]);
     }
     for (instance, state) in &ledger.instance_states {
-        push_line(
-            &mut text,
-            &["instance", instance, running_text(state.running), &state.started_at.map_or(String::new(), millis)],
-        );
+        let [started_at, deleted_at] = [state.started_at, state.deleted_at].map(|at| at.map_or(String::new(), millis));
+        push_line(&mut text, &["instance", instance, running_text(state.running), &started_at, &deleted_at]);
     }
     for ((instance, pid), refused) in &ledger.refused_early {
         push_line(&mut text, &["session", instance, &pid.to_string()]);
         refused.iter().for_each(|one| push_refused(&mut text, one));
     }
+    let (pid, named) = ledger.postsuper;
+    push_line(&mut text, &["postsuper", &pid.to_string(), &named.to_string()]);
     write(&text)?;
     for (instance, messages) in &ledger.instances {
         for (id, message) in messages {
@@ -113,7 +116,7 @@ fn message_text(instance: &str, id: &str, message: &Message) -> String {
     let flags: String =
         [(message.has_header, 'h'), (message.queued, 'q'), (message.held, 'w'), (message.marked_as_spam, 's')]
             .iter()
-            .chain(&[(message.cut_off, 'c'), (message.is_incomplete, 'i')])
+            .chain(&[(message.cut_off, 'c'), (message.is_incomplete, 'i'), (message.has_other_failure, 'f')])
             .filter_map(|(is_set, flag)| is_set.then_some(*flag))
             .collect();
     let id_text = |id: Option<mailapi_model::MessageId>| id.map_or(String::new(), |id| id.to_string());
@@ -138,14 +141,26 @@ fn message_text(instance: &str, id: &str, message: &Message) -> String {
         push_line(&mut text, &["waiting", &one.to, one.named.as_str(), &dsn, relay, &one.response]);
     }
     for successor in &message.successors {
-        push_line(&mut text, &["successor", successor]);
+        push_line(&mut text, &["successor", &successor.queue_id]);
     }
     for (to, named) in &message.renamed {
         push_line(&mut text, &["renamed", to.as_str(), named.as_str()]);
     }
     message.refused.iter().for_each(|one| push_refused(&mut text, one));
     push_behind(&mut text, message);
+    message.answers.iter().for_each(|answer| push_answer(&mut text, answer));
     text
+}
+
+fn push_answer(text: &mut String, Answer { to, event }: &Answer) {
+    let [at, delay] = [event.at.as_millis().to_string(), event.delay.as_millis().to_string()];
+    let dsn = event.dsn.map_or(String::new(), |dsn| dsn.to_string());
+    let relay = event.relay.as_deref().unwrap_or_default();
+    let (named, sender) = (event.recipient.as_str(), sender_text(Some(&event.sender)));
+    push_line(
+        text,
+        &["answer", to.as_str(), named, &at, &delay, &event.queue_id.0, sender, &dsn, relay, &event.response],
+    );
 }
 
 fn push_behind(text: &mut String, message: &Message) {
@@ -243,11 +258,14 @@ impl Loader {
             ["clock", ahead] => self.notes.clock_ahead = ahead.parse().ok()?,
             // Older states have a line for each such message, with more about it.
             ["unnamed", at, ..] => self.notes.unnamed_at = self.notes.unnamed_at.max(Some(time(at)?)),
-            ["instance", name, state, started_at] => {
+            ["instance", name, state, started_at, ref deleted_at @ ..] => {
                 let started_at = optional::<i64>(started_at)?.map(Timestamp::from_millis);
-                let state = InstanceState { running: running(state)?, started_at };
+                // Older states have no such field.
+                let deleted_at = optional::<i64>(deleted_at.first().unwrap_or(&""))?.map(Timestamp::from_millis);
+                let state = InstanceState { running: running(state)?, started_at, deleted_at };
                 self.ledger.instance_states.insert(name.to_owned(), state);
             }
+            ["postsuper", pid, named] => self.ledger.postsuper = (pid.parse().ok()?, named.parse().ok()?),
             ["session", instance, pid] => self.session = Some((instance.to_owned(), pid.parse().ok()?)),
             ["message", ..] => {
                 self.finish_message();
@@ -279,7 +297,10 @@ impl Loader {
                 relay: (!relay.is_empty()).then(|| Arc::from(relay)),
                 response: Arc::from(response),
             }),
-            ["successor", id] => message.successors.push(id.to_owned()),
+            ["successor", id] => {
+                message.successors.push(Successor { queue_id: id.to_owned(), deliveries: Vec::new() });
+            }
+            ["answer", ..] => message.answers.push(answer(fields, message.message_id)?),
             ["recipients", recipients, settled] => {
                 (message.recipients, message.settled) = (Some(recipients.parse().ok()?), settled.parse().ok()?);
             }
@@ -311,10 +332,31 @@ fn message(fields: &[&str]) -> Option<(String, String, Message)> {
     message.marked_as_spam = flags.contains('s');
     message.cut_off = flags.contains('c');
     message.is_incomplete = flags.contains('i');
+    message.has_other_failure = flags.contains('f');
     message.message_id = optional(message_id)?;
     message.claims = optional(claims)?;
     message.sender = sender(from)?;
     Some((instance.to_owned(), id.to_owned(), message))
+}
+
+fn answer(fields: &[&str], message_id: Option<MessageId>) -> Option<Answer> {
+    let ["answer", to, named, at, delay, queue_id, from, dsn, relay, response] = *fields else { return None };
+    let (to, recipient): (EmailAddress, EmailAddress) = (to.parse().ok()?, named.parse().ok()?);
+    let event = DeliveryEvent {
+        at: time(at)?,
+        message_id,
+        queue_id: QueueId(queue_id.to_owned()),
+        sender: sender(from)??,
+        final_recipient: Some(to.clone()).filter(|to| *to != recipient),
+        recipient,
+        outcome: Outcome::Sent,
+        evidence: Evidence::MailServer,
+        dsn: optional(dsn)?,
+        response: response.to_owned(),
+        relay: (!relay.is_empty()).then(|| relay.to_owned()),
+        delay: Duration::from_millis(delay.parse().ok()?),
+    };
+    Some(Answer { to, event })
 }
 
 #[cfg(test)]
@@ -334,6 +376,8 @@ mod tests {
             "unnamed\t7\tmore",
             "instance\tpostfix\trunning\t",
             "instance\tpostfix\tstopped\t-1",
+            "instance\tpostfix\trunning\t5\t6",
+            "postsuper\t17\t1",
             "session\tpostfix\t17",
             "message\tpostfix\t4jWk1\t1\t2\tsubmitted\thq\t\t\tann@example.org",
             "message\tpostfix\t4jWk2\t1\t2\tpicked-up\twsci\t\t\t?",
@@ -343,6 +387,7 @@ mod tests {
             "reached\tbob@example.net",
             "failed\tbob@example.net\tbounced\t5.1.1\t\tgone",
             "renamed\ta@example.net\tb@example.net",
+            "answer\ta@example.net\tb@example.net\t1\t2\t4jWk1\t\t2.0.0\tmx\tOk",
             "refused\t\tbob@example.net\t550\t5.1.1\tno",
         ])
         .prop_map(str::to_owned);

@@ -102,7 +102,8 @@ impl Service {
             return Ok((Synced { lines_read: batch.lines_read, ..Synced::default() }, false));
         }
         let mut events = self.believable(batch.events).await?;
-        events.extend(self.bounces_of_discarded(batch.discarded).await?);
+        let bounces = self.bounces_of_discarded(batch.discarded, &events).await?;
+        events.extend(bounces);
         // Two followers (this loop and a sync by hand) may have read the same batch: the cursor is a guard, and the
         // one that comes second stores nothing.
         let appended = match log.append(feed.name(), &events, &before, &batch.cursor).await {

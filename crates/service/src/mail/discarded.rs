@@ -16,11 +16,13 @@ impl Service {
     pub(super) async fn bounces_of_discarded(
         &self,
         discarded: Vec<Discarded>,
+        told: &[DeliveryEvent],
     ) -> Result<Vec<DeliveryEvent>, Unavailable> {
         let mut bounces = Vec::new();
         for one in discarded {
             let record = self.0.store.sent().get(one.message_id).await?;
-            bounces.extend(record.filter(|record| is_the_original(&one, record)).map(|record| bounced(&one, &record)));
+            let record = record.filter(|record| is_the_original(&one, record));
+            bounces.extend(record.map(|record| bounced(&one, &record, told)));
         }
         Ok(bounces.into_iter().flatten().collect())
     }
@@ -38,9 +40,21 @@ fn is_the_original(one: &Discarded, record: &SentRecord) -> bool {
 
 /// A bounce for each recipient for whom the message is open. Whom the mail server had refused is stored together with the
 /// queue id; until then only the report tells of them.
-fn bounced(one: &Discarded, record: &SentRecord) -> Vec<DeliveryEvent> {
+fn bounced(one: &Discarded, record: &SentRecord, told: &[DeliveryEvent]) -> Vec<DeliveryEvent> {
+    // The same batch may hold the last word on some of them, which is not stored yet.
+    let has_ended = |email: &EmailAddress| {
+        let is_about = |event: &&DeliveryEvent| event.message_id == Some(one.message_id) && event.recipient == *email;
+        told.iter().filter(is_about).any(|event| match event.outcome {
+            Outcome::Sent => true,
+            Outcome::Deferred => false,
+            Outcome::Bounced | Outcome::Expired => event.final_recipient.is_none(),
+        })
+    };
     let is_refused = |email: &EmailAddress| record.message.queue_id.is_none() && one.refused.contains(email);
-    let open = record.recipients.iter().filter(|known| known.status.is_open() && !is_refused(&known.email));
+    let open = record
+        .recipients
+        .iter()
+        .filter(|known| known.status.is_open() && !is_refused(&known.email) && !has_ended(&known.email));
     let bounce = |recipient: &EmailAddress| DeliveryEvent {
         at: one.at,
         message_id: Some(one.message_id),

@@ -4,16 +4,19 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use mailapi_backend::{Backend, DeliveryFeed, Discarded, FeedBatch, FeedError};
-use mailapi_model::{Clock, EmailAddress, FeedCursor, MessageId, MessageStatus, QueueId, RecipientStatus};
+use mailapi_model::{
+    Clock, DeliveryEvent, EmailAddress, Evidence, FeedCursor, MessageId, MessageStatus, Outcome, QueueId,
+    RecipientStatus,
+};
 use mailapi_service::{Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
 use crate::recovery::begin as begin_sending;
 use crate::{caller, letter};
 
-/// A log that tells of nothing else.
+/// A log that reports discarded messages, and deliveries in the same batch.
 #[derive(Default)]
-struct Log(Mutex<Vec<Discarded>>);
+struct Log(Mutex<Vec<Discarded>>, Mutex<Vec<DeliveryEvent>>);
 
 #[async_trait]
 impl DeliveryFeed for Log {
@@ -25,7 +28,8 @@ impl DeliveryFeed for Log {
         let told = self.0.lock().unwrap();
         let read: usize = cursor.0.parse().unwrap_or_default();
         let cursor = FeedCursor(told.len().to_string());
-        Ok(FeedBatch { discarded: told[read..].to_vec(), cursor, lines_read: 1, ..FeedBatch::default() })
+        let events = self.1.lock().unwrap().drain(..).collect();
+        Ok(FeedBatch { events, discarded: told[read..].to_vec(), cursor, lines_read: 1, ..FeedBatch::default() })
     }
 
     async fn forget_until(&self, _: &FeedCursor) -> Result<(), FeedError> {
@@ -122,5 +126,32 @@ async fn while_a_message_is_handed_over_whoever_was_refused_is_left_to_the_reply
     let (_, recipients) = story.statuses().await;
     let statuses: Vec<_> = recipients.iter().map(|(email, status, _)| (email.as_str(), *status)).collect();
     let expected = [("carl@example.net", RecipientStatus::Bounced), ("dan@example.net", RecipientStatus::Pending)];
+    assert_eq!(statuses, expected);
+}
+
+#[tokio::test]
+async fn whoever_got_a_message_before_it_was_deleted_keeps_it() {
+    let story = Story::begin().await;
+    let event = |recipient: &str, outcome| DeliveryEvent {
+        at: story.app.clock.now(),
+        message_id: Some(story.id),
+        queue_id: story.queue_id.clone(),
+        sender: "ann@example.org".parse().ok(),
+        recipient: recipient.parse().unwrap(),
+        final_recipient: None,
+        outcome,
+        evidence: Evidence::MailServer,
+        dsn: None,
+        response: "250 Ok".to_owned(),
+        relay: None,
+        delay: std::time::Duration::ZERO,
+    };
+    let events = [event("carl@example.net", Outcome::Sent), event("dan@example.net", Outcome::Deferred)];
+    story.log.1.lock().unwrap().extend(events);
+    assert_eq!(story.discard(story.id, &story.queue_id, &[]).await, (3, 1));
+    let (status, recipients) = story.statuses().await;
+    assert_eq!(status, MessageStatus::Partial);
+    let statuses: Vec<_> = recipients.iter().map(|(email, status, _)| (email.as_str(), *status)).collect();
+    let expected = [("carl@example.net", RecipientStatus::Sent), ("dan@example.net", RecipientStatus::Bounced)];
     assert_eq!(statuses, expected);
 }

@@ -5,18 +5,27 @@ use std::sync::Arc;
 use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, InboundOutcome, MessageId, Outcome, QueueId};
 
 use super::super::fact::{Delivery, address};
+use super::super::handed::Handed;
 use super::super::line::Line;
-use super::super::message::{Behind, Failed, Message, Origin, Waiting};
+use super::super::message::{Answer, Behind, Failed, Message, Origin, Waiting};
 use super::super::report::Findings;
 use super::{Ledger, inbound};
 
-/// What an operator's `postsuper -d` means for a recipient that was still waiting.
-const DELETED: &str = "deleted from the queue by the operator";
 /// The programs that deliver into mailboxes of this installation.
 const LOCAL_DELIVERY: [&str; 4] = ["lmtp", "virtual", "local", "pipe"];
 
+/// How many deliveries are remembered of each message that may continue another one.
+const MOST_NOTED: usize = 1000;
+
 impl Ledger {
-    pub(super) fn deliver(&mut self, line: &Line<'_>, id: &str, delivery: &Delivery<'_>, findings: &mut Findings) {
+    pub(super) fn deliver(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        delivery: &Delivery<'_>,
+        handed: &Handed,
+        findings: &mut Findings,
+    ) {
         let message = self.open(line, id, Origin::Unknown);
         // An address without a domain, as sendmail(1) may name it, is told apart by the one it was completed to.
         let Some(named) = delivery.orig_to.and_then(address).or_else(|| address(delivery.to)) else { return };
@@ -33,28 +42,15 @@ impl Ledger {
         } else {
             message.settled += 1;
         }
-        let successor = delivery.handed_over_as().filter(|next| message.successors.iter().any(|known| known == next));
-        let (message_id, sender) = (message.message_id, message.reverse_path());
-        if let Some(message_id) = message_id
-            && let Some(successor) = successor
-        {
-            return self.hand_over(message_id, successor, delivery.to, named);
-        }
+        message.confirm(delivery.orig_to, delivery.to, failed(delivery).is_some());
+        let is_known = |next: &&str| message.successors.iter().any(|known| known.queue_id == *next);
+        let successor = delivery.handed_over_as(line.daemon).filter(is_known);
         let final_recipient = other_than(&named, delivery.to);
-        if final_recipient.is_some() && delivery.outcome != Outcome::Deferred {
-            message.note_behind(&named, failed(delivery));
-        }
-        let is_inbound = message.origin == Origin::Outside || message.origin == Origin::Loopback;
-        let is_local = LOCAL_DELIVERY.contains(&line.daemon) && delivery.outcome == Outcome::Sent;
-        if is_inbound && is_local && message_id.is_none() {
-            let outcome = if message.marked_as_spam { InboundOutcome::Spam } else { InboundOutcome::Accepted };
-            findings.inbound.push(inbound(line, &named, sender.as_ref(), outcome));
-        }
-        findings.events.push(DeliveryEvent {
+        let event = DeliveryEvent {
             at: line.at,
-            message_id,
+            message_id: message.message_id_for(&named, delivery.to),
             queue_id: QueueId(id.to_owned()),
-            sender,
+            sender: message.reverse_path(),
             recipient: named,
             final_recipient,
             outcome: delivery.outcome,
@@ -63,36 +59,122 @@ impl Ledger {
             response: delivery.response.to_owned(),
             relay: delivery.relay.map(str::to_owned),
             delay: delivery.delay,
-        });
+        };
+        if let Some(message_id) = event.message_id
+            && let Some(successor) = successor
+        {
+            return self.hand_over((line.instance, id), message_id, successor, delivery.to, event, findings);
+        }
+        if event.final_recipient.is_some() && delivery.outcome != Outcome::Deferred {
+            message.note_behind(&event.recipient, failed(delivery));
+        }
+        let is_local = LOCAL_DELIVERY.contains(&line.daemon) && delivery.outcome == Outcome::Sent;
+        if is_local && is_inbound(message, event.message_id, handed.get(id, line.at)) {
+            let outcome = if message.marked_as_spam { InboundOutcome::Spam } else { InboundOutcome::Accepted };
+            findings.inbound.push(inbound(line, &event.recipient, event.sender.as_ref(), outcome));
+        }
+        let shared = message.message_id.or(message.claims);
+        self.note_for_predecessors(shared, line.instance, id, &event);
+        findings.events.push(event);
     }
 
-    /// A message of ours went on under another id: what becomes of it there is what counts.
-    fn hand_over(&mut self, message_id: MessageId, successor: &str, to: &str, named: EmailAddress) {
-        for (instance, messages) in &mut self.instances {
-            let Some(message) = messages.get_mut(successor) else { continue };
-            if message.claims == Some(message_id) {
-                message.claims = None;
-                message.message_id = Some(message_id);
-                self.by_message.entry(message_id).or_default().push((instance.clone(), successor.to_owned()));
+    /// Messages that may be continued by this one remember its deliveries: their own line, which says that they handed
+    /// the message over, may come later.
+    fn note_for_predecessors(&mut self, of: Option<MessageId>, instance: &str, id: &str, event: &DeliveryEvent) {
+        let Some(keys) = of.and_then(|of| self.by_message.get(&of)).filter(|keys| !keys.is_empty()).cloned() else {
+            return;
+        };
+        for (of, key) in keys.iter().filter(|(of, key)| (of.as_str(), key.as_str()) != (instance, id)) {
+            let Some(message) = self.get(of, key) else { continue };
+            let successor = message.successors.iter_mut().find(|successor| successor.queue_id == id);
+            if let Some(successor) = successor.filter(|successor| successor.deliveries.len() < MOST_NOTED) {
+                successor.deliveries.push(event.clone());
             }
-            if message.message_id == Some(message_id)
-                && let Some(to) = address(to).filter(|to| *to != named)
-            {
-                message.renamed.push((to, named.clone()));
+        }
+    }
+
+    /// A message of ours went on under another id, so the next hop says: what becomes of it there is what counts, for the
+    /// recipients that appear there. Of the others the acceptance counts as the next hop's own.
+    fn hand_over(
+        &mut self,
+        (instance, id): (&str, &str),
+        message_id: MessageId,
+        successor: &str,
+        to: &str,
+        acceptance: DeliveryEvent,
+        findings: &mut Findings,
+    ) {
+        let Some(to) = address(to) else { return };
+        let named = acceptance.recipient.clone();
+        let known = self.get(instance, id).and_then(|message| {
+            let known = message.successors.iter().find(|known| known.queue_id == successor)?;
+            Some(known.deliveries.clone())
+        });
+        let (reached, others): (Vec<_>, Vec<_>) = known.unwrap_or_default().into_iter().partition(|event| {
+            event.recipient == to || event.recipient == named || event.final_recipient.as_ref() == Some(&to)
+        });
+        let is_reached = !reached.is_empty();
+        let of_copy = reached.into_iter().filter(|event| event.message_id.is_none()).map(|event| {
+            let tried = event.final_recipient.unwrap_or(event.recipient);
+            let final_recipient = Some(tried).filter(|tried| *tried != named);
+            DeliveryEvent { message_id: Some(message_id), recipient: named.clone(), final_recipient, ..event }
+        });
+        let of_copy: Vec<_> = of_copy.collect();
+        let key =
+            self.instances.iter().find(|(_, messages)| messages.contains_key(successor)).map(|(of, _)| of.clone());
+        match key {
+            Some(of) => {
+                self.continue_in(&of, successor, message_id, (&to, &named), &of_copy);
+                if let Some(message) = self.get(&of, successor).filter(|_| !is_reached) {
+                    message.answers.push(Answer { to, event: acceptance });
+                }
             }
+            None if !is_reached && others.iter().all(|event| event.outcome == Outcome::Sent) => {
+                findings.events.push(acceptance);
+            }
+            None => {}
+        }
+        findings.events.extend(of_copy);
+    }
+
+    /// The recipient at `to` is followed under another id from now on.
+    fn continue_in(
+        &mut self,
+        instance: &str,
+        id: &str,
+        message_id: MessageId,
+        (to, named): (&EmailAddress, &EmailAddress),
+        before: &[DeliveryEvent],
+    ) {
+        let Some(message) = self.get(instance, id) else { return };
+        let is_new = message.claims == Some(message_id) && message.message_id.is_none();
+        if is_new {
+            message.message_id = Some(message_id);
+        }
+        if message.message_id == Some(message_id) && (message.claims.is_some() || to != named) {
+            message.renamed.push((to.clone(), named.clone()));
+        }
+        for event in before.iter().filter(|event| event.final_recipient.is_some()) {
+            let failure = Failed {
+                outcome: event.outcome,
+                dsn: event.dsn,
+                relay: event.relay.as_deref().map(Arc::from),
+                response: Arc::from(event.response.as_str()),
+            };
+            match event.outcome {
+                Outcome::Sent => message.note_behind(named, None),
+                Outcome::Deferred => {}
+                Outcome::Bounced | Outcome::Expired => message.note_behind(named, Some(failure)),
+            }
+        }
+        if is_new {
+            self.add_key(message_id, instance, id);
         }
     }
 
     pub(super) fn expire(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
         let message = self.open(line, id, Origin::Unknown);
         give_up(line, id, message, Outcome::Expired, |waiting| waiting, findings);
-    }
-
-    pub(super) fn delete(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
-        let Some(mut message) = self.close(line.instance, id) else { return };
-        let deleted = |one: Waiting| Waiting { response: Arc::from(DELETED), dsn: None, relay: None, ..one };
-        give_up(line, id, &mut message, Outcome::Bounced, deleted, findings);
-        self.conclude(line, id, message, findings);
     }
 
     /// The message has left the queue.
@@ -104,8 +186,12 @@ impl Ledger {
 
     /// Tells of the recipients for whom every address that stands behind them has failed. While the message is in the
     /// queue under another id it is too early for that.
-    fn conclude(&mut self, line: &Line<'_>, id: &str, message: Message, findings: &mut Findings) {
+    pub(super) fn conclude(&mut self, line: &Line<'_>, id: &str, mut message: Message, findings: &mut Findings) {
         let Some(message_id) = message.message_id else { return };
+        // A filter may rewrite addresses. Where one failed that nothing here names, it may be that of an acceptance.
+        if !message.has_other_failure {
+            findings.events.extend(message.answers.drain(..).map(|answer| answer.event));
+        }
         let elsewhere = self.by_message.get(&message_id).and_then(|keys| keys.first()).cloned();
         if let Some((instance, other)) = elsewhere {
             if let Some(other) = self.get(&instance, &other) {
@@ -120,7 +206,7 @@ impl Ledger {
 }
 
 /// The recipients that are still waiting are given up.
-fn give_up(
+pub(super) fn give_up(
     line: &Line<'_>,
     id: &str,
     message: &mut Message,
@@ -139,6 +225,14 @@ fn give_up(
     }
 }
 
+/// Whether a delivery into a mailbox here is mail from outside. A Message-ID like ours is no proof of the contrary: many
+/// mail programs write such ones.
+fn is_inbound(message: &Message, message_id: Option<MessageId>, in_reply: Option<MessageId>) -> bool {
+    let has_our_proof = in_reply.is_some() || (message.claims.is_some() && message_id.is_some());
+    let is_loopback = message.origin == Origin::Loopback && message_id.is_none();
+    (message.from_outside || is_loopback) && !has_our_proof
+}
+
 /// That none of the addresses behind a recipient got the message.
 fn bounced(line: &Line<'_>, id: &str, message: &Message, behind: &Behind) -> Option<DeliveryEvent> {
     let failure = behind.failure.as_ref()?;
@@ -155,7 +249,7 @@ fn given_up(
 ) -> DeliveryEvent {
     DeliveryEvent {
         at: line.at,
-        message_id: message.message_id,
+        message_id: message.message_id_for(recipient, recipient.as_str()),
         queue_id: QueueId(id.to_owned()),
         sender: message.reverse_path(),
         recipient: recipient.clone(),

@@ -2,6 +2,8 @@
 
 mod aliases;
 mod clocks;
+mod copies;
+mod deletions;
 mod forms;
 mod golden;
 mod interrupted;
@@ -12,4 +14,5 @@ mod restarts;
 mod rotations;
 mod status;
 mod stops;
+mod strangers;
 mod support;
