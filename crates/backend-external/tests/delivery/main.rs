@@ -5,4 +5,5 @@ mod faults;
 mod kept_connection;
 mod office;
 mod rotation;
+mod storm;
 mod truth;

@@ -24,6 +24,8 @@ pub(crate) struct Office {
     pub(crate) cursor: FeedCursor,
     pub(crate) events: Vec<DeliveryEvent>,
     pub(crate) discarded: Vec<Discarded>,
+    /// How long Postfix is silent about a message in its queue at most.
+    pub(crate) retry_time: Duration,
     state: TempDir,
     entropy: SeededEntropy,
 }
@@ -35,21 +37,18 @@ impl Office {
         change(&mut settings);
         let postfix = Postfix::start(&settings).await;
         let state = tempfile::tempdir().expect("a temporary directory");
-        let follower = follower(&postfix, &state);
-        let address = postfix.api();
-        let pool = SmtpPool::new(
-            SmtpSettings::new(address.ip().to_string(), address.port()),
-            client_config(&Trust::System).expect("authorities"),
-        );
-        let submission = SmtpSubmission::new(pool, Some(follower.clone()));
+        let retry_time = Duration::from_hours(2);
+        let follower = follower(&postfix, &state, retry_time);
+        let submission = SmtpSubmission::new(pool(&postfix), Some(follower.clone()));
         let (cursor, events, discarded) = (FeedCursor::default(), Vec::new(), Vec::new());
         let entropy = SeededEntropy::default();
-        Self { postfix, sink, submission, follower, cursor, events, discarded, state, entropy }
+        Self { postfix, sink, submission, follower, cursor, events, discarded, retry_time, state, entropy }
     }
 
     /// Another process with the same database and the same state directory.
     pub(crate) fn restart_follower(&mut self) {
-        self.follower = follower(&self.postfix, &self.state);
+        self.follower = follower(&self.postfix, &self.state, self.retry_time);
+        self.submission = SmtpSubmission::new(pool(&self.postfix), Some(self.follower.clone()));
     }
 
     pub(crate) async fn send(&self, recipients: &[&str]) -> (MessageId, Result<Accepted, SubmitError>) {
@@ -107,11 +106,17 @@ pub(crate) async fn send(
     (message_id, submission.submit(envelope, text.into()).await)
 }
 
-fn follower(postfix: &Postfix, state: &TempDir) -> Arc<LogFollower> {
+fn pool(postfix: &Postfix) -> SmtpPool {
+    let (address, trust) = (postfix.api(), client_config(&Trust::System).expect("authorities"));
+    SmtpPool::new(SmtpSettings::new(address.ip().to_string(), address.port()), trust)
+}
+
+fn follower(postfix: &Postfix, state: &TempDir, retry_time: Duration) -> Arc<LogFollower> {
     let settings = LogSettings {
         // Only the system's notifications wake it.
         poll_interval: Duration::from_secs(3600),
         settle_time: Duration::ZERO,
+        retry_time,
         postqueue: ["postqueue", "-c", &postfix.config_dir().display().to_string(), "-j"].map(str::to_owned).to_vec(),
         save_every_octets: 2000,
         ..LogSettings::new(LogSource::file(postfix.log()), state.path())

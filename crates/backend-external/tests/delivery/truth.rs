@@ -1,5 +1,7 @@
 //! What the log says of each recipient.
 
+use std::process::Command;
+
 use mailapi_backend::Submission;
 use mailapi_model::Outcome;
 use mailapi_testkit::PostfixRecipients;
@@ -85,6 +87,21 @@ async fn what_a_rule_of_postfix_discards_is_told_whole() {
     let discarded = &office.discarded[0];
     assert!(discarded.response.starts_with("discard: header From: ann@example.org from "), "{}", discarded.response);
     assert!(discarded.response.ends_with(": no adverts"), "{}", discarded.response);
+}
+
+#[tokio::test]
+async fn what_the_operator_deletes_on_hold_is_reported_whole() {
+    let rules = ("header_checks".to_owned(), "regexp:{{/^From:/ HOLD}}".to_owned());
+    let mut office = Office::open(|settings| settings.parameters.push(rules)).await;
+    let (id, answer) = office.send(&["good@example.net", "bob@example.org"]).await;
+    let queue_id = answer.unwrap().queue_id;
+    let config = office.postfix.config_dir();
+    let deleted = Command::new("postsuper").arg("-c").arg(config).args(["-d", &queue_id.0]).output().unwrap();
+    assert!(deleted.status.success(), "{}", String::from_utf8_lossy(&deleted.stderr));
+    office.postfix.logged(&["postsuper", &queue_id.0, "removed"]).await;
+    office.read().await;
+    let told: Vec<_> = office.discarded.iter().map(|one| (one.message_id, &one.queue_id)).collect();
+    assert_eq!((told, &office.events[..]), (vec![(id, &queue_id)], &[][..]));
 }
 
 #[tokio::test]

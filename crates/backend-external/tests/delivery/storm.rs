@@ -1,0 +1,266 @@
+//! Mixed mail in front of a Postfix whose log is rotated, whose processes are killed, and whose operator deletes: no
+//! recipient ends in a state that is not what happened. Where a line was lost, it stays open.
+//!
+//! The ordinary run is small. `MAILAPI_TEST_STORM=300` sets the number of messages.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use mailapi_backend::{Submission, SubmitError};
+use mailapi_model::{DeliveryEvent, MessageId, Outcome};
+use mailapi_testkit::PostfixRecipients;
+
+use crate::office::{Office, attempt};
+
+/// Longer than this Postfix leaves no message alone: it tries each every 2 seconds.
+const RETRY_TIME: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// What is stored of a recipient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Open,
+    Sent,
+    Bounced,
+}
+
+/// Messages that were handed over, or may have been.
+#[derive(Default)]
+struct Sent {
+    taken: Vec<(MessageId, String, Vec<String>)>,
+    unknown: Vec<MessageId>,
+    refused: Vec<MessageId>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the length of a long run is asked for from outside")]
+fn messages() -> usize {
+    std::env::var("MAILAPI_TEST_STORM").ok().and_then(|count| count.parse().ok()).unwrap_or(40)
+}
+
+/// Where the counts of a long run are written.
+#[expect(clippy::disallowed_methods, reason = "the report of a long run is asked for from outside")]
+fn report_path() -> Option<String> {
+    std::env::var("MAILAPI_TEST_STORM_REPORT").ok()
+}
+
+/// Recipients of all kinds: taken, refused, put off once, put off until they are deleted, of this server, aliases.
+fn recipients(n: usize) -> Vec<String> {
+    let remote = |kind: &str| format!("{kind}{n}@example.net");
+    let here = |name: &str| format!("{name}@example.org");
+    match n % 8 {
+        0 => vec![remote("good"), here("bob")],
+        1 => vec![remote("gone")],
+        2 => vec![remote("later"), remote("good")],
+        3 => vec![here("team")],
+        4 => vec![remote("good"), remote("gone"), remote("later"), here("bob")],
+        5 => vec![here("nowhere"), remote("good")],
+        6 => vec![remote("stuck")],
+        _ => vec![remote("stuck"), remote("good"), here("bob")],
+    }
+}
+
+fn postsuper(office: &Office, arguments: &[&str]) {
+    let config = office.postfix.config_dir();
+    let done = Command::new("postsuper").arg("-c").arg(config).args(arguments).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn rotated(log: &Path) -> std::path::PathBuf {
+    for number in (1..30).rev() {
+        let name = |number| log.with_file_name(format!("mail.log.{number}"));
+        if name(number).exists() {
+            fs::rename(name(number), name(number + 1)).unwrap();
+        }
+    }
+    log.with_file_name("mail.log.1")
+}
+
+/// Kills a daemon of this Postfix, when one of this name runs.
+fn kill_daemon(office: &Office, name: &str) {
+    let Some(master) = office.postfix.process_id() else { return };
+    let found = Command::new("pgrep").args(["-P", &master.to_string(), "-x", name]).output().unwrap();
+    for pid in String::from_utf8_lossy(&found.stdout).split_whitespace() {
+        // It may be gone already.
+        let _ = Command::new("kill").args(["-KILL", pid]).status().unwrap();
+    }
+}
+
+/// What happens between two messages.
+async fn disturb(office: &mut Office, n: usize, sent: &Sent) {
+    let log = office.postfix.log();
+    match n % 20 {
+        2 => {
+            fs::rename(&log, rotated(&log)).unwrap();
+            office.postfix.reopen_log();
+        }
+        5 | 15 => office.restart_follower(),
+        7 => {
+            fs::copy(&log, rotated(&log)).unwrap();
+            OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
+        }
+        9 => kill_daemon(office, ["smtp", "cleanup", "smtpd", "qmgr"][n / 20 % 4]),
+        11 => {
+            office.postfix.kill();
+            office.postfix.restart().await;
+        }
+        // The newest may be in the middle of its first try.
+        13 => {
+            if let Some((_, id, _)) = sent.taken.last() {
+                postsuper(office, &["-h", id]);
+                postsuper(office, &["-d", id]);
+            }
+        }
+        17 => {
+            postsuper(office, &["-r", "ALL"]);
+            // Otherwise they lie there for a minute.
+            let config = office.postfix.config_dir();
+            let kicked = Command::new("postkick").arg("-c").arg(config).args(["public", "pickup", "W"]).status();
+            assert!(kicked.unwrap().success());
+        }
+        1 | 4 | 10 | 19 => office.read().await,
+        _ => {}
+    }
+}
+
+async fn send_all(office: &mut Office) -> Sent {
+    let mut sent = Sent::default();
+    for n in 0..messages() {
+        let to = recipients(n);
+        for recipient in &to {
+            match recipient {
+                gone if gone.starts_with("gone") => office.sink.refuse(gone, &["550 5.1.1 User unknown"; 50]),
+                later if later.starts_with("later") => office.sink.refuse(later, &["450 4.2.0 Greylisted"]),
+                stuck if stuck.starts_with("stuck") => office.sink.refuse(stuck, &["450 4.2.0 Full"; 5000]),
+                _ => {}
+            }
+        }
+        let (id, answer) = office.send(&to.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        match answer {
+            Ok(accepted) => {
+                let is_refused = |one: &String| accepted.refused.iter().any(|known| known.recipient.as_str() == one);
+                let to = to.into_iter().filter(|one| !is_refused(one)).collect();
+                sent.taken.push((id, accepted.queue_id.0, to));
+            }
+            Err(SubmitError::OutcomeUnknown) => sent.unknown.push(id),
+            Err(_) => sent.refused.push(id),
+        }
+        disturb(office, n, &sent).await;
+    }
+    sent
+}
+
+/// What is stored, by the rules of the store: the first final event counts.
+fn states(office: &Office, sent: &Sent) -> BTreeMap<(MessageId, String), State> {
+    let mut states = BTreeMap::new();
+    for (id, queue_id, to) in &sent.taken {
+        for recipient in to {
+            let of_it = |event: &&DeliveryEvent| event.message_id == Some(*id) && event.recipient.as_str() == recipient;
+            let mut state = State::Open;
+            for event in office.events.iter().filter(of_it) {
+                state = match event.outcome {
+                    Outcome::Sent if state == State::Open => State::Sent,
+                    Outcome::Bounced | Outcome::Expired if state == State::Open && event.final_recipient.is_none() => {
+                        State::Bounced
+                    }
+                    _ => state,
+                };
+            }
+            let is_discarded = office.discarded.iter().any(|one| one.message_id == *id && one.queue_id.0 == *queue_id);
+            if state == State::Open && is_discarded {
+                state = State::Bounced;
+            }
+            states.insert((*id, recipient.clone()), state);
+        }
+    }
+    states
+}
+
+/// Who got what, by message and recipient; members of the alias count for it.
+fn received(office: &Office) -> HashSet<(String, String)> {
+    let id_in = |data: &[u8]| {
+        let text = String::from_utf8_lossy(data).into_owned();
+        let (_, after) = text.split_once("Message-ID: <").unwrap();
+        after.split_once('@').unwrap().0.to_owned()
+    };
+    let mut received = HashSet::new();
+    for message in office.sink.received() {
+        for recipient in &message.recipients {
+            let owner = if recipient == "member@example.net" { "team@example.org" } else { recipient };
+            received.insert((id_in(&message.data), owner.to_owned()));
+        }
+    }
+    for message in office.postfix.delivered("bob@example.org") {
+        // No message is for both.
+        for recipient in ["bob@example.org", "team@example.org"] {
+            received.insert((id_in(&message), recipient.to_owned()));
+        }
+    }
+    received
+}
+
+fn is_stuck(recipient: &str) -> bool {
+    recipient.starts_with("stuck")
+}
+
+/// Reads until each recipient has a final state, or the time is up. Now and then something is sent, so that the log grows.
+async fn read_to_the_end(office: &mut Office, sent: &Sent, is_awaited: impl Fn(&str) -> bool, patience: Duration) {
+    let reading = async {
+        loop {
+            office.read().await;
+            let states = states(office, sent);
+            if states.iter().all(|((_, recipient), state)| !is_awaited(recipient) || *state != State::Open) {
+                return;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let (_, answer) = office.send(&["bob@example.org"]).await;
+            drop(answer);
+        }
+    };
+    // What stays open lost its line.
+    let _ = tokio::time::timeout(patience, reading).await;
+}
+
+#[tokio::test]
+async fn whatever_is_rotated_killed_and_deleted_no_state_is_wrong() {
+    let mut office = Office::open(|settings| {
+        let PostfixRecipients::Fixed { aliases, .. } = &mut settings.recipients else { panic!("tables") };
+        aliases.push(("team@example.org".to_owned(), "member@example.net, bob@example.org".to_owned()));
+    })
+    .await;
+    office.retry_time = RETRY_TIME;
+    office.restart_follower();
+    let sent = send_all(&mut office).await;
+    read_to_the_end(&mut office, &sent, |recipient| !is_stuck(recipient), Duration::from_secs(45)).await;
+    postsuper(&office, &["-d", "ALL"]);
+    read_to_the_end(&mut office, &sent, |_| true, RETRY_TIME + Duration::from_secs(15)).await;
+
+    let (states, received) = (states(&office, &sent), received(&office));
+    let log = || fs::read_to_string(office.postfix.log()).unwrap_or_default();
+    for ((id, recipient), state) in &states {
+        let got = received.contains(&(id.to_string(), recipient.clone()));
+        let is_right = match state {
+            State::Open => true,
+            State::Sent => got,
+            State::Bounced => !got,
+        };
+        assert!(is_right, "{id} to {recipient} is {state:?}, received: {got}\n{:?}\n{}", office.events, log());
+    }
+    for id in &sent.refused {
+        assert!(!received.iter().any(|(of, _)| *of == id.to_string()), "{id} was refused and came");
+    }
+    for id in &sent.unknown {
+        if let Ok(None) = office.submission.find(&attempt(*id)).await {
+            assert!(!received.iter().any(|(of, _)| *of == id.to_string()), "{id} never came, and came");
+        }
+    }
+    let count = |wanted: State| states.values().filter(|state| **state == wanted).count();
+    let counts = (count(State::Sent), count(State::Bounced), count(State::Open));
+    let told = format!("sent, bounced, open: {counts:?}; gaps: {:?}", office.follower.status().gaps);
+    if let Some(path) = report_path() {
+        fs::write(path, &told).unwrap();
+    }
+    assert!(counts.0 > 0 && counts.1 > 0 && counts.2 * 5 < states.len(), "{told}\n{states:?}\n{}", log());
+}
