@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::BufMut;
 use mailapi_backend::MailboxError;
 use mailapi_imap::client::{
-    Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, Untagged,
+    Capabilities, Code, Command, Connection, Event, FolderStatus, Status, StatusItem, StatusResponse, UidSet, Untagged,
 };
 use mailapi_model::FolderName;
 use rustls::ClientConfig;
@@ -304,7 +304,9 @@ impl ImapConnection {
     pub(crate) async fn status(&mut self, name: &FolderName, items: &[StatusItem]) -> Result<FolderStatus, ImapError> {
         let (wire_name, mut told) = (self.wire_name(name).await?, None);
         let asked = self.run(Command::status(&wire_name, items), |untagged| {
-            if let Untagged::FolderStatus(status) = untagged {
+            if let Untagged::FolderStatus(status) = untagged
+                && is_of(&status, &wire_name)
+            {
                 told = Some(status);
             }
         });
@@ -313,6 +315,18 @@ impl ImapConnection {
             Err(ImapError::Refused(status)) => Err(refused_folder(status)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Searches the folder that is open. A server answers also when it finds nothing (RFC 3501 section 6.4.4).
+    pub(crate) async fn search(&mut self, command: Command) -> Result<UidSet, ImapError> {
+        let mut found: Option<UidSet> = None;
+        let searched = self.run(command, |untagged| {
+            if let Untagged::Found(more) = untagged {
+                found.get_or_insert_default().extend(&more);
+            }
+        });
+        searched.await?;
+        found.ok_or_else(|| ImapError::unavailable("the server told no result of a search"))
     }
 
     /// Opens a folder for changing.
@@ -328,14 +342,16 @@ impl ImapConnection {
     async fn open_with(&mut self, name: &FolderName, command: Command) -> Result<(), ImapError> {
         // A SELECT that fails closes what was open (RFC 3501 section 6.3.1).
         self.folder = None;
-        let (mut exists, mut uid_validity) = (0, 0);
+        let (mut exists, mut uid_validity) = (None, 0);
         let opened = self.run(command, |untagged| match untagged {
-            Untagged::Exists(count) => exists = count,
+            // News of the folder that was open come before the count of this one.
+            Untagged::Exists(count) => exists = Some(count),
             Untagged::Status(StatusResponse { code: Some(Code::UidValidity(value)), .. }) => uid_validity = value,
             _ => {}
         });
         match opened.await {
             Ok(_) => {
+                let exists = exists.ok_or_else(|| self.broken("an opened folder without a count"))?;
                 let look = Look { opening: Arc::default(), told: 0 };
                 self.folder =
                     Some(OpenFolder { name: name.clone(), uid_validity, exists, opened_at: Instant::now(), look });
@@ -366,16 +382,23 @@ impl ImapConnection {
         if let Some(known) = self.separator {
             return Ok(known);
         }
-        let mut separator = None;
+        let mut told = None;
         self.run(Command::list_separator(), |untagged| {
             if let Untagged::List(listed) = untagged {
-                separator = listed.separator;
+                told = Some(listed.separator);
             }
         })
         .await?;
+        let separator = told.ok_or_else(|| ImapError::unavailable("the server told no separator"))?;
         self.separator = Some(separator);
         Ok(separator)
     }
+}
+
+/// Whether the counts are of the folder of this name; INBOX may be written in any case (RFC 3501 section 5.1).
+pub(crate) fn is_of(status: &FolderStatus, wire_name: &str) -> bool {
+    let is_inbox = |name: &str| name.eq_ignore_ascii_case(FolderName::inbox().as_str());
+    status.name.as_deref().is_some_and(|name| name == wire_name || (is_inbox(name) && is_inbox(wire_name)))
 }
 
 /// A folder that is not there, unless the server says that it cannot tell at the moment. Older Dovecots say so in

@@ -26,16 +26,24 @@ impl Content {
 /// Asks for a section of a message of the open folder, and reads until it begins.
 pub(super) async fn begin(connection: &mut ImapConnection, uid: u32, section: Section) -> Result<Content, ImapError> {
     let missing = || ImapError::Told(MailboxError::NoSuchMessage);
+    let nothing = || ImapError::unavailable("the server has no octets of a message");
     if uid == 0 {
         return Err(missing());
     }
     connection.start(Command::uid_fetch(&[uid], &[FetchAttribute::Section(section)]).streaming())?;
-    let mut there = None;
+    let (mut there, mut is_empty, mut is_one_gone) = (None, false, false);
     loop {
         match connection.event().await? {
             Event::BodyBegin(octets) => return Ok(Content::Coming(octets)),
             Event::Untagged(Untagged::Fetch(mut message)) if message.uid == Some(uid) => {
-                there = message.sections.pop().map(|section| section.octets.unwrap_or_default()).or(there);
+                if let Some(section) = message.sections.pop() {
+                    is_empty |= section.octets.is_none();
+                    there = section.octets.or(there);
+                }
+            }
+            Event::Untagged(Untagged::Expunge(_)) => is_one_gone = true,
+            Event::Done(status) if status.is_ok() && there.is_none() && is_empty && !is_one_gone => {
+                return Err(nothing());
             }
             Event::Done(status) if status.is_ok() => return there.map(Content::There).ok_or_else(missing),
             Event::Done(status) => return Err(ImapError::Refused(status)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mailapi_backend::FullMessage;
 use mailapi_backend::mime::{DescribedAttachment, TransferDecoder, TransferEncoding};
-use mailapi_imap::client::{Command, Event, FetchAttribute, Section};
+use mailapi_imap::client::{Command, Event, FetchAttribute, Section, SectionText, Untagged};
 use mailapi_model::{EmailAddress, FolderName};
 use moka::sync::Cache;
 
@@ -172,11 +172,23 @@ async fn by_counting(
 ) -> Result<u64, ImapError> {
     let command = Command::uid_fetch(&[uid], &[FetchAttribute::Section(Section::part(path))]).streaming();
     connection.start(command)?;
-    let mut count = Count::new(encoding);
+    let (mut count, mut has_come) = (Count::new(encoding), false);
     loop {
         match connection.event().await? {
+            Event::BodyBegin(_) if has_come => return Err(ImapError::unavailable("the server told a part twice")),
+            Event::BodyBegin(_) => has_come = true,
             Event::BodyPiece(_) => count.push(connection.body_piece()),
-            Event::Done(status) if status.is_ok() => return Ok(count.finish()),
+            // Short ones may come without a literal.
+            Event::Untagged(Untagged::Fetch(message)) if message.uid == Some(uid) && !has_come => {
+                if let Some(octets) = message.section(path, &SectionText::All) {
+                    count.push(octets);
+                    has_come = true;
+                }
+            }
+            Event::Done(status) if status.is_ok() && has_come => return Ok(count.finish()),
+            Event::Done(status) if status.is_ok() => {
+                return Err(ImapError::unavailable("the server told no size of a part"));
+            }
             Event::Done(status) => return Err(ImapError::Refused(status)),
             _ => {}
         }

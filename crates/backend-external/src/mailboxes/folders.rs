@@ -6,7 +6,7 @@ use mailapi_backend::FolderInfo;
 use mailapi_imap::client::{Command, FetchAttribute, FolderStatus, ListedFolder, StatusItem, Untagged};
 use mailapi_model::FolderName;
 
-use crate::imap_pool::{ImapConnection, ImapError, Job, refused_folder};
+use crate::imap_pool::{ImapConnection, ImapError, Job, is_of, refused_folder};
 
 /// Lists the folders and counts what they hold: with one command where the server has LIST-STATUS and STATUS=SIZE.
 pub(super) struct ListFolders;
@@ -27,7 +27,9 @@ impl Job for ListFolders {
                 Some(size) => size,
                 None => sum_of_sizes(connection, &name).await?,
             };
-            let (messages, unread) = (status.messages.unwrap_or_default(), status.unseen.unwrap_or_default());
+            let Some((messages, unread)) = status.messages.zip(status.unseen) else {
+                return Err(ImapError::unavailable("the server told no counts of a folder"));
+            };
             infos.push(FolderInfo { name, messages, unread, size });
         }
         Ok(infos)
@@ -44,16 +46,31 @@ pub(super) async fn statuses(
     let capabilities = connection.capabilities();
     let counts_at_once = capabilities.has("LIST-STATUS") || capabilities.has("IMAP4REV2");
     let (folders, mut told) = list(connection, if counts_at_once { items } else { &[] }).await?;
-    let mut statuses = Vec::with_capacity(folders.len());
+    let (mut statuses, mut refused) = (Vec::with_capacity(folders.len()), Vec::new());
     for folder in folders {
         let status = match told.remove(&folder.wire_name) {
             Some(status) => Some(status),
             None => status(connection, &folder, items).await?,
         };
-        // Without one, somebody removed it since it was listed.
-        statuses.extend(status.map(|status| (folder.name, status)));
+        match status {
+            Some(status) => statuses.push((folder.name, status)),
+            None => refused.push(folder.name),
+        }
     }
+    demand_removed(connection, &refused).await?;
     Ok(statuses)
+}
+
+/// Makes sure that these folders, which the server refuses though it listed them, were removed in between.
+pub(super) async fn demand_removed(connection: &mut ImapConnection, refused: &[FolderName]) -> Result<(), ImapError> {
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let is_there = |folder: &Folder| refused.contains(&folder.name);
+    match all(connection).await?.iter().any(is_there) {
+        true => Err(ImapError::unavailable("the server refuses a folder that it lists")),
+        false => Ok(()),
+    }
 }
 
 /// A folder that can be opened.
@@ -114,12 +131,14 @@ async fn status(
 ) -> Result<Option<FolderStatus>, ImapError> {
     let mut told = None;
     let asked = connection.run(Command::status(&folder.wire_name, items), |untagged| {
-        if let Untagged::FolderStatus(status) = untagged {
+        if let Untagged::FolderStatus(status) = untagged
+            && is_of(&status, &folder.wire_name)
+        {
             told = Some(status);
         }
     });
     match asked.await {
-        Ok(_) => Ok(told),
+        Ok(_) => told.map(Some).ok_or_else(|| ImapError::unavailable("the server told no status")),
         Err(ImapError::Refused(status)) => match refused_folder(status) {
             ImapError::Told(_) => Ok(None),
             // It may well be there.
@@ -132,17 +151,22 @@ async fn status(
 /// For servers without STATUS=SIZE (RFC 8438).
 async fn sum_of_sizes(connection: &mut ImapConnection, folder: &FolderName) -> Result<u64, ImapError> {
     let open = connection.open(folder).await?;
-    let mut sum = 0;
+    let mut sizes = HashMap::new();
     if open.exists > 0 {
         let command = Command::fetch(1, open.exists, &[FetchAttribute::Size]);
         let told = connection.run(command, |untagged| {
-            if let Untagged::Fetch(message) = untagged {
-                sum += message.size.unwrap_or_default();
+            if let Untagged::Fetch(message) = untagged
+                && let Some(size) = message.size
+            {
+                sizes.insert(message.sequence, size);
             }
         });
         told.await?;
     }
-    Ok(sum)
+    match sizes.len() as u64 == u64::from(open.exists) {
+        true => Ok(sizes.into_values().sum()),
+        false => Err(ImapError::unavailable("the server told not all sizes")),
+    }
 }
 
 #[cfg(test)]

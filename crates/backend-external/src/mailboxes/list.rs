@@ -1,10 +1,10 @@
 //! One page of a folder.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use mailapi_backend::MessageSummary;
-use mailapi_imap::client::{Command, FetchAttribute, FetchedMessage, Untagged};
+use mailapi_imap::client::{Code, Command, FetchAttribute, FetchedMessage, Untagged};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page};
 
 use super::pages::{Pages, Shown};
@@ -36,14 +36,21 @@ impl Job for ListPage<'_> {
             }
             heard = connection.opened(self.folder).filter(|now| now.look() != open.look()).cloned();
         }
-        let open = match heard {
-            Some(open) => open,
-            None => connection.open(self.folder).await?,
-        };
-        let shown = self.show(connection, &open, News::Before).await?;
-        shown.ok_or_else(|| ImapError::unavailable("a page that was fetched behind the news was not shown"))
+        for _ in 0..TRIES {
+            let open = match heard.take() {
+                Some(open) => open,
+                None => connection.open(self.folder).await?,
+            };
+            if let Some(shown) = self.show(connection, &open, News::Before).await? {
+                return Ok(shown);
+            }
+        }
+        Err(ImapError::unavailable("the server left out messages of a page"))
     }
 }
+
+/// How often a page is fetched of which something was left out: a message may go while the page is fetched.
+const TRIES: usize = 2;
 
 /// When the news of the folder are heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +72,15 @@ fn range(exists: u32, page: Page) -> Option<(u32, u32)> {
     Some((u32::try_from(first).ok()?, u32::try_from(last).ok()?))
 }
 
-/// Messages, and for how many of them another response told the flags before.
-type Fetched = (Vec<MessageSummary>, u64);
+/// Messages, and for how many of them another response told the flags before. `None` when something was left out.
+type Fetched = Option<(Vec<MessageSummary>, u64)>;
+
+/// The name of a server's refusal to fetch what is gone (RFC 5530 section 3).
+const EXPUNGE_ISSUED: &str = "EXPUNGEISSUED";
 
 impl ListPage<'_> {
-    /// The page of the folder that is open. `None` when the news are heard behind it, and it cannot be shown as it was
-    /// before them, or need not be fetched.
+    /// The page of the folder that is open. `None` when something was left out; and when the news are heard behind it, and
+    /// it cannot be shown as it was before them, or need not be fetched.
     async fn show(
         &self,
         connection: &mut ImapConnection,
@@ -96,22 +106,25 @@ impl ListPage<'_> {
         } else {
             self.in_full(connection, &key, (first, last), news).await
         };
-        let (mut items, asked_before) = match fetched {
+        let fetched = match fetched {
             // A message of the page may be gone.
             Err(ImapError::Refused(_)) if news == News::Behind => return Ok(None),
+            Err(ImapError::Refused(status)) if status.code == Some(Code::Other(EXPUNGE_ISSUED.to_owned())) => None,
             fetched => fetched?,
         };
+        let Some((mut items, asked_before)) = fetched else { return Ok(None) };
         items.sort_unstable_by_key(|item| std::cmp::Reverse(item.uid));
-        // News told within the answer may name a message twice.
         items.dedup_by_key(|item| item.uid);
+        if items.len() as u64 != u64::from(last - first) + 1 {
+            return Ok(None);
+        }
         let listed = Arc::new(Listed { total, items });
         // News of a message that is told in the same form is an answer too many.
         let answers = listed.items.len() as u64 + asked_before;
-        let is_all = listed.items.len() as u64 == u64::from(last - first) + 1;
         // What else was told along with the page may be of later than the page.
         let now = connection.folder().map(OpenFolder::look).filter(|now| now.told_since(before) == answers);
         match now {
-            Some(now) if is_all && connection.can(NUMBERS_CHANGES) => {
+            Some(now) if connection.can(NUMBERS_CHANGES) => {
                 Ok(Some(self.pages.put(&key, self.page, now.clone(), listed)))
             }
             _ => Ok((news == News::Before).then(|| Shown::once(listed))),
@@ -127,15 +140,22 @@ impl ListPage<'_> {
     ) -> Result<Fetched, ImapError> {
         let mut attributes = summaries::attributes(self.settings);
         attributes.push(FetchAttribute::Flags);
-        let mut items = Vec::with_capacity((last - first) as usize + 1);
+        let mut told: BTreeMap<u32, MessageSummary> = BTreeMap::new();
         let fetched = fetch(connection, Command::fetch(first, last, &attributes), news, |untagged| {
-            let Untagged::Fetch(mut message) = untagged else { return };
-            let flags = flags_of(&mut message).unwrap_or_default();
-            items.extend(summaries::summary(*message, flags));
+            let Some((mut message, number)) = of_page(untagged, (first, last)) else { return };
+            let flags = flags_of(&mut message);
+            if message.has_contents() {
+                let summary = flags.and_then(|flags| summaries::summary(*message, flags));
+                told.extend(summary.map(|summary| (number, summary)));
+            } else if let (Some(flags), Some(summary)) = (flags, told.get_mut(&number)) {
+                // What is told last is of the latest.
+                summary.flags = flags;
+            }
         });
         fetched.await?;
+        let items: Vec<_> = told.into_values().collect();
         self.summaries.put(key, &items);
-        Ok((items, 0))
+        Ok(Some((items, 0)))
     }
 
     /// Fetches the flags alone, and in full only what is not remembered.
@@ -146,14 +166,17 @@ impl ListPage<'_> {
         (first, last): (u32, u32),
         news: News,
     ) -> Result<Fetched, ImapError> {
-        let mut missing = HashMap::new();
+        let mut told: BTreeMap<u32, (Option<u32>, Vec<String>)> = BTreeMap::new();
         let fetched = fetch(connection, Command::fetch(first, last, &[FetchAttribute::Flags]), news, |untagged| {
-            let Untagged::Fetch(mut message) = untagged else { return };
-            let (Some(uid), Some(flags)) = (message.uid, flags_of(&mut message)) else { return };
-            // What is told last is of the latest.
-            missing.insert(uid, flags);
+            let Some((mut message, number)) = of_page(untagged, (first, last)) else { return };
+            let Some(flags) = flags_of(&mut message) else { return };
+            // What is told last is of the latest; news may leave the UID out.
+            let one = told.entry(number).or_default();
+            *one = (message.uid.or(one.0), flags);
         });
         fetched.await?;
+        let told = told.into_values().map(|(uid, flags)| Some((uid?, flags)));
+        let Some(mut missing): Option<HashMap<u32, Vec<String>>> = told.collect() else { return Ok(None) };
         let mut items = Vec::with_capacity(missing.len());
         missing.retain(|uid, flags| {
             let remembered = self.summaries.get(key, *uid, flags.clone());
@@ -173,8 +196,15 @@ impl ListPage<'_> {
             fetched.await?;
             self.summaries.put(key, &items[known..]);
         }
-        Ok((items, missing.len() as u64))
+        Ok(Some((items, missing.len() as u64)))
     }
+}
+
+/// A message that was told, when it stands on the page of these sequence numbers: a server may tell of any.
+fn of_page(untagged: Untagged, (first, last): (u32, u32)) -> Option<(Box<FetchedMessage>, u32)> {
+    let Untagged::Fetch(message) = untagged else { return None };
+    let number = message.sequence;
+    (first..=last).contains(&number).then_some((message, number))
 }
 
 async fn fetch(

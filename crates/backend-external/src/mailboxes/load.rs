@@ -55,7 +55,7 @@ pub(super) async fn load_from_open(
         found => found?.ok_or(ImapError::Told(MailboxError::NoSuchMessage))?,
     };
     let size = found.size.ok_or_else(|| ImapError::unavailable("the server told no size"))?;
-    let start = found.take_section(&[], &SectionText::All).unwrap_or_default();
+    let start = found.take_section(&[], &SectionText::All).ok_or_else(left_out)?;
     let (flags, arrived) = (shown_flags(found.flags.take().unwrap_or_default()), arrived(&found));
     // Some servers err in the size; a slice that is shorter than was asked for is certainly all.
     let is_whole = start.len() < settings.whole_message_octets as usize || start.len() as u64 == size;
@@ -80,22 +80,18 @@ async fn of_parts(
     }
     let all = FetchAttribute::SectionSlice(Section::message(), 0, settings.doubtful_message_octets);
     let mut found = fetch_one(connection, uid, &[all]).await?;
-    let raw = found.sections.pop().and_then(|section| section.octets);
-    Ok(whole(raw.unwrap_or_default()))
+    found.take_section(&[], &SectionText::All).map(whole).ok_or_else(left_out)
 }
 
 /// What the server tells of the parts of a message of the open folder.
 async fn fetch_structure(connection: &mut ImapConnection, uid: u32) -> Result<BodyStructure, ImapError> {
-    let mut found = None;
-    let fetched = connection.run(Command::uid_fetch(&[uid], &[FetchAttribute::BodyStructure]), |untagged| {
-        let Untagged::Fetch(message) = untagged else { return };
-        if message.uid == Some(uid) {
-            // News of the same message come in the same form, without a structure.
-            found = message.body_structure.or(found.take()).or(Some(BodyStructure::Opaque));
-        }
-    });
-    fetched.await?;
-    found.ok_or(ImapError::Told(MailboxError::NoSuchMessage))
+    let found = fetch_one(connection, uid, &[FetchAttribute::BodyStructure]).await?;
+    found.body_structure.ok_or_else(left_out)
+}
+
+/// The server named the message, and not all that was asked of it.
+fn left_out() -> ImapError {
+    ImapError::unavailable("the server left out a part of a message")
 }
 
 /// Data of one message, as it is now though nobody asked for news: the server tells them behind the data. `None` when
@@ -108,19 +104,27 @@ pub(super) async fn fetch_current(
     if uid == 0 {
         return Ok(None);
     }
-    let (wanted, mut is_one_gone, mut found) = (sections(attributes), false, None::<Box<FetchedMessage>>);
+    let (mut is_one_gone, mut is_named, mut found) = (false, false, None::<Box<FetchedMessage>>);
     let fetched = connection.run(Command::uid_fetch(&[uid], attributes), |untagged| match (untagged, &mut found) {
         (Untagged::Expunge(_), _) => is_one_gone = true,
-        (Untagged::Fetch(message), _) if message.uid == Some(uid) && message.sections.len() >= wanted => {
+        (Untagged::Fetch(message), _) if message.uid == Some(uid) && message.has_all(attributes) => {
             found = Some(message);
         }
-        (Untagged::Fetch(news), Some(found)) if news.sequence == found.sequence && news.flags.is_some() => {
-            found.flags = news.flags;
-        }
+        (Untagged::Fetch(news), Some(found)) if is_news_of(&news, found) => found.flags = news.flags,
+        (Untagged::Fetch(message), None) => is_named |= message.uid == Some(uid) && message.has_contents(),
         _ => {}
     });
     fetched.await?;
+    // Of a message that goes meanwhile, Dovecot tells parts without octets.
+    if found.is_none() && is_named && !is_one_gone {
+        return Err(left_out());
+    }
     Ok(found.filter(|_| !is_one_gone).map(|message| *message))
+}
+
+/// Whether it tells flags of the message. News may leave the UID out.
+fn is_news_of(news: &FetchedMessage, message: &FetchedMessage) -> bool {
+    news.sequence == message.sequence && news.flags.is_some() && (news.uid.is_none() || news.uid == message.uid)
 }
 
 /// Data of one message of the open folder.
@@ -133,21 +137,30 @@ pub(super) async fn fetch_one(
     if uid == 0 {
         return Err(missing);
     }
-    let (wanted, mut found) = (sections(attributes), None);
-    let fetched = connection.run(Command::uid_fetch(&[uid], attributes), |untagged| {
-        if let Untagged::Fetch(message) = untagged
-            && message.uid == Some(uid)
-            && message.sections.len() >= wanted
-        {
-            found = Some(message);
-        }
+    let (mut is_one_gone, mut is_named, mut found) = (false, false, None);
+    let fetched = connection.run(Command::uid_fetch(&[uid], attributes), |untagged| match untagged {
+        Untagged::Fetch(message) if message.uid == Some(uid) && message.has_all(attributes) => found = Some(message),
+        Untagged::Fetch(message) => is_named |= message.uid == Some(uid) && message.has_contents(),
+        Untagged::Expunge(_) => is_one_gone = true,
+        _ => {}
     });
     fetched.await?;
-    found.map(|message| *message).ok_or(missing)
+    let absent = if is_named && !is_one_gone { left_out() } else { missing };
+    found.map(|message| *message).ok_or(absent)
 }
 
-/// How many sections are asked for.
-fn sections(attributes: &[FetchAttribute]) -> usize {
-    let is_section = |it: &&FetchAttribute| matches!(it, FetchAttribute::Section(_) | FetchAttribute::SectionSlice(..));
-    attributes.iter().filter(is_section).count()
+/// Makes sure that these messages, which an answer left out, are gone from the open folder.
+pub(super) async fn demand_gone(connection: &mut ImapConnection, uids: &[u32]) -> Result<(), ImapError> {
+    if uids.is_empty() {
+        return Ok(());
+    }
+    connection.refresh().await?;
+    let mut is_there = false;
+    let asked = connection.run(Command::uid_fetch(uids, &[FetchAttribute::Flags]), |untagged| {
+        if let Untagged::Fetch(message) = untagged {
+            is_there |= message.uid.is_some_and(|uid| uids.contains(&uid));
+        }
+    });
+    asked.await?;
+    if is_there { Err(ImapError::unavailable("the server left out a message")) } else { Ok(()) }
 }

@@ -44,11 +44,13 @@ impl Job for EmptyFolders {
     type Output = Purged;
 
     async fn run(&self, connection: &mut ImapConnection) -> Result<Purged, ImapError> {
-        let mut purged = Purged { folders: 0, messages: 0 };
+        let (mut purged, mut refused) = (Purged { folders: 0, messages: 0 }, Vec::new());
         for folder in folders::all(connection).await? {
             let open = match connection.open_for_changing(&folder.name).await {
-                // Somebody removed it since it was listed.
-                Err(ImapError::Told(MailboxError::NoSuchFolder)) => continue,
+                Err(ImapError::Told(MailboxError::NoSuchFolder)) => {
+                    refused.push(folder.name);
+                    continue;
+                }
                 opened => opened?,
             };
             if open.exists > 0 {
@@ -58,6 +60,7 @@ impl Job for EmptyFolders {
             purged.folders += 1;
             purged.messages += u64::from(open.exists);
         }
+        folders::demand_removed(connection, &refused).await?;
         Ok(purged)
     }
 }

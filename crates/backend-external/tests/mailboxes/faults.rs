@@ -464,6 +464,10 @@ S: {tag} NO gone
 C: STATUS \"Work.K&APY-ln\"
 S: * STATUS Work.K&APY-ln (MESSAGES 0 UNSEEN 0)
 S: {tag} OK
+C: LIST \"\" \"*\"
+S: * LIST () \".\" \"Work.K&APY-ln\"
+S: * LIST () \".\" INBOX
+S: {tag} OK
 C: LIST \"\" \"\"
 S: * LIST (\\Noselect) \".\" \"\"
 S: {tag} OK

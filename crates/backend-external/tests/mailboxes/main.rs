@@ -3,6 +3,9 @@
 mod against_dovecot;
 mod agreement;
 mod contract;
+mod cutting_proxy;
 mod faults;
 mod fixture;
+mod kept_connection;
+mod model_server;
 mod scripted;

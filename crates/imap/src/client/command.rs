@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use super::asked::{Asked, Messages};
 use super::capabilities::Capabilities;
 use super::section::Section;
 use crate::secret::Password;
@@ -83,11 +84,18 @@ pub struct Command {
     pub(super) answer: Option<Password>,
     pub(super) effect: Effect,
     pub(super) streams: bool,
+    pub(super) asked: Asked,
 }
 
 impl Command {
     fn new(words: &str) -> Self {
-        Self { pieces: vec![Piece::Text(words.to_owned())], answer: None, effect: Effect::None, streams: false }
+        let pieces = vec![Piece::Text(words.to_owned())];
+        Self { pieces, answer: None, effect: Effect::None, streams: false, asked: Asked::Nothing }
+    }
+
+    fn asking(mut self, asked: Asked) -> Self {
+        self.asked = asked;
+        self
     }
 
     fn words(mut self, words: &str) -> Self {
@@ -185,13 +193,15 @@ impl Command {
 
     /// FETCH of a range of sequence numbers, UIDs told too.
     pub fn fetch(first: u32, last: u32, attributes: &[FetchAttribute]) -> Self {
-        Self::new(&format!("FETCH {first}:{last}")).words(&attribute_list(attributes))
+        let asked = Asked::Fetch(Messages::Numbers(first, last), attributes.to_vec());
+        Self::new(&format!("FETCH {first}:{last}")).words(&attribute_list(attributes)).asking(asked)
     }
 
     /// UID FETCH. The UIDs must not be none; hosts cut long sets, since a server may refuse a line
     /// longer than 8,192 octets (RFC 7162 section 4).
     pub fn uid_fetch(uids: &[u32], attributes: &[FetchAttribute]) -> Self {
-        Self::new("UID FETCH ").words(&SequenceSet::compact(uids)).words(&attribute_list(attributes))
+        let asked = Asked::Fetch(Messages::of_uids(uids), attributes.to_vec());
+        Self::new("UID FETCH ").words(&SequenceSet::compact(uids)).words(&attribute_list(attributes)).asking(asked)
     }
 
     /// The same command, with the body that it asks for handed out in pieces.
@@ -203,7 +213,7 @@ impl Command {
 
     /// UID SEARCH for a text that stands in Subject, From, To, Cc or the body.
     pub fn uid_search(text: &str, capabilities: &Capabilities) -> Self {
-        let mut command = Self::new("UID SEARCH");
+        let mut command = Self::new("UID SEARCH").asking(Asked::Search);
         if capabilities.has("ESEARCH") {
             command = command.words(" RETURN (ALL)");
         }
@@ -220,7 +230,7 @@ impl Command {
     /// (RFC 3501 section 6.4.8).
     pub fn uid_search_from(first: u32, capabilities: &Capabilities) -> Self {
         let words = if capabilities.has("ESEARCH") { "UID SEARCH RETURN (ALL)" } else { "UID SEARCH" };
-        Self::new(&format!("{words} UID {first}:*"))
+        Self::new(&format!("{words} UID {first}:*")).asking(Asked::Search)
     }
 
     /// Marks every message of the selected mailbox as deleted.

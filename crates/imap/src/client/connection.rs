@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::asked::Asked;
 use super::capabilities::Capabilities;
 use super::command::{Command, Effect};
 use super::limits::ClientLimits;
@@ -50,6 +51,7 @@ struct InFlight {
     answer: Option<Password>,
     effect: Effect,
     streams: bool,
+    asked: Asked,
     /// The answer, when it came before that to the command in front.
     answered: Option<StatusResponse>,
 }
@@ -116,10 +118,11 @@ impl Connection {
         self.tags += 1;
         let tag = format!("a{}", self.tags);
         let (answer, effect, streams) = (command.answer.take(), command.effect, command.streams);
+        let asked = std::mem::replace(&mut command.asked, Asked::Nothing);
         let nothing = Capabilities::default();
         let (first, stretches) = command.into_octets(&tag, self.capabilities.as_ref().unwrap_or(&nothing));
         self.out.extend(first);
-        self.in_flight.push_back(InFlight { tag, stretches, answer, effect, streams, answered: None });
+        self.in_flight.push_back(InFlight { tag, stretches, answer, effect, streams, asked, answered: None });
     }
 
     /// What is to be written now; it is thereby taken out.
@@ -154,7 +157,10 @@ impl Connection {
         loop {
             let frame = match self.poll_reader() {
                 StreamPoll::NeedMore => return Ok(Event::NeedMore),
-                StreamPoll::Begin(size) => return Ok(Event::BodyBegin(size)),
+                StreamPoll::Begin(size) => {
+                    self.demand_asked_body()?;
+                    return Ok(Event::BodyBegin(size));
+                }
                 StreamPoll::Piece(octets) => return Ok(Event::BodyPiece(octets)),
                 StreamPoll::End => return Ok(Event::BodyEnd),
                 StreamPoll::Refused(_) | StreamPoll::Overrun => return Err(ClientError::TooLong),
@@ -162,7 +168,10 @@ impl Connection {
             };
             match Response::read(frame, &self.limits)? {
                 Response::Continuation => self.go_on()?,
-                Response::Untagged(untagged) => return self.untagged(untagged),
+                Response::Untagged(untagged, tag) => {
+                    self.demand_asked(&untagged, tag.as_deref())?;
+                    return self.untagged(untagged);
+                }
                 Response::Tagged(tag, status) => {
                     if let Some(status) = self.tagged(&tag, status)? {
                         return Ok(Event::Done(status));
@@ -195,6 +204,32 @@ impl Connection {
             self.out.extend_from_slice(b"\r\n");
         }
         Ok(())
+    }
+
+    /// Contents that nothing in flight has asked for answer an earlier command: what follows cannot be trusted either.
+    fn demand_asked(&self, untagged: &Untagged, tag: Option<&str>) -> Result<(), ClientError> {
+        let mut in_flight = self.in_flight.iter();
+        let is_asked = match untagged {
+            Untagged::Fetch(message) if message.has_contents() => {
+                in_flight.any(|command| command.asked.includes(message, true))
+            }
+            Untagged::Found(_) => {
+                in_flight.any(|command| command.asked == Asked::Search && tag.is_none_or(|tag| tag == command.tag))
+            }
+            _ => true,
+        };
+        if is_asked { Ok(()) } else { Err(ClientError::Unexpected) }
+    }
+
+    /// The same of a body, before its octets are handed out.
+    fn demand_asked_body(&self) -> Result<(), ClientError> {
+        let is_asked = match Response::read(self.reader.head(), &self.limits)? {
+            Response::Untagged(Untagged::Fetch(message), _) => {
+                self.in_flight.iter().any(|command| command.asked.includes(&message, false))
+            }
+            _ => false,
+        };
+        if is_asked { Ok(()) } else { Err(ClientError::Unexpected) }
     }
 
     fn untagged(&mut self, untagged: Untagged) -> Result<Event, ClientError> {

@@ -1,6 +1,7 @@
 //! FETCH responses (RFC 3501 section 7.4.2).
 
 use super::body_structure::{BodyStructure, skip};
+use super::command::FetchAttribute;
 use super::envelope::Envelope;
 use super::section::{Section, SectionText};
 use crate::datetime;
@@ -71,6 +72,26 @@ impl FetchedMessage {
             Attribute::Body | Attribute::Other => skip(cursor)?,
         }
         Ok(())
+    }
+
+    /// Whether anything was told that a server tells only when it is asked: more than flags, numbers and dates.
+    pub fn has_contents(&self) -> bool {
+        self.envelope.is_some() || self.body_structure.is_some() || !self.sections.is_empty()
+    }
+
+    /// Whether every section and structure that these attributes ask for was told. A section that the server does not
+    /// have counts as missing.
+    pub fn has_all(&self, attributes: &[FetchAttribute]) -> bool {
+        attributes.iter().all(|attribute| match attribute {
+            FetchAttribute::Envelope => self.envelope.is_some(),
+            FetchAttribute::BodyStructure => self.body_structure.is_some(),
+            FetchAttribute::Section(_) | FetchAttribute::SectionSlice(..) => {
+                let answers = |told: &&FetchedSection| attribute.is_answered_by(told);
+                self.sections.iter().find(answers).is_some_and(|told| told.octets.is_some())
+            }
+            FetchAttribute::Size => self.size.is_some(),
+            FetchAttribute::Flags | FetchAttribute::Arrived => true,
+        })
     }
 
     /// The octets of the first section of that kind: the whole message, a part, the header.

@@ -6,6 +6,7 @@
 //! [`Untagged`] data like everything else. A body may be had in pieces ([`Command::streaming`]);
 //! who does not read such an answer to its end can only close the connection.
 
+mod asked;
 mod body_structure;
 mod capabilities;
 mod command;

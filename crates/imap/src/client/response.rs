@@ -39,7 +39,8 @@ pub enum Untagged {
 pub(super) enum Response {
     /// The server waits for what comes next; its text tells nothing that PLAIN or a literal needs.
     Continuation,
-    Untagged(Untagged),
+    /// With the tag of the command that it says it answers.
+    Untagged(Untagged, Option<String>),
     Tagged(String, StatusResponse),
 }
 
@@ -52,9 +53,10 @@ impl Response {
         }
         if let Some(rest) = line.strip_prefix(b"* ") {
             if let Some(status) = StatusResponse::read(rest) {
-                return Ok(Self::Untagged(Untagged::Status(status)));
+                return Ok(Self::Untagged(Untagged::Status(status), None));
             }
-            return Ok(Self::Untagged(Untagged::read(frame, limits)?));
+            let (untagged, tag) = Untagged::read(frame, limits)?;
+            return Ok(Self::Untagged(untagged, tag));
         }
         let tag = frame.tag().ok_or(INVALID)?;
         let status = line.get(tag.len() + 1..).and_then(StatusResponse::read).ok_or(INVALID)?;
@@ -63,17 +65,23 @@ impl Response {
 }
 
 impl Untagged {
-    fn read(frame: Frame, limits: &ClientLimits) -> Result<Self, SyntaxError> {
+    fn read(frame: Frame, limits: &ClientLimits) -> Result<(Self, Option<String>), SyntaxError> {
         let mut cursor = Cursor::new(frame, limits.cursor_depth());
         cursor.byte(b'*', "expected untagged data")?;
         cursor.space()?;
         if cursor.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            return Self::read_numbered(&mut cursor, limits);
+            return Self::read_numbered(&mut cursor, limits).map(|untagged| (untagged, None));
         }
         let word = cursor.keyword()?;
+        if word == "ESEARCH" {
+            return UidSet::read_esearch(&mut cursor).map(|(found, tag)| (Self::Found(found), tag));
+        }
+        Self::read_named(&mut cursor, word).map(|untagged| (untagged, None))
+    }
+
+    fn read_named(cursor: &mut Cursor, word: String) -> Result<Self, SyntaxError> {
         match word.as_str() {
-            "SEARCH" => return UidSet::read_search(&mut cursor).map(Self::Found),
-            "ESEARCH" => return UidSet::read_esearch(&mut cursor).map(Self::Found),
+            "SEARCH" => return UidSet::read_search(cursor).map(Self::Found),
             "CAPABILITY" => return Ok(Self::Capability(Capabilities::read(&cursor.text()))),
             _ => {}
         }
@@ -81,9 +89,9 @@ impl Untagged {
             return Ok(Self::Other(word));
         }
         match word.as_str() {
-            "LIST" => ListedFolder::read(&mut cursor).map(Self::List),
-            "STATUS" => FolderStatus::read(&mut cursor).map(Self::FolderStatus),
-            "QUOTA" => QuotaResource::read_root(&mut cursor).map(Self::Quota),
+            "LIST" => ListedFolder::read(cursor).map(Self::List),
+            "STATUS" => FolderStatus::read(cursor).map(Self::FolderStatus),
+            "QUOTA" => QuotaResource::read_root(cursor).map(Self::Quota),
             _ => Ok(Self::Other(word)),
         }
     }

@@ -61,12 +61,16 @@ impl UidSet {
         Ok(numbers.into_iter().collect())
     }
 
-    /// The ALL of an ESEARCH response; the cursor stands behind the word.
-    pub(super) fn read_esearch(cursor: &mut Cursor) -> Result<Self, SyntaxError> {
-        let mut found = Self::default();
+    /// The ALL of an ESEARCH response, and the tag of the command that it answers (RFC 4731 section 3.1); the cursor
+    /// stands behind the word.
+    pub(super) fn read_esearch(cursor: &mut Cursor) -> Result<(Self, Option<String>), SyntaxError> {
+        let (mut found, mut tag) = (Self::default(), None);
         if cursor.peek_after_space() == Some(b'(') {
             cursor.space()?;
-            skip(cursor)?;
+            let mut words = cursor.list(Cursor::astring)?.into_iter();
+            if words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"TAG")) {
+                tag = words.next().map(|tag| String::from_utf8_lossy(&tag).into_owned());
+            }
         }
         while cursor.try_byte(b' ') {
             match cursor.keyword()?.as_str() {
@@ -81,7 +85,7 @@ impl UidSet {
                 }
             }
         }
-        Ok(found)
+        Ok((found, tag))
     }
 }
 
@@ -114,15 +118,16 @@ mod tests {
     fn both_forms_of_an_answer_give_the_same() {
         let plain = UidSet::read_search(&mut cursor(" 9 1 2 3 (MODSEQ 7)")).unwrap();
         let extended = UidSet::read_esearch(&mut cursor(" (TAG \"a1\") UID COUNT 4 ALL 1:3,9 MODSEQ 7")).unwrap();
-        assert_eq!(plain, extended);
+        assert_eq!((plain.clone(), Some("a1".to_owned())), extended);
         assert_eq!(plain.newest_first().collect::<Vec<_>>(), [9, 3, 2, 1]);
-        assert!(UidSet::read_esearch(&mut cursor(" (TAG \"a1\") UID")).unwrap().is_empty());
+        assert!(UidSet::read_esearch(&mut cursor(" (TAG \"a1\") UID")).unwrap().0.is_empty());
         assert!(UidSet::read_esearch(&mut cursor(" ALL 0")).is_err());
     }
 
     #[test]
     fn a_huge_set_costs_nothing() {
-        let set = UidSet::read_esearch(&mut cursor(" ALL 1:4294967295")).unwrap();
+        let (set, tag) = UidSet::read_esearch(&mut cursor(" ALL 1:4294967295")).unwrap();
+        assert_eq!(tag, None);
         assert_eq!((set.len(), set.newest_first().next()), (4_294_967_295, Some(u32::MAX)));
     }
 

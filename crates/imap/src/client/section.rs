@@ -51,6 +51,16 @@ impl Section {
         Self { part: path.to_vec(), text: SectionText::All }
     }
 
+    /// Whether both name the same; a response names fields as [`SectionText::SomeHeaderFields`].
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        use SectionText::{HeaderFields, SomeHeaderFields};
+        let is_same_text = match (&self.text, &other.text) {
+            (HeaderFields(_) | SomeHeaderFields, HeaderFields(_) | SomeHeaderFields) => true,
+            (one, other) => one == other,
+        };
+        is_same_text && self.part == other.part
+    }
+
     /// Writes what stands in the brackets of a command.
     pub(super) fn write(&self, to: &mut String) {
         for (at, number) in self.part.iter().enumerate() {

@@ -148,6 +148,13 @@ impl FrameReader {
         &mut self.input
     }
 
+    /// What came of the response whose literal begins with [`StreamPoll::Begin`], as if it ended behind the literal.
+    pub fn head(&self) -> Frame {
+        let mut head = self.frame.clone();
+        head.parts.push(Part::Text(b")".to_vec()));
+        head
+    }
+
     /// The octets of the last [`StreamPoll::Piece`], until more bytes are added.
     pub fn piece(&self) -> &[u8] {
         &self.input[self.start - self.piece..self.start]

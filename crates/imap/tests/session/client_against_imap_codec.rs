@@ -6,7 +6,7 @@ use imap_codec::encode::Encoder as _;
 use imap_codec::{CommandCodec, ResponseCodec};
 use mailapi_imap::Password;
 use mailapi_imap::client::{
-    Capabilities, ClientLimits, Command, Connection, Event, FetchAttribute, Section, StatusItem,
+    Capabilities, ClientLimits, Command, Connection, Event, FetchAttribute, Section, SectionText, StatusItem,
 };
 
 /// Responses of the standard, and of the extensions that both sides know.
@@ -26,26 +26,46 @@ const RESPONSES: &[&str] = &[
     "* SEARCH",
     "* 23 FETCH (FLAGS (\\Seen $Junk) RFC822.SIZE 44827 UID 7)",
     "* 23 FETCH (INTERNALDATE \"17-Jul-1996 02:44:25 -0700\")",
-    "* 12 FETCH (BODY[] {2}\r\nhi BODY[1.2] NIL BODY[HEADER]<7> \"x\" BODY[2.MIME] \"\" BODY[3.TEXT] \"y\")",
-    "* 12 FETCH (BODY[HEADER.FIELDS (SUBJECT FROM)] {3}\r\n\r\n\r)",
-    "* 12 FETCH (ENVELOPE (\"Wed, 17 Jul 1996 02:23:25 -0700 (PDT)\" \"a \\\"quoted\\\" subject\" \
+    "* 12 FETCH (UID 9 BODY[] {2}\r\nhi BODY[1.2] NIL BODY[HEADER]<7> \"x\" BODY[2.MIME] \"\" BODY[3.TEXT] \"y\")",
+    "* 12 FETCH (UID 9 BODY[HEADER.FIELDS (SUBJECT FROM)] {3}\r\n\r\n\r)",
+    "* 12 FETCH (UID 9 ENVELOPE (\"Wed, 17 Jul 1996 02:23:25 -0700 (PDT)\" \"a \\\"quoted\\\" subject\" \
      ((\"Terry Gray\" NIL \"gray\" \"cac.example\")) ((NIL NIL \"gray\" \"cac.example\")) NIL \
      ((NIL NIL \"imap\" \"cac.example\")(\"A\" NIL \"b\" \"c\")) NIL NIL \"<in@reply>\" \"<B27397@cac.example>\"))",
-    "* 12 FETCH (BODYSTRUCTURE (\"TEXT\" \"PLAIN\" (\"CHARSET\" \"US-ASCII\" \"name\" {1}\r\n\") \"<i@x>\" \"d\" \"7BIT\" 3028 92 NIL NIL NIL NIL))",
-    "* 12 FETCH (BODYSTRUCTURE ((\"TEXT\" \"PLAIN\" NIL NIL NIL \"7BIT\" 1152 23 \"md5\" (\"inline\" (\"filename\" \"x\")) (\"en\" \"de\") \"loc\")\
+    "* 12 FETCH (UID 9 BODYSTRUCTURE (\"TEXT\" \"PLAIN\" (\"CHARSET\" \"US-ASCII\" \"name\" {1}\r\n\") \"<i@x>\" \"d\" \"7BIT\" 3028 92 NIL NIL NIL NIL))",
+    "* 12 FETCH (UID 9 BODYSTRUCTURE ((\"TEXT\" \"PLAIN\" NIL NIL NIL \"7BIT\" 1152 23 \"md5\" (\"inline\" (\"filename\" \"x\")) (\"en\" \"de\") \"loc\")\
      (\"APPLICATION\" \"PDF\" NIL NIL NIL \"BASE64\" 4554 NIL (\"attachment\" NIL)) \"MIXED\" (\"boundary\" \"b\") NIL NIL NIL))",
-    "* 12 FETCH (BODYSTRUCTURE ((\"message\" \"rfc822\" NIL NIL NIL \"7bit\" 42 (NIL \"s\" NIL NIL NIL NIL NIL NIL NIL NIL) \
+    "* 12 FETCH (UID 9 BODYSTRUCTURE ((\"message\" \"rfc822\" NIL NIL NIL \"7bit\" 42 (NIL \"s\" NIL NIL NIL NIL NIL NIL NIL NIL) \
      (\"text\" \"plain\" NIL NIL NIL \"7bit\" 8 0 NIL NIL NIL NIL) 2 NIL NIL NIL NIL) \"mixed\" NIL NIL NIL NIL))",
     "a1 OK [READ-ONLY] EXAMINE completed",
     "a1 NO [AUTHORIZATIONFAILED] no such user",
     "a1 BAD command unknown",
 ];
 
+/// A command that asks for what this response tells.
+fn command_for(response: &[u8]) -> Command {
+    let response = String::from_utf8_lossy(response);
+    let sections = [
+        Section::message(),
+        Section::part(&[1, 2]),
+        Section { part: vec![2], text: SectionText::Mime },
+        Section { part: vec![3], text: SectionText::Text },
+        Section::header_fields(&["SUBJECT", "FROM"]),
+    ];
+    let mut attributes = vec![FetchAttribute::Envelope, FetchAttribute::BodyStructure];
+    attributes.push(FetchAttribute::SectionSlice(Section::header(), 7, 1));
+    attributes.extend(sections.map(FetchAttribute::Section));
+    match response.split_whitespace().nth(1) {
+        Some("SEARCH" | "ESEARCH") => Command::uid_search("x", &Capabilities::default()),
+        _ if response.contains(" FETCH ") => Command::fetch(1, 100, &attributes),
+        _ => Command::noop(),
+    }
+}
+
 fn event(octets: &[u8]) -> Event {
     let mut connection = Connection::new(ClientLimits::default());
     connection.feed(b"* OK ready\r\n");
     assert!(matches!(connection.poll(), Ok(Event::Greeting(_))));
-    connection.start(Command::noop()).unwrap();
+    connection.start(command_for(octets)).unwrap();
     connection.feed(octets);
     connection.poll().unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(octets)))
 }

@@ -223,3 +223,62 @@ fn searches_find_and_folders_are_counted() {
     let (_, told) = talk.ask(Command::quota_root("INBOX"));
     assert!(told.iter().any(|one| matches!(one, Untagged::Quota(resources) if resources[0].limit == 1024)));
 }
+
+fn greeted() -> Connection {
+    let mut connection = Connection::new(ClientLimits::default());
+    connection.feed(b"* OK ready\r\n");
+    assert!(matches!(connection.poll(), Ok(Event::Greeting(_))));
+    connection
+}
+
+/// A late answer, or one about another message, must not be taken for what was asked.
+#[test]
+fn contents_that_nothing_asked_for_end_the_connection() {
+    let body = || FetchAttribute::Section(Section::message());
+    let uid_fetch = || Command::uid_fetch(&[5, 9], &[body()]);
+    for (command, answer) in [
+        (Command::noop(), "* 1 FETCH (UID 5 BODY[] {2}\r\nhi)\r\n"),
+        (
+            Command::examine("INBOX"),
+            "* 1 FETCH (UID 5 BODYSTRUCTURE (\"text\" \"plain\" NIL NIL NIL \"7bit\" 1 1))\r\n",
+        ),
+        (uid_fetch(), "* 1 FETCH (UID 7 BODY[] {2}\r\nhi)\r\n"),
+        (uid_fetch(), "* 1 FETCH (BODY[] {2}\r\nhi)\r\n"),
+        (uid_fetch(), "* 1 FETCH (UID 5 BODY[1] {2}\r\nhi)\r\n"),
+        (uid_fetch(), "* 1 FETCH (UID 5 BODY[]<7> {2}\r\nhi)\r\n"),
+        (uid_fetch().streaming(), "* 1 FETCH (UID 7 BODY[] {2}\r\n"),
+        (uid_fetch().streaming(), "* 1 FETCH (UID 5 BODY[1] {2}\r\n"),
+        (uid_fetch().streaming(), "* 1 FETCH (BODY[] {0}\r\n UID 7)\r\n"),
+        (Command::fetch(2, 3, &[body()]), "* 1 FETCH (UID 5 BODY[] {2}\r\nhi)\r\n"),
+        (Command::fetch(2, 3, &[FetchAttribute::Flags]), "* 2 FETCH (UID 5 BODY[] {2}\r\nhi)\r\n"),
+        (Command::noop(), "* SEARCH 1 2\r\n"),
+        (Command::uid_search("x", &Capabilities::default()), "* ESEARCH (TAG \"a0\") UID ALL 1\r\n"),
+    ] {
+        let mut connection = greeted();
+        connection.start(command).unwrap();
+        connection.feed(answer.as_bytes());
+        let ended = loop {
+            match connection.poll() {
+                Ok(Event::NeedMore) => break None,
+                Ok(_) => {}
+                Err(error) => break Some(error),
+            }
+        };
+        assert_eq!(ended, Some(ClientError::Unexpected), "{answer}");
+    }
+}
+
+#[test]
+fn news_may_come_at_any_time() {
+    let body = || FetchAttribute::Section(Section::message());
+    for command in [Command::noop(), Command::examine("INBOX"), Command::uid_fetch(&[5], &[body()]).streaming()] {
+        let mut connection = greeted();
+        connection.start(command).unwrap();
+        connection.feed(
+            b"* 3 FETCH (FLAGS (\\Seen))\r\n* 2 FETCH (UID 9 FLAGS () MODSEQ (7) RFC822.SIZE 4)\r\n* 4 EXISTS\r\n",
+        );
+        for _ in 0..3 {
+            assert!(matches!(connection.poll(), Ok(Event::Untagged(_))));
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Search by the server, and for what it cannot find in HTML, here.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use mailapi_backend::mime::{DescribedBody, SearchableText, matches, snippet};
@@ -13,6 +13,7 @@ use super::page_of;
 use super::texts::{self, start_of, start_of_message};
 use crate::imap_pool::{ImapConnection, ImapError, Job};
 use crate::mailboxes::folders;
+use crate::mailboxes::load::demand_gone;
 use crate::mailboxes::parts::Parts;
 use crate::mailboxes::settings::MailboxSettings;
 use crate::search_index::Entry;
@@ -47,11 +48,13 @@ impl Search<'_> {
 
     /// All folders, the message that arrived last first, whatever its folder.
     async fn in_all(&self, connection: &mut ImapConnection) -> Result<Listed<SearchHit>, ImapError> {
-        let mut found = Vec::new();
+        let (mut found, mut refused) = (Vec::new(), Vec::new());
         for folder in folders::all(connection).await? {
             let uids = match self.find(connection, &folder.name).await {
-                // Somebody removed it since it was listed.
-                Err(ImapError::Told(MailboxError::NoSuchFolder)) => continue,
+                Err(ImapError::Told(MailboxError::NoSuchFolder)) => {
+                    refused.push(folder.name);
+                    continue;
+                }
                 uids => uids?,
             };
             let exists = connection.folder().map_or(0, |folder| folder.exists);
@@ -60,6 +63,7 @@ impl Search<'_> {
             let name = Arc::new(folder.name);
             found.extend(arrivals.into_iter().map(|(arrived, uid)| (Reverse(arrived), name.clone(), Reverse(uid))));
         }
+        folders::demand_removed(connection, &refused).await?;
         found.sort_unstable();
         let total = found.len() as u64;
         let page = page_of(found.into_iter().map(|(_, folder, Reverse(uid))| (folder, uid)), self.query.page);
@@ -94,12 +98,7 @@ impl Search<'_> {
             return Ok(found);
         }
         let command = Command::uid_search(self.query.text.as_str(), &connection.capabilities());
-        let searched = connection.run(command, |untagged| {
-            if let Untagged::Found(more) = untagged {
-                found.extend(&more);
-            }
-        });
-        searched.await?;
+        found.extend(&connection.search(command).await?);
         let more = self.find_in_html(connection, open.exists, &found).await?;
         found.extend(&more);
         Ok(found)
@@ -112,7 +111,7 @@ impl Search<'_> {
         exists: u32,
         found: &UidSet,
     ) -> Result<UidSet, ImapError> {
-        let mut matching = Vec::new();
+        let (mut matching, mut looked_at) = (Vec::new(), HashSet::new());
         for (path, bodies) in self.html_bodies(connection, exists, found).await? {
             let uids: Vec<u32> = bodies.keys().copied().collect();
             let section = FetchAttribute::SectionSlice(Section::part(&path), 0, self.settings.html_search_octets);
@@ -121,11 +120,13 @@ impl Search<'_> {
                     let Untagged::Fetch(message) = untagged else { return };
                     let body = message.uid.and_then(|uid| bodies.get(&uid));
                     let Some((body, octets)) = body.zip(message.slice(&path, 0)) else { return };
+                    looked_at.extend(message.uid);
                     if matches(&SearchableText::of_html(&body.decode(octets)).joined(), &self.query.text) {
                         matching.extend(message.uid);
                     }
                 });
                 fetched.await?;
+                demand_gone(connection, &left_out(uids, &looked_at)).await?;
             }
         }
         Ok(matching.into_iter().collect())
@@ -144,9 +145,11 @@ impl Search<'_> {
         if first > exists {
             return Ok(bodies);
         }
+        let mut described = HashSet::new();
         let told = connection.run(Command::fetch(first, exists, &[FetchAttribute::BodyStructure]), |untagged| {
             let Untagged::Fetch(message) = untagged else { return };
             let (Some(uid), Some(structure)) = (message.uid, message.body_structure) else { return };
+            described.insert(uid);
             if found.contains(uid) {
                 return;
             }
@@ -156,21 +159,26 @@ impl Search<'_> {
             }
         });
         told.await?;
+        if described.len() as u64 != u64::from(exists - first) + 1 {
+            return Err(ImapError::unavailable("the server left out structures of messages"));
+        }
         Ok(bodies)
     }
 
     /// When the messages of the open folder arrived.
     async fn arrivals(&self, connection: &mut ImapConnection, uids: &[u32]) -> Result<Vec<(i64, u32)>, ImapError> {
-        let mut arrivals = Vec::with_capacity(uids.len());
+        let mut arrivals = HashMap::with_capacity(uids.len());
         for uids in uids.chunks(self.settings.uids_per_command.max(1)) {
             let fetched = connection.run(Command::uid_fetch(uids, &[FetchAttribute::Arrived]), |untagged| {
                 if let Untagged::Fetch(message) = untagged {
-                    arrivals.extend(message.arrived.zip(message.uid));
+                    arrivals.extend(message.uid.zip(message.arrived));
                 }
             });
             fetched.await?;
         }
-        Ok(arrivals)
+        let silent = uids.iter().copied().filter(|uid| !arrivals.contains_key(uid));
+        demand_gone(connection, &silent.collect::<Vec<_>>()).await?;
+        Ok(uids.iter().filter_map(|uid| Some((*arrivals.get(uid)?, *uid))).collect())
     }
 
     /// The hits of a page of the open folder, in the order of `uids`. What was removed in the meantime is left out.
@@ -197,6 +205,8 @@ impl Search<'_> {
             }
         });
         fetched.await?;
+        let told: HashSet<u32> = hits.iter().map(|hit: &SearchHit| hit.uid).chain(longer.iter().copied()).collect();
+        demand_gone(connection, &left_out(uids, &told)).await?;
         for uid in longer {
             // The match stands behind the start of the message.
             let entry = texts::of_longer(connection, uid, self.settings).await?;
@@ -211,4 +221,9 @@ impl Search<'_> {
         let Entry { uid, from, subject, date, text, .. } = entry;
         SearchHit { uid, folder: folder.clone(), from, subject, date, snippet: snippet(&text, &self.query.text) }
     }
+}
+
+/// Those of the messages that an answer did not tell of.
+fn left_out(asked: &[u32], told: &HashSet<u32>) -> Vec<u32> {
+    asked.iter().copied().filter(|uid| !told.contains(uid)).collect()
 }

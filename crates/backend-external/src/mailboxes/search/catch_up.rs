@@ -1,6 +1,6 @@
 //! Reading into the index what a folder has got since, and removing from it what the folder has lost.
 
-use mailapi_imap::client::{Command, UidSet, Untagged};
+use mailapi_imap::client::{Command, UidSet};
 use mailapi_model::FolderName;
 
 use super::texts::{self, Texts};
@@ -158,12 +158,7 @@ async fn list(connection: &mut ImapConnection, first: u32) -> Result<Option<UidS
     let mut found = UidSet::default();
     if exists(connection) > 0 {
         let command = Command::uid_search_from(first, &connection.capabilities());
-        let searched = connection.run(command, |untagged| {
-            if let Untagged::Found(more) = untagged {
-                found.extend(&more);
-            }
-        });
-        searched.await?;
+        found = connection.search(command).await?;
     }
     Ok((found.len() <= u64::from(exists(connection))).then_some(found))
 }

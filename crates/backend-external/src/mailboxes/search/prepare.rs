@@ -166,8 +166,8 @@ impl Prepare<'_> {
     ) -> Result<Progress, Trouble> {
         let catch_up = CatchUp { writer, name, told, effort, settings: self.settings, index: self.index.settings() };
         match catch_up.run(connection).await {
-            // Somebody removed it since it was listed.
             Err(Trouble::Imap(ImapError::Told(MailboxError::NoSuchFolder))) if *self.scope == FolderScope::All => {
+                folders::demand_removed(connection, std::slice::from_ref(name)).await?;
                 writer.drop_folders(vec![name.clone()]).await?;
                 Ok(Progress::Done(0))
             }

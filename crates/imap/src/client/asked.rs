@@ -1,0 +1,70 @@
+//! What the answer to a command may consist of.
+//!
+//! A server may send news at any time: counts, flags, removed messages. Contents come only when they were asked for
+//! (RFC 3501 section 7.4.2), so contents that no command in flight has asked for belong to an earlier command, perhaps
+//! of another folder where the same UID is another message.
+
+use super::command::FetchAttribute;
+use super::fetch::{FetchedMessage, FetchedSection};
+
+/// What a command asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// No contents.
+    Nothing,
+    /// SEARCH.
+    Search,
+    /// FETCH.
+    Fetch(Messages, Vec<FetchAttribute>),
+}
+
+/// Messages that a command names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Messages {
+    /// By sequence numbers, from the first to the last.
+    Numbers(u32, u32),
+    /// By UIDs, ascending.
+    Uids(Vec<u32>),
+}
+
+impl Messages {
+    pub(super) fn of_uids(uids: &[u32]) -> Self {
+        let mut uids = uids.to_vec();
+        uids.sort_unstable();
+        Self::Uids(uids)
+    }
+
+    /// Without a UID, the message of a UID command cannot be told from others.
+    fn contain(&self, message: &FetchedMessage, is_complete: bool) -> bool {
+        let is_wanted = |uid: u32| match self {
+            Self::Numbers(first, last) => (*first..=*last).contains(&message.sequence),
+            Self::Uids(uids) => uids.binary_search(&uid).is_ok(),
+        };
+        message.uid.map_or(!is_complete, is_wanted)
+    }
+}
+
+impl Asked {
+    /// Whether contents of a message are part of the answer. A response that is not complete may name the message later.
+    pub(super) fn includes(&self, message: &FetchedMessage, is_complete: bool) -> bool {
+        let Self::Fetch(messages, attributes) = self else { return false };
+        let is_asked = |section: &FetchedSection| attributes.iter().any(|attribute| attribute.is_answered_by(section));
+        messages.contain(message, is_complete)
+            && (message.envelope.is_none() || attributes.contains(&FetchAttribute::Envelope))
+            && (message.body_structure.is_none() || attributes.contains(&FetchAttribute::BodyStructure))
+            && message.sections.iter().all(is_asked)
+    }
+}
+
+impl FetchAttribute {
+    /// Whether the section is the one that this asks for. Some servers leave the origin out when it is 0.
+    pub(super) fn is_answered_by(&self, told: &FetchedSection) -> bool {
+        match self {
+            Self::Section(section) => told.section.is_same(section) && told.origin.is_none(),
+            Self::SectionSlice(section, from, _) => {
+                told.section.is_same(section) && told.origin.unwrap_or_default() == *from
+            }
+            Self::Flags | Self::Size | Self::Arrived | Self::Envelope | Self::BodyStructure => false,
+        }
+    }
+}
