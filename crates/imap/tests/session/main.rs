@@ -6,5 +6,6 @@ mod client_against_imap_codec;
 mod client_and_server;
 mod client_any_input;
 mod dialogs;
+mod gone;
 mod memory_host;
 mod oracle;

@@ -20,7 +20,7 @@ use std::ops::Range;
 use super::MessageSource;
 use super::command::{Command, CommandError, TaggedCommand};
 use super::encode::select;
-use super::view::{FolderUpdate, SelectedView};
+use super::view::{FolderUpdate, Gone, SelectedView};
 use crate::token::{FrameReader, LinePoll, Poll, Refusal, Side, Writer};
 use completion::Completion;
 
@@ -329,10 +329,12 @@ impl Session {
             Pending::Authenticated(pending) => authenticated::finish(self, &tag, pending, result),
             Pending::Selected(pending) => Some(selected::finish(self, &tag, pending, result)),
         };
+        let told = self.tell_changes(update, may_expunge);
         if let Some(completion) = completion {
-            self.tell_changes(update, may_expunge);
-            if !self.closing {
-                completion.write(&mut self.out, &tag);
+            // The tagged line comes even when nothing can follow it: a client that does not see it repeats the command.
+            completion.write(&mut self.out, &tag);
+            if let Err(gone) = told {
+                self.bye(&gone.to_string());
             }
         }
         if self.failed_logins >= self.config.max_login_failures && !self.closing {
@@ -361,20 +363,20 @@ impl Session {
     /// News of the selected mailbox while the client idles.
     pub fn folder_changed(&mut self, update: FolderUpdate) {
         let idles = matches!(self.expecting, Expecting::Done { .. });
-        self.tell_changes(Some(update), idles);
+        if let Err(gone) = self.tell_changes(Some(update), idles) {
+            self.bye(&gone.to_string());
+        }
     }
 
-    fn tell_changes(&mut self, update: Option<FolderUpdate>, may_expunge: bool) {
-        let Phase::Selected(view) = &mut self.phase else { return };
-        let mut news = match update.map_or(Ok(Vec::new()), |update| view.sync(update)) {
-            Ok(news) => news,
-            Err(gone) => return self.bye(&gone.to_string()),
-        };
+    fn tell_changes(&mut self, update: Option<FolderUpdate>, may_expunge: bool) -> Result<(), Gone> {
+        let Phase::Selected(view) = &mut self.phase else { return Ok(()) };
+        let mut news = update.map_or(Ok(Vec::new()), |update| view.sync(update))?;
         if may_expunge {
             news.extend(view.take_expunged());
         }
         for change in &news {
             select::write_untagged(&mut self.out, change);
         }
+        Ok(())
     }
 }

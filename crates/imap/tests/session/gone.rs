@@ -1,0 +1,89 @@
+//! The selected mailbox is deleted by another session while a command runs.
+
+use mailapi_imap::MailboxName;
+use mailapi_imap::server::Folder;
+use mailapi_imap::server::session::{Reply, Session, SessionConfig, Step};
+
+use crate::memory_host::MemoryHost;
+
+/// The lines that answer a command after the selected mailbox went, and whether the connection is then closed.
+fn answer(command: &str) -> (Vec<String>, bool) {
+    let mut host = MemoryHost::new();
+    let mut session = Session::new(SessionConfig { plaintext_login: true, ..SessionConfig::default() }, false);
+    session.feed(b"a LOGIN joe secret\r\nb SELECT INBOX\r\n");
+    host.drive(&mut session);
+    session.take_output();
+    host.mailboxes[0].exists = false;
+    session.feed(format!("c {command}\r\n").as_bytes());
+    let is_closed = matches!(host.drive(&mut session), Step::Close);
+    let output = String::from_utf8(session.take_output()).unwrap();
+    (output.lines().map(ToOwned::to_owned).collect(), is_closed)
+}
+
+#[test]
+fn a_command_that_was_carried_out_is_completed_before_bye() {
+    for command in [
+        "APPEND Sent {6+}\r\nmail\r\n",
+        "COPY 1:2 Sent",
+        "MOVE 1:2 Sent",
+        "UID MOVE 1:2 Sent",
+        "STORE 1 +FLAGS (\\Deleted)",
+        "STORE 1 +FLAGS.SILENT (\\Deleted)",
+        "EXPUNGE",
+        "UID EXPUNGE 1:4",
+        "FETCH 1 BODY[]",
+        "SEARCH ALL",
+        "CREATE New",
+        "RENAME Work Job",
+        "SUBSCRIBE Work",
+        "STATUS Work (MESSAGES)",
+        "LIST \"\" *",
+        "LIST \"\" * RETURN (STATUS (MESSAGES))",
+        "GETQUOTAROOT Work",
+        "NOOP",
+        "CHECK",
+    ] {
+        let (lines, is_closed) = answer(command);
+        let [.., completion, bye] = lines.as_slice() else { panic!("{command}: {lines:?}") };
+        assert!(completion.starts_with("c OK"), "{command}: {lines:?}");
+        assert_eq!(bye, "* BYE the selected mailbox is gone", "{command}: {lines:?}");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("c ")).count(), 1, "{command}: {lines:?}");
+        assert!(is_closed, "{command}");
+    }
+}
+
+#[test]
+fn a_command_that_failed_is_completed_before_bye_too() {
+    let (lines, is_closed) = answer("APPEND Nowhere {6+}\r\nmail\r\n");
+    assert!(lines[0].starts_with("c NO [TRYCREATE]") && lines[1].starts_with("* BYE"), "{lines:?}");
+    assert!(is_closed);
+}
+
+#[test]
+fn a_command_that_leaves_the_mailbox_needs_no_bye() {
+    for command in ["CLOSE", "UNSELECT", "SELECT Work", "DELETE Work"] {
+        let (lines, is_closed) = answer(command);
+        assert!(lines.last().unwrap().starts_with("c OK"), "{command}: {lines:?}");
+        assert!(!is_closed && !lines.iter().any(|line| line.starts_with("* BYE")), "{command}: {lines:?}");
+    }
+}
+
+/// LIST with figures takes two steps of the host; what is heard in the first one is told as well.
+#[test]
+fn news_within_a_list_with_figures_are_not_lost() {
+    let mut host = MemoryHost::new();
+    let mut session = Session::new(SessionConfig { plaintext_login: true, ..SessionConfig::default() }, false);
+    session.feed(b"a LOGIN joe secret\r\nb SELECT INBOX\r\n");
+    host.drive(&mut session);
+    session.take_output();
+    session.feed(b"c LIST \"\" INBOX RETURN (STATUS (MESSAGES))\r\n");
+    let Step::Run(_) = session.step() else { panic!("the list is asked for") };
+    let inbox = Folder { name: MailboxName::inbox(), exists: true, subscribed: false, special_use: None };
+    host.mailboxes[0].messages.remove(0);
+    let update = host.update(&session);
+    session.finish(Ok(Reply::Folders(vec![inbox])), update);
+    let Step::Run(_) = session.step() else { panic!("the figures are asked for") };
+    session.finish(Ok(Reply::Statuses(Vec::new())), None);
+    let told = String::from_utf8(session.take_output()).unwrap();
+    assert!(told.contains("* 1 EXPUNGE\r\n"), "{told}");
+}
