@@ -36,6 +36,11 @@ impl MailboxName {
         utf7::decode(wire).ok_or(InvalidMailboxName).and_then(|name| Self::new(&name, max_bytes))
     }
 
+    /// Whether a mailbox may get this name: none that file systems and other servers understand as a path to elsewhere.
+    pub fn may_be_new(&self) -> bool {
+        !self.0.starts_with('~') && !self.0.split(DELIMITER).any(|level| matches!(level, "." | ".."))
+    }
+
     /// The user's inbox.
     pub fn inbox() -> Self {
         Self(INBOX.to_owned())
@@ -145,6 +150,17 @@ mod tests {
     fn names_that_could_not_be_told_apart_or_break_lines_are_refused() {
         for name in ["", "/", "a//b", "/a", "a/", "a\r\nb", "a\0", "a%", "*", "a\u{85}b", &"x".repeat(256)] {
             assert_eq!(MailboxName::new(name, 255), Err(InvalidMailboxName), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_paths_to_elsewhere_are_not_given() {
+        let may_be_new = |name: &str| MailboxName::new(name, 255).unwrap().may_be_new();
+        for name in [".", "..", "a/..", "../a", "a/../b", "a/./b", "~", "~x", "~x/a"] {
+            assert!(!may_be_new(name), "{name}");
+        }
+        for name in ["...", "a..b", ".a", "a.", "a~", "a/~x"] {
+            assert!(may_be_new(name), "{name}");
         }
     }
 

@@ -287,7 +287,8 @@ fn mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandE
 fn new_mailbox(cursor: &mut Cursor, limits: &Limits) -> Result<MailboxName, CommandError> {
     let wire = cursor.astring()?;
     let wire = wire.strip_suffix(b"/").unwrap_or(&wire);
-    Ok(MailboxName::from_wire(wire, limits.max_mailbox_name)?)
+    let name = MailboxName::from_wire(wire, limits.max_mailbox_name)?;
+    if name.may_be_new() { Ok(name) } else { Err(InvalidMailboxName.into()) }
 }
 
 #[cfg(test)]

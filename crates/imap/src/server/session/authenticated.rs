@@ -22,8 +22,8 @@ pub(super) enum Pending {
     ListStatus(Vec<StatusItem>),
     /// STATUS.
     Status(Vec<StatusItem>),
-    /// APPEND.
-    Append,
+    /// APPEND, and whether its mailbox may be created.
+    Append { may_be_new: bool },
     /// GETQUOTA.
     Quota,
     /// GETQUOTAROOT.
@@ -60,7 +60,10 @@ pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Result<
         }
         Command::List(query) => wait(Effect::Folders, Pending::List(query)),
         Command::Status { mailbox, items } => wait(Effect::Status(vec![mailbox]), Pending::Status(items)),
-        Command::Append { mailbox, message } => wait(Effect::Append { mailbox, message }, Pending::Append),
+        Command::Append { mailbox, message } => {
+            let may_be_new = mailbox.may_be_new();
+            wait(Effect::Append { mailbox, message }, Pending::Append { may_be_new })
+        }
         Command::GetQuota(root) if root.is_empty() => wait(Effect::Quota, Pending::Quota),
         Command::GetQuota(_) => Flow::Complete(Completion::no("NONEXISTENT", "No such quota root")),
         Command::GetQuotaRoot(mailbox) => wait(Effect::QuotaRoot(mailbox.clone()), Pending::QuotaRoot(mailbox)),
@@ -106,8 +109,10 @@ pub(super) fn finish(
 ) -> Option<Completion> {
     let reply = match result {
         Ok(reply) => reply,
-        Err(failure) if matches!(pending, Pending::Append) => return Some(Completion::from_storing(failure)),
-        Err(failure) => return Some(failure.into()),
+        Err(failure) => {
+            let stores = matches!(pending, Pending::Append { may_be_new: true });
+            return Some(if stores { Completion::from_storing(failure) } else { failure.into() });
+        }
     };
     let out = &mut session.out;
     Some(match (pending, reply) {
@@ -139,7 +144,7 @@ pub(super) fn finish(
             write_statuses(session, &items, &statuses);
             Completion::ok("STATUS completed")
         }
-        (Pending::Append, Reply::Appended { uid_validity, uid }) => {
+        (Pending::Append { .. }, Reply::Appended { uid_validity, uid }) => {
             Completion::ok("APPEND completed").with_code(format!("APPENDUID {uid_validity} {uid}"))
         }
         (Pending::Quota, Reply::Quota(figures)) => {

@@ -24,7 +24,7 @@ pub(super) enum Pending {
     /// STORE.
     Store { uid: bool, action: StoreAction, missing: usize },
     /// COPY or MOVE.
-    Copy { remove: bool },
+    Copy { remove: bool, may_be_new: bool },
 }
 
 impl Pending {
@@ -82,7 +82,8 @@ pub(super) fn run(session: &mut Session, command: Command) -> Flow {
         },
         Command::Store { messages, action } => run_store(view, &messages, action),
         Command::Copy { messages, mailbox, remove } => on_uids(view, &messages, |uids| {
-            wait(Effect::Copy { folder, uids, to: mailbox, remove }, Pending::Copy { remove })
+            let pending = Pending::Copy { remove, may_be_new: mailbox.may_be_new() };
+            wait(Effect::Copy { folder, uids, to: mailbox, remove }, pending)
         }),
         _ => Flow::Complete(Completion::bad("Command is not possible now")),
     }
@@ -131,7 +132,9 @@ fn run_store(view: &SelectedView, messages: &MessageSet, action: StoreAction) ->
 pub(super) fn finish(session: &mut Session, tag: &str, pending: Pending, result: Result<Reply, Failure>) -> Completion {
     let reply = match result {
         Ok(reply) => reply,
-        Err(failure) if matches!(pending, Pending::Copy { .. }) => return Completion::from_storing(failure),
+        Err(failure) if matches!(pending, Pending::Copy { may_be_new: true, .. }) => {
+            return Completion::from_storing(failure);
+        }
         Err(failure) => return failure.into(),
     };
     if let (Pending::Close, Reply::Expunged(_)) = (&pending, &reply) {
@@ -158,7 +161,7 @@ pub(super) fn finish(session: &mut Session, tag: &str, pending: Pending, result:
             }
             completed("STORE completed", uid, missing)
         }
-        (Pending::Copy { remove }, Reply::Copied { uid_validity, uids }) => {
+        (Pending::Copy { remove, .. }, Reply::Copied { uid_validity, uids }) => {
             finish_copy(out, view, remove, uid_validity, &uids)
         }
         _ => Completion::server_bug(),
