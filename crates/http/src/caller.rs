@@ -11,6 +11,7 @@ use mailapi_service::auth::AuthenticateError;
 use crate::client_address::{Arrival, client_address};
 use crate::error::{ApiError, ErrorCode};
 use crate::limits::{LimitKey, take};
+use crate::request_id::note_caller;
 use crate::state::HttpState;
 
 /// The header that carries the token.
@@ -29,6 +30,11 @@ impl FromRequestParts<HttpState> for Caller {
             // What is not visible ASCII was never given out.
             Err(_) => Err(AuthenticateError::Unknown),
         };
+        match &known {
+            Ok(caller) => note_caller(caller.token.as_ref().map(|token| token.id), caller.grants.mailbox()),
+            Err(AuthenticateError::Expired { token }) => note_caller(Some(*token), None),
+            Err(_) => {}
+        }
         // A token that was given out has windows of its own, even when it works no longer: whoever guesses uses up those
         // of the address that the guesses come from, and no token's.
         let key = match &known {

@@ -65,7 +65,7 @@ where
             unread.discard(response.status(), state.settings()).await;
             guard::write_headers(response.headers_mut());
             limit.write_to(response.headers_mut());
-            named.answered(&mut response, state.clock().now());
+            named.answered(&mut response, state.clock().now(), state.settings().access_log);
             Ok(response)
         };
         Box::pin(answering.instrument(span))

@@ -2,14 +2,20 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::body::HttpBody as _;
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
-use mailapi_model::{Entropy, RequestId, Timestamp};
+use mailapi_model::{EmailAddress, Entropy, RequestId, Timestamp, TokenId};
 use tracing::Span;
+use tracing::level_filters::LevelFilter;
 
+use crate::client_address::client_address;
 use crate::state::HttpState;
+
+/// The target of the lines about requests.
+const ACCESS: &str = "mailapi::access";
 
 const NAME: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -27,18 +33,55 @@ impl Named {
         let id = own.unwrap_or_else(|| RequestId::random(began, state.name_entropy()));
         // The path's pattern, not the path itself: that holds addresses of people.
         let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
-        let span = tracing::info_span!("request", id = id.as_str(), method = request.method().as_str(), route);
+        let client = client_address(request.extensions(), request.headers(), &state.settings().trusted_proxies);
+        let span = tracing::info_span!(
+            "request",
+            id = id.as_str(),
+            method = request.method().as_str(),
+            route,
+            client = %client,
+            token = tracing::field::Empty,
+            mailbox = tracing::field::Empty,
+        );
         (Self { id, began }, span)
     }
 
     /// Logs it once, when it was answered, and puts the name on the answer. To be called within its span.
-    pub(crate) fn answered(self, response: &mut Response, now: Timestamp) {
+    pub(crate) fn answered(self, response: &mut Response, now: Timestamp, access: LevelFilter) {
         let millis = u64::try_from(now.since(self.began).as_millis()).unwrap_or(u64::MAX);
         let status = response.status().as_u16();
-        tracing::info!(status, millis, "answered");
+        // What is streamed has no length before its end.
+        let bytes = response.body().size_hint().exact().or_else(|| announced(response));
+        if access == LevelFilter::ERROR {
+            tracing::error!(target: ACCESS, status, bytes, millis, "answered");
+        } else if access == LevelFilter::WARN {
+            tracing::warn!(target: ACCESS, status, bytes, millis, "answered");
+        } else if access == LevelFilter::INFO {
+            tracing::info!(target: ACCESS, status, bytes, millis, "answered");
+        } else if access == LevelFilter::DEBUG {
+            tracing::debug!(target: ACCESS, status, bytes, millis, "answered");
+        } else if access == LevelFilter::TRACE {
+            tracing::trace!(target: ACCESS, status, bytes, millis, "answered");
+        }
         if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(self.id.into_text())) {
             response.headers_mut().insert(NAME, value);
         }
+    }
+}
+
+/// The length that the header of an answer announces.
+fn announced(response: &Response) -> Option<u64> {
+    response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Notes in the request's span who asks.
+pub(crate) fn note_caller(token: Option<TokenId>, mailbox: Option<&EmailAddress>) {
+    let span = Span::current();
+    if let Some(token) = token {
+        span.record("token", token.0);
+    }
+    if let Some(mailbox) = mailbox {
+        span.record("mailbox", mailbox.as_str());
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tracing::level_filters::LevelFilter;
+
 use crate::client_address::Network;
 use crate::limits::RequestLimits;
 
@@ -40,6 +42,8 @@ pub struct HttpSettings {
     pub kept_page_bytes: u64,
     /// The most connections at once; more wait to be accepted.
     pub max_connections: usize,
+    /// The level of the line that each request gets in the log; off writes none.
+    pub access_log: LevelFilter,
     /// At a shutdown, requests in flight have this long to finish.
     pub shutdown_grace: Duration,
 }
@@ -68,6 +72,7 @@ impl Default for HttpSettings {
             long_string_bytes: 16 * 1024,
             kept_page_bytes: 8 * 1024 * 1024,
             max_connections: 10_000,
+            access_log: LevelFilter::INFO,
             shutdown_grace: Duration::from_secs(30),
         }
     }

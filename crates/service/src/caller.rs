@@ -53,3 +53,27 @@ impl Caller {
         }
     }
 }
+
+impl Caller {
+    /// The number of the token that they showed, for the log.
+    pub(crate) fn token_number(&self) -> Option<i64> {
+        self.token.as_ref().map(|token| token.id.0)
+    }
+
+    /// Where the request came from, for the log.
+    pub(crate) fn origin(&self) -> String {
+        self.address.map_or_else(|| "this machine".to_owned(), |address| address.to_string())
+    }
+}
+
+/// Logs an administrative change: who made it, from where, and what it is.
+macro_rules! audit {
+    ($caller:expr, $($what:tt)+) => {
+        tracing::info!(
+            target: "mailapi::audit",
+            by = $caller.name(), by_token = $caller.token_number(), from = $caller.origin(), $($what)+
+        )
+    };
+}
+
+pub(crate) use audit;

@@ -261,8 +261,7 @@ impl<'a> Connection<'a> {
         match self.setup.log_in.log_in(username, &password, self.visitor()).await {
             Ok(logged_in) => self.enter(logged_in).await,
             Err(LogInError::Unavailable) => Err(Failure::Unavailable),
-            Err(refusal @ (LogInError::Refused | LogInError::Locked)) => {
-                tracing::info!(peer = %self.peer, %refusal, "an IMAP log-in failed");
+            Err(LogInError::Refused | LogInError::Locked) => {
                 sleep(self.setup.settings.failed_login_delay).await;
                 Err(Failure::LoginRefused)
             }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::ConfigError;
-use super::values::{ByteSize, HumanDuration};
+use super::values::{ByteSize, HumanDuration, Text};
 
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,8 @@ use super::values::{ByteSize, HumanDuration};
 pub(crate) struct Log {
     /// A level, or directives such as `info,mailapi_service=debug`.
     pub(crate) level: String,
+    /// The level of the line that each request gets.
+    pub(crate) access: Text<LevelFilter>,
     /// How a line looks.
     pub(crate) format: LogFormat,
     /// How long a JSON line of the server may wait to be written together with others.
@@ -39,6 +42,7 @@ impl Default for Log {
     fn default() -> Self {
         Self {
             level: "info".to_owned(),
+            access: Text(LevelFilter::INFO),
             format: LogFormat::Auto,
             gather_for: HumanDuration(Duration::from_millis(5)),
             gather_bytes: ByteSize(64 * 1024),

@@ -125,7 +125,9 @@ impl Config {
 
     /// How the HTTP side is to behave.
     pub(crate) fn http(&self) -> HttpSettings {
-        self.http.settings(&self.limits, self.shutdown_grace.0)
+        let mut settings = self.http.settings(&self.limits, self.shutdown_grace.0);
+        settings.access_log = self.log.access.0;
+        settings
     }
 
     /// How the embedded mail server is to keep messages.

@@ -6,6 +6,7 @@ use mailapi_model::{Door, SecretText, Violations, Visitor};
 
 use super::CredentialsError;
 use crate::auth::Share;
+use crate::caller::audit;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
@@ -58,7 +59,7 @@ impl Service {
         }
         self.0.epoch.end();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
-        tracing::info!(mailbox = %email, by = caller.name(), "password changed");
+        audit!(caller, mailbox = %email, "password changed");
         Ok(())
     }
 }

@@ -115,6 +115,23 @@ fn fingerprint(credentials: &Credentials) -> u64 {
     hasher.finish()
 }
 
+/// One line that names the client, in the form that the filter for fail2ban in `docs/` reads. What is no address is not
+/// logged: people type their password into the wrong field.
+fn log_failure(user: &str, from: Visitor, error: &CredentialsError) {
+    let reason = match error {
+        CredentialsError::Refused => "refused",
+        CredentialsError::Locked { .. } => "locked",
+        CredentialsError::TooManyFromClient { .. } => "client delayed",
+        CredentialsError::Unavailable(_) => return,
+    };
+    let address = user.parse::<EmailAddress>().ok();
+    let mailbox = address.as_ref().map_or("-", EmailAddress::as_str);
+    tracing::info!(
+        target: "mailapi::log_in",
+        door = from.door.as_str(), client = %from.address, reason, mailbox, "log-in failed"
+    );
+}
+
 impl Service {
     /// `epoch` was taken before the credentials were read.
     async fn logged_in(&self, credentials: &Credentials, epoch: EpochMark) -> Result<LoggedIn, CredentialsError> {
@@ -123,9 +140,22 @@ impl Service {
         Ok(LoggedIn { grants, mark })
     }
 
-    /// Whose address and password these are; noting the log-in is left to the caller. Unknown addresses lock like known
-    /// ones, and cost as much time.
+    /// Whose address and password these are; noting the log-in is left to the caller. A failure is logged.
     pub(crate) async fn check_credentials(
+        &self,
+        user: &str,
+        password: &SecretText,
+        from: Visitor,
+    ) -> Result<Checked, CredentialsError> {
+        let checked = self.judge_credentials(user, password, from).await;
+        if let Err(error) = &checked {
+            log_failure(user, from, error);
+        }
+        checked
+    }
+
+    /// Unknown addresses lock like known ones, and cost as much time.
+    async fn judge_credentials(
         &self,
         user: &str,
         password: &SecretText,

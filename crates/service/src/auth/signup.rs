@@ -112,7 +112,10 @@ impl Service {
         };
         let record =
             self.in_turn_of_domain(&domain, async move |service: Self| service.add_sign_up(&new).await).await?;
-        tracing::info!(%domain, "signed up; the domain waits for approval");
+        tracing::info!(
+            target: "mailapi::audit",
+            by = email.shown(), from = %from.address, %domain, "signed up; the domain waits for approval"
+        );
         Ok(SignedUp { session: Session { value, record }, domain })
     }
 

@@ -4,6 +4,7 @@ use mailapi_model::{AccountChange, DkimAlgorithm, Domain, DomainName, Page};
 use mailapi_store::AccountFilter;
 
 use super::DomainError;
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -15,12 +16,12 @@ impl Service {
     /// See [`DomainError`].
     pub async fn approve_domain(&self, caller: &Caller, name: &DomainName) -> Result<Domain, DomainError> {
         caller.grants.admin()?;
-        let (domain, by) = (name.clone(), caller.name());
+        let (domain, by) = (name.clone(), caller.clone());
         self.in_turn_of_domain(name, async move |service: Self| service.let_in(&domain, &by).await).await
     }
 
     /// In the turn of the domain: what is let in is what was looked at.
-    pub(super) async fn let_in(&self, name: &DomainName, by: &str) -> Result<Domain, DomainError> {
+    pub(super) async fn let_in(&self, name: &DomainName, by: &Caller) -> Result<Domain, DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         let first_key = match domain.approved {
             true => None,
@@ -34,7 +35,7 @@ impl Service {
         }
         self.0.epoch.end();
         self.0.backend.provisioning.put_domain(name).await.map_err(Unavailable::from)?;
-        tracing::info!(domain = %name, by, "domain approved");
+        audit!(by, domain = %name, "domain approved");
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)
     }
 

@@ -3,6 +3,7 @@
 use mailapi_model::{DkimAlgorithm, DkimKey, Domain, DomainName, NewDomain};
 
 use super::DomainError;
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -25,11 +26,11 @@ impl Service {
         let now = self.0.clock.now();
         let key = self.new_dkim_key(DkimAlgorithm::Rsa2048).await?;
         let new = NewDomain { name: name.clone(), active: true, description, creator_email: None, created_at: now };
-        let by = caller.name();
+        let by = caller.clone();
         self.in_turn_of_domain(&name, async move |service: Self| service.add_domain(new, key, &by).await).await
     }
 
-    async fn add_domain(&self, new: NewDomain, key: DkimKey, by: &str) -> Result<Domain, DomainError> {
+    async fn add_domain(&self, new: NewDomain, key: DkimKey, by: &Caller) -> Result<Domain, DomainError> {
         let key = self.with_fresh_selector(&new.name, key).await?;
         self.0.store.domains().insert(&new, Some(&key)).await.map_err(|error| match error {
             error if error.is_conflict() => DomainError::Exists,
@@ -38,7 +39,7 @@ impl Service {
         self.0.epoch.end();
         let name = new.name;
         self.0.backend.provisioning.put_domain(&name).await.map_err(Unavailable::from)?;
-        tracing::info!(domain = %name, by, "domain created");
+        audit!(by, domain = %name, "domain created");
         self.0.store.domains().get(&name).await?.ok_or(DomainError::NotFound)
     }
 }

@@ -4,6 +4,7 @@ use mailapi_model::{DomainName, Page};
 use mailapi_store::{AccountFilter, DomainDeleted};
 
 use super::DomainError;
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -17,12 +18,12 @@ impl Service {
     /// now: the domain stays; see [`DomainError`].
     pub async fn delete_domain(&self, caller: &Caller, name: &DomainName, force: bool) -> Result<(), DomainError> {
         caller.grants.admin()?;
-        let (domain, by) = (name.clone(), caller.name());
+        let (domain, by) = (name.clone(), caller.clone());
         self.in_turn_of_domain(name, async move |service: Self| service.remove_domain(&domain, force, &by).await).await
     }
 
     /// In the turn of the domain.
-    pub(super) async fn remove_domain(&self, name: &DomainName, force: bool, by: &str) -> Result<(), DomainError> {
+    pub(super) async fn remove_domain(&self, name: &DomainName, force: bool, by: &Caller) -> Result<(), DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         if domain.user_count > 0 && !force {
             return Err(DomainError::NotEmpty);
@@ -45,7 +46,7 @@ impl Service {
                 Err(DomainError::NotEmpty)
             }
             DomainDeleted::Gone => {
-                tracing::info!(domain = %name, by, "domain deleted");
+                audit!(by, domain = %name, "domain deleted");
                 Ok(())
             }
         }

@@ -6,6 +6,7 @@ use mailapi_model::{DkimAlgorithm, DkimKey, DomainName, Timestamp};
 use mailapi_store::StoreError;
 
 use super::DomainError;
+use crate::caller::audit;
 use crate::mail::generate_key;
 use crate::{Caller, Service, Unavailable};
 
@@ -40,11 +41,11 @@ impl Service {
             return Err(DomainError::AwaitsApproval);
         }
         let key = self.new_dkim_key(algorithm).await?;
-        let (domain, by) = (name.clone(), caller.name());
+        let (domain, by) = (name.clone(), caller.clone());
         self.in_turn_of_domain(name, async move |service: Self| service.add_dkim_key(&domain, key, &by).await).await
     }
 
-    async fn add_dkim_key(&self, name: &DomainName, key: DkimKey, by: &str) -> Result<DkimKey, DomainError> {
+    async fn add_dkim_key(&self, name: &DomainName, key: DkimKey, by: &Caller) -> Result<DkimKey, DomainError> {
         let key = self.with_fresh_selector(name, key).await?;
         self.0.store.dkim_keys().insert(name, &key).await.map_err(|error| match error {
             // Deleted while the key was made.
@@ -52,7 +53,7 @@ impl Service {
             error => error.into(),
         })?;
         self.0.epoch.end();
-        tracing::info!(domain = %name, selector = key.selector, by, "DKIM key made");
+        audit!(by, domain = %name, selector = key.selector, "DKIM key made");
         Ok(key)
     }
 

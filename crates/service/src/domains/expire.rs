@@ -3,7 +3,7 @@
 use mailapi_model::DomainName;
 
 use super::DomainError;
-use crate::{Service, Unavailable};
+use crate::{Caller, Service, Unavailable};
 
 /// Domains that one step deletes.
 const STEP: usize = 100;
@@ -34,7 +34,8 @@ impl Service {
     async fn expire_domain(&self, domain: &DomainName) -> Result<bool, DomainError> {
         match self.0.store.domains().get(domain).await? {
             Some(found) if !found.approved => {
-                self.remove_domain(domain, true, "pending_domain_lifetime").await?;
+                tracing::info!(%domain, "the domain was not approved in time");
+                self.remove_domain(domain, true, &Caller::operator()).await?;
                 Ok(true)
             }
             _ => Ok(false),

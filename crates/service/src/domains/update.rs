@@ -4,6 +4,7 @@ use mailapi_model::{Domain, DomainName};
 use mailapi_store::DomainChange;
 
 use super::DomainError;
+use crate::caller::audit;
 use crate::{Caller, Service};
 
 impl Service {
@@ -32,13 +33,13 @@ impl Service {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         if change.active == Some(true) && !domain.approved {
             caller.grants.admin()?;
-            self.let_in(name, &caller.name()).await?;
+            self.let_in(name, caller).await?;
         }
         if !self.0.store.domains().update(name, &change).await? {
             return Err(DomainError::NotFound);
         }
         self.0.epoch.end();
-        tracing::info!(domain = %name, by = caller.name(), "domain changed");
+        audit!(caller, domain = %name, "domain changed");
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)
     }
 }

@@ -45,7 +45,7 @@ fn bounced(one: &Discarded, record: &SentRecord, told: &[DeliveryEvent]) -> Vec<
     let has_ended = |email: &EmailAddress| {
         let is_about = |event: &&DeliveryEvent| event.message_id == Some(one.message_id) && event.recipient == *email;
         told.iter().filter(is_about).any(|event| match event.outcome {
-            Outcome::Sent => true,
+            Outcome::Sent | Outcome::Failed => true,
             Outcome::Deferred => false,
             Outcome::Bounced | Outcome::Expired => event.final_recipient.is_none(),
         })

@@ -9,6 +9,7 @@ mod revoke;
 use mailapi_model::{Denied, DomainName, EmailAddress, Permission, PermissionRecord, Violations};
 use mailapi_store::{NewGrant, StoreError};
 
+use crate::caller::audit;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
@@ -75,7 +76,7 @@ impl Service {
         };
         self.0.epoch.end();
         for record in &granted {
-            tracing::info!(mailbox = %email, permission = %record.permission, %domain, by = caller.name(), "granted");
+            audit!(caller, mailbox = %email, permission = %record.permission, %domain, "granted");
         }
         Ok(granted)
     }

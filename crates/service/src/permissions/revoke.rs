@@ -3,6 +3,7 @@
 use mailapi_model::{PermissionId, PermissionRecord};
 
 use super::PermissionError;
+use crate::caller::audit;
 use crate::{Caller, Service};
 
 impl Service {
@@ -19,7 +20,7 @@ impl Service {
         let revoked = self.0.store.permissions().revoke(id).await?.ok_or(PermissionError::NotFound)?;
         self.0.epoch.end();
         let PermissionRecord { email, permission, domain, .. } = &revoked;
-        tracing::info!(mailbox = %email, %permission, %domain, by = caller.name(), "permission revoked");
+        audit!(caller, mailbox = %email, %permission, %domain, "permission revoked");
         Ok(revoked)
     }
 }

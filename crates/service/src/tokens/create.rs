@@ -4,6 +4,7 @@ use mailapi_model::{EmailAddress, NewToken, OneLine, Timestamp, TokenKind, Token
 use mailapi_store::StoreError;
 
 use super::TokenError;
+use crate::caller::audit;
 use crate::{Caller, Service};
 
 /// A new API token.
@@ -92,7 +93,7 @@ impl Service {
             StoreError::Reference => TokenError::UserNotFound,
             error => error.into(),
         })?;
-        tracing::info!(token = %record.id, kind = record.kind.as_str(), by = caller.name(), "token created");
+        audit!(caller, token = %record.id, kind = record.kind.as_str(), "token created");
         Ok((record, value))
     }
 }

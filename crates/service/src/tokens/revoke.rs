@@ -3,6 +3,7 @@
 use mailapi_model::TokenId;
 
 use super::TokenError;
+use crate::caller::audit;
 use crate::{Caller, Service};
 
 impl Service {
@@ -24,7 +25,7 @@ impl Service {
             tokens.revoke(id).await?;
         }
         self.0.epoch.end();
-        tracing::info!(token = %id, by = caller.name(), "token revoked");
+        audit!(caller, token = %id, "token revoked");
         Ok(())
     }
 }

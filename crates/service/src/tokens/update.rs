@@ -5,6 +5,7 @@ use mailapi_store::TokenChange;
 
 use super::TokenError;
 use super::create::{check_end, check_name};
+use crate::caller::audit;
 use crate::{Caller, Service};
 
 /// What is to change of a token; what is `None` stays.
@@ -49,7 +50,7 @@ impl Service {
             return Err(Violations::of("is_active", "must stay false: the token was revoked for good").into());
         }
         self.0.epoch.end();
-        tracing::info!(token = %id, by = caller.name(), "token changed");
+        audit!(caller, token = %id, "token changed");
         self.0.store.tokens().get(id).await?.ok_or(TokenError::NotFound)
     }
 }

@@ -6,6 +6,7 @@ use mailapi_store::StoreError;
 use super::quotas::ask;
 use super::{User, UserError};
 use crate::auth::Share;
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 /// A new account.
@@ -44,7 +45,7 @@ impl Service {
         let password_hash = self.hash(password, Share::ACCOUNTS).await?;
         let (quota_bytes, created_at) = (quota_bytes.or(self.0.settings.default_quota()), self.0.clock.now());
         let new = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
-        let by = caller.name();
+        let by = caller.clone();
         let account =
             self.in_turn_of_address(&email, async move |service: Self| service.add_user(new, by).await).await?;
         let is_admin = self.0.settings.admins.contains(&email);
@@ -52,7 +53,7 @@ impl Service {
         Ok(User { account, is_admin, quota })
     }
 
-    async fn add_user(&self, new: NewAccount, by: String) -> Result<Account, UserError> {
+    async fn add_user(&self, new: NewAccount, by: Caller) -> Result<Account, UserError> {
         self.0.store.accounts().insert(&new).await.map_err(|error| match error {
             error if error.is_conflict() => UserError::Exists,
             StoreError::Reference => UserError::DomainNotFound,
@@ -61,7 +62,7 @@ impl Service {
         self.0.epoch.end();
         let NewAccount { email, quota_bytes, .. } = new;
         self.0.backend.provisioning.new_mailbox(&email, quota_bytes).await.map_err(Unavailable::from)?;
-        tracing::info!(mailbox = %email, by, "user created");
+        audit!(by, mailbox = %email, "user created");
         self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)
     }
 

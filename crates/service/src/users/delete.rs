@@ -3,6 +3,7 @@
 use mailapi_model::EmailAddress;
 
 use super::UserError;
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -15,11 +16,11 @@ impl Service {
     /// [`Unavailable::Mailboxes`] when the mail server cannot do it now: the account stays; see [`UserError`].
     pub async fn delete_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
-        let (gone, by) = (email.clone(), caller.name());
+        let (gone, by) = (email.clone(), caller.clone());
         self.in_turn_of_address(email, async move |service: Self| service.remove_user(&gone, &by).await).await
     }
 
-    async fn remove_user(&self, email: &EmailAddress, by: &str) -> Result<(), UserError> {
+    async fn remove_user(&self, email: &EmailAddress, by: &Caller) -> Result<(), UserError> {
         self.demand_own(email).await?;
         if self.0.store.accounts().get(email).await?.is_none() {
             return Err(UserError::NotFound);
@@ -27,7 +28,7 @@ impl Service {
         self.0.backend.provisioning.remove_mailbox(email).await.map_err(Unavailable::mailboxes)?;
         self.0.store.accounts().delete(email, self.0.clock.now()).await?;
         self.0.epoch.end();
-        tracing::info!(mailbox = %email, by, "user deleted");
+        audit!(by, mailbox = %email, "user deleted");
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use mailapi_model::{Account, EmailAddress};
 
 use super::{User, UserError};
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -22,21 +23,21 @@ impl Service {
         active: bool,
     ) -> Result<User, UserError> {
         self.may_manage(caller, email)?;
-        let (address, by) = (email.clone(), caller.name());
+        let (address, by) = (email.clone(), caller.clone());
         let account = self
             .in_turn_of_address(email, async move |service: Self| service.switch(&address, active, &by).await)
             .await?;
         Ok(self.with_quota(account).await)
     }
 
-    async fn switch(&self, email: &EmailAddress, active: bool, by: &str) -> Result<Account, UserError> {
+    async fn switch(&self, email: &EmailAddress, active: bool, by: &Caller) -> Result<Account, UserError> {
         self.demand_own(email).await?;
         if !self.0.store.accounts().set_active(email, active, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
         self.0.epoch.end();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
-        tracing::info!(mailbox = %email, active, by, "user switched");
+        audit!(by, mailbox = %email, active, "user switched");
         self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)
     }
 }

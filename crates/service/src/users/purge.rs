@@ -4,6 +4,7 @@ use mailapi_backend::{MailboxError, Purged};
 use mailapi_model::EmailAddress;
 
 use super::UserError;
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -13,11 +14,11 @@ impl Service {
     /// [`Unavailable::Mailboxes`] when the mail server cannot do it now; see [`UserError`].
     pub async fn purge_user(&self, caller: &Caller, email: &EmailAddress) -> Result<Purged, UserError> {
         self.may_manage(caller, email)?;
-        let (address, by) = (email.clone(), caller.name());
+        let (address, by) = (email.clone(), caller.clone());
         self.in_turn_of_address(email, async move |service: Self| service.empty_mailbox(&address, &by).await).await
     }
 
-    async fn empty_mailbox(&self, email: &EmailAddress, by: &str) -> Result<Purged, UserError> {
+    async fn empty_mailbox(&self, email: &EmailAddress, by: &Caller) -> Result<Purged, UserError> {
         if self.0.store.accounts().get(email).await?.is_none() {
             return Err(UserError::NotFound);
         }
@@ -25,7 +26,7 @@ impl Service {
             MailboxError::NoSuchMailbox => UserError::NotFound,
             error => Unavailable::mailboxes(error).into(),
         })?;
-        tracing::info!(mailbox = %email, messages = purged.messages, by, "mailbox purged");
+        audit!(by, mailbox = %email, messages = purged.messages, "mailbox purged");
         Ok(purged)
     }
 }

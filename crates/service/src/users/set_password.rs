@@ -4,6 +4,7 @@ use mailapi_model::{EmailAddress, SecretText};
 
 use super::UserError;
 use crate::auth::Share;
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
@@ -20,7 +21,7 @@ impl Service {
         self.may_manage(caller, email)?;
         self.demand_own(email).await?;
         let hash = self.hash(password, Share::ACCOUNTS).await?;
-        let (address, by) = (email.clone(), caller.name());
+        let (address, by) = (email.clone(), caller.clone());
         self.in_turn_of_address(email, async move |service: Self| service.replace_password(&address, &hash, &by).await)
             .await
     }
@@ -30,14 +31,14 @@ impl Service {
         &self,
         email: &EmailAddress,
         hash: &SecretText,
-        by: &str,
+        by: &Caller,
     ) -> Result<(), UserError> {
         if !self.0.store.accounts().set_password_hash(email, hash, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
         }
         self.0.epoch.end();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
-        tracing::info!(mailbox = %email, by, "password changed");
+        audit!(by, mailbox = %email, "password changed");
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use mailapi_model::{Account, AccountChange, EmailAddress, SecretText};
 
 use super::{User, UserError};
 use crate::auth::Share;
+use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 /// What is to change of an account; what is `None` stays.
@@ -36,7 +37,7 @@ impl Service {
             Some(password) => Some(self.hash(password, Share::ACCOUNTS).await?),
             None => None,
         };
-        let (address, by) = (email.clone(), caller.name());
+        let (address, by) = (email.clone(), caller.clone());
         let account = self
             .in_turn_of_address(email, async move |service: Self| {
                 service.change_user(&address, &record, hash.as_ref(), &by).await
@@ -50,7 +51,7 @@ impl Service {
         email: &EmailAddress,
         record: &AccountChange,
         hash: Option<&SecretText>,
-        by: &str,
+        by: &Caller,
     ) -> Result<Account, UserError> {
         if !self.0.store.accounts().update(email, record, self.0.clock.now()).await? {
             return Err(UserError::NotFound);
@@ -62,7 +63,7 @@ impl Service {
         if let Some(hash) = hash {
             self.replace_password(email, hash, by).await?;
         }
-        tracing::info!(mailbox = %email, by, "user changed");
+        audit!(by, mailbox = %email, "user changed");
         self.0.store.accounts().get(email).await?.ok_or(UserError::NotFound)
     }
 }
