@@ -26,7 +26,7 @@ const ENOUGH: Duration = Duration::from_secs(60);
 /// How long an operation may take until it stops; one that does not stop has been over long before.
 const STOPS: Duration = Duration::from_secs(2);
 /// How long another one may take within it. One that waits for its turn waits until then.
-const WAITS: Duration = Duration::from_millis(100);
+const WAITS: Duration = Duration::from_millis(40);
 const EARLIER: &str = "the earlier owner";
 const QUOTAS: [u64; 2] = [10_485_760, 20_971_520];
 
@@ -201,7 +201,7 @@ impl Pair {
                 return Some(format!("an account: {}, and the mail server says the opposite", account.is_some()));
             }
         }
-        let Some(account) = account else { return None };
+        let account = account?;
         let Some(held) = self.held(&name.address).await else { return Some("no mailbox can be opened".to_owned()) };
         if held.limit_bytes != account.quota_bytes {
             return Some(format!(

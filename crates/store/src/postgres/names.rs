@@ -21,7 +21,7 @@ const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
 
 /// Names that are held by one connection.
 #[derive(Debug)]
-pub(crate) struct NamesHeld(Option<(Lease, OwnedSemaphorePermit)>);
+pub(crate) struct NamesHeld(Option<Box<(Lease, OwnedSemaphorePermit)>>);
 
 impl Postgres {
     /// Waits until no other operation, on any node, holds the name, and holds it.
@@ -36,7 +36,7 @@ impl Postgres {
             let held = tokio::time::timeout(self.patience(&work), crate::db::postgres::run(client, &work)).await;
             held.unwrap_or_else(|_| Err(super::Failed::timed_out())).map_err(|failed| failed.error)?;
         }
-        Ok(NamesHeld(Some((lease, place))))
+        Ok(NamesHeld(Some(Box::new((lease, place)))))
     }
 }
 
@@ -56,9 +56,9 @@ fn locks(of: TurnOf<'_>) -> Vec<Stmt> {
 
 impl Drop for NamesHeld {
     fn drop(&mut self) {
-        let (Some((lease, place)), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
+        let (Some(held), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
         runtime.spawn(async move {
-            let _place = place;
+            let (lease, _place) = *held;
             if let Some(client) = lease.client()
                 && client.batch_execute(UNLOCK).await.is_ok()
             {
