@@ -127,6 +127,7 @@ fn of_container<'a>(
     let streams = ["stdout F ", "stderr F "];
     let line = streams.iter().find_map(|stream| rest.strip_prefix(stream)).unwrap_or(rest);
     times.read(line, now, before).map(|(_, rest)| rest)
+}
 
 /// Whether a line of a log file is a logging daemon's report of lines that it dropped.
 pub(super) fn reports_loss(

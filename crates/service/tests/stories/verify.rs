@@ -157,3 +157,31 @@ async fn no_selector_is_ever_given_to_a_second_key() {
     assert!(had.insert(approved.dkim_selector.unwrap()), "a domain that was signed up later");
     assert_eq!(had.len(), 10);
 }
+
+#[tokio::test]
+async fn dmarc_of_the_names_above_holds_as_receivers_read_it() {
+    let (app, _) = app_with_domain().await;
+    app.domain("mail.shop.example.org").await;
+    let name: DomainName = "mail.shop.example.org".parse().unwrap();
+    let dmarc = async |policy: &str| {
+        app.dns.set_txt("_dmarc.example.org", &[policy]);
+        let report = verified(&app, &name).await;
+        let check = record(&report, "DMARC");
+        (check.status, check.hint.clone())
+    };
+    app.dns.set_mx("mail.shop.example.org", &[HOST]);
+    assert_eq!(dmarc("v=DMARC1; p=reject; sp=none").await.0, RecordStatus::Ok);
+    assert_eq!(dmarc("v=DMARC1; p=reject; sp=never").await.0, RecordStatus::Mismatch);
+    let (status, hint) = dmarc("v=DMARC1; rua=mailto:reports@example.org").await;
+    assert!(status == RecordStatus::Ok && hint.contains("counts as p=none"), "{hint}");
+    // Two policies of a name between count as none, and so the one above holds.
+    app.dns.set_txt("_dmarc.shop.example.org", &["v=DMARC1; p=none", "v=DMARC1; p=reject"]);
+    let (status, hint) = dmarc("v=DMARC1; p=reject").await;
+    assert!(status == RecordStatus::Ok && hint.contains("example.org"), "{hint}");
+    // A name that goes on without end is asked for eight times.
+    let long = format!("{}example.org", "a.".repeat(40));
+    app.domain(&long).await;
+    app.dns.silence("_dmarc.a.a.a.a.a.a.example.org");
+    let report = verified(&app, &long.parse().unwrap()).await;
+    assert_eq!(record(&report, "DMARC").status, RecordStatus::Ok);
+}

@@ -163,7 +163,8 @@ impl Ledger {
             };
             match event.outcome {
                 Outcome::Sent => message.note_behind(named, None),
-                Outcome::Deferred => {}
+                // Postfix reports no recipient that it never accepted.
+                Outcome::Deferred | Outcome::Failed => {}
                 Outcome::Bounced | Outcome::Expired => message.note_behind(named, Some(failure)),
             }
         }

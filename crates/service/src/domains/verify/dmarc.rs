@@ -1,57 +1,178 @@
-//! What receivers are asked to do with mail that only claims to come from the domain (RFC 7489 section 6.3).
+//! What receivers are asked to do with mail that only claims to come from the domain (RFC 9989).
+
+use mailapi_backend::DnsError;
 
 use super::tags::Tags;
 use super::{Context, RecordCheck, RecordStatus, texts};
+
+/// A longer name is cut to so many labels after its own record was asked for (section 4.10): its owner cannot make
+/// receivers ask without end.
+const MAX_LABELS: usize = 7;
+const POLICIES: [&str; 3] = ["none", "quarantine", "reject"];
+
+/// A name above the domain, and the only policy that it has.
+type Found = (String, String);
 
 pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
     let domain = context.domain.as_str();
     let expected = format!("v=DMARC1; p=quarantine; rua=mailto:postmaster@{domain}");
     let check = RecordCheck::required("DMARC", format!("_dmarc.{domain}"), expected);
-    for ancestor in ancestors(domain) {
-        let found = match texts(context.dns, &format!("_dmarc.{ancestor}")).await {
-            Err(error) => return check.unanswered(&error),
-            Ok(found) => found,
-        };
-        let policies: Vec<&String> = found.iter().filter(|text| Tags::of(text).has_version("DMARC1")).collect();
-        match policies[..] {
-            [] if found.is_empty() || ancestor != domain => {}
-            [] => return check.with(RecordStatus::Mismatch, found, "The record is no DMARC policy."),
-            [policy] if has_policy(policy) => {
-                let hint = if ancestor == domain {
-                    "Receivers know what to do with forged mail.".to_owned()
-                } else {
-                    format!("The policy of {ancestor} holds for this domain, too.")
-                };
-                return check.with(RecordStatus::Ok, found, hint);
-            }
-            [_] => return check.with(RecordStatus::Mismatch, found, "p= must be none, quarantine or reject."),
-            _ => return check.with(RecordStatus::Mismatch, found, "Several policies count as none: keep one."),
+    let own = match texts(context.dns, &format!("_dmarc.{domain}")).await {
+        Err(error) => return check.unanswered(&error),
+        Ok(found) => found,
+    };
+    match policies(&own)[..] {
+        [] if own.is_empty() => {}
+        [] => return check.with(RecordStatus::Mismatch, own, "The record is no DMARC policy."),
+        [policy] => {
+            let (status, hint) = judged(policy, "p", "Receivers know what to do with forged mail.");
+            return check.with(status, own, hint);
+        }
+        _ => return check.with(RecordStatus::Mismatch, own, "Several policies count as none: keep one."),
+    }
+    match inherited(context).await {
+        Err(error) => check.unanswered(&error),
+        Ok(Some((ancestor, policy, tag))) => {
+            let fine = format!("The policy of {ancestor} holds for this domain, too.");
+            let (status, hint) = judged(&policy, tag, &fine);
+            check.with(status, vec![policy], hint)
+        }
+        Ok(None) => {
+            let hint = "Add the record; many receivers refuse or mark mail of a domain without one.";
+            check.with(RecordStatus::Missing, Vec::new(), hint)
         }
     }
-    let hint = "Add the record; many receivers refuse or mark mail of a domain without one.";
-    check.with(RecordStatus::Missing, Vec::new(), hint)
 }
 
-fn has_policy(text: &str) -> bool {
-    Tags::of(text).get("p").is_some_and(|policy| ["none", "quarantine", "reject"].contains(&policy))
-}
-
-/// The domain and those above it, down to two labels.
-fn ancestors(domain: &str) -> impl Iterator<Item = &str> {
-    fn above<'a>(name: &&'a str) -> Option<&'a str> {
-        name.split_once('.').map(|(_, rest)| rest).filter(|rest| rest.contains('.'))
+/// The policy of the names above the domain that holds for it, and the tag of that policy which does.
+async fn inherited(context: &Context<'_>) -> Result<Option<(String, String, &'static str)>, DnsError> {
+    let mut found: Vec<Found> = Vec::new();
+    for ancestor in ancestors(context.domain.as_str()) {
+        let texts = texts(context.dns, &format!("_dmarc.{ancestor}")).await?;
+        // Several policies of one name count as none (section 4.10).
+        if let [policy] = policies(&texts)[..] {
+            found.push((ancestor.to_owned(), policy.clone()));
+            if Tags::of(policy).get("psd").is_some_and(|psd| psd == "n" || psd == "y") {
+                break;
+            }
+        }
     }
-    std::iter::successors(Some(domain), above)
+    let Some((ancestor, policy)) = organizational(found, context.domain.as_str()) else { return Ok(None) };
+    let is_missing = matches!(context.dns.mx(context.domain.as_str()).await, Err(DnsError::NoSuchName));
+    let tag = applicable(&Tags::of(&policy), is_missing);
+    Ok(Some((ancestor, policy, tag)))
+}
+
+/// Which of the policies, from the nearest name upward, holds for a domain without its own (section 4.10.2): that of the
+/// organizational domain, or else that of the public suffix above it.
+fn organizational(mut found: Vec<Found>, domain: &str) -> Option<Found> {
+    let (name, policy) = found.pop()?;
+    if Tags::of(&policy).get("psd") != Some("y") {
+        return Some((name, policy));
+    }
+    let is_right_below = |(below, _): &Found| below.split_once('.').is_some_and(|(_, above)| above == name);
+    match found.pop().filter(is_right_below) {
+        Some(organizational) if organizational.0 != domain => Some(organizational),
+        _ => Some((name, policy)),
+    }
+}
+
+/// The tag that holds for names below the one of the policy (section 4.7): `np` for those that do not exist.
+fn applicable(tags: &Tags<'_>, is_missing: bool) -> &'static str {
+    match () {
+        () if is_missing && tags.get("np").is_some() => "np",
+        () if tags.get("sp").is_some() => "sp",
+        () => "p",
+    }
+}
+
+/// What receivers make of a policy for which this tag holds. Without a valid one they only report, where the record
+/// names an address for reports, and otherwise leave the record alone (section 4.7).
+fn judged(policy: &str, tag: &str, fine: &str) -> (RecordStatus, String) {
+    let tags = Tags::of(policy);
+    let is_valid =
+        |tag: &str| tags.get(tag).is_none_or(|value| POLICIES.contains(&value.to_ascii_lowercase().as_str()));
+    if tags.get(tag).is_some() && ["p", "sp", "np"].into_iter().all(is_valid) {
+        return (RecordStatus::Ok, fine.to_owned());
+    }
+    let is_reported = tags.get("rua").is_some_and(|rua| rua.split(',').any(|to| to.trim().starts_with("mailto:")));
+    if is_reported {
+        let hint = format!("Without a valid {tag}= it counts as p=none: receivers report forged mail and accept it.");
+        return (RecordStatus::Ok, hint);
+    }
+    (RecordStatus::Mismatch, "p=, sp= and np= must be none, quarantine or reject.".to_owned())
+}
+
+fn policies(texts: &[String]) -> Vec<&String> {
+    texts.iter().filter(|text| Tags::of(text).has_version("DMARC1")).collect()
+}
+
+/// The names above a domain that are asked, down to one label.
+fn ancestors(domain: &str) -> impl Iterator<Item = &str> {
+    let above = |name: &str| name.split_once('.').map_or("", |(_, rest)| rest).len();
+    let skipped = domain.split('.').count().saturating_sub(MAX_LABELS).max(1);
+    let first = (0..skipped).fold(domain, |name, _| &name[name.len() - above(name)..]);
+    let names = std::iter::successors(Some(first), move |name| Some(&name[name.len() - above(name)..]));
+    names.take_while(|name| !name.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn the_walk_ends_below_the_top() {
+    fn the_walk_asks_no_more_than_eight_names() {
+        let walk = |domain| ancestors(domain).collect::<Vec<_>>();
+        assert_eq!(walk("a.b.example.org"), ["b.example.org", "example.org", "org"]);
+        assert_eq!(walk("localhost"), Vec::<&str>::new());
+        assert_eq!(walk("a.b.c.d.e.f.g.h.i.j.mail.example.com").len(), MAX_LABELS);
+        assert_eq!(walk("a.b.c.d.e.f.g.h.i.j.mail.example.com")[0], "g.h.i.j.mail.example.com");
+        assert_eq!(walk("b.c.d.e.f.g.h.com")[0], "c.d.e.f.g.h.com");
+    }
+
+    #[test]
+    fn a_policy_without_a_valid_p_counts_only_with_reports() {
+        for (policy, status) in [
+            ("v=DMARC1", RecordStatus::Mismatch),
+            ("v=DMARC1; p=quarantin", RecordStatus::Mismatch),
+            ("v=DMARC1; p=reject; sp=quarantin", RecordStatus::Mismatch),
+            ("v=DMARC1; rua=https://example.org/", RecordStatus::Mismatch),
+            ("v=DMARC1; rua=mailto:a@example.org", RecordStatus::Ok),
+            ("v=DMARC1; p=quarantin; rua=mailto:a@example.org", RecordStatus::Ok),
+            ("v=DMARC1; rua=mailto:a@example.org; p=Reject", RecordStatus::Ok),
+        ] {
+            assert_eq!(judged(policy, "p", "").0, status, "{policy}");
+        }
+        assert!(judged("v=DMARC1; rua=mailto:a@example.org", "p", "").1.contains("p=none"));
+    }
+
+    #[test]
+    fn the_organizational_domain_decides_for_those_below_it() {
+        let found = |policies: &[(&str, &str)]| -> Vec<Found> {
+            policies.iter().map(|(name, policy)| ((*name).to_owned(), format!("v=DMARC1; {policy}"))).collect()
+        };
+        let name =
+            |policies: &[(&str, &str)]| organizational(found(policies), "a.b.example.co.uk").map(|(name, _)| name);
+        assert_eq!(name(&[]), None);
+        assert_eq!(name(&[("b.example.co.uk", "p=none"), ("example.co.uk", "p=reject")]).unwrap(), "example.co.uk");
+        let suffix = ("co.uk", "p=reject; psd=y");
         assert_eq!(
-            super::ancestors("a.b.example.org").collect::<Vec<_>>(),
-            ["a.b.example.org", "b.example.org", "example.org"]
+            name(&[("b.example.co.uk", "p=none"), ("example.co.uk", "p=none"), suffix]).unwrap(),
+            "example.co.uk"
         );
-        assert_eq!(super::ancestors("localhost").collect::<Vec<_>>(), ["localhost"]);
+        assert_eq!(name(&[("b.example.co.uk", "p=none"), suffix]).unwrap(), "co.uk");
+    }
+
+    #[test]
+    fn names_below_have_policies_of_their_own() {
+        let tag = |policy: &str, is_missing| applicable(&Tags::of(policy), is_missing);
+        for (policy, there, missing) in [
+            ("v=DMARC1; p=reject", "p", "p"),
+            ("v=DMARC1; p=reject; sp=none", "sp", "sp"),
+            ("v=DMARC1; p=none; np=reject", "p", "np"),
+            ("v=DMARC1; p=none; sp=none; np=reject", "sp", "np"),
+        ] {
+            assert_eq!((tag(policy, false), tag(policy, true)), (there, missing), "{policy}");
+        }
     }
 }
