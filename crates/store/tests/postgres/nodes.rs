@@ -136,7 +136,7 @@ async fn no_session_outlives_a_password_that_is_changed_at_another_node() {
     for round in 0..20_u8 {
         let (old, new) = (hash(format_args!("{round} old")), hash(format_args!("{round} new")));
         accounts.set_password_hash(&ann, &old, now).await.unwrap();
-        let refreshed = tokens.insert(&anns_token(3 * round, true)).await.unwrap();
+        let refreshed = tokens.insert(&anns_token(3 * round, true), 50).await.unwrap();
         let (logged_in, next) = (anns_token(3 * round + 1, true), anns_token(3 * round + 2, true));
         let done = tokio::join!(
             accounts.set_password_hash(&ann, &new, now),
