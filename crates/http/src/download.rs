@@ -39,12 +39,24 @@ fn disposition(filename: &str) -> HeaderValue {
         .remove(b'`')
         .remove(b'|')
         .remove(b'~');
+    let filename = &harmless(filename);
     // Quotes and backslashes are read in many ways, and `%` is decoded by some: none of them is worth it.
     let plain = |c: char| if (' '..='~').contains(&c) && !"\"\\%".contains(c) { c } else { '_' };
     let ascii: String = filename.chars().map(plain).collect();
     let encoded = utf8_percent_encode(filename, ESCAPED);
     HeaderValue::try_from(format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''{encoded}"))
         .unwrap_or(HeaderValue::from_static("attachment"))
+}
+
+/// A name that does no harm where it is saved: no path, no line end, and no mark that changes the direction of what
+/// follows (`cod.exe` must not look like `exe.doc`).
+fn harmless(filename: &str) -> String {
+    let is_unwanted =
+        |c: char| matches!(c, '/' | '\\' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let words = filename.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let name = words.collect::<Vec<_>>().join(" ").replace(is_unwanted, "_");
+    let name = name.trim_end_matches(['.', ' ']);
+    if name.is_empty() { "attachment".to_owned() } else { name.to_owned() }
 }
 
 #[cfg(test)]
@@ -60,7 +72,10 @@ mod tests {
     #[test]
     fn a_name_cannot_leave_its_quotes() {
         let header = shown("a\"; filename=\"b.exe\r\nSet-Cookie: x=y");
-        assert!(header.starts_with("attachment; filename=\"a_; filename=_b.exe__Set-Cookie: x=y\"; filename*="));
+        assert!(
+            header.starts_with("attachment; filename=\"a_; filename=_b.exe Set-Cookie: x=y\"; filename*="),
+            "{header}"
+        );
         assert_eq!(header.matches('"').count(), 2);
     }
 
@@ -70,6 +85,18 @@ mod tests {
             shown("Übersicht 1.pdf"),
             "attachment; filename=\"_bersicht 1.pdf\"; filename*=UTF-8''%C3%9Cbersicht%201.pdf"
         );
+    }
+
+    #[test]
+    fn a_name_is_no_path_and_hides_nothing() {
+        assert_eq!(harmless("../../etc/passwd"), ".._.._etc_passwd");
+        assert_eq!(harmless("C:\\boot.ini"), "C:_boot.ini");
+        assert_eq!(harmless("photo\u{202e}gpj.exe"), "photo_gpj.exe");
+        assert_eq!(harmless(".gitignore"), ".gitignore");
+        assert_eq!(harmless(" a  b. "), "a b");
+        for nothing in ["", " . ", "..", "\r\n"] {
+            assert_eq!(harmless(nothing), "attachment");
+        }
     }
 
     proptest! {

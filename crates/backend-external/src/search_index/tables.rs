@@ -10,7 +10,7 @@ use super::folder_state::{FolderId, FolderState};
 
 const TABLES: &str = include_str!("mailbox.sql");
 /// Counts the forms that the tables and the folded texts have had; an index of another form is made again.
-const FORM: i64 = 2;
+const FORM: i64 = 3;
 
 /// What the index keeps of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]

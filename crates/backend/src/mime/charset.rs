@@ -3,6 +3,8 @@
 use encoding_rs::{Encoding, REPLACEMENT, WINDOWS_1252};
 use mail_parser::decoders::charsets::map::charset_decoder;
 
+use super::shifted::{decode_hz, decode_utf7};
+
 /// The text that the octets mean in the charset of that name. Nothing is refused: a charset that is missing, unknown
 /// or US-ASCII means UTF-8 when the octets are UTF-8, and Windows-1252 when they are not.
 pub(super) fn decode(charset: Option<&str>, octets: &[u8]) -> String {
@@ -10,11 +12,18 @@ pub(super) fn decode(charset: Option<&str>, octets: &[u8]) -> String {
     if label.is_empty() || is_ascii(label) {
         return guess(octets);
     }
+    match label.to_ascii_lowercase().as_str() {
+        "utf-7" | "unicode-1-1-utf-7" | "unicode-2-0-utf-7" | "x-unicode-2-0-utf-7" | "csunicode11utf7" => {
+            return decode_utf7(octets);
+        }
+        "hz-gb-2312" | "hz" => return decode_hz(octets),
+        _ => {}
+    }
     match Encoding::for_label(label.as_bytes()) {
         // The Web refuses some old charsets altogether; mail shows what is readable of them.
         Some(encoding) if encoding == REPLACEMENT => guess(octets),
         Some(encoding) => encoding.decode(octets).0.into_owned(),
-        // UTF-7 and the long names that the Web's table leaves out.
+        // Long names that the Web's table leaves out.
         None => charset_decoder(label.as_bytes()).map_or_else(|| guess(octets), |decode| decode(octets)),
     }
 }
@@ -51,6 +60,8 @@ mod tests {
         assert_eq!(decode(Some("ISO-8859-15"), b"\xa4"), "€");
         assert_eq!(decode(Some("shift_jis"), b"\x83n\x83\x8d\x81[").as_str(), "ハロー");
         assert_eq!(decode(Some("utf-7"), b"+AOk-"), "é");
+        assert_eq!(decode(Some("UTF-7"), b"caf+AOk, t+AOk"), "café, té");
+        assert_eq!(decode(Some("HZ-GB-2312"), b"~{<:Ky~}!"), "己所!");
         assert_eq!(decode(Some("UTF-16"), b"\xfe\xff\x00h\x00i"), "hi");
     }
 

@@ -227,7 +227,7 @@ mod tests {
             ..leaf("image", "png\r\nX: y")
         };
         assert_eq!(header(&part).iter().filter(|&&octet| octet == b'\n').count(), 3);
-        assert_eq!(name_of(part), "a Content-Disposition: attachment; filename=\"evil_");
+        assert_eq!(name_of(part), "a  Content-Disposition: attachment; filename=\"evil\\");
     }
 
     #[test]

@@ -110,11 +110,11 @@ fn is_one_line(text: &str) -> bool {
     plain::is_printable(octets) && !has_two_spaces && !text.starts_with(' ') && !text.ends_with(' ')
 }
 
-/// A value with its encoded words (RFC 2047) decoded.
+/// A value with its encoded words (RFC 2047) decoded. Spaces in them are the author's; those around the value are not.
 pub(super) fn decoded(value: &[u8]) -> Cow<'_, str> {
     let text = unfolded(value);
     if encoded_word::may_begin_in(text.as_bytes()) {
-        return Cow::Owned(encoded_word::decoded(&text).trim().to_owned());
+        return Cow::Owned(encoded_word::decoded(&text));
     }
     text
 }
@@ -388,6 +388,7 @@ mod tests {
             (" a  b   c ", "a  b   c"),
             ("a\r\n  b", "a  b"),
             ("a\r\n\tb\t \tc", "a b c"),
+            ("=?utf-8?q?__a_?=  =?utf-8?q?b=20?= ", "  a b "),
             ("=?utf-8?q?a__b=0D=0A_c=E2=80=A8d?=", "a  b c d"),
             (" \t ", ""),
         ] {

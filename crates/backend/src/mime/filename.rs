@@ -1,18 +1,12 @@
-//! Names of attachments that a file system, a header and a person can bear.
+//! Names of attachments, as their senders gave them. Whoever writes one into a file system or a header cleans it there.
 
-use super::fields::one_line;
-
-/// The name that a sender gave, made harmless; none when nothing is left of it.
-pub(super) fn harmless(given: &str, max_characters: usize) -> Option<String> {
-    let visible: String = one_line(given).chars().map(|c| if is_unwanted(c) { '_' } else { c }).collect();
-    let name = visible.trim_matches(|c: char| c == ' ' || c == '.');
-    if name.is_empty() { None } else { Some(shortened(name, max_characters)) }
-}
-
-/// Separators of path names, and the marks that change the direction of what follows: `cod.exe` must not look
-/// like `exe.doc`.
-fn is_unwanted(c: char) -> bool {
-    matches!(c, '/' | '\\' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// The name that a sender gave, without line ends and other control characters; none when nothing of it is a name.
+pub(super) fn as_sent(given: &str, max_characters: usize) -> Option<String> {
+    let is_control = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let name: String = given.chars().map(|c| if is_control(c) { ' ' } else { c }).collect();
+    // In a path these two mean a folder, so that no client could ask for such a file by its name.
+    let is_name = !matches!(name.trim(), "" | "." | "..");
+    is_name.then(|| shortened(&name, max_characters))
 }
 
 /// The extension says what the file is: a long name loses its middle.
@@ -82,19 +76,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_could_do_harm_lose_their_teeth() {
-        assert_eq!(harmless("../../etc/passwd", 200).unwrap(), "_.._etc_passwd");
-        assert_eq!(harmless("C:\\boot.ini", 200).unwrap(), "C:_boot.ini");
-        assert_eq!(harmless("a\r\nSet-Cookie: x\0.txt", 200).unwrap(), "a Set-Cookie: x .txt");
-        assert_eq!(harmless("photo\u{202e}gpj.exe", 200).unwrap(), "photo_gpj.exe");
+    fn what_is_no_name_is_none() {
         for nothing in ["", " ", ".", "..", "\0\r\n"] {
-            assert_eq!(harmless(nothing, 200), None);
+            assert_eq!(as_sent(nothing, 255), None);
+        }
+        assert_eq!(as_sent("a\r\nSet-Cookie: x\0.txt", 255).unwrap(), "a  Set-Cookie: x .txt");
+    }
+
+    #[test]
+    fn a_name_stays_as_it_was_sent() {
+        let long = format!("{}.pdf", "a".repeat(251));
+        for name in
+            [".gitignore", "dir/x.txt", "two  spaces .txt", " a ", "C:\\boot.ini", "photo\u{202e}gpj.exe", &long]
+        {
+            assert_eq!(as_sent(name, 255).unwrap(), name);
         }
     }
 
     #[test]
     fn a_long_name_keeps_its_extension() {
-        let name = harmless(&format!("{}.pdf", "é".repeat(500)), 200).unwrap();
+        let name = as_sent(&format!("{}.pdf", "é".repeat(500)), 200).unwrap();
         assert_eq!(name.chars().count(), 200);
         assert!(name.ends_with("é.pdf"));
     }

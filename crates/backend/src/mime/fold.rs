@@ -6,8 +6,9 @@ use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 /// The form in which texts are compared: composed (NFC, Unicode Standard Annex 15), with full case folding whatever
-/// stands around a letter (so ß is ss, a final sigma is a sigma, and a ligature is its letters), white space as one
-/// space, and without characters that are not seen. A line end stays. An accent makes another letter.
+/// stands around a letter (so ß is ss, a final sigma is a sigma, and a ligature is its letters), letters of full and half
+/// width as the usual ones, white space as one space, and without characters that are not seen. A line end stays. An
+/// accent makes another letter.
 #[must_use]
 pub fn fold(text: &str) -> String {
     if differs_in_case_alone(text) { text.to_ascii_lowercase() } else { Folding::of(text, text.len()).folded }
@@ -37,11 +38,22 @@ pub(super) fn find(line: &str, folded: &str) -> Option<usize> {
 
 /// Whether a letter begins with this character: it does not compose with what stands before it.
 pub(super) fn begins_letter(c: char) -> bool {
-    match c {
+    match usual_width(c) {
         c if is_unseen(c) => false,
         // Latin, and ideographs and Hangul, without a look into the tables of Unicode.
         ..'\u{300}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => true,
         c => canonical_combining_class(c) == 0 && is_nfc_quick(iter::once(c)) == IsNormalized::Yes,
+    }
+}
+
+/// The usual form of a character of full or half width (Unicode Standard, section 18.4, and its Annex 11). Jamo of half
+/// width are left alone: what they would become composes otherwise.
+fn usual_width(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff9f}' | '\u{ffe0}'..='\u{ffe2}' | '\u{ffe4}'..='\u{ffee}' => {
+            iter::once(c).nfkd().next().unwrap_or(c)
+        }
+        c => c,
     }
 }
 
@@ -109,7 +121,7 @@ impl Folding {
     /// Folds what is not composed as it has to be, or becomes several characters.
     fn push_composed(&mut self, letter: &str) {
         let mut decomposed = String::new();
-        for c in letter.nfd().filter(|&c| !is_unseen(c)) {
+        for c in letter.chars().map(usual_width).nfd().filter(|&c| !is_unseen(c)) {
             match c {
                 '\n' => decomposed.push('\n'),
                 c if c.is_whitespace() && self.is_behind_space => {}
@@ -143,7 +155,7 @@ fn fully_folded(c: char) -> impl Iterator<Item = char> {
 
 /// The same of a letter that stays one character.
 fn simply_folded(c: char) -> Option<char> {
-    match c {
+    match usual_width(c) {
         '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | 'ı' => Some(c),
         c if !begins_letter(c) => None,
         c => {
@@ -189,6 +201,11 @@ mod tests {
             ("news\u{ad}paper", "newspaper"),
             ("u\u{ad}\u{308}", "ü"),
             ("a \t b", "a  b"),
+            ("Ｍａｉｌ　１２：３０！", "mail 12:30!"),
+            ("mail", "ＭＡＩＬ"),
+            ("ﾃﾞｰﾀ ﾊﾟﾝ｡", "データ パン。"),
+            ("データ", "ﾃﾞｰﾀ"),
+            ("￥１００", "¥100"),
         ] {
             assert!(fold(text).contains(&fold(wanted)), "{text} {wanted}");
         }
@@ -207,7 +224,7 @@ mod tests {
 
     /// Letters, marks, and what composes in unusual ways.
     fn letters_and_marks() -> impl Strategy<Value = String> {
-        let often = "[aeiouAEIJßẞıİΣςᾳΐΆéÜǰŉﬁ각가\u{1100}\u{1161}\u{11a8}\u{212b}\u{344}\u{958}\u{ad}\u{200b} \n]";
+        let often = "[aeiouAEIJßẞıİΣςᾳΐΆéÜǰŉﬁ각가Ａé！ﾃﾞﾊﾟカ\u{3099}\u{ffa1}\u{1100}\u{1161}\u{11a8}\u{212b}\u{344}\u{958}\u{ad}\u{200b} \n]";
         let marks = "[\u{300}-\u{345}\u{316}\u{59a}\u{653}]";
         let one = prop_oneof![3 => often, 3 => marks, 1 => any::<char>().prop_map(String::from)];
         prop::collection::vec(one, 0..24).prop_map(|parts| parts.concat())

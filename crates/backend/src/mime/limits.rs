@@ -24,7 +24,7 @@ pub struct Limits {
     pub max_report_octets: usize,
     /// Octets of a forwarded message in which its subject is looked for. 64 KiB.
     pub max_forwarded_header_octets: usize,
-    /// Characters of an attachment's file name. 200.
+    /// Characters of an attachment's file name. 255, as many octets as a message that is sent here may name it with.
     pub max_filename_characters: usize,
     /// Characters of a subject that a digest keeps for lists; a message that is opened shows all of it. 1,000.
     pub max_listed_subject_characters: usize,
@@ -50,7 +50,7 @@ impl Default for Limits {
             max_fields: 10_000,
             max_report_octets: 1024 * 1024,
             max_forwarded_header_octets: 64 * 1024,
-            max_filename_characters: 200,
+            max_filename_characters: 255,
             max_listed_subject_characters: 1_000,
             max_listed_correspondents: 100,
             max_listed_name_octets: 320,

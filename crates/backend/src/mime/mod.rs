@@ -21,6 +21,7 @@ mod plain;
 mod returned_mail;
 mod search;
 mod selection;
+mod shifted;
 mod source;
 mod stored;
 mod structure;

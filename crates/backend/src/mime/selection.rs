@@ -58,10 +58,10 @@ pub(super) fn is_message(part: &Part) -> bool {
 /// The name that the sender gave; that of a forwarded message is its subject when the sender gave none.
 pub(super) fn name(part: &Part, index: usize, limits: &Limits, subject: impl FnOnce() -> String) -> String {
     let max = limits.max_filename_characters;
-    let given = given_name(part).and_then(|name| filename::harmless(name, max));
+    let given = given_name(part).and_then(|name| filename::as_sent(name, max));
     if !is_message(part) {
         return given.unwrap_or_else(|| filename::made_up(index, &part.media_type));
     }
-    let name = given.or_else(|| filename::harmless(&subject(), max));
+    let name = given.or_else(|| filename::as_sent(&subject(), max));
     name.map_or_else(|| filename::made_up(index, &part.media_type), |name| filename::as_eml(&name, max))
 }

@@ -8,7 +8,7 @@ use super::transfer::TransferEncoding;
 use crate::{AttachmentInfo, Correspondent};
 
 /// The first octet. A digest of another version is made again from the message.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Octets that are no digest of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

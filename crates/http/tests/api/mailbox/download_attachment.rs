@@ -88,3 +88,29 @@ async fn of_several_with_one_name_the_first_is_taken_or_the_one_at_the_index() {
         assert_eq!(answer.header("content-disposition"), "attachment; filename=\"_.txt\"; filename*=UTF-8''%C3%9C.txt");
     }
 }
+
+#[tokio::test]
+async fn a_file_is_found_by_the_name_that_was_sent() {
+    let (app, _, bob) = App::with_ann_and_bob().await;
+    let long = format!("{}.txt", "a".repeat(251));
+    let files = [
+        (".gitignore", ".gitignore", ".gitignore"),
+        ("dir/x.txt", "dir%2Fx.txt", "dir_x.txt"),
+        ("two  spaces.txt", "two%20%20spaces.txt", "two spaces.txt"),
+        (&long, &long, &long),
+    ];
+    let part = |(name, ..): &(&str, &str, &str)| {
+        format!("--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=\"{name}\"\n\nhello\n")
+    };
+    let parts: String = files.iter().map(part).collect();
+    app.deliver("bob@example.org", &format!("Content-Type: multipart/mixed; boundary=b\n\n{parts}--b--\n")).await;
+    let listed = app.get(&bob, "/mailbox/bob@example.org/messages/1").await.json()["attachments"].clone();
+    for (index, (name, in_path, saved_as)) in files.iter().enumerate() {
+        assert_eq!(listed[index]["filename"], *name);
+        let at = "/mailbox/bob@example.org/folders/INBOX/messages/1/attachments";
+        let answer = app.get(&bob, &format!("{at}/{in_path}")).await;
+        assert_eq!(answer.octets.as_ref(), b"hello", "{name}");
+        let disposition = answer.header("content-disposition");
+        assert!(disposition.starts_with(&format!("attachment; filename=\"{saved_as}\";")), "{disposition}");
+    }
+}
