@@ -97,6 +97,31 @@ async fn a_text_is_found_in_whatever_form_it_was_written_or_indexed_before() {
 }
 
 #[tokio::test]
+async fn letters_of_any_width_are_found_also_where_indexed_before() {
+    let house = House::new().await;
+    house.deliver(&["ann@example.org"], &mail("Ｍａｉｌ １２", "ﾃﾞｰﾀ")).await;
+    house.deliver(&["ann@example.org"], &mail("mail 12", "データ")).await;
+    house.maildrop.keep_house_until_done().await.unwrap();
+    // As an earlier version has left it.
+    house
+        .database()
+        .execute_batch(
+            "DELETE FROM drop_fts WHERE rowid = 1;
+             INSERT INTO drop_fts (rowid, owners, words) VALUES (1, '<1>', 'ｍａｉｌ １２ ﾃﾞｰﾀ');
+             DELETE FROM schema_migrations WHERE component = 'maildrop' AND version = 5;",
+        )
+        .unwrap();
+    house.open_again().await;
+    assert_eq!(house.number("SELECT count(*) FROM drop_unindexed"), 1);
+    for stage in ["to be indexed again", "indexed again"] {
+        for wanted in ["mail 12", "ＭＡＩＬ", "データ", "ﾃﾞｰﾀ"] {
+            assert_eq!(uids(&house, wanted).await, [2, 1], "{stage} {wanted}");
+        }
+        house.maildrop.keep_house_until_done().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_text_too_long_for_the_index_is_found_all_the_same() {
     let house = House::with(MaildropSettings { max_indexed_bytes: 100, ..MaildropSettings::default() }).await;
     house.deliver(&["ann@example.org"], &mail("long", &format!("{} needle", "hay ".repeat(50)))).await;
