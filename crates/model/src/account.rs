@@ -67,6 +67,8 @@ pub struct Credentials {
     pub password_hash: SecretText,
     /// Whether the account may log in.
     pub active: bool,
+    /// How often it was disabled: a log-in from before the last time is over, even when the account is enabled again.
+    pub sessions_ended: i64,
 }
 
 /// What a new password must fulfil.

@@ -87,7 +87,8 @@ impl Accounts<'_> {
     /// # Errors
     /// When the database cannot be read.
     pub async fn credentials(&self, email: &EmailAddress) -> Result<Option<Credentials>, StoreError> {
-        let sql = "SELECT email, email_given, name, password_hash, active FROM accounts WHERE email = $1";
+        let sql = "SELECT email, email_given, name, password_hash, active, sessions_ended FROM accounts \
+             WHERE email = $1";
         let row = self.0.first(Stmt::new(sql).bind(email)).await?;
         row.map(read_credentials).transpose()
     }
@@ -180,7 +181,9 @@ impl Accounts<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn set_active(&self, email: &EmailAddress, active: bool, now: Timestamp) -> Result<bool, StoreError> {
-        let sql = "UPDATE accounts SET active = $2, updated_at = $3 WHERE email = $1";
+        let ended = if active { "sessions_ended" } else { "sessions_ended + 1" };
+        let sql =
+            format!("UPDATE accounts SET active = $2, updated_at = $3, sessions_ended = {ended} WHERE email = $1");
         let mut statements = vec![Stmt::new(sql).bind(email).bind(active).bind(now)];
         statements.extend((!active).then(|| end_sessions(email)));
         touched_first(&self.0.batch(statements).await?)
@@ -293,5 +296,11 @@ fn read_quota(row: &mut Row) -> Result<Option<u64>, StoreError> {
 }
 
 fn read_credentials(mut row: Row) -> Result<Credentials, StoreError> {
-    Ok(Credentials { email: row.address()?, name: row.text()?, password_hash: row.secret()?, active: row.bool()? })
+    Ok(Credentials {
+        email: row.address()?,
+        name: row.text()?,
+        password_hash: row.secret()?,
+        active: row.bool()?,
+        sessions_ended: row.int()?,
+    })
 }

@@ -28,6 +28,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 10, sql: include_str!("../migrations/sqlite/0010_who_hands_over.sql") },
     Migration { version: 11, sql: include_str!("../migrations/sqlite/0011_former_names.sql") },
     Migration { version: 12, sql: include_str!("../migrations/sqlite/0012_dkim_selectors.sql") },
+    Migration { version: 13, sql: include_str!("../migrations/sqlite/0013_sessions_ended.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -44,6 +45,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 10, sql: include_str!("../migrations/postgres/0010_who_hands_over.sql") },
     Migration { version: 11, sql: include_str!("../migrations/postgres/0011_former_names.sql") },
     Migration { version: 12, sql: include_str!("../migrations/postgres/0012_dkim_selectors.sql") },
+    Migration { version: 13, sql: include_str!("../migrations/postgres/0013_sessions_ended.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.

@@ -108,10 +108,11 @@ impl Checked {
     }
 }
 
-/// Tells one password of an account from the next; it is a hash of the salted hash, and it never leaves the process.
+/// Tells one password of an account from the next, and log-ins from before it was disabled from those after; it is a hash of the salted hash, and it never leaves the process.
 fn fingerprint(credentials: &Credentials) -> u64 {
     let mut hasher = DefaultHasher::new();
     credentials.password_hash.expose().hash(&mut hasher);
+    credentials.sessions_ended.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -141,7 +141,7 @@ impl Service {
         let (mailbox, hash) = tokio::try_join!(directory.mailbox(email), directory.password(email))?;
         Ok(mailbox.zip(hash).map(|(mailbox, password_hash)| {
             let DirectoryMailbox { email, name, active, .. } = mailbox.clone();
-            let credentials = Credentials { email, name, password_hash, active };
+            let credentials = Credentials { email, name, password_hash, active, sessions_ended: 0 };
             Found { credentials, mailbox: Some(mailbox) }
         }))
     }

@@ -160,6 +160,21 @@ async fn a_session_ends_with_the_account_or_its_password() {
     assert_eq!(app.service.renew(&mut other).await, Ok(()), "nobody else is sent away");
 }
 
+/// Between two commands of a mail program both may happen.
+#[tokio::test]
+async fn a_session_stays_over_when_its_account_is_enabled_again() {
+    let app = TestApp::start().await;
+    let (admin, ann): (_, EmailAddress) = (with(Grants::admin_token()), "ann@example.org".parse().unwrap());
+    app.mailbox("ann@example.org", None).await;
+    let mut session = enter(&app, "ann@example.org").await;
+    app.service.disable_user(&admin, &ann).await.unwrap();
+    app.service.enable_user(&admin, &ann).await.unwrap();
+    assert_eq!(app.service.renew(&mut session).await, Err(LogInError::Refused));
+    let mut session = enter(&app, "ann@example.org").await;
+    app.service.enable_user(&admin, &ann).await.unwrap();
+    assert_eq!(app.service.renew(&mut session).await, Ok(()), "what was enabled already ends nothing");
+}
+
 #[tokio::test]
 async fn a_session_learns_what_its_owner_may_do_meanwhile() {
     let app = TestApp::start().await;
