@@ -92,7 +92,8 @@ async fn list(
     let (mut folders, mut statuses) = (Vec::new(), HashMap::new());
     let listed = connection.run(Command::list_all(items), |untagged| match untagged {
         Untagged::List(listed) => folders.extend(as_folder(listed)),
-        Untagged::FolderStatus(status) => {
+        // Counts that were not asked for here answer an earlier command, and are old.
+        Untagged::FolderStatus(status) if !items.is_empty() => {
             if let Some(name) = status.name.clone() {
                 statuses.insert(name, status);
             }
