@@ -2,11 +2,11 @@
 //! it, decoded and whatever their case.
 
 use std::cell::{Cell, OnceCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::civil::Date;
 use jiff::tz::Offset;
-use mailapi_backend::mime::{Header, fold};
+use mailapi_backend::mime::{Header, any_text, fold, may_hold_text};
 use mailapi_imap::Flags;
 use mailapi_imap::server::command::{SearchKey, SearchSubject};
 use mailapi_imap::server::session::Failure;
@@ -22,15 +22,15 @@ pub(super) async fn search(
     key: SearchKey,
     max_texts: usize,
 ) -> Result<Vec<u32>, Failure> {
+    let wanted = texts(&key);
+    if wanted.iter().map(|wanted| wanted.text).collect::<HashSet<_>>().len() > max_texts {
+        return Err(Failure::Limit);
+    }
     let mut holders = HashMap::new();
-    for text in texts(&key) {
-        if holders.contains_key(text) {
-            continue;
+    for Wanted { text, .. } in wanted.into_iter().filter(|wanted| wanted.is_indexed) {
+        if !holders.contains_key(text) {
+            holders.insert(text.to_owned(), maildrop.search_text(folder, text).await.map_err(failure)?);
         }
-        if holders.len() >= max_texts {
-            return Err(Failure::Limit);
-        }
-        holders.insert(text.to_owned(), maildrop.search_text(folder, text).await.map_err(failure)?);
     }
     let matches = move |message: &Inspected<'_>| {
         let candidate = Candidate::new(message, &holders);
@@ -40,21 +40,28 @@ pub(super) async fn search(
     maildrop.filter(folder, matches).await.map_err(failure)
 }
 
-/// The texts that the index is asked for.
-fn texts(key: &SearchKey) -> Vec<&str> {
+/// A text that is looked for.
+struct Wanted<'a> {
+    text: &'a str,
+    /// Whether the index is asked for it: header fields are read.
+    is_indexed: bool,
+}
+
+fn texts(key: &SearchKey) -> Vec<Wanted<'_>> {
     match key {
-        SearchKey::Body(text) | SearchKey::Text(text) if !text.is_empty() => vec![text],
-        SearchKey::Header { name, text } if line_of(name).is_some() && !text.is_empty() => vec![text],
+        SearchKey::Body(text) | SearchKey::Text(text) if !text.is_empty() => vec![Wanted { text, is_indexed: true }],
+        SearchKey::Header { text, .. } if !text.is_empty() => vec![Wanted { text, is_indexed: false }],
         SearchKey::Not(key) => texts(key),
-        SearchKey::Or(one, other) => [texts(one), texts(other)].concat(),
+        SearchKey::Or(one, other) => texts(one).into_iter().chain(texts(other)).collect(),
         SearchKey::And(keys) => keys.iter().flat_map(texts).collect(),
         _ => Vec::new(),
     }
 }
 
-/// The line on which the searchable text of a message has a field.
-fn line_of(name: &str) -> Option<usize> {
-    ["SUBJECT", "FROM", "TO", "CC"].iter().position(|known| known.eq_ignore_ascii_case(name))
+/// Whether the fields of this name hold addresses.
+fn holds_addresses(name: &str) -> bool {
+    const NAMES: [&str; 6] = ["FROM", "TO", "CC", "BCC", "SENDER", "REPLY-TO"];
+    NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// A message of which it is to be decided whether it matches.
@@ -89,6 +96,17 @@ impl<'a, 'c> Candidate<'a, 'c> {
         })
     }
 
+    /// Whether a text is in a part that the searchable text leaves out: an attached text, a forwarded message, another
+    /// text than the first. With the headers of parts, when those count.
+    fn other_parts_hold(&self, text: &str, with_headers: bool) -> bool {
+        let digest = self.or_nothing(self.message.digest());
+        if !digest.attachments.iter().any(|attachment| may_hold_text(&attachment.info.content_type)) {
+            return false;
+        }
+        let wanted = fold(text);
+        any_text(&self.or_nothing(self.message.received()), with_headers, |line| fold(line).contains(&wanted))
+    }
+
     fn holds(&self, text: &str) -> bool {
         self.holders.get(text).is_some_and(|uids| uids.binary_search(&self.uid()).is_ok())
     }
@@ -119,21 +137,24 @@ impl SearchSubject for Candidate<'_, '_> {
     }
 
     fn header_contains(&self, name: &str, text: &str) -> bool {
-        match line_of(name) {
-            Some(line) if !text.is_empty() => {
-                self.holds(text) && contains(self.searchable().split('\n').nth(line).unwrap_or_default(), text)
-            }
-            _ => self.header().texts(name).any(|value| text.is_empty() || contains(&value, text)),
+        let header = self.header();
+        if holds_addresses(name) && !text.is_empty() {
+            // A comment is no part of an address, and one address may be written in two ways.
+            return header.people(name).iter().any(|people| contains(people, text));
         }
+        header.texts(name).any(|value| text.is_empty() || contains(&value, text))
     }
 
     fn body_contains(&self, text: &str) -> bool {
         let body = || self.searchable().rsplit('\n').next().unwrap_or_default();
-        text.is_empty() || (self.holds(text) && contains(body(), text))
+        text.is_empty() || (self.holds(text) && contains(body(), text)) || self.other_parts_hold(text, false)
     }
 
     fn text_contains(&self, text: &str) -> bool {
-        text.is_empty() || self.holds(text)
+        text.is_empty()
+            || self.holds(text)
+            || self.header().lines().any(|line| contains(&line, text))
+            || self.other_parts_hold(text, true)
     }
 }
 

@@ -29,10 +29,8 @@ pub(super) fn envelope(header: &[u8]) -> Envelope {
 
 fn address(entry: AddressEntry) -> Address {
     match entry {
-        AddressEntry::Mailbox(person) => {
-            let (local_part, domain) = person.email.rsplit_once('@').unwrap_or((&person.email, ""));
-            let name = Some(person.name.clone()).filter(|name| !name.is_empty());
-            Address::Mailbox { name, local_part: local_part.to_owned(), domain: domain.to_owned() }
+        AddressEntry::Mailbox { name, route, local_part, domain } => {
+            Address::Mailbox { name: Some(name).filter(|name| !name.is_empty()), route, local_part, domain }
         }
         AddressEntry::GroupStart(name) => Address::GroupStart(name),
         AddressEntry::GroupEnd => Address::GroupEnd,
@@ -204,7 +202,12 @@ mod tests {
     fn an_envelope_is_decoded() {
         let envelope = envelope(b"Date: today\r\nSubject: =?utf-8?q?caf=C3=A9?=\r\nFrom: Ann <ann@x.org>, odd\r\n\r\n");
         assert_eq!((envelope.date.as_deref(), envelope.subject.as_deref()), (Some("today"), Some("café")));
-        let expected = Address::Mailbox { name: Some("Ann".into()), local_part: "ann".into(), domain: "x.org".into() };
+        let expected = Address::Mailbox {
+            name: Some("Ann".into()),
+            route: None,
+            local_part: "ann".into(),
+            domain: "x.org".into(),
+        };
         assert_eq!(envelope.from[0], expected);
         assert_eq!((envelope.to.len(), envelope.message_id), (0, None));
     }

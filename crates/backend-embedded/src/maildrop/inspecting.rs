@@ -2,6 +2,7 @@
 
 use std::ops::{ControlFlow, Range};
 
+use mailapi_backend::mime::Digest;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::FolderId;
@@ -38,6 +39,17 @@ impl Inspected<'_> {
     /// Some of its octets.
     pub(crate) fn octets(&self, layout: &Layout, range: Range<u64>) -> Result<Vec<u8>, MaildropError> {
         pieces::read_range(self.connection, layout, range)
+    }
+
+    /// What was kept of it when it came.
+    pub(crate) fn digest(&self) -> Result<Digest, MaildropError> {
+        content::digest(self.connection, self.meta.content)
+    }
+
+    /// All of it as it was received, without our `Return-Path` line.
+    pub(crate) fn received(&self) -> Result<Vec<u8>, MaildropError> {
+        let layout = self.layout()?;
+        self.octets(&layout, layout.return_path_len..layout.whole().end)
     }
 
     /// What a search looks into (`SearchableText::joined`): subject, from, to, cc and body, each on a line.

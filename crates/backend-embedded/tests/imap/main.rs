@@ -4,6 +4,7 @@ mod client;
 mod counters;
 mod dialogs;
 mod door;
+mod like_dovecot;
 mod limits;
 mod news;
 mod octets;

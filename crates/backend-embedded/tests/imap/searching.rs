@@ -55,7 +55,7 @@ async fn texts_are_found_decoded_whatever_their_case_and_whether_or_not_they_are
             ("HEADER Message-ID <one@", &[1]),
             ("NOT TEXT needle", &[1]),
             ("OR SUBJECT needle FROM bob", &[2, 3]),
-            ("TEXT ne", &[2, 3]),
+            ("TEXT ne", &[1, 2, 3]),
             ("TEXT needle UID 3:9", &[3]),
         ] {
             assert_eq!(found(&mut client, keys).await, expected, "{keys}, indexed: {indexed}");

@@ -136,6 +136,7 @@ macro_rules! backend_contract {
                 what_is_missing_is_named
                 a_text_that_no_message_holds_is_not_found
                 a_text_is_found_however_it_was_written
+                every_author_and_group_member_is_found
                 two_characters_are_enough
                 the_newest_hit_comes_first_and_pages_do_not_overlap
                 all_folders_are_searched_when_asked

@@ -80,6 +80,18 @@ pub async fn a_text_is_found_however_it_was_written(fixture: &dyn Fixture) {
     }
 }
 
+/// People after the first one of a field count, and those who stand in a group.
+pub async fn every_author_and_group_member_is_found(fixture: &dyn Fixture) {
+    let message = b"From: Ann <ann@elsewhere.example>, Zoe Second <zoe@elsewhere.example>\r\n\
+        To: friends: yan@elsewhere.example, xaver@elsewhere.example;\r\nSubject: many\r\n\r\nhello\r\n";
+    let bob = mailbox(fixture, "bob").await;
+    fixture.deliver(&bob, message).await;
+    fixture.settle().await;
+    for wanted in ["ann@else", "zoe second", "zoe@else", "yan@else", "xaver@else"] {
+        assert_eq!(subjects(&search(fixture, &bob, &in_inbox(wanted)).await), ["many"], "{wanted}");
+    }
+}
+
 /// The shortest search text works like any other.
 pub async fn two_characters_are_enough(fixture: &dyn Fixture) {
     let bob =

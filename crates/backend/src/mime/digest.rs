@@ -340,6 +340,14 @@ fn truncate(text: &mut String, max_octets: usize) {
     text.truncate(text.floor_char_boundary(max_octets));
 }
 
+/// All authors that a header block names.
+pub(super) fn authors(block: &[u8]) -> Vec<Correspondent> {
+    let limits = Limits::default();
+    let fields = fields::fields(block, limits.max_fields);
+    let from = value(&fields, "From").map(|value| fields::correspondents(value, limits.max_address_octets));
+    from.unwrap_or_default()
+}
+
 fn value<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
     fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
 }

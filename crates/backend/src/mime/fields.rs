@@ -8,6 +8,7 @@ use mail_parser::parsers::MessageStream;
 use mail_parser::{Addr, Address, DateTime, HeaderValue};
 use mailapi_model::Timestamp;
 
+use super::addresses::{self, AddressEntry};
 use super::encoded_word::{self, Hidden};
 use super::{charset, parameters, plain};
 use crate::Correspondent;
@@ -141,17 +142,6 @@ fn terminated(value: &[u8], max_octets: usize) -> Hidden {
     hidden
 }
 
-/// An entry of an address field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AddressEntry {
-    /// Somebody.
-    Mailbox(Correspondent),
-    /// The entries from here to [`AddressEntry::GroupEnd`] are a group of this name.
-    GroupStart(String),
-    /// The group ends.
-    GroupEnd,
-}
-
 /// The people named in an address field (RFC 5322 section 3.4), groups opened.
 pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
     let text = unfolded(value);
@@ -161,16 +151,6 @@ pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Corresponde
 
 /// The same of a field in any form.
 pub(super) fn parsed_correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
-    let entries = address_entries(value, max_octets).into_iter();
-    let people = entries.filter_map(|entry| match entry {
-        AddressEntry::Mailbox(person) => Some(person),
-        AddressEntry::GroupStart(_) | AddressEntry::GroupEnd => None,
-    });
-    people.collect()
-}
-
-/// The people named in an address field, and where its groups begin and end.
-pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEntry> {
     let text = terminated(value, max_octets);
     let HeaderValue::Address(addresses) = MessageStream::new(text.value.as_bytes()).parse_address() else {
         return Vec::new();
@@ -178,21 +158,19 @@ pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEnt
     let shown = |part: Option<&str>| one_line(&text.reveal(part.unwrap_or_default()));
     let person = |address: &Addr<'_>| {
         let (name, email) = (shown(address.name.as_deref()), shown(address.address.as_deref()));
-        AddressEntry::Mailbox(Correspondent { name, email })
+        Correspondent { name, email }
     };
-    let groups = match addresses {
-        Address::List(list) => return list.iter().map(person).collect(),
-        Address::Group(groups) => groups,
-    };
-    let mut entries = Vec::new();
-    for group in groups {
+    match addresses {
+        Address::List(list) => list.iter().map(person).collect(),
         // People outside of every group come as a group without a name.
-        let is_named = group.name.is_some();
-        entries.extend(group.name.as_deref().map(|name| AddressEntry::GroupStart(shown(Some(name)))));
-        entries.extend(group.addresses.iter().map(person));
-        entries.extend(is_named.then_some(AddressEntry::GroupEnd));
+        Address::Group(groups) => groups.iter().flat_map(|group| &group.addresses).map(person).collect(),
     }
-    entries
+}
+
+/// The entries of an address field as IMAP shows them.
+pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEntry> {
+    let text = unfolded(value);
+    addresses::entries(&text[..text.floor_char_boundary(max_octets)])
 }
 
 fn date_time(value: &[u8], max_octets: usize) -> Option<DateTime> {

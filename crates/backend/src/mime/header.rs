@@ -1,6 +1,7 @@
 //! A header block as IMAP shows it (RFC 3501 section 7.4.2): some fields decoded, others as they are written.
 
-use super::fields::{self, AddressEntry, Field};
+use super::addresses::AddressEntry;
+use super::fields::{self, Field};
 use super::limits::Limits;
 use super::parameters;
 
@@ -34,6 +35,19 @@ impl<'a> Header<'a> {
     /// The values of all fields of a name, decoded, each on one line.
     pub fn texts<'s>(&'s self, name: &'s str) -> impl Iterator<Item = String> + 's {
         self.named(name).map(|value| fields::one_line(&fields::decoded(value)))
+    }
+
+    /// Every field with its name, decoded, each on one line.
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        let line = |field: &Field<'_>| format!("{}: {}", field.name, fields::one_line(&fields::decoded(field.value)));
+        self.fields.iter().map(line)
+    }
+
+    /// The people of all address fields of a name, each field on one line: without comments, with the names of groups.
+    pub fn people(&self, name: &str) -> Vec<String> {
+        let read = |value| fields::address_entries(value, self.limits.max_address_octets);
+        let shown = |entries: Vec<AddressEntry>| entries.iter().map(AddressEntry::shown).collect::<Vec<_>>().join(", ");
+        self.named(name).map(|value| shown(read(value))).collect()
     }
 
     /// A field decoded, on one line.
@@ -118,7 +132,9 @@ mod tests {
         assert_eq!(header.texts("X-TAG").collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!((header.text("empty").as_deref(), header.text("absent")), (Some(""), None));
         let person = |name: &str, email: &str| {
-            AddressEntry::Mailbox(crate::Correspondent { name: name.to_owned(), email: email.to_owned() })
+            let (local_part, domain) = email.split_once('@').unwrap();
+            let (local_part, domain) = (local_part.to_owned(), domain.to_owned());
+            AddressEntry::Mailbox { name: name.to_owned(), route: None, local_part, domain }
         };
         let (ann, bob, carl) = (person("Ann", "ann@x.org"), person("", "b@x.org"), person("", "c@x.org"));
         let expected = [AddressEntry::GroupStart("Team".to_owned()), ann, bob, AddressEntry::GroupEnd, carl];

@@ -6,6 +6,7 @@
 //! same choice from its description. [`SearchableText`] is what a search looks into. Nothing here refuses a message: whatever
 //! its sender did to it, there is a result, in time that grows with the size of the message and no faster.
 
+mod addresses;
 mod charset;
 mod described;
 mod digest;
@@ -25,17 +26,19 @@ mod shifted;
 mod source;
 mod stored;
 mod structure;
+mod text_parts;
 mod transfer;
 mod tree;
 
+pub use addresses::AddressEntry;
 pub use described::{DescribedAttachment, DescribedBody, DescribedMessage, DescribedParameter, DescribedPart};
 pub use digest::{AttachmentPart, BodyPart, Digest, PartSpan, header_block, headers};
-pub use fields::AddressEntry;
 pub use fold::{comparable, fold};
 pub use header::{Header, WrittenParameters};
 pub use limits::Limits;
 pub use returned_mail::{ReturnedAction, ReturnedReport, delivered_to, returned_mail, returned_mail_in};
 pub use search::{SNIPPET_CHARACTERS, SearchableText, matches, snippet};
 pub use stored::DigestError;
+pub use text_parts::{any_text, may_hold_text};
 pub use transfer::{TransferDecoder, TransferEncoding, decode};
 pub use tree::{PartTree, PartTreeContent};

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::digest::{BodyPart, Digest, PartSpan};
+use super::digest::{BodyPart, Digest, PartSpan, authors};
 use super::fields::one_line;
 use super::fold::{begins_letter, find, fold};
 use super::html;
@@ -19,7 +19,7 @@ const CHARACTERS_BEFORE_MATCH: usize = 60;
 pub struct SearchableText {
     /// The subject.
     pub subject: String,
-    /// `Name <address>` of the first author.
+    /// `Name <address>` of each author, separated by commas.
     pub from: String,
     /// The same of each To, separated by commas.
     pub to: String,
@@ -50,9 +50,10 @@ impl SearchableText {
         };
         let (text, html) = (decoded(digest.text.as_ref())?, decoded(digest.html.as_ref())?);
         // A digest keeps the beginnings of long fields only.
-        let header = Digest::of_header_block(octets(digest.header())?.as_ref());
+        let block = octets(digest.header())?;
+        let header = Digest::of_header_block(block.as_ref());
         Ok(Self {
-            from: shown(std::slice::from_ref(&header.from)),
+            from: shown(&authors(block.as_ref())),
             to: shown(&header.to),
             cc: shown(&header.cc),
             subject: header.subject,
@@ -65,7 +66,7 @@ impl SearchableText {
     pub fn of_message(message: &FullMessage) -> Self {
         Self {
             subject: one_line(&message.summary.subject),
-            from: shown(std::slice::from_ref(&message.summary.from)),
+            from: authors_of(message),
             to: shown(&message.summary.to),
             cc: shown(&message.cc),
             body: body_text(message.text.as_deref(), message.html.as_deref()),
@@ -93,6 +94,18 @@ fn shown(people: &[Correspondent]) -> String {
         (name, email) => format!("{name} <{email}>"),
     };
     people.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The authors of an opened message, of which a summary shows the first.
+fn authors_of(message: &FullMessage) -> String {
+    let first = shown(std::slice::from_ref(&message.summary.from));
+    let written = message.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("From"));
+    // Several fields of one name are joined by line ends; the first one counts.
+    let Some(value) = written.and_then(|(_, value)| value.split('\n').next()) else { return first };
+    match value.contains(',') {
+        true => shown(&authors(format!("From: {value}\r\n\r\n").as_bytes())),
+        false => first,
+    }
 }
 
 fn body_text(text: Option<&str>, html: Option<&str>) -> String {

@@ -187,6 +187,19 @@ impl SelectedView {
         uids.map(UidRanges::new).ok_or(SyntaxError("no such message"))
     }
 
+    /// The UIDs that a set means in SEARCH, where a number that does not exist matches nothing.
+    pub fn existing(&self, messages: &MessageSet) -> UidRanges {
+        let exists = self.exists();
+        if messages.uid || exists == 0 {
+            let largest = self.messages.last().map_or(0, |entry| entry.uid);
+            let ranges = if messages.uid { messages.set.resolve(largest) } else { Vec::new() };
+            return UidRanges::new(ranges);
+        }
+        let uid_at = |number: u32| self.messages[number as usize - 1].uid;
+        let ranges = messages.set.resolve(exists).into_iter().filter(|&(from, _)| from <= exists);
+        UidRanges::new(ranges.map(|(from, to)| (uid_at(from), uid_at(to.min(exists)))).collect())
+    }
+
     /// The UIDs in the view that are in the ranges, ascending.
     pub fn uids_in(&self, ranges: &UidRanges) -> Vec<u32> {
         let mut uids = Vec::new();
@@ -318,6 +331,19 @@ mod tests {
         assert_eq!(uids(true, "4:8"), [5]);
         assert_eq!(uids(true, "100:*"), [9]);
         assert!(view(&[]).uids_in(&view(&[]).resolve(&set(true, "1:*")).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn a_search_finds_nothing_under_numbers_that_do_not_exist() {
+        let three = view(&[(3, ""), (5, ""), (9, "")]);
+        let uids = |uid, text| three.uids_in(&three.existing(&set(uid, text)));
+        assert_eq!(uids(false, "1000"), []);
+        assert_eq!(uids(false, "2:1000"), [5, 9]);
+        assert_eq!(uids(false, "1,7:*"), [3, 9]);
+        assert_eq!(uids(true, "1000"), []);
+        for text in ["*", "1:*", "7"] {
+            assert!(view(&[]).uids_in(&view(&[]).existing(&set(false, text))).is_empty(), "{text}");
+        }
     }
 
     #[test]

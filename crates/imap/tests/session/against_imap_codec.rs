@@ -159,7 +159,12 @@ impl MessageSource for Rich {
         3
     }
     fn envelope(&self) -> Envelope {
-        let address = Address::Mailbox { name: Some(NASTY.into()), local_part: "a b".into(), domain: "x.test".into() };
+        let address = Address::Mailbox {
+            name: Some(NASTY.into()),
+            route: Some(NASTY.into()),
+            local_part: "a b".into(),
+            domain: "x.test".into(),
+        };
         Envelope {
             date: Some("Mon, 1 Jan 2024 00:00:00 +0000".into()),
             subject: Some(NASTY.repeat(40)),

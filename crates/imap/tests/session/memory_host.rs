@@ -52,7 +52,7 @@ impl MessageSource for Message {
     fn envelope(&self) -> Envelope {
         let from = self.field("From").and_then(|from| {
             let (local_part, domain) = from.split_once('@')?;
-            Some(Address::Mailbox { name: None, local_part: local_part.into(), domain: domain.into() })
+            Some(Address::Mailbox { name: None, route: None, local_part: local_part.into(), domain: domain.into() })
         });
         Envelope { subject: self.field("Subject"), from: from.into_iter().collect(), ..Envelope::default() }
     }

@@ -45,11 +45,12 @@ fn address_list(writer: &mut Writer, addresses: &[Address]) {
 
 fn address(writer: &mut Writer, address: &Address) {
     match address {
-        Address::Mailbox { name, local_part, domain } => {
+        Address::Mailbox { name, route, local_part, domain } => {
             writer.raw("(");
             header_ntext(writer, name.as_deref());
-            // The source route is obsolete.
-            writer.raw(" NIL ").string(local_part.as_bytes()).raw(" ").string(domain.as_bytes()).raw(")");
+            writer.raw(" ");
+            header_ntext(writer, route.as_deref());
+            writer.raw(" ").string(local_part.as_bytes()).raw(" ").string(domain.as_bytes()).raw(")");
         }
         Address::GroupStart(name) => {
             writer.raw("(NIL NIL ");

@@ -33,6 +33,8 @@ pub enum Address {
     Mailbox {
         /// The display name.
         name: Option<String>,
+        /// The obsolete source route, such as `@a.example` (RFC 5322 section 4.4).
+        route: Option<String>,
         /// Before the `@`.
         local_part: String,
         /// After the `@`; empty where the address has none.

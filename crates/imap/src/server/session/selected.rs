@@ -1,5 +1,7 @@
 //! With a mailbox selected: messages.
 
+use std::convert::Infallible;
+
 use super::completion::Completion;
 use super::effect::{Effect, Failure, FetchRequest, Reply};
 use super::{Flow, Phase, Session};
@@ -104,10 +106,8 @@ fn on_uids(view: &SelectedView, messages: &MessageSet, run: impl FnOnce(Vec<u32>
 }
 
 fn run_search(view: &SelectedView, SearchCommand { uid, results, key }: SearchCommand) -> Flow {
-    match key.map_messages(&|set| view.resolve(&set)) {
-        Ok(key) => wait(Effect::Search { folder: view.folder(), key }, Pending::Search { uid, results }),
-        Err(error) => Flow::Complete(Completion::bad(error.0)),
-    }
+    let Ok(key) = key.map_messages(&|set| Ok::<_, Infallible>(view.existing(&set)));
+    wait(Effect::Search { folder: view.folder(), key }, Pending::Search { uid, results })
 }
 
 fn run_fetch(view: &SelectedView, messages: &MessageSet, mut items: Vec<FetchItem>) -> Flow {

@@ -1,0 +1,168 @@
+//! The same messages and the same commands, here and at a Dovecot: the answers are the same.
+
+use mailapi_testkit::Dovecot;
+
+use crate::client::Client;
+use crate::door::Door;
+
+/// Addresses in all their forms, texts in all places.
+const MESSAGES: &[&str] = &[
+    "From: ann@elsewhere.example\nTo: bob@example.org\nCc: carl@elsewhere.example\nBcc: dora@elsewhere.example\n\
+     Date: Fri, 20 Nov 2026 23:15:30 -0800\nMessage-ID: <one@elsewhere.example>\n\nplainword here\n",
+    "From: Anna Real <ann@elsewhere.example>\nTo: Bobby Real <bob@example.org>\nSubject: kiwi fruit\nX-Note: mango\n\nplum\n",
+    "From: <ann (comment)@ (other) elsewhere.example>\nTo: bob@example.org (Bobby Comment)\nSubject: plum\n\nkiwi\n",
+    "From: first@elsewhere.example, Second Author <second@elsewhere.example>\nSubject: two authors\n\nmango\n",
+    "From: ann@elsewhere.example\nTo: friends: yan@elsewhere.example, xaver@elsewhere.example;,\n nobody: ;\nSubject: groups\n\nx\n",
+    "From: <@relay.example:routed@elsewhere.example>\nSender:\nReply-To: \nSubject: route\n\nx\n",
+    "From: ann@elsewhere.example\nSubject: parts\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n\
+     preamble\n--b\n\nfirst text\n--b\nContent-Type: text/plain; charset=utf-8\n\
+     Content-Disposition: attachment; filename=notes.txt\nContent-Transfer-Encoding: base64\n\nYXR0YWNoZWR3b3Jk\n\
+     --b\nContent-Type: text/plain\n\nsecond text\n--b\nContent-Type: image/png\n\npixelword\n--b--\n",
+    "From: ann@elsewhere.example\nSubject: forward\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n\
+     --b\n\nsee below\n--b\nContent-Type: message/rfc822\n\nFrom: inner@elsewhere.example\nSubject: innersubject\n\n\
+     innerbody\n--b--\n",
+    "Subject: =?utf-8?q?K=C3=B6ln?=\nContent-Type: text/plain; charset=iso-8859-1\n\
+     Content-Transfer-Encoding: quoted-printable\nMIME-Version: 1.0\n\nGr=FC=DFe\n",
+];
+
+const SEARCHES: &[&str] = &[
+    "TEXT plainword",
+    "BODY plainword",
+    "TEXT kiwi",
+    "BODY kiwi",
+    "TEXT mango",
+    "BODY mango",
+    "TEXT attachedword",
+    "BODY attachedword",
+    "BODY ttachedwor",
+    "BODY \"second text\"",
+    "BODY pixelword",
+    "TEXT innerbody",
+    "BODY innerbody",
+    "TEXT innersubject",
+    "TEXT notes.txt",
+    "TEXT one@elsewhere",
+    "BODY one@elsewhere",
+    "TEXT X-Note",
+    "TEXT \"X-Note: mango\"",
+    "SUBJECT kiwi",
+    "FROM ann@elsewhere.example",
+    "FROM real",
+    "FROM first@",
+    "FROM second@",
+    "FROM \"second author\"",
+    "FROM comment",
+    "TO bob@example.org",
+    "TO bobby",
+    "TO yan@",
+    "TO xaver@elsewhere.example",
+    "TO friends",
+    "TO nobody",
+    "CC carl",
+    "BCC dora",
+    "CC dora",
+    "HEADER FROM \"\"",
+    "HEADER TO \"\"",
+    "HEADER X-Note man",
+    "HEADER X-Note \"\"",
+    "NOT BODY kiwi",
+    "OR BODY kiwi SUBJECT kiwi",
+    "100",
+    "2:100",
+    "7,100:200",
+    "NOT 100",
+    "UID 1000",
+];
+
+async fn log_in(client: &mut Client, user: &str, password: &str) {
+    assert!(client.line().await.unwrap().starts_with("* OK "));
+    client.ok(&format!("LOGIN {user} {password}")).await;
+}
+
+/// Both servers with the messages in their INBOX, which is selected.
+async fn both() -> (Door, Dovecot, Client, Client) {
+    let (door, dovecot) = (Door::open().await, Dovecot::start().await);
+    dovecot.put_mailbox("ann@example.org", None);
+    let (mut ours, mut theirs) = (Client::connect(door.address).await, Client::connect(dovecot.imap()).await);
+    log_in(&mut ours, "ann@example.org", crate::door::PASSWORD).await;
+    log_in(&mut theirs, &format!("ann@example.org*{}", Dovecot::MASTER_USER), Dovecot::MASTER_PASSWORD).await;
+    for client in [&mut ours, &mut theirs] {
+        for message in MESSAGES {
+            assert!(client.append("INBOX", "", message).await.end.starts_with("OK"));
+        }
+        client.ok("SELECT INBOX").await;
+    }
+    (door, dovecot, ours, theirs)
+}
+
+/// The answers without the tag that ESEARCH names.
+fn plain(answer: &[String]) -> Vec<String> {
+    let mut lines =
+        answer.iter().map(|line| line.split(") ").last().unwrap_or_default().to_owned()).collect::<Vec<_>>();
+    lines.retain(|line| line.contains("SEARCH") || !line.starts_with("* "));
+    lines
+}
+
+#[tokio::test]
+async fn a_search_finds_what_dovecot_finds() {
+    let (door, _dovecot, mut ours, mut theirs) = both().await;
+    let mut differences = Vec::new();
+    for indexed in [false, true] {
+        if indexed {
+            door.maildrop.keep_house_until_done().await.unwrap();
+        }
+        for keys in SEARCHES {
+            let (own, other) = (ours.ok(&format!("SEARCH {keys}")).await, theirs.ok(&format!("SEARCH {keys}")).await);
+            if own != other {
+                differences.push(format!("{keys}: {own:?}, Dovecot {other:?}"));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+#[tokio::test]
+async fn a_search_with_results_answers_as_dovecot_does() {
+    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    for keys in ["RETURN () 1000", "RETURN (MIN) 1000", "RETURN (COUNT) 1000", "RETURN (COUNT) 2:1000"] {
+        for prefix in ["", "UID "] {
+            let command = format!("{prefix}SEARCH {keys}");
+            let (own, other) = (ours.ok(&command).await, theirs.ok(&command).await);
+            assert_eq!(plain(&own), plain(&other), "{command}: {own:?} {other:?}");
+        }
+    }
+}
+
+/// The first word of the answer, and its code in brackets.
+fn verdict(end: &str) -> (&str, bool) {
+    (end.split(' ').next().unwrap_or_default(), end.contains("[TRYCREATE]"))
+}
+
+#[tokio::test]
+async fn names_that_dovecot_refuses_are_refused() {
+    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    for name in ["..", ".", "a/../b", "a/./b", "../a", "a/..", "~x", "~", "~x/y", "plain", "a~"] {
+        for command in
+            ["CREATE \"{}\"", "RENAME plain \"{}\"", "SELECT \"{}\"", "STATUS \"{}\" (MESSAGES)", "COPY 1 \"{}\""]
+        {
+            let command = command.replace("{}", name);
+            let (own, other) = (ours.run(&command).await.end, theirs.run(&command).await.end);
+            assert_eq!(verdict(&own), verdict(&other), "{command}: {own}, Dovecot {other}");
+            ours.ok("SELECT INBOX").await;
+            theirs.ok("SELECT INBOX").await;
+        }
+        let (own, other) = (ours.append(name, "", "x\n\n").await.end, theirs.append(name, "", "x\n\n").await.end);
+        assert_eq!(verdict(&own), verdict(&other), "APPEND {name}: {own}, Dovecot {other}");
+    }
+}
+
+#[tokio::test]
+async fn an_envelope_shows_what_dovecot_shows() {
+    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    let (own, other) = (ours.ok("FETCH 1:* ENVELOPE").await, theirs.ok("FETCH 1:* ENVELOPE").await);
+    assert_eq!((own.len(), other.len()), (MESSAGES.len(), MESSAGES.len()));
+    // Dovecot leaves encoded words as they are written; here they are decoded and written anew.
+    for (own, other) in own.iter().zip(&other).take(MESSAGES.len() - 1) {
+        assert_eq!(own, other);
+    }
+}
