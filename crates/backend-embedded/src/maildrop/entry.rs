@@ -6,6 +6,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::flag_bits::{FlagColumns, from_columns};
+use super::folder::Numbers;
 use super::id::{ContentId, FolderId, MailboxId};
 use super::{MaildropError, folder};
 
@@ -147,10 +148,50 @@ pub(crate) fn set_flags(
     Ok(())
 }
 
-/// Removes an entry; answers whether it was there.
-pub(crate) fn remove(connection: &Connection, folder: FolderId, uid: u32) -> Result<bool, StoreError> {
-    let sql = "DELETE FROM drop_entries WHERE folder_id = ?1 AND uid = ?2";
-    Ok(connection.prepare_cached(sql)?.execute(params![folder, uid])? > 0)
+/// The UIDs as SQL reads a list.
+fn list(uids: &[u32]) -> String {
+    let numbers: Vec<String> = uids.iter().map(ToString::to_string).collect();
+    format!("[{}]", numbers.join(","))
+}
+
+/// Those of the UIDs that are there, ascending.
+pub(crate) fn present(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<Vec<u32>, StoreError> {
+    let sql =
+        "SELECT uid FROM drop_entries WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2)) ORDER BY uid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![folder, list(uids)], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The octets of these messages.
+pub(crate) fn size_of_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<u64, StoreError> {
+    let sql = "SELECT COALESCE(SUM(size), 0) FROM drop_entries
+        WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2))";
+    Ok(connection.prepare_cached(sql)?.query_row(params![folder, list(uids)], |row| row.get(0))?)
+}
+
+/// Copies entries that are there, with one statement: one for each entry costs ten times as much. The first gets the first
+/// of the numbers, in the order of the UIDs.
+pub(crate) fn copy_some(
+    connection: &Connection,
+    source: FolderId,
+    uids: &[u32],
+    target: FolderId,
+    numbers: Numbers,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size)
+        SELECT ?1, ?2 + ROW_NUMBER() OVER (ORDER BY uid) - 1, message_id, flags, keywords, internal_date, ?3, size
+            FROM drop_entries WHERE folder_id = ?4 AND uid IN (SELECT value FROM json_each(?5))";
+    let values = params![target, numbers.first_uid, numbers.modseq, source, list(uids)];
+    connection.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+/// Removes entries with one statement.
+pub(crate) fn remove_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<(), StoreError> {
+    let sql = "DELETE FROM drop_entries WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2))";
+    connection.prepare_cached(sql)?.execute(params![folder, list(uids)])?;
+    Ok(())
 }
 
 /// Removes all entries of a folder; answers how many.

@@ -4,34 +4,55 @@ use rusqlite::{Connection, params};
 
 use super::flag_bits::DELETED;
 use super::id::FolderId;
-use super::{Maildrop, MaildropError, entry, folder};
+use super::{Maildrop, MaildropError, STEP, Touched, entry, folder};
 
 impl Maildrop {
     /// Removes the messages that are `\Deleted`, all of them or only those of `uids` (UID EXPUNGE of RFC 4315).
-    /// Answers the removed UIDs, ascending.
+    /// Answers the removed UIDs, ascending. Others write between the steps of many.
     ///
     /// # Errors
     /// [`MaildropError::NoSuchFolder`].
     pub async fn expunge(&self, folder: FolderId, uids: Option<Vec<u32>>) -> Result<Vec<u32>, MaildropError> {
-        self.write(move |connection, touched| {
-            let mailbox = folder::by_id(connection, folder)?.mailbox;
-            let mut removed = deleted(connection, folder)?;
-            if let Some(mut uids) = uids {
-                uids.sort_unstable();
-                removed.retain(|uid| uids.binary_search(uid).is_ok());
-            }
-            for uid in &removed {
-                entry::remove(connection, folder, *uid)?;
-            }
-            if !removed.is_empty() {
-                folder::next_modseq(connection, folder)?;
-                touched.mailbox(mailbox);
-                touched.chores();
-            }
-            Ok(removed)
-        })
-        .await
+        let mut wanted = self
+            .scan(move |connection| {
+                folder::by_id(connection, folder)?;
+                deleted(connection, folder)
+            })
+            .await?;
+        if let Some(mut uids) = uids {
+            uids.sort_unstable();
+            wanted.retain(|uid| uids.binary_search(uid).is_ok());
+        }
+        let mut removed = Vec::with_capacity(wanted.len());
+        for uids in wanted.chunks(STEP) {
+            let uids = uids.to_vec();
+            let step = move |connection: &Connection, touched: &mut Touched| {
+                let mailbox = folder::by_id(connection, folder)?.mailbox;
+                // Another session may have changed its mind meanwhile, or removed some.
+                let uids = still_deleted(connection, folder, &uids)?;
+                if !uids.is_empty() {
+                    entry::remove_some(connection, folder, &uids)?;
+                    folder::next_modseq(connection, folder)?;
+                    touched.mailbox(mailbox);
+                    touched.chores();
+                }
+                Ok::<_, MaildropError>(uids)
+            };
+            removed.extend(self.write(step).await?);
+        }
+        Ok(removed)
     }
+}
+
+fn still_deleted(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<Vec<u32>, MaildropError> {
+    let (Some(first), Some(last)) = (uids.first(), uids.last()) else { return Ok(Vec::new()) };
+    let sql = "SELECT uid FROM drop_entries
+        WHERE folder_id = ?1 AND flags & ?2 <> 0 AND uid BETWEEN ?3 AND ?4 ORDER BY uid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![folder, DELETED, first, last], |row| row.get(0))?;
+    let mut still: Vec<u32> = rows.collect::<Result<_, _>>()?;
+    still.retain(|uid| uids.binary_search(uid).is_ok());
+    Ok(still)
 }
 
 fn deleted(connection: &Connection, folder: FolderId) -> Result<Vec<u32>, MaildropError> {

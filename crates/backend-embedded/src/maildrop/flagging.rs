@@ -1,10 +1,11 @@
 //! Changing flags.
 
 use mailapi_imap::Flags;
+use rusqlite::Connection;
 
 use super::flag_bits::to_columns;
 use super::id::FolderId;
-use super::{EntryState, Maildrop, MaildropError, entry, folder};
+use super::{EntryState, Maildrop, MaildropError, STEP, entry, folder};
 
 /// How flags are changed (RFC 3501 section 6.4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +29,9 @@ impl FlagChange {
 }
 
 impl Maildrop {
-    /// Changes the flags of messages: of all of them or of none. Answers the present state of each that is there, by
-    /// ascending UID; one whose flags were such already keeps its modification sequence.
+    /// Changes the flags of messages, of none when one of them would have too many. Answers the present state of each that
+    /// is there, by ascending UID; one whose flags were such already keeps its modification sequence. Others write
+    /// between the steps of many.
     ///
     /// # Errors
     /// [`MaildropError::NoSuchFolder`], [`MaildropError::TooManyKeywords`].
@@ -43,6 +45,28 @@ impl Maildrop {
         let max_keywords = self.settings().max_keywords;
         uids.sort_unstable();
         uids.dedup();
+        if uids.len() > STEP {
+            let (uids, flags) = (uids.clone(), flags.clone());
+            self.scan(move |connection| refuse_too_many(connection, folder, &uids, change, &flags, max_keywords))
+                .await?;
+        }
+        let mut states = Vec::with_capacity(uids.len());
+        // At least one, which finds that the folder is gone.
+        for at in (0..uids.len().max(1)).step_by(STEP) {
+            let (uids, flags) = (uids[at..uids.len().min(at + STEP)].to_vec(), flags.clone());
+            states.extend(self.store_step(folder, uids, change, flags, max_keywords).await?);
+        }
+        Ok(states)
+    }
+
+    async fn store_step(
+        &self,
+        folder: FolderId,
+        uids: Vec<u32>,
+        change: FlagChange,
+        flags: Flags,
+        max_keywords: usize,
+    ) -> Result<Vec<EntryState>, MaildropError> {
         self.write(move |connection, touched| {
             let mailbox = folder::by_id(connection, folder)?.mailbox;
             let mut modseq = None;
@@ -68,4 +92,20 @@ impl Maildrop {
         })
         .await
     }
+}
+
+fn refuse_too_many(
+    connection: &Connection,
+    folder: FolderId,
+    uids: &[u32],
+    change: FlagChange,
+    flags: &Flags,
+    max_keywords: usize,
+) -> Result<(), MaildropError> {
+    for uid in uids {
+        if let Some(meta) = entry::find(connection, folder, *uid)? {
+            to_columns(&change.apply(&meta.state.flags, flags), max_keywords)?;
+        }
+    }
+    Ok(())
 }

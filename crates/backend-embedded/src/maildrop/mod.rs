@@ -64,6 +64,10 @@ use turns::Turns;
 
 use crate::MaildropSettings;
 
+/// How many messages of a bulk command change in one transaction: a few milliseconds for which others wait, who write
+/// between two of them.
+pub(crate) const STEP: usize = 200;
+
 /// A handle on the maildrop; clones share it.
 #[derive(Clone)]
 pub struct Maildrop(Arc<Inner>);

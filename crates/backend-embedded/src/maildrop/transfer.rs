@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::flag_bits::to_columns;
 use super::id::{FolderId, MailboxId};
-use super::{EntryMeta, Folder, Maildrop, MaildropError, NewContent, NewEntry, content, entry, folder, index, mailbox};
+use super::{Folder, Maildrop, MaildropError, NewContent, NewEntry, STEP, content, entry, folder, index, mailbox};
 
 /// Where an appended message lies (APPENDUID of RFC 4315).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,8 @@ impl Maildrop {
         self.transfer(source, uids, target, Mode::Copy).await
     }
 
-    /// Moves messages with flags and date into another folder of the same mailbox, in one step (RFC 6851).
+    /// Moves messages with flags and date into another folder of the same mailbox (RFC 6851): each of them is in one of the
+    /// two at any time.
     ///
     /// # Errors
     /// [`MaildropError::NoSuchFolder`] for either folder.
@@ -95,24 +96,83 @@ impl Maildrop {
     async fn transfer(
         &self,
         source: FolderId,
-        uids: Vec<u32>,
+        mut uids: Vec<u32>,
         target: &FolderName,
         mode: Mode,
     ) -> Result<Transferred, MaildropError> {
+        uids.sort_unstable();
+        uids.dedup();
         let target = target.clone();
+        if uids.len() > STEP {
+            return self.transfer_in_steps(source, uids, target, mode).await;
+        }
         self.write(move |connection, touched| {
-            let mailbox = folder::by_id(connection, source)?.mailbox;
-            let target = folder::expect(connection, mailbox, &target)?;
-            let entries = collect(connection, source, uids)?;
-            if matches!(mode, Mode::Copy) {
-                refuse_over_quota(connection, mailbox, &entries)?;
-            }
-            touched.mailbox(mailbox);
-            let uids = put(connection, source, &target, &entries, mode)?;
+            let target = target_of(connection, source, &target)?;
+            let uids = step(connection, source, &target, &uids, mode)?;
+            touched.mailbox(target.mailbox);
             Ok(Transferred { uid_validity: target.uid_validity, uids })
         })
         .await
     }
+
+    /// Others write between the steps. A copy that fails is taken back; of a move, each step holds.
+    async fn transfer_in_steps(
+        &self,
+        source: FolderId,
+        uids: Vec<u32>,
+        target: FolderName,
+        mode: Mode,
+    ) -> Result<Transferred, MaildropError> {
+        let planned = uids.clone();
+        let target = self
+            .scan(move |connection| {
+                let target = target_of(connection, source, &target)?;
+                refuse_over_quota(connection, source, target.mailbox, &planned, mode)?;
+                Ok::<_, MaildropError>(target)
+            })
+            .await?;
+        let mut done = Vec::with_capacity(uids.len());
+        for uids in uids.chunks(STEP) {
+            let (uids, id) = (uids.to_vec(), target.id);
+            let stepped = self.write(move |connection, touched| {
+                // It may have been removed since the last step.
+                let target = folder::by_id(connection, id)?;
+                touched.mailbox(target.mailbox);
+                step(connection, source, &target, &uids, mode)
+            });
+            match (stepped.await, mode) {
+                (Ok(uids), _) => done.extend(uids),
+                (Err(error), Mode::Copy) => {
+                    self.take_back(target.id, done.into_iter().map(|(_, uid)| uid).collect()).await?;
+                    return Err(error);
+                }
+                (Err(error), Mode::Move) => return Err(error),
+            }
+        }
+        Ok(Transferred { uid_validity: target.uid_validity, uids: done })
+    }
+
+    /// Removes what a copy that failed has put into its target (RFC 3501 section 6.4.7).
+    async fn take_back(&self, target: FolderId, uids: Vec<u32>) -> Result<(), MaildropError> {
+        for uids in uids.chunks(STEP) {
+            let uids = uids.to_vec();
+            let taken = self.write(move |connection, touched| {
+                touched.mailbox(folder::by_id(connection, target)?.mailbox);
+                entry::remove_some(connection, target, &uids)?;
+                folder::next_modseq(connection, target).map(drop)
+            });
+            match taken.await {
+                Err(MaildropError::NoSuchFolder) => return Ok(()),
+                taken => taken?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of this name in the mailbox of `source`.
+fn target_of(connection: &Connection, source: FolderId, target: &FolderName) -> Result<Folder, MaildropError> {
+    folder::expect(connection, folder::by_id(connection, source)?.mailbox, target)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -128,50 +188,44 @@ pub(crate) fn move_everything(
     target: FolderId,
 ) -> Result<(), MaildropError> {
     let target = folder::by_id(connection, target)?;
-    let entries = collect(connection, source, entry::uids(connection, source)?)?;
-    put(connection, source, &target, &entries, Mode::Move)?;
-    Ok(())
+    step(connection, source, &target, &entry::uids(connection, source)?, Mode::Move).map(drop)
 }
 
-/// The entries that are there, by ascending UID, each once.
-fn collect(connection: &Connection, folder: FolderId, mut uids: Vec<u32>) -> Result<Vec<EntryMeta>, MaildropError> {
-    uids.sort_unstable();
-    uids.dedup();
-    let found = uids.into_iter().map(|uid| entry::find(connection, folder, uid));
-    Ok(found.filter_map(Result::transpose).collect::<Result<_, _>>()?)
+/// A move within a mailbox needs no room.
+fn refuse_over_quota(
+    connection: &Connection,
+    source: FolderId,
+    mailbox: MailboxId,
+    uids: &[u32],
+    mode: Mode,
+) -> Result<(), MaildropError> {
+    let has_room = match mode {
+        Mode::Copy => mailbox::by_id(connection, mailbox)?.has_room_for(entry::size_of_some(connection, source, uids)?),
+        Mode::Move => true,
+    };
+    if has_room { Ok(()) } else { Err(MaildropError::OverQuota) }
 }
 
-fn refuse_over_quota(connection: &Connection, mailbox: MailboxId, entries: &[EntryMeta]) -> Result<(), MaildropError> {
-    let size = entries.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.size));
-    if mailbox::by_id(connection, mailbox)?.has_room_for(size) { Ok(()) } else { Err(MaildropError::OverQuota) }
-}
-
-fn put(
+/// Transfers those of the messages that are there; old and new UIDs.
+fn step(
     connection: &Connection,
     source: FolderId,
     target: &Folder,
-    entries: &[EntryMeta],
+    uids: &[u32],
     mode: Mode,
 ) -> Result<Vec<(u32, u32)>, MaildropError> {
-    if entries.is_empty() {
+    folder::by_id(connection, source)?;
+    refuse_over_quota(connection, source, target.mailbox, uids, mode)?;
+    let present = entry::present(connection, source, uids)?;
+    if present.is_empty() {
         return Ok(Vec::new());
     }
-    let count = u32::try_from(entries.len()).map_err(|_| MaildropError::FolderIsFull)?;
+    let count = u32::try_from(present.len()).map_err(|_| MaildropError::FolderIsFull)?;
     let numbers = folder::allocate(connection, target.id, count)?;
-    let mut uids = Vec::with_capacity(entries.len());
-    for (meta, uid) in entries.iter().zip(numbers.first_uid..) {
-        // Keywords that were accepted once are not counted again.
-        let flags = to_columns(&meta.state.flags, usize::MAX)?;
-        let (content, internal_date, size) = (meta.content, meta.internal_date, meta.size);
-        let entry = NewEntry { content, flags: &flags, internal_date, size };
-        entry::insert(connection, target.id, &entry, uid, numbers.modseq)?;
-        if matches!(mode, Mode::Move) {
-            entry::remove(connection, source, meta.state.uid)?;
-        }
-        uids.push((meta.state.uid, uid));
-    }
+    entry::copy_some(connection, source, &present, target.id, numbers)?;
     if matches!(mode, Mode::Move) {
+        entry::remove_some(connection, source, &present)?;
         folder::next_modseq(connection, source)?;
     }
-    Ok(uids)
+    Ok(present.into_iter().zip(numbers.first_uid..).collect())
 }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod at_rest;
+mod bulk;
 mod counters;
 mod feed;
 mod folders;

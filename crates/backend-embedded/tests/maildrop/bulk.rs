@@ -1,0 +1,114 @@
+//! Commands about very many messages: others write between their steps, and the result is all of them or none.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mailapi_backend::{Mailboxes, Provisioning};
+use mailapi_backend_embedded::maildrop::{FlagChange, FolderId, MaildropError};
+use mailapi_imap::Flags;
+
+use crate::house::{House, ann, bob, folder};
+
+/// More than a command changes in one step, many times over.
+const MANY: u32 = 4_096;
+
+const MAIL: &str = "Subject: x\r\n\r\nx\r\n";
+
+async fn id(house: &House, name: &str) -> FolderId {
+    house.maildrop.folder(&ann(), &folder(name)).await.unwrap().id
+}
+
+/// A house in which ann's INBOX holds [`MANY`] messages that share their octets.
+async fn full_house() -> (House, FolderId, Vec<u32>) {
+    let house = House::new().await;
+    let inbox = id(&house, "INBOX").await;
+    house.maildrop.append(&ann(), &folder("INBOX"), &Flags::new(), None, MAIL.to_owned()).await.unwrap();
+    let mut count = 1;
+    while count < MANY {
+        let copied = house.maildrop.copy(inbox, (1..=count).collect(), &folder("INBOX")).await.unwrap();
+        assert_eq!(copied.uids, (1..=count).map(|uid| (uid, uid + count)).collect::<Vec<_>>());
+        count *= 2;
+    }
+    (house, inbox, (1..=MANY).collect())
+}
+
+/// Whether somebody else, who begins to write when the command has changed something, is done before it.
+async fn lets_others_write<T>(house: &House, command: impl Future<Output = T>) -> (T, bool) {
+    let is_done = AtomicBool::new(false);
+    let command = async {
+        let output = command.await;
+        is_done.store(true, Ordering::SeqCst);
+        output
+    };
+    let mailbox = house.maildrop.mailbox(&ann()).await.unwrap();
+    let mut watch = house.maildrop.watch(mailbox);
+    let other = async {
+        watch.changed().await;
+        house.maildrop.put_mailbox(&bob(), Some(7)).await.unwrap();
+        !is_done.load(Ordering::SeqCst)
+    };
+    tokio::join!(command, other)
+}
+
+#[tokio::test]
+async fn others_write_while_very_many_messages_change() {
+    let (house, inbox, uids) = full_house().await;
+    let (maildrop, sent) = (&house.maildrop, folder("Sent"));
+
+    let (copied, others_wrote) = lets_others_write(&house, maildrop.copy(inbox, uids.clone(), &sent)).await;
+    assert_eq!(copied.unwrap().uids, uids.iter().map(|&uid| (uid, uid)).collect::<Vec<_>>());
+    assert!(others_wrote, "COPY");
+
+    let deleted = || Flags::from_words(["\\Deleted"]);
+    let sent_id = id(&house, "Sent").await;
+    let store = maildrop.store_flags(sent_id, uids.clone(), FlagChange::Add, deleted());
+    let (stored, others_wrote) = lets_others_write(&house, store).await;
+    assert_eq!(stored.unwrap().len(), uids.len());
+    assert!(others_wrote, "STORE");
+
+    let (removed, others_wrote) = lets_others_write(&house, maildrop.expunge(sent_id, None)).await;
+    assert_eq!(removed.unwrap(), uids);
+    assert!(others_wrote, "EXPUNGE");
+
+    let (moved, others_wrote) = lets_others_write(&house, maildrop.move_messages(inbox, uids.clone(), &sent)).await;
+    assert_eq!(moved.unwrap().uids, uids.iter().map(|&uid| (uid, uid + MANY)).collect::<Vec<_>>());
+    assert!(others_wrote, "MOVE");
+    assert_eq!(maildrop.uids(inbox).await.unwrap(), [0; 0]);
+    assert_eq!(maildrop.quota(&ann()).await.unwrap().messages, u64::from(MANY));
+    assert_eq!(house.number("SELECT refs FROM drop_messages"), i64::from(MANY));
+}
+
+#[tokio::test]
+async fn a_copy_that_fails_on_its_way_is_taken_back() {
+    let (house, inbox, uids) = full_house().await;
+    let used = house.maildrop.quota(&ann()).await.unwrap().used_bytes;
+    let owner = ann();
+    house.maildrop.put_mailbox(&owner, Some(2 * used - 1)).await.unwrap();
+    let copy = async || house.maildrop.copy(inbox, uids.clone(), &folder("Sent")).await;
+    assert_eq!(copy().await, Err(MaildropError::OverQuota), "what does not fit is not begun");
+
+    house.maildrop.put_mailbox(&ann(), Some(2 * used)).await.unwrap();
+    let (copied, changed) = tokio::join!(copy(), house.maildrop.put_mailbox(&owner, Some(used + used / 2)));
+    changed.unwrap();
+    assert_eq!(copied, Err(MaildropError::OverQuota), "the quota is lowered after some steps");
+    let sent = house.maildrop.folder(&ann(), &folder("Sent")).await.unwrap();
+    assert_eq!((sent.messages, sent.size), (0, 0));
+    assert_eq!(house.maildrop.quota(&ann()).await.unwrap().used_bytes, used);
+}
+
+#[tokio::test]
+async fn flags_of_very_many_messages_change_all_or_none() {
+    let settings = mailapi_backend_embedded::MaildropSettings { max_keywords: 1, ..Default::default() };
+    let house = House::with(settings).await;
+    let inbox = id(&house, "INBOX").await;
+
+    house.maildrop.append(&ann(), &folder("INBOX"), &Flags::new(), None, MAIL.to_owned()).await.unwrap();
+    for count in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+        house.maildrop.copy(inbox, (1..=count).collect(), &folder("INBOX")).await.unwrap();
+    }
+    house.maildrop.append(&ann(), &folder("INBOX"), &Flags::from_words(["k"]), None, MAIL.to_owned()).await.unwrap();
+    let before = house.maildrop.select(&ann(), &folder("INBOX")).await.unwrap();
+    let uids = before.entries.iter().map(|entry| entry.uid).collect();
+    let stored = house.maildrop.store_flags(inbox, uids, FlagChange::Add, Flags::from_words(["l"])).await;
+    assert_eq!(stored, Err(MaildropError::TooManyKeywords));
+    assert_eq!(house.maildrop.select(&ann(), &folder("INBOX")).await.unwrap(), before);
+}
