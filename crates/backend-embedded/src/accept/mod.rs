@@ -23,6 +23,7 @@ use crate::maildrop::{NewContent, unreadable};
 
 pub(crate) use returned::give_up;
 pub use routing::RecipientCheck;
+pub(crate) use routing::to_client;
 pub(crate) use transaction::accept as accept_in_transaction;
 
 /// A message that comes in, whichever door it comes through.
@@ -234,7 +235,8 @@ impl Maildrop {
         size: u64,
         relaying: Relaying,
     ) -> Result<RecipientCheck, StoreError> {
-        self.read(|connection| Ok(routing::route(connection, address, size, relaying)?.into())).await
+        let route = self.read(|connection| routing::route(connection, address, size, relaying)).await?;
+        Ok(RecipientCheck::of(route, relaying))
     }
 
     /// The first of these that is a mailbox here.

@@ -26,12 +26,12 @@ pub(crate) enum Route {
     Refused(Reply),
 }
 
-impl From<Route> for RecipientCheck {
-    fn from(route: Route) -> Self {
+impl RecipientCheck {
+    pub(super) fn of(route: Route, relaying: Relaying) -> Self {
         match route {
             Route::Local(_) => Self::Local,
             Route::Remote => Self::Remote,
-            Route::Refused(reply) => Self::Refused(reply),
+            Route::Refused(reply) => Self::Refused(to_client(reply, relaying)),
         }
     }
 }
@@ -82,6 +82,17 @@ fn unknown() -> Reply {
 
 fn full() -> Reply {
     Reply::new(552, EnhancedCode::new(5, 2, 2), "the mailbox is full")
+}
+
+/// The answer to whoever may come again. Another server does for days, in which the owner makes room or the quota is
+/// raised (RFC 3463 section 3.3). An author here has no queue that would, and learns it at once.
+pub(crate) fn to_client(reply: Reply, relaying: Relaying) -> Reply {
+    match relaying {
+        Relaying::Denied if reply == full() => {
+            Reply::new(452, EnhancedCode::new(4, 2, 2), "the mailbox is full, try again later")
+        }
+        Relaying::Denied | Relaying::Allowed => reply,
+    }
 }
 
 fn no_relaying() -> Reply {

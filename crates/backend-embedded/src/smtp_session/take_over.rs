@@ -11,7 +11,7 @@ use mailapi_store::StoreError;
 
 use super::{Body, Trace, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 use crate::Maildrop;
-use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Taken};
+use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Taken, to_client};
 use crate::dsn::{self, Action, Fate, Report, Returned};
 use crate::replies::to_wire;
 
@@ -61,7 +61,7 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message, bod
             Answer::Queued(taken.queue_id.0)
         }
         Err(NotTaken::Accept(AcceptError::Refused(reply))) => Answer::Refuse(to_wire(&reply)),
-        Err(NotTaken::Accept(AcceptError::NoRecipients(refused))) => Answer::Refuse(of_all(&refused)),
+        Err(NotTaken::Accept(AcceptError::NoRecipients(refused))) => Answer::Refuse(of_all(refused, delivery.relaying)),
         Err(error) => {
             tracing::error!(%error, "a message could not be taken over");
             Answer::Refuse(Reply::new(451, (4, 3, 0), "The message cannot be stored at the moment"))
@@ -155,10 +155,14 @@ fn incoming(
 }
 
 /// One reply for all recipients: the first, unless another one gives more hope.
-fn of_all(refused: &[Refusal]) -> Reply {
-    let hopeful = refused.iter().find(|refusal| refusal.reply.is_transient());
-    let refusal = hopeful.or(refused.first());
-    refusal.map_or_else(|| Reply::new(554, (5, 5, 1), "No valid recipients"), |refusal| to_wire(&refusal.reply))
+fn of_all(refused: Vec<Refusal>, relaying: Relaying) -> Reply {
+    let mut replies: Vec<_> = refused.into_iter().map(|refusal| to_client(refusal.reply, relaying)).collect();
+    let chosen = replies.iter().position(|reply| reply.is_transient()).unwrap_or_default();
+    if replies.is_empty() {
+        Reply::new(554, (5, 5, 1), "No valid recipients")
+    } else {
+        to_wire(&replies.swap_remove(chosen))
+    }
 }
 
 /// What tells the sender who will not get the message, when there is anything to tell and anybody to be told.
