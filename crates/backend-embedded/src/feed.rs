@@ -20,15 +20,15 @@ pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &m
         event.at.as_millis(),
         event.message_id.map(|id| id.to_string()),
         event.queue_id.0,
-        event.sender.as_ref().map(|sender| sender.as_str()),
-        event.recipient.as_str(),
+        event.sender.as_ref().map(EmailAddress::wire),
+        event.recipient.wire(),
         event.outcome.as_str(),
         event.evidence == Evidence::ReturnedMail,
         event.dsn.map(|dsn| dsn.to_string()),
         event.response,
         event.relay,
         i64::try_from(event.delay.as_millis()).unwrap_or(i64::MAX),
-        event.final_recipient.as_ref().map(EmailAddress::as_str),
+        event.final_recipient.as_ref().map(EmailAddress::wire),
     ])?;
     touched.feed();
     Ok(())
@@ -97,8 +97,9 @@ fn read_rows(connection: &Connection, after: i64, max: usize) -> Result<Vec<(i64
 fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
     let text = |column: usize| -> Result<Option<String>, StoreError> { Ok(row.get(column)?) };
     let message_id = text(2)?.map(|id| id.parse().map_err(|_| damaged("an identifier"))).transpose()?;
-    let sender = text(4)?.map(|sender| sender.parse().map_err(|_| damaged("an address"))).transpose()?;
-    let final_recipient = text(12)?.map(|address| address.parse().map_err(|_| damaged("an address"))).transpose()?;
+    let address = |text: &str| EmailAddress::as_given(text).map_err(|_| damaged("an address"));
+    let sender = text(4)?.map(|sender| address(&sender)).transpose()?;
+    let final_recipient = text(12)?.map(|tried| address(&tried)).transpose()?;
     let dsn = text(8)?.map(|dsn| dsn.parse().map_err(|_| damaged("a status code"))).transpose()?;
     let returned_mail: bool = row.get(7)?;
     Ok(DeliveryEvent {
@@ -106,12 +107,7 @@ fn read_event(row: &Row<'_>) -> Result<DeliveryEvent, StoreError> {
         message_id,
         queue_id: QueueId(row.get(3)?),
         sender,
-        recipient: row
-            .get_ref(5)?
-            .as_str()
-            .map_err(|_| damaged("an address"))?
-            .parse()
-            .map_err(|_| damaged("an address"))?,
+        recipient: address(row.get_ref(5)?.as_str().map_err(|_| damaged("an address"))?)?,
         final_recipient,
         outcome: row
             .get_ref(6)?

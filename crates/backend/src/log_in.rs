@@ -1,7 +1,7 @@
 //! Who may log in at a backend's own listeners.
 
 use async_trait::async_trait;
-use mailapi_model::{Grants, SecretText, Visitor};
+use mailapi_model::{Denied, EmailAddress, Grants, SecretText, SendAs, Visitor};
 
 /// Answers log-ins at SMTP submission and IMAP; the product implements it, so that the same rights hold at every door.
 /// It limits wrong passwords by mailbox and client.
@@ -19,6 +19,23 @@ pub trait LogIn: Send + Sync {
     /// # Errors
     /// [`LogInError::Refused`] when the mailbox was disabled or deleted since, or has another password.
     async fn renew(&self, session: &mut LoggedIn) -> Result<(), LogInError>;
+
+    /// Checks that a logged-in account may send as this address, by the same rule as the API.
+    ///
+    /// # Errors
+    /// See [`SendAsError`].
+    async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError>;
+}
+
+/// Why a logged-in account may not send as an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendAsError {
+    /// It lacks the right.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The accounts cannot be read at the moment.
+    #[error("the right cannot be checked at the moment")]
+    Unavailable,
 }
 
 /// Somebody who has logged in.

@@ -1,9 +1,11 @@
 //! Domains and addresses: the one place that says what is valid and what is equal.
 //!
 //! The grammar is RFC 5321 section 4.1.2 with the extension of RFC 6531 section 3.3 for local parts outside ASCII.
-//! Both are compared case-insensitively; domains are kept as A-labels (RFC 5890 section 2.3.2.1). Address literals
-//! (`user@[192.0.2.1]`) are not accepted: no domain of ours has that form.
+//! Both are compared case-insensitively; domains are kept as A-labels (RFC 5890 section 2.3.2.1). Only the host of an
+//! address may interpret its local part (RFC 5321 section 2.4), so mail goes out with the local part as it was given.
+//! Address literals (`user@[192.0.2.1]`) are not accepted: no domain of ours has that form.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -81,7 +83,8 @@ impl FromStr for DomainName {
     }
 }
 
-/// `local@domain`. Kept in lower case, the domain as A-labels.
+/// `local@domain`. Compared in lower case, with the domain as A-labels. Parsing folds the local part, as is right for
+/// the name of a mailbox; [`EmailAddress::as_given`] keeps it for an address that mail is sent to.
 #[derive(Clone)]
 pub struct EmailAddress {
     canonical: String,
@@ -95,13 +98,43 @@ impl EmailAddress {
     const MAX_LOCAL: usize = 160;
     const MAX_LENGTH: usize = 254;
 
-    /// What is stored, compared and put on the wire.
+    /// What is stored as a key and compared.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.canonical
     }
 
-    /// The part before the `@`, quoted when it has to be.
+    /// What is put on the wire: the local part as it was given, the domain as A-labels.
+    #[must_use]
+    pub fn wire(&self) -> Cow<'_, str> {
+        match self.given_local() {
+            local if local == self.local() => Cow::Borrowed(&self.canonical),
+            local => Cow::Owned(format!("{local}@{}", self.domain_str())),
+        }
+    }
+
+    /// Whether the local part was given in lower case.
+    #[must_use]
+    pub fn is_folded(&self) -> bool {
+        self.given_local() == self.local()
+    }
+
+    /// The same address with its local part in lower case.
+    #[must_use]
+    pub fn folded(self) -> Self {
+        if self.is_folded() {
+            return self;
+        }
+        let domain = self.domain();
+        let given = domain.given.map(|domain| format!("{}@{domain}", self.local()).into_boxed_str());
+        Self { given, ..self }
+    }
+
+    fn given_local(&self) -> &str {
+        self.given.as_deref().and_then(|given| given.rsplit_once('@')).map_or(self.local(), |(local, _)| local)
+    }
+
+    /// The part before the `@` in lower case, quoted when it has to be.
     #[must_use]
     pub fn local(&self) -> &str {
         &self.canonical[..self.at]
@@ -116,11 +149,12 @@ impl EmailAddress {
     /// The domain as a value of its own.
     #[must_use]
     pub fn domain(&self) -> DomainName {
-        let given = self.given.as_deref().and_then(|g| g.rsplit_once('@')).map(|(_, domain)| domain.into());
+        let given = self.given.as_deref().and_then(|given| given.rsplit_once('@')).map(|(_, domain)| domain);
+        let given = given.filter(|domain| *domain != self.domain_str()).map(Box::from);
         DomainName { ascii: self.domain_str().to_owned(), given }
     }
 
-    /// The internationalised form in which it was given; the canonical form when it was given so.
+    /// The form in which it was given; the canonical form when it was given so.
     #[must_use]
     pub fn shown(&self) -> &str {
         self.given.as_deref().unwrap_or(&self.canonical)
@@ -142,7 +176,7 @@ impl EmailAddress {
     /// Whether it can only travel with SMTPUTF8 (RFC 6531): a domain never needs that, a local part may.
     #[must_use]
     pub fn needs_smtputf8(&self) -> bool {
-        !self.canonical.is_ascii()
+        !self.given_local().is_ascii()
     }
 }
 
@@ -150,27 +184,41 @@ impl FromStr for EmailAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::as_given(text).map(Self::folded)
+    }
+}
+
+impl EmailAddress {
+    /// Parses an address that keeps its local part as it is written.
+    ///
+    /// # Errors
+    /// As for parsing.
+    pub fn as_given(text: &str) -> Result<Self, AddressError> {
         if let Some(at) = place_in_canonical(text) {
             return Ok(Self { canonical: text.to_owned(), at, given: None });
         }
         Self::from_any(text)
     }
-}
 
-impl EmailAddress {
     fn from_any(text: &str) -> Result<Self, AddressError> {
         let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotAnAddress)?;
         if local.is_empty() || domain.is_empty() {
             return Err(AddressError::NotAnAddress);
         }
-        let local = canonical_local(local).ok_or(AddressError::LocalPart)?;
+        let local = unquoted_local(local).ok_or(AddressError::LocalPart)?;
+        let folded = local.to_lowercase();
+        // Lower case may be longer than what it stands for.
+        if local.len().max(folded.len()) > Self::MAX_LOCAL {
+            return Err(AddressError::LocalPart);
+        }
         let domain: DomainName = domain.parse()?;
-        let canonical = format!("{local}@{}", domain.ascii);
-        if canonical.len() > Self::MAX_LENGTH {
+        let canonical = format!("{folded}@{}", domain.ascii);
+        if canonical.len().max(local.len() + 1 + domain.ascii.len()) > Self::MAX_LENGTH {
             return Err(AddressError::Domain);
         }
-        let given = domain.given.map(|given| format!("{local}@{given}").into_boxed_str());
-        Ok(Self { canonical, at: local.len(), given })
+        let is_canonical = local == folded && domain.given.is_none();
+        let given = (!is_canonical).then(|| format!("{local}@{}", domain.shown()).into_boxed_str());
+        Ok(Self { canonical, at: folded.len(), given })
     }
 }
 
@@ -236,15 +284,13 @@ static OBVIOUS: [u8; 256] = {
     kinds
 };
 
-/// The local part in lower case, without quotes that it does not need; `None` when it is not valid.
-fn canonical_local(text: &str) -> Option<String> {
-    let local = match text.strip_prefix('"') {
-        Some(rest) => requote(&unquote(rest.strip_suffix('"')?)?),
-        None if is_dot_string(text) => text.to_owned(),
-        None => return None,
-    };
-    let local = local.to_lowercase();
-    (local.len() <= EmailAddress::MAX_LOCAL).then_some(local)
+/// The local part without quotes that it does not need; `None` when it is not valid.
+fn unquoted_local(text: &str) -> Option<String> {
+    match text.strip_prefix('"') {
+        Some(rest) => Some(requote(&unquote(rest.strip_suffix('"')?)?)),
+        None if is_dot_string(text) => Some(text.to_owned()),
+        None => None,
+    }
 }
 
 /// The content of a Quoted-string of RFC 5321 section 4.1.2.
@@ -336,11 +382,11 @@ impl FromStr for NamedAddress {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim_matches(' ');
         let Some(bracketed) = text.strip_suffix('>') else {
-            return Ok(Self { name: None, address: text.parse()? });
+            return Ok(Self { name: None, address: EmailAddress::as_given(text)? });
         };
         let (name, address) = bracketed.rsplit_once('<').ok_or(AddressError::NotAnAddress)?;
         let name = display_name(name.trim_matches(' '))?;
-        Ok(Self { name, address: address.parse()? })
+        Ok(Self { name, address: EmailAddress::as_given(address)? })
     }
 }
 
@@ -422,6 +468,28 @@ mod tests {
     }
 
     #[test]
+    fn a_local_part_is_compared_folded_and_sent_as_given() {
+        let forwarder = EmailAddress::as_given("SRS0=AbCd=2K=a.test=Ann@FWD.test").unwrap();
+        assert_eq!(forwarder, "srs0=abcd=2k=a.test=ann@fwd.test".parse().unwrap());
+        assert_eq!(forwarder.as_str(), "srs0=abcd=2k=a.test=ann@fwd.test");
+        assert_eq!(forwarder.wire(), "SRS0=AbCd=2K=a.test=Ann@fwd.test");
+        assert_eq!(forwarder.shown(), forwarder.wire());
+        assert_eq!(forwarder.domain().given(), None);
+        let again = "srs0=abcd=2k=a.test=ann@fwd.test".parse::<EmailAddress>().unwrap();
+        assert_eq!(again.with_given(forwarder.given().map(str::to_owned)).wire(), forwarder.wire());
+        assert_eq!((forwarder.is_folded(), forwarder.folded().given()), (false, None));
+
+        let international = EmailAddress::as_given("\"Ann\"@Bücher.example").unwrap();
+        assert_eq!(international.wire(), "Ann@xn--bcher-kva.example");
+        assert_eq!(international.shown(), "Ann@bücher.example");
+        assert_eq!(international.folded().shown(), "ann@bücher.example");
+        // The Kelvin sign becomes an ASCII letter in lower case.
+        assert!(EmailAddress::as_given("\u{212a}@example.org").unwrap().needs_smtputf8());
+        let longer = format!("{}@example.org", "İ".repeat(60));
+        assert_eq!(EmailAddress::as_given(&longer), Err(AddressError::LocalPart), "180 octets in lower case");
+    }
+
+    #[test]
     fn international_domains_are_kept_as_a_labels_and_shown_as_given() {
         let address: EmailAddress = "Ann@Bücher.example".parse().unwrap();
         assert_eq!(address.as_str(), "ann@xn--bcher-kva.example");
@@ -466,6 +534,13 @@ mod tests {
             if let Ok(address) = text.parse::<EmailAddress>() {
                 let again: EmailAddress = address.as_str().parse().unwrap();
                 prop_assert_eq!(again.as_str(), address.as_str());
+                let given = EmailAddress::as_given(&text).unwrap();
+                prop_assert_eq!(&given, &address);
+                let (sent, shown) = (given.wire().into_owned(), given.shown().to_owned());
+                let again = [&sent, &shown].map(|text| EmailAddress::as_given(text).unwrap());
+                prop_assert_eq!((again[0].wire().into_owned(), again[1].shown()), (sent, shown.as_str()));
+                let folded = given.folded();
+                prop_assert_eq!(folded.shown(), address.shown());
                 prop_assert!(!address.as_str().chars().any(|c| c.is_control()));
             }
             let _ = text.parse::<NamedAddress>();

@@ -220,6 +220,22 @@ impl Draft {
         self.to.len() + self.cc.len() + self.bcc.len()
     }
 
+    /// Every address of the message.
+    pub fn addresses(&self) -> impl Iterator<Item = &EmailAddress> {
+        let listed = [&self.to, &self.cc, &self.bcc].into_iter().flatten();
+        listed.chain(&self.reply_to).chain([&self.from]).map(|named| &named.address)
+    }
+
+    /// Folds the local parts of these mailboxes: as their host we know that case makes no difference.
+    pub fn fold(&mut self, mailboxes: &HashSet<EmailAddress>) {
+        let listed = [&mut self.to, &mut self.cc, &mut self.bcc].into_iter().flatten();
+        for named in listed.chain(&mut self.reply_to).chain([&mut self.from]) {
+            if mailboxes.contains(&named.address) {
+                named.address = named.address.clone().folded();
+            }
+        }
+    }
+
     /// Each recipient once, in the order and the kind of its first listing.
     #[must_use]
     pub fn recipients(&self) -> Vec<(EmailAddress, RecipientKind)> {

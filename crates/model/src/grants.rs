@@ -119,12 +119,13 @@ impl Grants {
         self.is_admin.then_some(Admin(())).ok_or(Denied)
     }
 
-    /// Sending from `address`: one's own, or with `send_mail` any address of the domain.
+    /// Sending from `address`: one's own, with `send_mail` that of any user of the domain, and for admins every one.
     ///
     /// # Errors
     /// [`Denied`] otherwise.
-    pub fn may_send_as(&self, address: &EmailAddress) -> Result<SendAs, Denied> {
-        self.owns_or_holds(address, Permission::SendMail).map(|()| SendAs(address.clone()))
+    pub fn may_send_as(&self, address: &EmailAddress, is_user: bool) -> Result<SendAs, Denied> {
+        let allowed = if is_user { self.owns_or_holds(address, Permission::SendMail) } else { self.owns(address) };
+        allowed.map(|()| SendAs(address.clone()))
     }
 
     /// Reading the mail of `address`: one's own, or with `view_mailbox` every mailbox of the domain.
@@ -164,12 +165,15 @@ impl Grants {
     /// # Errors
     /// [`Denied`] otherwise.
     pub fn may_manage_tokens_of(&self, address: &EmailAddress) -> Result<OwnTokens, Denied> {
-        let allowed = self.is_admin || self.mailbox() == Some(address);
-        allowed.then(|| OwnTokens(address.clone())).ok_or(Denied)
+        self.owns(address).map(|()| OwnTokens(address.clone()))
+    }
+
+    fn owns(&self, address: &EmailAddress) -> Result<(), Denied> {
+        (self.is_admin || self.mailbox() == Some(address)).then_some(()).ok_or(Denied)
     }
 
     fn owns_or_holds(&self, address: &EmailAddress, permission: Permission) -> Result<(), Denied> {
-        if self.mailbox() == Some(address) { Ok(()) } else { self.holds(permission, &address.domain()) }
+        self.owns(address).or_else(|_| self.holds(permission, &address.domain()))
     }
 
     fn holds(&self, permission: Permission, domain: &DomainName) -> Result<(), Denied> {
@@ -195,14 +199,15 @@ mod tests {
         for permission in Permission::ALL {
             let ann = ann_with(permission);
             let (bob, eve) = (address("bob@b.example"), address("eve@c.example"));
-            assert_eq!(ann.may_send_as(&bob).is_ok(), permission == Permission::SendMail);
+            assert_eq!(ann.may_send_as(&bob, true).is_ok(), permission == Permission::SendMail);
+            assert!(ann.may_send_as(&bob, false).is_err(), "no user has the address");
             assert_eq!(ann.may_read(&bob).is_ok(), permission == Permission::ViewMailbox);
             assert_eq!(ann.may_manage_users(&bob.domain()).is_ok(), permission == Permission::ManageUsers);
             assert_eq!(ann.may_manage_domain(&bob.domain()).is_ok(), permission == Permission::ManageDomains);
             assert_eq!(ann.may_view_stats(&bob.domain()).is_ok(), permission == Permission::ViewStats);
             assert!(ann.may_manage_tokens_of(&bob).is_err());
             assert!(ann.admin().is_err());
-            assert!(ann.may_send_as(&eve).is_err() && ann.may_read(&eve).is_err());
+            assert!(ann.may_send_as(&eve, true).is_err() && ann.may_read(&eve).is_err());
             assert!(ann.may_manage_users(&eve.domain()).is_err() && ann.may_view_stats(&eve.domain()).is_err());
         }
     }
@@ -211,8 +216,11 @@ mod tests {
     fn a_mailbox_owns_itself_and_not_its_domain() {
         let ann = Grants::of_mailbox(address("ann@a.example"), false, Vec::new());
         let neighbour = address("bob@a.example");
-        assert!(ann.may_send_as(&address("ANN@a.example")).is_ok() && ann.may_read(&address("ann@a.example")).is_ok());
-        assert!(ann.may_send_as(&neighbour).is_err() && ann.may_read(&neighbour).is_err());
+        assert!(
+            ann.may_send_as(&address("ANN@a.example"), false).is_ok()
+                && ann.may_read(&address("ann@a.example")).is_ok()
+        );
+        assert!(ann.may_send_as(&neighbour, true).is_err() && ann.may_read(&neighbour).is_err());
         assert!(ann.may_manage_users(&neighbour.domain()).is_err());
         assert!(ann.may_manage_tokens_of(&address("ann@a.example")).is_ok());
     }
@@ -221,7 +229,7 @@ mod tests {
     fn an_admin_may_do_everything() {
         for admin in [Grants::admin_token(), Grants::of_mailbox(address("root@a.example"), true, Vec::new())] {
             let bob = address("bob@b.example");
-            assert!(admin.admin().is_ok() && admin.may_send_as(&bob).is_ok() && admin.may_read(&bob).is_ok());
+            assert!(admin.admin().is_ok() && admin.may_send_as(&bob, false).is_ok() && admin.may_read(&bob).is_ok());
             assert!(admin.may_manage_users(&bob.domain()).is_ok() && admin.may_manage_tokens_of(&bob).is_ok());
         }
     }

@@ -54,7 +54,7 @@ named_states! {
         Sent = "sent",
         /// Delivered to some, not to the others.
         Partial = "partial",
-        /// Delivered to none, and refused for good by all.
+        /// Delivered to none, and refused permanently by all.
         Bounced = "bounced",
         /// Delivered to none; at least one recipient was never handed over and may be sent to again.
         Failed = "failed",

@@ -57,8 +57,8 @@ pub struct DeliveryLogFilter {
     pub end: Option<Timestamp>,
 }
 
-const COLUMNS: &str = "id, at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, response, relay, \
-                       delay_millis, final_recipient";
+const COLUMNS: &str = "id, at, message_id, queue_id, sender, sender_given, recipient, recipient_given, outcome, \
+                       returned_mail, dsn, response, relay, delay_millis, final_recipient, final_recipient_given";
 
 pub(crate) const ENTRIES: List =
     List { table: "delivery_events", key: "id", order: "at DESC, id DESC", columns: COLUMNS };
@@ -154,12 +154,16 @@ fn move_cursor(feed: &str, from: &FeedCursor, to: &FeedCursor) -> Stmt {
 }
 
 /// A message of ours never leaves with the null reverse-path: where an event names none, the mail server was given
-/// another than the author's.
+/// another than the author's. Addresses are shown as the message has them: a mail server may report them folded.
 fn insert_event(event: &DeliveryEvent) -> Stmt {
     Stmt::new(
         "INSERT INTO delivery_events (at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, \
-         response, relay, delay_millis, final_recipient) VALUES ($1, $2, $3, \
-         COALESCE($4, (SELECT sender FROM sent_messages WHERE message_id = $2)), $5, $6, $7, $8, $9, $10, $11, $12)",
+         response, relay, delay_millis, final_recipient, final_recipient_given, recipient_given, sender_given) \
+         VALUES ($1, $2, $3, \
+         COALESCE($4, (SELECT sender FROM sent_messages WHERE message_id = $2)), $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+         COALESCE((SELECT email_given FROM sent_recipients \
+         WHERE sent_id = (SELECT id FROM sent_messages WHERE message_id = $2) AND email = $5), $14), \
+         COALESCE((SELECT sender_given FROM sent_messages WHERE message_id = $2 AND sender = COALESCE($4, sender)), $15))",
     )
     .bind(event.at)
     .bind(event.message_id)
@@ -173,6 +177,9 @@ fn insert_event(event: &DeliveryEvent) -> Stmt {
     .bind(event.relay.clone())
     .bind(millis(event.delay))
     .bind(event.final_recipient.as_ref())
+    .bind(event.final_recipient.as_ref().and_then(EmailAddress::given))
+    .bind(event.recipient.given())
+    .bind(event.sender.as_ref().and_then(EmailAddress::given))
 }
 
 /// An entry of a recipient that the mail server refused at submission; none once the message is submitted or failed.
@@ -185,9 +192,10 @@ pub(crate) fn insert_refusal(
 ) -> Stmt {
     Stmt::new(
         "INSERT INTO delivery_events (at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, \
-         response, delay_millis) \
+         response, delay_millis, recipient_given, sender_given) \
          SELECT CAST($2 AS BIGINT), message_id, CAST($3 AS TEXT), sender, CAST($4 AS TEXT), CAST($5 AS TEXT), FALSE, \
-         CAST($6 AS TEXT), CAST($7 AS TEXT), 0 \
+         CAST($6 AS TEXT), CAST($7 AS TEXT), 0, \
+         (SELECT email_given FROM sent_recipients WHERE sent_id = sent_messages.id AND email = $4), sender_given \
          FROM sent_messages WHERE message_id = $1 AND submitted_at IS NULL AND failed_at IS NULL",
     )
     .bind(message_id)
@@ -219,15 +227,15 @@ fn read_entry(mut row: Row) -> Result<DeliveryLogEntry, StoreError> {
             at: row.time()?,
             message_id: row.parsed_or_null()?,
             queue_id: QueueId(row.text()?),
-            sender: row.parsed_or_null()?,
-            recipient: row.parsed()?,
+            sender: row.address_or_null()?,
+            recipient: row.address()?,
             outcome: row.parsed()?,
             evidence: if row.bool()? { Evidence::ReturnedMail } else { Evidence::MailServer },
             dsn: row.parsed_or_null()?,
             response: row.text()?,
             relay: row.text_or_null()?,
             delay: Duration::from_millis(row.unsigned()?),
-            final_recipient: row.parsed_or_null()?,
+            final_recipient: row.address_or_null()?,
         },
     })
 }

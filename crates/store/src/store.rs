@@ -29,6 +29,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 11, sql: include_str!("../migrations/sqlite/0011_former_names.sql") },
     Migration { version: 12, sql: include_str!("../migrations/sqlite/0012_dkim_selectors.sql") },
     Migration { version: 13, sql: include_str!("../migrations/sqlite/0013_sessions_ended.sql") },
+    Migration { version: 14, sql: include_str!("../migrations/sqlite/0014_as_given.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -46,6 +47,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 11, sql: include_str!("../migrations/postgres/0011_former_names.sql") },
     Migration { version: 12, sql: include_str!("../migrations/postgres/0012_dkim_selectors.sql") },
     Migration { version: 13, sql: include_str!("../migrations/postgres/0013_sessions_ended.sql") },
+    Migration { version: 14, sql: include_str!("../migrations/postgres/0014_as_given.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.

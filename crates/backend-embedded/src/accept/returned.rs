@@ -17,7 +17,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::feed;
-use crate::maildrop::Touched;
+use crate::maildrop::{Touched, damaged};
 use crate::replies::one_line;
 
 /// Characters of what the other server said that are kept.
@@ -157,8 +157,11 @@ fn sent(connection: &Connection, id: Option<MessageId>, mailbox: &EmailAddress) 
     let sql = "SELECT recipient, leased_until FROM drop_queue_recipients
         WHERE queue = (SELECT id FROM drop_queue WHERE queue_id = ?1)";
     let mut statement = connection.prepare_cached(sql)?;
-    let waiting =
-        statement.query_map(params![sent.queue_id.0], |row| Ok((row.get(0)?, Timestamp::from_millis(row.get(1)?))))?;
+    let waiting = statement.query_and_then(params![sent.queue_id.0], |row| -> Result<_, StoreError> {
+        // The queue keeps recipients as given; here they are compared.
+        let recipient: EmailAddress = row.get::<_, String>(0)?.parse().map_err(|_| damaged("an address"))?;
+        Ok((recipient.as_str().to_owned(), Timestamp::from_millis(row.get(1)?)))
+    })?;
     Ok(Some(Sent { waiting: waiting.collect::<Result<_, _>>()?, ..sent }))
 }
 

@@ -120,7 +120,7 @@ fn delivered(mail: &Prepared, recipient: &Recipient, now: Timestamp) -> Delivery
         message_id: mail.incoming.message_id,
         queue_id: mail.queue_id.clone(),
         sender: mail.incoming.sender.clone(),
-        recipient: recipient.address.clone(),
+        recipient: recipient.address.clone().folded(),
         final_recipient: None,
         outcome: Outcome::Sent,
         evidence: Evidence::MailServer,
@@ -158,7 +158,7 @@ fn remember(
         VALUES (?1, ?2, ?3, ?4, ?5)";
     for Refusal { recipient, reply } in &routes.refused {
         let (code, enhanced, text) = queue::reply_columns(reply);
-        connection.prepare_cached(sql)?.execute(params![id, recipient.as_str(), code, enhanced, text])?;
+        connection.prepare_cached(sql)?.execute(params![id, recipient.wire(), code, enhanced, text])?;
     }
     Ok(())
 }
@@ -173,7 +173,7 @@ pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Acce
     let mut statement = connection.prepare_cached(sql)?;
     let refused = statement.query_and_then(params![id], |row| {
         let recipient: String = row.get(3)?;
-        let recipient = recipient.parse().map_err(|_| damaged("an address"))?;
+        let recipient = EmailAddress::as_given(&recipient).map_err(|_| damaged("an address"))?;
         let reply = queue::read_reply(row, 0)?.ok_or_else(|| damaged("a refusal"))?;
         Ok(Refusal { recipient, reply })
     })?;

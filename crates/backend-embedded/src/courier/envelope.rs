@@ -1,5 +1,6 @@
 //! The envelope of a queued message as it goes over the wire.
 
+use mailapi_model::EmailAddress;
 use mailapi_smtp::client::Capabilities;
 use mailapi_smtp::{Envelope, MailFrom, RcptTo};
 
@@ -7,13 +8,13 @@ use crate::queue::QueuedMessage;
 
 /// What MAIL and RCPT say to a server with these capabilities.
 pub(super) fn envelope(message: &QueuedMessage, offered: Capabilities) -> Envelope {
-    let mut mail = MailFrom::new(message.sender.as_ref().map_or("", |sender| sender.as_str()));
+    let mut mail = MailFrom::new(message.sender.as_ref().map_or_else(Default::default, EmailAddress::wire));
     // International headers are announced where they are understood; elsewhere only an address forbids to go on.
     mail.smtputf8 = offered.smtputf8;
     mail.ret = message.ret;
     mail.envid.clone_from(&message.envid);
     let recipients = message.recipients.iter().map(|recipient| RcptTo {
-        forward_path: recipient.address.as_str().to_owned(),
+        forward_path: recipient.address.wire().into_owned(),
         notify: recipient.notify,
         orcpt: recipient.orcpt.clone(),
     });

@@ -6,8 +6,8 @@ use mailapi_model::EmailAddress;
 
 /// `rfc822;address`, or for one outside ASCII the form of it that ASCII can hold (RFC 6533 section 3).
 pub(super) fn typed(address: &EmailAddress) -> String {
-    let text = address.as_str();
-    if text.is_ascii() { format!("rfc822;{text}") } else { format!("utf-8;{}", unitext(text)) }
+    let text = address.wire();
+    if text.is_ascii() { format!("rfc822;{text}") } else { format!("utf-8;{}", unitext(&text)) }
 }
 
 /// Whether an ORCPT parameter can stand in a field as it was written.

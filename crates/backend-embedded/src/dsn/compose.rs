@@ -38,7 +38,7 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
     MessageBuilder::new()
         .date(Date::new(report.now.as_seconds()))
         .from(Address::new_address(Some("Mail Delivery System"), author.as_str()))
-        .to(Address::new_address(None::<&str>, report.sender.as_str()))
+        .to(Address::new_address(None::<&str>, report.sender.wire()))
         .subject(subject(report))
         .message_id(MessageIdHeader::new(format!("{}@{}", report.id, report.hostname)))
         // RFC 3834 section 5: nobody's vacation notice answers this.

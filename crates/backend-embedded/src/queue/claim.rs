@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mailapi_model::{QueueId, Timestamp};
+use mailapi_model::{EmailAddress, QueueId, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
@@ -98,7 +98,7 @@ fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
     let notify: Option<String> = row.get(4)?;
     Ok(QueuedRecipient {
         position: row.get(1)?,
-        address: address.parse().map_err(|_| damaged("an address"))?,
+        address: EmailAddress::as_given(&address).map_err(|_| damaged("an address"))?,
         task: if row.get(3)? { Task::TellOfSuccess } else { Task::Deliver },
         notify: read_notify(notify.as_deref()),
         orcpt: row.get(5)?,
@@ -124,7 +124,9 @@ fn message(row: &Row<'_>, key: QueueKey, layout: Layout) -> Result<QueuedMessage
         key,
         queue_id: QueueId(row.get(0)?),
         layout,
-        sender: text(2)?.map(|sender| sender.parse().map_err(|_| damaged("an address"))).transpose()?,
+        sender: text(2)?
+            .map(|sender| EmailAddress::as_given(&sender).map_err(|_| damaged("an address")))
+            .transpose()?,
         message_id: text(3)?.map(|id| id.parse().map_err(|_| damaged("an identifier"))).transpose()?,
         accepted_at: Timestamp::from_millis(row.get(4)?),
         expires_at: Timestamp::from_millis(row.get(5)?),

@@ -1,6 +1,6 @@
 //! Into the queue.
 
-use mailapi_model::Timestamp;
+use mailapi_model::{EmailAddress, Timestamp};
 use mailapi_store::StoreError;
 use rusqlite::{Connection, params};
 
@@ -29,7 +29,7 @@ pub(crate) fn insert(
         statement.execute(params![
             queue,
             position,
-            recipient.address.as_str(),
+            recipient.address.wire(),
             matches!(task, Task::TellOfSuccess),
             recipient.notify.map(|notify| notify.to_string()),
             recipient.orcpt,
@@ -51,7 +51,7 @@ fn insert_message(
     let values = params![
         mail.queue_id.0,
         content,
-        incoming.sender.as_ref().map(|sender| sender.as_str()),
+        incoming.sender.as_ref().map(EmailAddress::wire),
         incoming.message_id.map(|id| id.to_string()),
         now.as_millis(),
         mail.expires_at.as_millis(),

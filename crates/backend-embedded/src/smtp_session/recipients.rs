@@ -13,7 +13,7 @@ pub(crate) fn reverse_path(mail: &MailFrom) -> Result<ReversePath, Reply> {
         return Ok(None);
     }
     let refusal = |_| Reply::new(553, (5, 1, 7), "The sender's address is not one that can be answered");
-    mail.reverse_path.parse().map(Some).map_err(refusal)
+    EmailAddress::as_given(&mail.reverse_path).map(Some).map_err(refusal)
 }
 
 /// Who receives `postmaster` without a domain, which every server has to know (RFC 5321 section 4.5.1).
@@ -50,7 +50,7 @@ impl<'a> Postmaster<'a> {
 pub(crate) fn forward_path(recipient: &RcptTo, postmaster: Option<&EmailAddress>) -> Result<EmailAddress, Reply> {
     if has_domain(recipient) {
         let refusal = |_| Reply::new(553, (5, 1, 3), "The recipient's address is not valid");
-        return recipient.forward_path.parse().map_err(refusal);
+        return EmailAddress::as_given(&recipient.forward_path).map_err(refusal);
     }
     postmaster.cloned().ok_or_else(|| Reply::new(550, (5, 1, 1), "There is no mailbox of a postmaster here"))
 }

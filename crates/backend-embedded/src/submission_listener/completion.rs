@@ -20,7 +20,7 @@ pub(super) fn added(
         added.push_str(&format!("Date: {}\r\n", Date::new(now.as_seconds()).to_rfc822()));
     }
     if !fields.has_from {
-        added.push_str(&format!("From: <{author}>\r\n"));
+        added.push_str(&format!("From: <{}>\r\n", author.wire()));
     }
     if !fields.has_message_id {
         added.push_str(&format!("Message-ID: <{id}@{}>\r\n", author.domain_str()));

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_backend::{LogInError, LoggedIn, SignError};
+use mailapi_backend::{LogInError, LoggedIn, SendAsError, SignError};
 use mailapi_model::{DomainName, Door, EmailAddress, Grants, MessageId, Octets, ReversePath, Secret, Visitor};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
@@ -49,15 +49,22 @@ impl<'a> SubmissionHost<'a> {
         })
     }
 
-    fn check_sender(&self, mail: &MailFrom) -> Result<ReversePath, Reply> {
-        let grants = self.grants()?;
+    async fn check_sender(&self, mail: &MailFrom) -> Result<ReversePath, Reply> {
         let sender = reverse_path(mail)?;
         // The null reverse-path is right for what must not be answered, such as a read receipt (RFC 8098 section 3).
         // Who wrote it, its From says, and that is checked too.
         if let Some(sender) = &sender {
-            may_send_as(grants, sender)?;
+            self.may_send_as(sender).await?;
         }
         Ok(sender)
+    }
+
+    async fn may_send_as(&self, address: &EmailAddress) -> Result<(), Reply> {
+        let asked = self.setup.log_in.may_send_as(self.grants()?, address).await;
+        asked.map(drop).map_err(|error| match error {
+            SendAsError::Denied(_) => Reply::new(553, (5, 7, 1), format!("You may not send as <{address}>")),
+            SendAsError::Unavailable => Reply::new(451, (4, 3, 0), "The sender cannot be checked at the moment"),
+        })
     }
 
     /// Checks and completes a message, takes out what is for nobody else's eyes, and signs what is left.
@@ -72,7 +79,7 @@ impl<'a> SubmissionHost<'a> {
         }
         let fields = AuthorFields::of(&beginning).map_err(bad_header)?;
         for address in fields.authors.iter().chain(&fields.senders) {
-            may_send_as(grants, address)?;
+            self.may_send_as(address).await?;
         }
         let author = fields.authors.first().or(sender.as_ref()).or(grants.mailbox()).ok_or_else(no_author)?.clone();
         let (id, now) = (MessageId::random(self.maildrop.entropy()), self.maildrop.clock().now());
@@ -113,7 +120,10 @@ impl<'a> SubmissionHost<'a> {
 impl Host for SubmissionHost<'_> {
     async fn may_send(&mut self, mail: &MailFrom) -> Answer {
         self.size = mail.size.unwrap_or_default();
-        let checked = self.renew().await.and_then(|()| self.check_sender(mail));
+        if let Err(refusal) = self.renew().await {
+            return Answer::Refuse(refusal);
+        }
+        let checked = self.check_sender(mail).await;
         checked.map_or_else(Answer::Refuse, |_| Answer::Accept)
     }
 
@@ -166,11 +176,6 @@ impl Host for SubmissionHost<'_> {
         self.logged_in = None;
         self.size = 0;
     }
-}
-
-fn may_send_as(grants: &Grants, address: &EmailAddress) -> Result<(), Reply> {
-    let refusal = |_| Reply::new(553, (5, 7, 1), format!("You may not send as <{address}>"));
-    grants.may_send_as(address).map(drop).map_err(refusal)
 }
 
 fn not_logged_in() -> Reply {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use mailapi_backend::{
-    InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Provisioning, SignError, SignOutgoing, Spool, SpoolSettings,
+    InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Provisioning, SendAsError, SignError, SignOutgoing, Spool,
+    SpoolSettings,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::net::Shutdown;
@@ -15,7 +16,7 @@ use mailapi_backend_embedded::{
     Embedded, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, Maildrop, MaildropSettings,
 };
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText, Visitor};
+use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText, SendAs, Visitor};
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
 use tempfile::TempDir;
@@ -188,6 +189,10 @@ impl LogIn for Gatekeeper {
 
     async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LogInError> {
         if self.is_closed.load(Ordering::SeqCst) { Err(LogInError::Refused) } else { Ok(()) }
+    }
+
+    async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError> {
+        Ok(grants.may_send_as(address, false)?)
     }
 }
 

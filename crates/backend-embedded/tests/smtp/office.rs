@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use mailapi_backend::{
-    DeliveryFeed, InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Mailboxes, Provisioning, SignError, SignOutgoing,
-    Spool, SpoolSettings,
+    DeliveryFeed, InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Mailboxes, Provisioning, SendAsError, SignError,
+    SignOutgoing, Spool, SpoolSettings,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
@@ -19,7 +19,7 @@ use mailapi_backend_embedded::{
 };
 use mailapi_model::{
     Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, InboundEvent, InboundOutcome,
-    Octets, Outcome, Page, Permission, SecretText, Visitor,
+    Octets, Outcome, Page, Permission, SecretText, SendAs, Visitor,
 };
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
@@ -218,6 +218,9 @@ pub(crate) fn mail(subject: &str) -> String {
     format!("From: ann@here.example\r\nSubject: {subject}\r\n\r\nHello.\r\n")
 }
 
+/// The local part that no user has.
+pub(crate) const NO_USER: &str = "no.user";
+
 /// Knows ann, and bob whose account is locked.
 #[derive(Default)]
 struct Doorman {
@@ -241,6 +244,10 @@ impl LogIn for Doorman {
 
     async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LogInError> {
         if self.is_closed.load(Ordering::SeqCst) { Err(LogInError::Refused) } else { Ok(()) }
+    }
+
+    async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError> {
+        Ok(grants.may_send_as(address, address.local() != NO_USER)?)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Everything goes to a relay.
 
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::Relay;
-use mailapi_model::Outcome;
+use mailapi_model::{Clock, EmailAddress, Outcome};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_testkit::SmtpSink;
 
@@ -141,6 +142,50 @@ async fn what_is_submitted_goes_to_the_relay_with_its_trace_and_signature() {
     let event = &office.events().await[0];
     assert!(queued.ends_with(&event.queue_id.0) && data.contains(&event.queue_id.0), "{queued}");
     assert_eq!(event.message_id, None);
+}
+
+const FORWARDER: &str = "SRS0=AbCd=2K=far.example=Zoe@fwd.example";
+
+#[tokio::test]
+async fn a_local_part_leaves_as_it_was_given() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let mut line = Line::to(office.submission).await;
+    line.reply().await;
+    let rcpt = format!("RCPT TO:<{FORWARDER}>");
+    for command in
+        ["EHLO client.example", "AUTH PLAIN AGFubkBoZXJlLmV4YW1wbGUAc2VjcmV0", "MAIL FROM:<ann@here.example>"]
+    {
+        assert!(line.say(command).await.starts_with('2'), "{command}");
+    }
+    assert!(line.say(&rcpt).await.starts_with('2'));
+    // Another way to write the same address is the same recipient.
+    assert!(line.say(&rcpt.to_uppercase()).await.starts_with('2'));
+    line.say("DATA").await;
+    line.send(mail("Hi").as_bytes()).await;
+    line.say(".").await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(sink.received()[0].recipients, [FORWARDER]);
+    let event = &office.events().await[0];
+    assert_eq!((event.recipient.shown(), event.recipient.as_str()), (FORWARDER, &*FORWARDER.to_lowercase()));
+}
+
+#[tokio::test]
+async fn a_notice_goes_to_the_sender_as_it_was_given() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
+    let sender = EmailAddress::as_given(FORWARDER).unwrap();
+    let recipient = EmailAddress::as_given("Zoe@far.example").unwrap();
+    let forwarded = Incoming::new(Some(sender), [recipient], mail("Hi"), office.clock.now(), Relaying::Allowed);
+    office.maildrop.accept(forwarded).await.unwrap();
+    for _ in 0..2 {
+        office.courier_to(&sink).deliver_due_once().await.unwrap();
+    }
+    let received = sink.received();
+    let [notice] = &received[..] else { panic!("one notice: {received:?}") };
+    assert_eq!((notice.sender.as_str(), &notice.recipients[..]), ("", &[FORWARDER.to_owned()][..]));
+    let text = String::from_utf8_lossy(&notice.data);
+    assert!(text.contains(&format!("To: <{FORWARDER}>")), "{text}");
+    assert!(text.contains("Final-Recipient: rfc822;Zoe@far.example"), "{text}");
 }
 
 #[tokio::test]

@@ -328,10 +328,10 @@ fn angle(text: &str) -> Option<(&str, &str)> {
 
 /// The address in a line. Postfix before 3.5 wrote quoted local parts without their quotes.
 pub(super) fn address(text: &str) -> Option<EmailAddress> {
-    text.parse().ok().or_else(|| {
+    EmailAddress::as_given(text).ok().or_else(|| {
         let (local, domain) = text.rsplit_once('@')?;
         let quoted = local.replace('\\', "\\\\").replace('"', "\\\"");
-        format!("\"{quoted}\"@{domain}").parse().ok()
+        EmailAddress::as_given(&format!("\"{quoted}\"@{domain}")).ok()
     })
 }
 

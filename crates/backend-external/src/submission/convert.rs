@@ -15,7 +15,7 @@ pub(super) fn envelope(envelope: &Envelope, returns: Option<&ReturnAddress>) -> 
     let reverse_path = match (&envelope.sender, returns) {
         (None, _) => String::new(),
         (Some(_), Some(returns)) => returns.of(envelope.message_id),
-        (Some(sender), None) => sender.as_str().to_owned(),
+        (Some(sender), None) => sender.wire().into_owned(),
     };
     let mail = MailFrom {
         ret: Some(Ret::Headers),
@@ -25,7 +25,7 @@ pub(super) fn envelope(envelope: &Envelope, returns: Option<&ReturnAddress>) -> 
         ..MailFrom::new(reverse_path)
     };
     // A server further on that rewrites the recipient still tells us whom we meant (RFC 3461 section 4.2).
-    let recipient = |address: &EmailAddress| RcptTo::new(address.as_str()).meaning(address.as_str());
+    let recipient = |address: &EmailAddress| RcptTo::new(address.wire()).meaning(&address.wire());
     mailapi_smtp::Envelope { mail, recipients: envelope.recipients.iter().map(recipient).collect() }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{Attempt, GoAhead, Submission, SubmitError};
-use mailapi_model::{Envelope, Octets, Timestamp};
+use mailapi_model::{EmailAddress, Envelope, Octets, Timestamp};
 use mailapi_testkit::{FakeClock, SmtpSink, turns_of_the_runtime};
 use mailapi_tls::{Trust, client_config};
 
@@ -54,6 +54,17 @@ async fn each_refused_recipient_keeps_its_reply_and_the_others_get_the_message()
     assert_eq!(accepted.refused.len(), 1);
     assert_eq!(accepted.refused[0].reply.to_string(), "550 5.1.1 User unknown");
     assert_eq!(sink.received()[0].recipients, ["bob@example.net"]);
+}
+
+#[tokio::test]
+async fn local_parts_leave_as_they_were_given() {
+    let sink = SmtpSink::start().await;
+    let (sender, forwarder) = ("Ann@example.org", "SRS0=AbCd=2K=a.test=Bob@example.net");
+    let given = |text| EmailAddress::as_given(text).unwrap();
+    let envelope = Envelope { sender: Some(given(sender)), recipients: vec![given(forwarder)], ..envelope(&[]) };
+    submission(&sink, None, Duration::ZERO).submit(envelope, message()).await.unwrap();
+    let received = &sink.received()[0];
+    assert_eq!((received.sender.as_str(), &received.recipients[..]), (sender, &[forwarder.to_owned()][..]));
 }
 
 #[tokio::test]

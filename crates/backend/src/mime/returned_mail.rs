@@ -153,7 +153,7 @@ fn report(fields: &Fields, message_id: Option<MessageId>) -> Option<ReturnedRepo
 fn recipient(value: &str) -> Option<EmailAddress> {
     let address = value.split_once(';').map_or(value, |(_, address)| address).trim();
     let bare = address.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(address);
-    bare.parse().ok()
+    EmailAddress::as_given(bare).ok()
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn};
-use mailapi_model::{Credentials, EmailAddress, PasswordRule, SecretText, TokenKind, Visitor};
+use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn, SendAsError};
+use mailapi_model::{Credentials, Denied, EmailAddress, Grants, PasswordRule, Secret, SecretText, SendAs, Timestamp, TokenKind, Visitor};
 use mailapi_store::Verified;
 
 use super::failures::{Attempt, Barred};
@@ -13,6 +13,7 @@ use super::hashing::Share;
 use super::password::is_cheap;
 use crate::cache::EpochMark;
 use crate::error::store_errors_are_unavailable;
+use crate::mail::SendError;
 use crate::users::Found;
 use crate::{Service, Unavailable};
 
@@ -80,6 +81,16 @@ impl LogIn for Service {
         };
         *session = renewed.await.map_err(told)?;
         Ok(())
+    }
+
+    async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError> {
+        self.sender(grants, address).await.map_err(|error| match error {
+            SendError::SenderNotAuthorized => SendAsError::Denied(Denied),
+            error => {
+                tracing::error!(%error, "the right to send could not be checked");
+                SendAsError::Unavailable
+            }
+        })
     }
 }
 

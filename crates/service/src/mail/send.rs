@@ -4,11 +4,14 @@
 //! without trace. It is handed over before `submitted` is stored, so nothing is called submitted that is not. A crash
 //! in between leaves it `pending`, and [`Service::recover_once`] asks the mail server which of the two it is.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::{Accepted, GoAhead, Refusal, SubmitError};
-use mailapi_model::{Denied, Draft, EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, SendAs, Timestamp};
+use mailapi_model::{
+    Denied, Draft, EmailAddress, Envelope, Grants, MessageId, Octets, QueueId, Reply, SendAs, Timestamp,
+};
 use mailapi_store::{Begun, Failure, Idempotency, NewSent, StoreError, StoredAnswer};
 use sha2::{Digest, Sha256};
 
@@ -79,7 +82,7 @@ impl IdempotencyKey {
     }
 }
 
-/// The mail server has the message, or refused each recipient for good.
+/// The mail server has the message, or refused each recipient permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submitted {
     /// Our identifier.
@@ -145,13 +148,41 @@ impl Service {
     ///
     /// # Errors
     /// See [`SendError`]; with any of them nothing was handed over, but for [`SendError::OutcomeUnknown`].
-    pub async fn send(&self, caller: &Caller, request: SendRequest) -> Result<Submitted, SendError> {
-        let sender = caller.grants.may_send_as(&request.draft.from().address)?;
-        let domain = self.sending_domain(&sender.address().domain()).await?.ok_or(SendError::DomainNotAllowed)?;
+    pub async fn send(&self, caller: &Caller, mut request: SendRequest) -> Result<Submitted, SendError> {
+        // A domain that is not hosted here is the more useful answer, so it is asked for first.
+        let domain = self.sending_domain(&request.draft.sender_domain()).await?.ok_or(SendError::DomainNotAllowed)?;
+        self.fold_mailboxes(&mut request.draft).await?;
+        let sender = self.sender(&caller.grants, &request.draft.from().address).await?;
         let service = self.clone();
         let caller = caller.clone();
         let work = tokio::spawn(async move { service.send_from(sender, domain, caller, request).await });
         work.await.map_err(|error| SendError::Unavailable(Unavailable::Unforeseen(error.to_string())))?
+    }
+
+    /// The right to send as an address, by the only rule for the API and for submission.
+    ///
+    /// # Errors
+    /// [`SendError::SenderNotAuthorized`] and [`SendError::Unavailable`].
+    pub(crate) async fn sender(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendError> {
+        let as_user = grants.may_send_as(address, true)?;
+        if grants.may_send_as(address, false).is_ok() || self.account_since(address).await?.is_some() {
+            Ok(as_user)
+        } else {
+            Err(SendError::SenderNotAuthorized)
+        }
+    }
+
+    /// Folds the local parts of mailboxes here. Those of other hosts stay as given (RFC 5321 section 2.4).
+    async fn fold_mailboxes(&self, draft: &mut Draft) -> Result<(), Unavailable> {
+        let mut mailboxes = HashSet::new();
+        for address in draft.addresses().filter(|address| !address.is_folded()) {
+            let is_hosted = self.sending_domain(&address.domain()).await?.is_some();
+            if is_hosted && self.account_since(address).await?.is_some() {
+                mailboxes.insert(address.clone());
+            }
+        }
+        draft.fold(&mailboxes);
+        Ok(())
     }
 
     async fn send_from(
@@ -352,7 +383,7 @@ fn answer_again(answer: StoredAnswer) -> Result<Submitted, SendError> {
     }
 }
 
-/// Whether each of so many recipients is refused for good.
+/// Whether each of so many recipients is refused permanently.
 fn are_final(refused: &[Refusal], recipients: usize) -> bool {
     refused.len() == recipients && refused.iter().all(|refusal| !refusal.reply.is_transient())
 }

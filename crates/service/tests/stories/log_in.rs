@@ -1,11 +1,10 @@
 //! Log-ins at all doors: how wrong passwords are limited, and how soon sessions end.
 
-use std::time::Duration;
-
 use futures_util::FutureExt;
-use mailapi_backend::{LogIn, LogInError, LoggedIn};
-use mailapi_model::{Door, EmailAddress, Grants, Permission, Secret, SecretText, Visitor};
+use mailapi_backend::{LogIn, LogInError, LoggedIn, SendAsError};
+use mailapi_model::{Denied, Door, EmailAddress, Grants, Permission, Secret, SecretText, Visitor};
 use mailapi_service::auth::CredentialsError;
+use std::time::Duration;
 use mailapi_testkit::{PASSWORD, TestApp};
 
 use crate::{HERE, with};
@@ -183,10 +182,14 @@ async fn a_session_learns_what_its_owner_may_do_meanwhile() {
     let (ann, team): (EmailAddress, EmailAddress) =
         ("ann@example.org".parse().unwrap(), "hello@team.example".parse().unwrap());
     let mut session = enter(&app, "ann@example.org").await;
-    assert!(session.grants.may_send_as(&team).is_err());
+    assert!(session.grants.may_send_as(&team, true).is_err());
     let admin = with(Grants::admin_token());
     let granted = app.service.grant_permission(&admin, &ann, Permission::SendMail, &team.domain()).await;
     granted.unwrap();
     app.service.renew(&mut session).await.unwrap();
-    assert!(session.grants.may_send_as(&team).is_ok());
+    assert!(session.grants.may_send_as(&team, true).is_ok());
+    let send_as = async || app.service.may_send_as(&session.grants, &team).await;
+    assert_eq!(send_as().await.unwrap_err(), SendAsError::Denied(Denied), "no user has the address");
+    app.mailbox("hello@team.example", None).await;
+    assert_eq!(*send_as().await.unwrap().address(), team);
 }

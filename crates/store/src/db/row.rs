@@ -103,10 +103,11 @@ impl<'a> Row<'a> {
         Ok(self.looked_at()?.map(Cow::into_owned))
     }
 
-    /// The items of a column that holds one of them on each line.
-    pub(crate) fn lines<T: FromStr>(&mut self) -> Result<Vec<T>, StoreError> {
+    /// The addresses of a column that holds one of them on each line, as given.
+    pub(crate) fn addresses(&mut self) -> Result<Vec<EmailAddress>, StoreError> {
         let text = self.looked_at()?.ok_or_else(|| self.odd("is null"))?;
-        text.lines().map(|line| line.parse().map_err(|_| self.odd("is not what it should be"))).collect()
+        let read = |line| EmailAddress::as_given(line).map_err(|_| self.odd("is not what it should be"));
+        text.lines().map(read).collect()
     }
 
     pub(crate) fn text(&mut self) -> Result<String, StoreError> {

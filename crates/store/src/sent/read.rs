@@ -160,7 +160,7 @@ fn read_message(mut row: Row) -> Result<SentMessage, StoreError> {
         token_id: row.int_or_null()?.map(TokenId),
         mailbox: row.address_or_null()?,
         from: row.address()?,
-        to: row.lines()?,
+        to: row.addresses()?,
         subject: row.text()?,
         status: row.parsed()?,
         queue_id: row.text_or_null()?.map(QueueId),
@@ -173,7 +173,7 @@ fn read_summary(mut row: Row) -> Result<SentSummary, StoreError> {
     Ok(SentSummary {
         message_id: row.parsed()?,
         from: row.address()?,
-        to: row.lines()?,
+        to: row.addresses()?,
         subject: row.text()?,
         status: row.parsed()?,
         created_at: row.time()?,

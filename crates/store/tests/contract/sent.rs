@@ -1,4 +1,6 @@
-use mailapi_model::{EnhancedCode, MessageStatus, Outcome, QueueId, RecipientKind, RecipientStatus, Reply, TokenId};
+use mailapi_model::{
+    EmailAddress, EnhancedCode, MessageStatus, Outcome, QueueId, RecipientKind, RecipientStatus, Reply, TokenId,
+};
 use mailapi_store::{Begun, DeliveryLogFilter, Failure, SentFilter, SentOwner, StoreError, StoredAnswer};
 
 use crate::engines::{at, email, message_id, named_request, new_sent, on_every_engine, page};
@@ -193,8 +195,9 @@ async fn each_refusal_is_in_the_delivery_log_once() {
         let refused = [(email("no@example.net"), unknown_user()), (email("later@example.net"), later)];
         let queue_id = QueueId("Q1".to_owned());
         for number in [1, 2] {
-            let recipients = ["bob@example.net", "no@example.net", "later@example.net"];
-            store.sent().begin(&new_sent(number, &recipients)).await.unwrap();
+            let mut message = new_sent(number, &["bob@example.net", "no@example.net"]);
+            message.recipients.push((EmailAddress::as_given("LATER@example.net").unwrap(), RecipientKind::To));
+            store.sent().begin(&message).await.unwrap();
         }
         // What was found after a crash may be noted twice.
         for seconds in [5, 6] {
@@ -210,6 +213,7 @@ async fn each_refusal_is_in_the_delivery_log_once() {
             assert_eq!(shown, [(&refused[1].0, Outcome::Failed), (&refused[0].0, Outcome::Bounced)]);
             let event = &entries[0].event;
             assert_eq!((event.at, &event.queue_id, &event.sender), (at(5), &name, &Some(email("ann@example.org"))));
+            assert_eq!(event.recipient.shown(), "LATER@example.net", "the mail server may have named it folded");
             assert_eq!((event.dsn, event.response.as_str()), (refused[1].1.enhanced, "450 4.2.0 come again"));
         }
         let states = async |number| store.sent().get(message_id(number)).await.unwrap().unwrap().message.status;

@@ -119,7 +119,7 @@ pub(crate) struct Sent {
     success: bool,
     /// The identifier under which `/mail/{message_id}/status` tells what becomes of it.
     message_id: String,
-    /// Always `submitted`. The message's status is `bounced` already when every recipient was refused for good.
+    /// Always `submitted`. The message's status is `bounced` already when every recipient was refused permanently.
     status: &'static str,
     /// The mail server's name of it; the message's identifier where it gave none.
     queue_id: String,
@@ -147,7 +147,7 @@ documented_errors!(
 
 /// Send a message
 ///
-/// 202 means that the mail server has taken the message, or refused every recipient for good: the message is then
+/// 202 means that the mail server has taken the message, or refused every recipient permanently: the message is then
 /// `bounced`. `/mail/{message_id}/status` shows what becomes of it, recipient by recipient. `SEND_FAILED`: the
 /// message was not taken, or that is still open; `retryable` says whether another send may succeed.
 #[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send", request_body = SendBody,

@@ -40,13 +40,13 @@ pub(super) fn people(list: &[NamedAddress]) -> HeaderType<'_> {
 }
 
 fn plain(person: &NamedAddress) -> Address<'_> {
-    Address::new_address(person.name.as_deref(), person.address.as_str())
+    Address::new_address(person.name.as_deref(), person.address.wire())
 }
 
 fn with_encoded_name(person: &NamedAddress) -> String {
     match &person.name {
-        Some(name) => format!("{} <{}>", encoded_words(name), person.address),
-        None => format!("<{}>", person.address),
+        Some(name) => format!("{} <{}>", encoded_words(name), person.address.wire()),
+        None => format!("<{}>", person.address.wire()),
     }
 }
 

@@ -1,0 +1,5 @@
+-- Addresses as they were given, where that is not the canonical form: local parts keep their case.
+
+ALTER TABLE delivery_events ADD COLUMN sender_given TEXT;
+ALTER TABLE delivery_events ADD COLUMN recipient_given TEXT;
+ALTER TABLE delivery_events ADD COLUMN final_recipient_given TEXT;
