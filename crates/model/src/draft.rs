@@ -313,7 +313,9 @@ fn header_rule(name: &str) -> Result<(), &'static str> {
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
         return Err("is no header name");
     }
-    if STRUCTURAL.iter().any(is) || name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-")) {
+    let begins = |prefix: &str| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    // Resent-Bcc would show a hidden recipient, and a new message was not resent (RFC 5322 section 3.6.6).
+    if STRUCTURAL.iter().any(is) || begins("Content-") || begins("Resent-") {
         return Err("is set by mailapi and cannot be overridden");
     }
     if is(&"Subject") || is(&"Reply-To") {
@@ -431,9 +433,9 @@ mod tests {
 
     #[test]
     fn structural_headers_cannot_be_overridden_in_any_case() {
-        for name in
-            ["from", "TO", "Content-Type", "content-x", "Dkim-Signature", "Return-Path", "Subject", "", "a:b", "ä"]
-        {
+        let structural = ["from", "TO", "Content-Type", "content-x", "Dkim-Signature", "Return-Path", "Subject"];
+        let resent = ["Resent-Bcc", "resent-to", "RESENT-FROM", "Resent-Message-ID"];
+        for name in structural.into_iter().chain(resent).chain(["", "a:b", "ä"]) {
             assert!(refused(|f| f.headers.push((name.into(), "x".into()))).starts_with("headers."), "{name}");
         }
     }

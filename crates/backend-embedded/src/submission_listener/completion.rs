@@ -19,7 +19,7 @@ pub(super) fn added(
     if !fields.has_date {
         added.push_str(&format!("Date: {}\r\n", Date::new(now.as_seconds()).to_rfc822()));
     }
-    if !fields.has_from {
+    if fields.author.is_none() {
         added.push_str(&format!("From: <{}>\r\n", author.wire()));
     }
     if !fields.has_message_id {

@@ -1,17 +1,18 @@
 //! What the header block of a submitted message says of its authors, and what it leaves out.
 
-use mail_parser::{Address, HeaderName, HeaderValue, MessageParser};
+use mail_parser::{HeaderName, MessageParser};
 use mailapi_model::EmailAddress;
+
+use super::mailbox::mailbox;
 
 /// The fields that submission looks at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AuthorFields {
-    /// Everybody named by From, in all of its occurrences.
-    pub(super) authors: Vec<EmailAddress>,
-    /// Everybody named by Sender.
-    pub(super) senders: Vec<EmailAddress>,
-    /// Whether there is a From, a Date, a Message-ID.
-    pub(super) has_from: bool,
+    /// The author that From names.
+    pub(super) author: Option<EmailAddress>,
+    /// Who Sender names.
+    pub(super) sender: Option<EmailAddress>,
+    /// Whether there is a Date, a Message-ID.
     pub(super) has_date: bool,
     pub(super) has_message_id: bool,
 }
@@ -21,7 +22,7 @@ pub(super) struct AuthorFields {
 pub(super) enum HeaderError {
     /// There are two From or two Sender fields: readers disagree on which one counts (RFC 5322 section 3.6).
     Twice,
-    /// From or Sender names nobody, or something that is no address.
+    /// From or Sender is not exactly one mailbox by the grammar.
     Unreadable,
     /// The header block breaks off with a line that is no field: readers disagree on where it ends.
     Malformed,
@@ -42,15 +43,6 @@ pub(super) fn block(message: &[u8]) -> &[u8] {
     &message[..end]
 }
 
-/// How many lines begin a field of this name.
-fn count(block: &[u8], name: &[u8]) -> usize {
-    let named = |line: &&[u8]| {
-        let field = line.split(|byte| *byte == b':').next().unwrap_or_default();
-        field.trim_ascii_end().eq_ignore_ascii_case(name)
-    };
-    block.split(|byte| *byte == b'\n').filter(named).count()
-}
-
 /// `name:`, where the name is printable (RFC 5322 section 2.2).
 fn is_field(line: &[u8]) -> bool {
     let Some(colon) = line.iter().position(|byte| *byte == b':') else { return false };
@@ -66,47 +58,47 @@ impl AuthorFields {
         if !(block.is_empty() || rest.is_empty() || rest.starts_with(b"\r\n")) {
             return Err(HeaderError::Malformed);
         }
-        let Some(message) = MessageParser::new().parse_headers(block) else { return Ok(Self::default()) };
-        let mut fields = Self::default();
-        let mut has_sender = false;
-        for header in message.headers() {
-            match &header.name {
-                HeaderName::From => {
-                    once(&mut fields.has_from)?;
-                    fields.authors = addresses(&header.value)?;
-                }
-                HeaderName::Sender => {
-                    once(&mut has_sender)?;
-                    fields.senders = addresses(&header.value)?;
-                }
-                HeaderName::Date => fields.has_date = true,
-                HeaderName::MessageId => fields.has_message_id = true,
-                _ => {}
-            }
-        }
-        // What the parser did not take for these fields, another reader might.
-        let unseen = |name, seen| count(block, name) != usize::from(seen);
-        if unseen(b"from".as_slice(), fields.has_from) || unseen(b"sender".as_slice(), has_sender) {
-            return Err(HeaderError::Unreadable);
-        }
-        Ok(fields)
+        let message = MessageParser::new().parse_headers(block);
+        let has = |name| message.iter().flat_map(|message| message.headers()).any(|header| header.name == name);
+        Ok(Self {
+            author: person(block, b"from")?,
+            sender: person(block, b"sender")?,
+            has_date: has(HeaderName::Date),
+            has_message_id: has(HeaderName::MessageId),
+        })
     }
 }
 
-fn once(seen: &mut bool) -> Result<(), HeaderError> {
-    if std::mem::replace(seen, true) { Err(HeaderError::Twice) } else { Ok(()) }
+/// The mailbox of a field that must not occur twice; none without the field.
+fn person(block: &[u8], name: &[u8]) -> Result<Option<EmailAddress>, HeaderError> {
+    let mut values = values(block, name).into_iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => mailbox(&value).map(Some).ok_or(HeaderError::Unreadable),
+        (Some(_), Some(_)) => Err(HeaderError::Twice),
+    }
 }
 
-/// Every address of a field; an error when there is none, or one that is none of ours to judge.
-fn addresses(value: &HeaderValue<'_>) -> Result<Vec<EmailAddress>, HeaderError> {
-    let HeaderValue::Address(list) = value else { return Err(HeaderError::Unreadable) };
-    let found: Vec<_> = match list {
-        Address::List(list) => list.iter().collect(),
-        Address::Group(groups) => groups.iter().flat_map(|group| &group.addresses).collect(),
-    };
-    let parse = |address: &&mail_parser::Addr<'_>| address.address.as_deref().and_then(|text| text.parse().ok());
-    let addresses: Option<Vec<EmailAddress>> = found.iter().map(parse).collect();
-    addresses.filter(|addresses| !addresses.is_empty()).ok_or(HeaderError::Unreadable)
+/// The values of the fields of this name, lines unfolded (RFC 5322 section 2.2.3).
+fn values(block: &[u8], name: &[u8]) -> Vec<String> {
+    let mut values: Vec<Vec<u8>> = Vec::new();
+    let mut is_named = false;
+    for line in block.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if matches!(line.first(), Some(b' ' | b'\t')) {
+            if let Some(value) = values.last_mut().filter(|_| is_named) {
+                value.extend_from_slice(line);
+            }
+            continue;
+        }
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        is_named = line[..colon].trim_ascii_end().eq_ignore_ascii_case(name);
+        if is_named {
+            values.push(line.get(colon + 1..).unwrap_or_default().to_vec());
+        }
+    }
+    // The replacement of what is not UTF-8 would be text, a NUL never is.
+    values.into_iter().map(|value| String::from_utf8(value).unwrap_or_else(|_| "\0".to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -115,9 +107,9 @@ mod tests {
 
     use super::*;
 
-    fn authors(header: &str) -> Result<Vec<String>, HeaderError> {
+    fn author(header: &str) -> Result<Option<String>, HeaderError> {
         let fields = AuthorFields::of(header.as_bytes())?;
-        Ok(fields.authors.iter().map(ToString::to_string).collect())
+        Ok(fields.author.map(|author| author.as_str().to_owned()))
     }
 
     #[test]
@@ -127,22 +119,30 @@ mod tests {
             "From: <>\r\n\r\n",
             "From:\r\n\r\n",
             "From: ann@here.example, nobody\r\n\r\n",
+            "From: ann@here.example, ann@here.example\r\n\r\n",
             "From: undisclosed:;\r\n\r\n",
+            "From: bob@here.example:;, ann@here.example\r\n\r\n",
+            "From: bob@here.example\r\n\t<ann@here.example\r\n\r\n",
+            "Sender: bob@here.example <ann@here.example>\r\nFrom: ann@here.example\r\n\r\n",
         ] {
-            assert_eq!(authors(header), Err(HeaderError::Unreadable), "{header:?}");
+            assert_eq!(author(header), Err(HeaderError::Unreadable), "{header:?}");
         }
+        assert_eq!(AuthorFields::of(b"From: \xfc <ann@here.example>\r\n\r\n"), Err(HeaderError::Unreadable));
         for header in ["From: ann@here.example\r\nhello\r\n", "A: 1\r\nno field\r\nFrom: bob@here.example\r\n\r\n"] {
-            assert_eq!(authors(header), Err(HeaderError::Malformed), "{header:?}");
+            assert_eq!(author(header), Err(HeaderError::Malformed), "{header:?}");
         }
         let twice = "From: ann@here.example\r\nSubject: x\r\nfRom: bob@here.example\r\n\r\n";
-        assert_eq!(authors(twice), Err(HeaderError::Twice));
+        assert_eq!(author(twice), Err(HeaderError::Twice));
     }
 
     #[test]
-    fn all_authors_are_found_however_they_are_written() {
-        let folded = "From: \"Lee, Ann\" <ANN@here.example>,\r\n\tTeam: bob@here.example;\r\nTo: x@y.example\r\n\r\n";
-        assert_eq!(authors("From : ann@here.example\r\n\r\n"), Ok(vec!["ann@here.example".to_owned()]));
-        assert_eq!(authors(folded), Ok(vec!["ann@here.example".to_owned(), "bob@here.example".to_owned()]));
+    fn the_author_is_found_however_it_is_written() {
+        let folded =
+            "To: x@y.example,\r\n From: eve@y.example\r\nFrom: \"Lee, Ann\"\r\n\t<ANN@here.example>\r\nA: b\r\n\r\n";
+        for header in ["From : ann@here.example\r\n\r\n", folded] {
+            assert_eq!(author(header), Ok(Some("ann@here.example".to_owned())));
+        }
+        assert_eq!(author("To: x@y.example\r\n\r\n"), Ok(None));
     }
 
     #[test]

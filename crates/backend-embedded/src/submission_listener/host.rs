@@ -78,10 +78,10 @@ impl<'a> SubmissionHost<'a> {
             return Err(bad_header(HeaderError::TooLong));
         }
         let fields = AuthorFields::of(&beginning).map_err(bad_header)?;
-        for address in fields.authors.iter().chain(&fields.senders) {
+        for address in fields.author.iter().chain(&fields.sender) {
             self.may_send_as(address).await?;
         }
-        let author = fields.authors.first().or(sender.as_ref()).or(grants.mailbox()).ok_or_else(no_author)?.clone();
+        let author = fields.author.as_ref().or(sender.as_ref()).or(grants.mailbox()).ok_or_else(no_author)?.clone();
         let (id, now) = (MessageId::random(self.maildrop.entropy()), self.maildrop.clock().now());
         let (block, rest) = beginning.split_at(block(&beginning).len());
         let (kept, length) = (private::strip(block), block.len());
@@ -89,21 +89,12 @@ impl<'a> SubmissionHost<'a> {
         if !added.is_empty() || kept.len() < length {
             body.replace_beginning(length, [added.as_bytes(), &kept].concat());
         }
-        let authors = if fields.has_from { fields.authors } else { vec![author] };
-        self.sign(&authors, body.into()).await.map(Body::from)
+        self.sign(&author.domain(), body.into()).await.map(Body::from)
     }
 
-    /// Signs for each domain of an author; each must be one that may send.
-    async fn sign(&self, authors: &[EmailAddress], mut message: Octets) -> Result<Octets, Reply> {
-        let mut signed: Vec<DomainName> = Vec::new();
-        for author in authors {
-            let domain = author.domain();
-            if !signed.contains(&domain) {
-                message = self.setup.sign.sign(&domain, message).await.map_err(not_signed)?;
-                signed.push(domain);
-            }
-        }
-        Ok(message)
+    /// Signs for the author's domain, which must be one that may send.
+    async fn sign(&self, domain: &DomainName, message: Octets) -> Result<Octets, Reply> {
+        self.setup.sign.sign(domain, message).await.map_err(not_signed)
     }
 
     async fn check_recipient(&mut self, recipient: &RcptTo) -> Result<(), Reply> {
@@ -187,7 +178,7 @@ fn bad_header(error: HeaderError) -> Reply {
         HeaderError::Twice => "From and Sender must not occur twice",
         HeaderError::Malformed => "The header block holds a line that is no field",
         HeaderError::TooLong => "The header block is too long",
-        HeaderError::Unreadable => "From and Sender must name mail addresses",
+        HeaderError::Unreadable => "From and Sender must each name one mail address, as RFC 5322 writes it",
     };
     Reply::new(550, (5, 6, 0), text)
 }

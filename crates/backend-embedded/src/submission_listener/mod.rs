@@ -4,6 +4,7 @@
 mod completion;
 mod header;
 mod host;
+mod mailbox;
 mod private;
 
 use std::sync::Arc;
