@@ -173,6 +173,13 @@ impl EmailAddress {
         self
     }
 
+    /// The same address with the domain as people write it, whatever form it was given in.
+    #[must_use]
+    pub fn international(&self) -> String {
+        let (domain, _) = Uts46::new().to_unicode(self.domain_str().as_bytes(), AsciiDenyList::STD3, Hyphens::Allow);
+        format!("{}@{domain}", self.local())
+    }
+
     /// Whether it can only travel with SMTPUTF8 (RFC 6531): a domain never needs that, a local part may.
     #[must_use]
     pub fn needs_smtputf8(&self) -> bool {

@@ -1,6 +1,7 @@
 //! `GET /health`: whether everything that mailapi needs answers.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mailapi_backend::DeliveryFeed;
@@ -92,7 +93,14 @@ impl Service {
 
     async fn directory_check(&self) -> Option<Check> {
         let directory = self.0.store.directory()?;
-        let asked = async { directory.ping().await.map_err(|error| error.to_string()) };
+        let asked = async {
+            directory.ping().await.map_err(|error| error.to_string())?;
+            // A log-in may work where the list of all mailboxes does not.
+            match self.0.directory_failed.load(Ordering::Relaxed) {
+                true => Err("the last look at all mailboxes failed".to_owned()),
+                false => Ok(()),
+            }
+        };
         Some(answered("users", self.0.settings.health_timeout, asked).await)
     }
 

@@ -23,6 +23,7 @@ mod settings;
 mod turns;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub use mailapi_backend::Quarantined;
 use mailapi_backend::{Backend, Dns};
@@ -86,6 +87,8 @@ struct Inner {
     in_flight: InFlight,
     inbound: InboundTally,
     last_checks: LastChecks,
+    /// Whether the last look at the whole user database failed.
+    directory_failed: AtomicBool,
     hashing: HashingThreads,
 }
 
@@ -106,6 +109,7 @@ impl Service {
             in_flight: InFlight::default(),
             inbound: InboundTally::default(),
             last_checks: LastChecks::default(),
+            directory_failed: AtomicBool::new(false),
             hashing: HashingThreads::new(settings.concurrent_hashes),
             store,
             backend,

@@ -10,6 +10,7 @@ mod routing;
 mod submission;
 mod transaction;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use mailapi_backend::Refusal;
@@ -210,9 +211,9 @@ impl Maildrop {
             return Err(AcceptError::Refused(routing::too_long()));
         }
         let message = incoming.message.clone();
-        let sender = incoming.sender.as_ref().map(EmailAddress::as_str).or(incoming.unanswerable.as_deref());
-        let sender = sender.unwrap_or_default();
-        let content = NewContent::delivered(sender, message, incoming.received_at, settings).await?;
+        let unanswerable = || incoming.unanswerable.as_deref().map(Cow::Borrowed);
+        let sender = incoming.sender.as_ref().map(EmailAddress::wire).or_else(unanswerable).unwrap_or_default();
+        let content = NewContent::delivered(&sender, message, incoming.received_at, settings).await?;
         let expires_at = incoming.received_at.plus(settings.queue_lifetime);
         let queue_id = incoming.queue_id.clone().unwrap_or_else(|| self.new_queue_id());
         let failures = failures(&incoming, &content, settings.inline_bytes).await?;

@@ -2,6 +2,7 @@
 //! which tokens, permissions and sent mail refer to, and the copies are kept equal to it.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 use mailapi_model::{Credentials, EmailAddress, Violations};
 use mailapi_store::{Directory, DirectoryMailbox, DirectoryPlace};
@@ -49,6 +50,12 @@ impl Service {
     /// [`Unavailable`] when either database is; what was done until then stays, and the next look does the rest.
     pub async fn sync_directory_once(&self) -> Result<DirectorySynced, Unavailable> {
         let Some(directory) = self.0.store.directory() else { return Ok(DirectorySynced::default()) };
+        let synced = self.sync_directory(directory).await;
+        self.0.directory_failed.store(synced.is_err(), Ordering::Relaxed);
+        synced
+    }
+
+    async fn sync_directory(&self, directory: &Directory) -> Result<DirectorySynced, Unavailable> {
         let (mut synced, mut seen, mut odd_rows) = (DirectorySynced::default(), HashSet::new(), 0);
         let mut next = Some(DirectoryPlace::default());
         while let Some(place) = next {

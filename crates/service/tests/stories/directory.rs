@@ -25,6 +25,21 @@ const BLOWFISH: &str = "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItA
 
 const ADMIN: &str = "root@example.org";
 
+/// The operations on the accounts of `app` and of `users`.
+fn service(app: &TestApp, users: &ForeignUsers, password: &str) -> Service {
+    let settings = DirectorySettings { page: 2, ..DirectorySettings::default() };
+    let directory = users.directory(password, ForeignSchema::POSTFIXADMIN.mailboxes, settings);
+    Service::new(Parts {
+        store: app.store.clone().with_directory(directory),
+        backend: app.mail_server.backend(),
+        dns: app.dns.clone(),
+        clock: app.clock.clone(),
+        entropy: Arc::new(SeededEntropy::new(3)),
+        spool: app.service.spool().clone(),
+        settings: Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() },
+    })
+}
+
 struct Installation {
     app: TestApp,
     users: ForeignUsers,
@@ -47,19 +62,13 @@ impl Installation {
         ];
         users.sql(&rows.concat()).await;
         let app = TestApp::start().await;
-        let schema = ForeignSchema::POSTFIXADMIN;
-        let settings = DirectorySettings { page: 2, ..DirectorySettings::default() };
-        let directory = users.directory(schema.password, schema.mailboxes, settings);
-        let service = Service::new(Parts {
-            store: app.store.clone().with_directory(directory),
-            backend: app.mail_server.backend(),
-            dns: app.dns.clone(),
-            clock: app.clock.clone(),
-            entropy: Arc::new(SeededEntropy::new(3)),
-            spool: app.service.spool().clone(),
-            settings: Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() },
-        });
+        let service = service(&app, &users, ForeignSchema::POSTFIXADMIN.password);
         Self { app, users, service }
+    }
+
+    /// The same with another query for passwords.
+    fn reading(&self, password: &str) -> Service {
+        service(&self.app, &self.users, password)
     }
 
     async fn on_each_engine() -> [Self; 2] {
@@ -108,6 +117,59 @@ async fn only_the_right_password_of_an_active_mailbox_logs_in() {
         // It is not ours to hash anew.
         place.users.sql("UPDATE mailbox SET password = '{PLAIN}secret' WHERE username = 'eve@example.net'").await;
         assert!(matches!(place.log_in("eve@example.net", "secret").await, Err(CredentialsError::Refused)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_with_two_rows_is_refused_as_unknown() {
+    for place in Installation::on_each_engine().await {
+        let twice = format!(
+            "CREATE TABLE both_rows AS SELECT username, password, name, active FROM mailbox;
+             INSERT INTO both_rows SELECT username, '{SALTED}', name, active FROM mailbox
+                 WHERE username = 'ann@example.org';"
+        );
+        place.users.sql(&twice).await;
+        let service = place.reading("SELECT password FROM both_rows WHERE username = $1");
+        for password in ["Hello world!", "secret"] {
+            let refused = service.login("ann@example.org", &secret(password)).await;
+            assert!(matches!(refused, Err(CredentialsError::Refused)), "{password}");
+        }
+        service.login("eve@example.net", &secret("secret")).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_international_address_logs_in_however_it_is_stored() {
+    for place in Installation::on_each_engine().await {
+        for stored in ["a@bücher.test", "b@xn--bcher-kva.test"] {
+            let row = format!(
+                "INSERT INTO mailbox (username, password, name, active) VALUES ('{stored}', '{SALTED}', 'N', TRUE)"
+            );
+            place.users.sql(&row).await;
+        }
+        place.service.sync_directory_once().await.unwrap();
+        for user in ["a@bücher.test", "a@xn--bcher-kva.test", "b@bücher.test", "b@xn--bcher-kva.test"] {
+            place.log_in(user, "secret").await.unwrap_or_else(|error| panic!("{user}: {error}"));
+        }
+        let synced = place.service.sync_directory_once().await.unwrap();
+        assert_eq!((synced.mailboxes, synced.gone), (6, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_names_a_user_database_that_cannot_be_read() {
+    for place in Installation::on_each_engine().await {
+        assert_eq!(place.service.health().await.users, Some(Ok(())));
+        place.users.sql("ALTER TABLE mailbox RENAME TO elsewhere").await;
+        place.service.sync_directory_once().await.unwrap_err();
+        place.app.clock.advance(Duration::from_secs(60));
+        assert_eq!(place.service.health().await.users, Some(Err("unavailable")));
+        place.users.sql("ALTER TABLE elsewhere RENAME TO mailbox").await;
+        place.app.clock.advance(Duration::from_secs(60));
+        assert_eq!(place.service.health().await.users, Some(Err("unavailable")), "until the next look");
+        place.service.sync_directory_once().await.unwrap();
+        place.app.clock.advance(Duration::from_secs(60));
+        assert_eq!(place.service.health().await.users, Some(Ok(())));
     }
 }
 

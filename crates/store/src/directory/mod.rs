@@ -23,6 +23,9 @@ use crate::db::{Row, Stmt, count};
 use crate::postgres::{ForeignPostgres, PostgresUrl};
 use crate::sqlite::ForeignSqlite;
 
+/// An address that nobody has (RFC 2606 section 2).
+const NOBODY: &str = "health-check@mailapi.invalid";
+
 /// A user database that is not ours; clones share its connections.
 #[derive(Debug, Clone)]
 pub struct Directory(Arc<Inner>);
@@ -148,14 +151,25 @@ impl Directory {
     /// # Errors
     /// When the database cannot be read, or the query does not answer with one text.
     pub async fn password(&self, email: &EmailAddress) -> Result<Option<SecretText>, StoreError> {
-        let rows = self.query(Stmt::new(self.0.queries.password().to_owned()).bind(email.as_str())).await?;
-        // An address that is there twice has no password that is surely the right one.
-        let mut rows = rows.into_iter();
-        match (rows.next(), rows.next()) {
-            (Some(mut row), None) => Ok(row.text_or_null()?.map(|hash| self.with_scheme(hash))),
-            (None, _) => Ok(None),
-            (Some(_), Some(_)) => Err(StoreError::unexpected("the password query answers with more than one row")),
+        let mut rows = self.rows_of(email, self.0.queries.password().to_owned()).await?;
+        if rows.len() > 1 {
+            // None of them is surely the right one.
+            tracing::warn!(%email, rows = rows.len(), "the password query returns several rows; the log-in is refused");
+            return Ok(None);
         }
+        let hash = rows.pop().map(|mut row| row.text_or_null()).transpose()?.flatten();
+        Ok(hash.map(|hash| self.with_scheme(hash)))
+    }
+
+    /// The rows of an address. An international domain may be stored as A-labels, as Postfix asks for it, or in the
+    /// form that people write.
+    async fn rows_of(&self, email: &EmailAddress, query: String) -> Result<Vec<Row<'static>>, StoreError> {
+        let rows = self.query(Stmt::new(query.clone()).bind(email.as_str())).await?;
+        let international = email.international();
+        if !rows.is_empty() || international == email.as_str() {
+            return Ok(rows);
+        }
+        self.query(Stmt::new(query).bind(international.as_str())).await
     }
 
     fn with_scheme(&self, hash: String) -> SecretText {
@@ -168,7 +182,7 @@ impl Directory {
     /// # Errors
     /// When the database cannot be read, or the query has not the columns that it should have.
     pub async fn mailbox(&self, email: &EmailAddress) -> Result<Option<DirectoryMailbox>, StoreError> {
-        let rows = self.query(Stmt::new(self.0.queries.one_mailbox()).bind(email.as_str())).await?;
+        let rows = self.rows_of(email, self.0.queries.one_mailbox()).await?;
         let found = rows.into_iter().next().map(read_mailbox).transpose()?;
         Ok(found.and_then(|(_, mailbox)| mailbox))
     }
@@ -193,12 +207,15 @@ impl Directory {
         Ok(page)
     }
 
-    /// Asks something trivial, to see that it answers.
+    /// Runs both queries for an address that nobody has, to see that log-ins work.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Why they do not.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.query(Stmt::new("SELECT 1")).await.map(drop)
+        for query in [self.0.queries.password().to_owned(), self.0.queries.one_mailbox()] {
+            self.query(Stmt::new(query).bind(NOBODY)).await?;
+        }
+        Ok(())
     }
 
     async fn query(&self, statement: Stmt) -> Result<Vec<Row<'static>>, StoreError> {

@@ -125,12 +125,17 @@ fn transport(error: &Error) -> StoreError {
 pub(super) fn unreachable(error: &PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => connecting(error),
-        PoolError::Timeout(_) => StoreError::Unavailable("no connection became free in time".to_owned()),
+        PoolError::Timeout(_) => none_free(),
         PoolError::Closed => StoreError::closed(),
         PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
             StoreError::unexpected("the pool of connections is not set up")
         }
     }
+}
+
+/// All connections were in use for too long.
+pub(super) fn none_free() -> StoreError {
+    StoreError::Unavailable("no connection became free in time".to_owned())
 }
 
 /// Why a connection could not be opened. Whatever it is, the database cannot be used now.

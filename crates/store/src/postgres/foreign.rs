@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-
-use super::failure::{self, Failed};
-use super::lease::Lease;
+use super::connections::Connections;
+use super::failure::Failed;
 use super::{PostgresUrl, tls};
 use crate::StoreError;
 use crate::db::postgres::{self as statements, Work};
@@ -14,7 +12,7 @@ use crate::directory::DirectorySettings;
 
 /// Connections that read.
 pub(crate) struct ForeignPostgres {
-    pool: Pool,
+    connections: Connections,
     settings: DirectorySettings,
 }
 
@@ -38,14 +36,8 @@ impl ForeignPostgres {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(settings.connect_timeout);
         }
-        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, tls, manager_config))
-            .max_size(settings.connections.max(1))
-            .wait_timeout(Some(settings.statement_timeout))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|_| StoreError::unexpected("the pool of connections cannot be made"))?;
-        Ok(Self { pool, settings: settings.clone() })
+        let connections = Connections::new(config, tls, settings.connections, settings.statement_timeout)?;
+        Ok(Self { connections, settings: settings.clone() })
     }
 
     /// The rows of one query. A kept connection that broke meanwhile is replaced once.
@@ -59,8 +51,7 @@ impl ForeignPostgres {
     }
 
     async fn once(&self, work: &Work) -> Result<Vec<Row<'static>>, Failed> {
-        let connection = self.pool.get().await;
-        let lease = Lease::of(connection.map_err(|error| Failed::refused(failure::unreachable(&error)))?);
+        let (lease, _place) = self.connections.get().await.map_err(Failed::refused)?;
         let Some(client) = lease.client() else { return Err(Failed::refused(StoreError::closed())) };
         // The server ends a statement after half of it.
         let patience = self.settings.statement_timeout * 2;

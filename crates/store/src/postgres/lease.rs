@@ -17,6 +17,11 @@ impl Lease {
         self.0.as_deref()
     }
 
+    /// The connection, which no longer belongs to the pool.
+    pub(super) fn keep(mut self) -> Option<ClientWrapper> {
+        self.0.take().map(Object::take)
+    }
+
     /// Everything is done: the next user may have it.
     pub(super) fn give_back(mut self) {
         drop(self.0.take());

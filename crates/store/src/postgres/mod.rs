@@ -4,6 +4,7 @@
 //! Any number of nodes may work on one database. A node that loses its connections answers
 //! [`StoreError::Unavailable`], and works again as soon as the server does.
 
+mod connections;
 pub(crate) mod failure;
 mod foreign;
 mod lease;
@@ -16,11 +17,13 @@ mod url;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::ClientWrapper;
 use mailapi_model::{Entropy, Timestamp};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
+use tokio::time::sleep;
 
 pub(crate) use foreign::ForeignPostgres;
 pub(crate) use names::NamesHeld;
@@ -31,31 +34,36 @@ use crate::db::postgres::{self as statements, Work};
 use crate::db::{Effect, Stmt};
 use crate::migration::Migration;
 use crate::{ForeignChanges, StoreError};
+use connections::Connections;
 use failure::Failed;
-use lease::Lease;
 use listener::{Line, Listener};
 
 /// One that holds a name, and one to work on.
 const LEAST_CONNECTIONS: usize = 2;
+/// The shortest pause before work is tried again that met others; each pause is twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// Pauses are up to so many times as long, one after the other.
+const SPREAD: u32 = 8;
 
 /// A handle on one PostgreSQL database; clones share its connections.
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
 
 struct Inner {
-    pool: Pool,
+    connections: Connections,
     scans: Semaphore,
     /// Operations that hold names: each keeps one connection, and works on another.
     holders: Arc<Semaphore>,
     listener: Listener,
     settings: PostgresSettings,
+    retries: AtomicU32,
     /// Whether it is still open; held by whoever is working.
     open: Arc<RwLock<bool>>,
 }
 
 impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Postgres").field("connections", &self.0.pool.status().size).finish_non_exhaustive()
+        f.debug_struct("Postgres").field("connections", &self.0.connections.count()).finish_non_exhaustive()
     }
 }
 
@@ -69,18 +77,20 @@ impl Postgres {
         let node = node_name(entropy);
         let tls = tls::connector(&url.trust)?;
         let config = config(url, &settings, &node);
-        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager_config))
-            .max_size(settings.connections.max(LEAST_CONNECTIONS))
-            .wait_timeout(Some(settings.pool_timeout))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|_| StoreError::unexpected("the pool of connections cannot be made"))?;
+        let count = settings.connections.max(LEAST_CONNECTIONS);
+        let connections = Connections::new(config.clone(), tls.clone(), count, settings.pool_timeout)?;
         let listener = Listener::start(Line { config, tls, node }, &settings).await?;
         let scans = Semaphore::new(settings.scan_connections.max(1));
         let holders = Arc::new(Semaphore::new((settings.connections / 4).max(1)));
-        let engine =
-            Self(Arc::new(Inner { pool, scans, holders, listener, settings, open: Arc::new(RwLock::new(true)) }));
+        let engine = Self(Arc::new(Inner {
+            connections,
+            scans,
+            holders,
+            listener,
+            settings,
+            retries: AtomicU32::new(0),
+            open: Arc::new(RwLock::new(true)),
+        }));
         engine.demand_utf8().await?;
         Ok(engine)
     }
@@ -107,8 +117,9 @@ impl Postgres {
         migrations: &[Migration],
         now: Timestamp,
     ) -> Result<usize, StoreError> {
-        let connection = self.0.pool.get().await.map_err(|error| failure::unreachable(&error))?;
-        migrate::migrate(Object::take(connection), component, migrations, now).await
+        let (lease, _place) = self.0.connections.get().await?;
+        let client = lease.keep().ok_or_else(StoreError::closed)?;
+        migrate::migrate(client, component, migrations, now).await
     }
 
     /// Runs the statements in one transaction. Once this was called it runs, also when the caller no longer waits.
@@ -147,6 +158,7 @@ impl Postgres {
 
     async fn attempt(&self, work: Work) -> Result<Vec<Effect>, StoreError> {
         let mut tries_left = self.0.settings.attempts;
+        let mut pause = FIRST_PAUSE;
         loop {
             tries_left = tries_left.saturating_sub(1);
             let failed = match self.once(&work).await {
@@ -156,13 +168,17 @@ impl Postgres {
             if !failed.again || tries_left == 0 {
                 return Err(failed.error);
             }
+            if !failed.broken {
+                // Those that were in each other's way must not meet again.
+                sleep(pause * (1 + self.0.retries.fetch_add(1, Ordering::Relaxed) % SPREAD)).await;
+                pause *= 2;
+            }
         }
     }
 
     /// One try.
     async fn once(&self, work: &Work) -> Result<Vec<Effect>, Failed> {
-        let connection = self.0.pool.get().await;
-        let lease = Lease::of(connection.map_err(|error| Failed::refused(failure::unreachable(&error)))?);
+        let (lease, _place) = self.0.connections.get().await.map_err(Failed::refused)?;
         let Some(client) = lease.client() else { return Err(Failed::refused(StoreError::closed())) };
         forget_statements(client, self.0.settings.statement_cache);
         let outcome = tokio::time::timeout(self.patience(work), statements::run(client, work)).await;
@@ -195,7 +211,7 @@ impl Postgres {
         self.0.scans.close();
         self.0.holders.close();
         self.0.listener.stop();
-        self.0.pool.close();
+        self.0.connections.close();
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::lease::Lease;
-use super::{Postgres, failure};
+use super::Postgres;
 use crate::StoreError;
 use crate::db::Stmt;
 use crate::db::postgres::Work;
@@ -21,14 +21,20 @@ const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
 
 /// Names that are held by one connection.
 #[derive(Debug)]
-pub(crate) struct NamesHeld(Option<Box<(Lease, OwnedSemaphorePermit)>>);
+pub(crate) struct NamesHeld(Option<Box<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    lease: Lease,
+    /// Its place among the connections, and among the operations that hold names.
+    _places: [OwnedSemaphorePermit; 2],
+}
 
 impl Postgres {
     /// Waits until no other operation, on any node, holds the name, and holds it.
     pub(crate) async fn hold_names(&self, of: TurnOf<'_>) -> Result<NamesHeld, StoreError> {
         let place = self.0.holders.clone().acquire_owned().await.map_err(|_| StoreError::closed())?;
-        let connection = self.0.pool.get().await.map_err(|error| failure::unreachable(&error))?;
-        let lease = Lease::of(connection);
+        let (lease, connection) = self.0.connections.get().await?;
         for lock in locks(of) {
             let Some(client) = lease.client() else { return Err(StoreError::closed()) };
             let work = Work::Read(vec![lock]);
@@ -36,7 +42,7 @@ impl Postgres {
             let held = tokio::time::timeout(self.patience(&work), crate::db::postgres::run(client, &work)).await;
             held.unwrap_or_else(|_| Err(super::Failed::timed_out())).map_err(|failed| failed.error)?;
         }
-        Ok(NamesHeld(Some(Box::new((lease, place)))))
+        Ok(NamesHeld(Some(Box::new(Held { lease, _places: [connection, place] }))))
     }
 }
 
@@ -58,7 +64,7 @@ impl Drop for NamesHeld {
     fn drop(&mut self) {
         let (Some(held), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
         runtime.spawn(async move {
-            let (lease, _place) = *held;
+            let Held { lease, _places } = *held;
             if let Some(client) = lease.client()
                 && client.batch_execute(UNLOCK).await.is_ok()
             {

@@ -1,9 +1,9 @@
 use mailapi_model::SecretText;
-use mailapi_store::StoreError;
 use mailapi_store::postgres::{Postgres, PostgresSettings, PostgresUrl};
+use mailapi_store::{Begun, Store, StoreError};
 use mailapi_testkit::{PostgresServer, SeededEntropy};
 
-use crate::support::database;
+use crate::support::{database, new_sent};
 
 async fn open(url: &str) -> Result<Postgres, StoreError> {
     let url: PostgresUrl = url.parse().unwrap();
@@ -77,4 +77,28 @@ async fn a_database_that_cannot_hold_every_text_is_refused() {
     assert!(name.starts_with("case_"));
     let refused = open(&format!("{address}/ascii")).await.unwrap_err();
     assert!(refused.to_string().contains("UTF8"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_waits_where_the_server_gives_few_connections() {
+    const SENDS: u64 = 200;
+    let database = database().await;
+    let password = database.password();
+    database.sql(&format!(
+        "CREATE ROLE few LOGIN CONNECTION LIMIT 3 PASSWORD '{password}';
+         GRANT ALL ON ALL TABLES IN SCHEMA public TO few;
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO few;"
+    ));
+    let store = Store::on_postgres(open(&database.url().replacen("mailapi:", "few:", 1)).await.unwrap());
+    let sends: Vec<_> = (0..SENDS)
+        .map(|number| {
+            let store = store.clone();
+            tokio::spawn(async move { store.sent().begin(&new_sent(number)).await })
+        })
+        .collect();
+    for send in sends {
+        assert_eq!(send.await.unwrap(), Ok(Begun::New));
+    }
+    let open = "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = 'few'";
+    assert_eq!(database.sql(open), "3", "one of them listens");
 }

@@ -88,6 +88,23 @@ async fn a_server_that_is_gone_is_unavailable_and_used_again_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_room_is_not_called_well() {
+    let database = database().await;
+    let store = node(&database).await;
+    store.ping().await.unwrap();
+    database.sql(
+        "CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
+             RAISE EXCEPTION 'no room' USING ERRCODE = '53100';
+         END $$;
+         CREATE TRIGGER refusing BEFORE INSERT OR UPDATE ON secrets FOR EACH ROW EXECUTE FUNCTION refuse();",
+    );
+    let refused = store.ping().await.unwrap_err();
+    assert!(refused.is_unavailable() && refused.to_string().contains("the disk is full"), "{refused}");
+    database.sql("DROP TRIGGER refusing ON secrets");
+    store.ping().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_no_changes_says_so() {
     let database = database().await;
     let store = node(&database).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mailapi_store::postgres::PostgresSettings;
 use mailapi_store::{Store, StoreError};
 
-use crate::support::{begin_and_leave, database, message_id, new_domain, new_sent, node, parse};
+use crate::support::{admin_token, at, begin_and_leave, database, message_id, new_domain, new_sent, node, parse};
 
 /// Makes the first `times` insertions into `domains` fail with this condition. A sequence counts on when a transaction
 /// is undone.
@@ -38,6 +38,27 @@ async fn others_in_the_way_are_waited_out_and_not_for_ever() {
         store.domains().insert(&new_domain("example.org"), None).await.unwrap();
         assert_eq!(database.sql("SELECT COUNT(*) FROM domains"), "1");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_meet_at_one_row_all_get_their_turn() {
+    const MEETING: i64 = 16;
+    let database = database().await;
+    let name = database.sql("SELECT current_database()");
+    database.sql(&format!("ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'"));
+    let store = node(&database).await;
+    let token = store.tokens().insert(&admin_token(1)).await.unwrap();
+    let uses: Vec<_> = (1..=MEETING)
+        .map(|second| {
+            let store = store.clone();
+            tokio::spawn(async move { store.tokens().touch_many(&[(token.id, at(second))]).await })
+        })
+        .collect();
+    for used in uses {
+        assert_eq!(used.await.unwrap(), Ok(()));
+    }
+    let used = store.tokens().get(token.id).await.unwrap().unwrap();
+    assert_eq!(used.last_used_at, Some(at(MEETING)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,115 @@
+//! The connections to a server: as many as the settings allow, or as the server allows if that is less.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_postgres::Config;
+use tokio_postgres::error::SqlState;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::failure;
+use super::lease::Lease;
+use crate::StoreError;
+
+/// How long a place stays closed after the server refused its connection: others may have closed theirs by then.
+const CLOSED: Duration = Duration::from_secs(10);
+/// How long to wait before the only place asks a full server again.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A pool. Work waits for a connection until the time-out, also where the server refuses to open another one.
+pub(super) struct Connections {
+    pool: Pool,
+    places: Arc<Semaphore>,
+    closed: Mutex<Closed>,
+    timeout: Duration,
+}
+
+/// Places whose connections the server refused.
+#[derive(Default)]
+struct Closed {
+    count: usize,
+    /// When they open again.
+    until: Option<Instant>,
+}
+
+impl Connections {
+    /// Connects to nobody yet.
+    pub(super) fn new(
+        config: Config,
+        tls: MakeRustlsConnect,
+        count: usize,
+        timeout: Duration,
+    ) -> Result<Self, StoreError> {
+        let count = count.max(1);
+        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, tls, manager_config))
+            .max_size(count)
+            .wait_timeout(Some(timeout))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|_| StoreError::unexpected("the pool of connections cannot be made"))?;
+        Ok(Self { pool, places: Arc::new(Semaphore::new(count)), closed: Mutex::default(), timeout })
+    }
+
+    /// A connection, and the place that it takes until it is given back.
+    pub(super) async fn get(&self) -> Result<(Lease, OwnedSemaphorePermit), StoreError> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            self.open_places();
+            let place = timeout_at(deadline, self.places.clone().acquire_owned()).await;
+            let place = place.map_err(|_| failure::none_free())?.map_err(|_| StoreError::closed())?;
+            match self.pool.get().await {
+                Ok(connection) => return Ok((Lease::of(connection), place)),
+                Err(error) if is_full(&error) && Instant::now() < deadline => self.close_place(place).await,
+                Err(error) => return Err(failure::unreachable(&error)),
+            }
+        }
+    }
+
+    /// Takes a place away, so that work waits for the connections that there are. The last one stays open.
+    async fn close_place(&self, place: OwnedSemaphorePermit) {
+        let is_last = {
+            let mut closed = self.closed();
+            closed.until = Some(Instant::now() + CLOSED);
+            let is_last = closed.count + 1 >= self.pool.status().max_size;
+            closed.count += usize::from(!is_last);
+            is_last
+        };
+        if is_last {
+            sleep(ASK_AGAIN).await;
+        } else {
+            place.forget();
+        }
+    }
+
+    fn open_places(&self) {
+        let mut closed = self.closed();
+        if closed.until.is_some_and(|until| until <= Instant::now()) {
+            self.places.add_permits(std::mem::take(&mut *closed).count);
+        }
+    }
+
+    fn closed(&self) -> MutexGuard<'_, Closed> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many connections there are.
+    pub(super) fn count(&self) -> usize {
+        self.pool.status().size
+    }
+
+    /// Closes them; later calls are refused.
+    pub(super) fn close(&self) {
+        self.places.close();
+        self.pool.close();
+    }
+}
+
+/// Whether the server, the database or the role has as many connections as it may have.
+fn is_full(error: &PoolError) -> bool {
+    let PoolError::Backend(error) = error else { return false };
+    error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)
+}
