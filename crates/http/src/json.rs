@@ -11,6 +11,7 @@ use mailapi_model::{Octets, OneLine, Timestamp, Violations, shown_name};
 use serde_json::{Map, Value};
 
 use crate::body::{self, check_media_type};
+use crate::bounded_json::{self, Refused};
 use crate::error::{ApiError, ErrorCode};
 use crate::long_strings::{LongStrings, Mistake};
 use crate::state::HttpState;
@@ -64,16 +65,22 @@ pub(crate) async fn parse<T: Send + 'static>(
     state: &HttpState,
     look: impl FnOnce(&[u8]) -> T + Send + 'static,
 ) -> Result<(Value, T), ApiError> {
-    let (length, work) = (octets.len(), move || (serde_json::from_slice(&octets), look(&octets)));
+    let (length, work) = (octets.len(), move || (bounded_json::read(&octets), look(&octets)));
     let (parsed, seen) = offload(length, state, work).await?;
-    Ok((parsed.map_err(|error| Mistake::from(&error))?, seen))
+    Ok((parsed.map_err(|(error, refused)| Mistake::from((&error, refused)))?, seen))
 }
 
 /// Where and why the text is no JSON; never a piece of the text.
 impl From<Mistake> for ApiError {
-    fn from(Mistake { too_short, line, column }: Mistake) -> Self {
-        let what = if too_short { "ends too early" } else { "is not JSON" };
-        Self::new(ErrorCode::InvalidJson, format!("The body {what} at line {line}, column {column}."))
+    fn from(Mistake { too_short, refused, line, column }: Mistake) -> Self {
+        let (code, what) = match refused {
+            Some(Refused::TooMuch) => (ErrorCode::PayloadTooLarge, "has too many values"),
+            Some(Refused::TooDeep) => (ErrorCode::InvalidJson, "is nested too deeply"),
+            Some(Refused::Duplicate) => (ErrorCode::InvalidJson, "has two members of one name"),
+            None if too_short => (ErrorCode::InvalidJson, "ends too early"),
+            None => (ErrorCode::InvalidJson, "is not JSON"),
+        };
+        Self::new(code, format!("The body {what} at line {line}, column {column}."))
     }
 }
 

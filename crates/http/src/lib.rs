@@ -6,6 +6,7 @@
 
 mod answer;
 mod body;
+mod bounded_json;
 mod caller;
 mod client_address;
 mod contents;

@@ -14,6 +14,8 @@ use mailapi_model::{Entropy, Octets};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::bounded_json::{self, Refused};
+
 /// Reads a JSON text in whatever pieces it comes.
 pub(crate) struct Sieve<W> {
     /// What is let through.
@@ -218,10 +220,12 @@ impl<W: Write> Sieve<W> {
             // Whether a string is UTF-8 is not asked before its end.
             State::Broken(_) => self.text.push(b'"'),
         }
-        let value = match serde_json::from_slice(&self.text) {
+        let value = match bounded_json::read(&self.text) {
             Ok(value) => value,
-            Err(error) => return Ok(Err(Mistake::of(&error, &self.text, &self.gaps))),
+            Err((error, refused)) => return Ok(Err(Mistake::of(&error, refused, &self.text, &self.gaps))),
         };
+        // What is read from here on is the value.
+        self.text = Vec::new();
         let octets = keep(self.aside)?;
         Ok(Ok((value, LongStrings { octets, strings: self.strings, mark: self.mark, lost: OnceLock::new() })))
     }
@@ -265,6 +269,8 @@ fn is_high_surrogate(escape: &[u8]) -> bool {
 pub(crate) struct Mistake {
     /// It ends there.
     pub(crate) too_short: bool,
+    /// It may be JSON, and is not read for this reason.
+    pub(crate) refused: Option<Refused>,
     /// The first line is 1.
     pub(crate) line: usize,
     /// In octets.
@@ -272,18 +278,18 @@ pub(crate) struct Mistake {
 }
 
 impl Mistake {
-    fn of(error: &serde_json::Error, text: &[u8], gaps: &[Gap]) -> Self {
+    fn of(error: &serde_json::Error, refused: Option<Refused>, text: &[u8], gaps: &[Gap]) -> Self {
         let lines = text.split_inclusive(|octet| *octet == b'\n');
         let begin: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
         let seen = begin + 1..=begin + error.column();
         let missing: usize = gaps.iter().filter(|gap| seen.contains(&gap.at)).map(|gap| gap.octets).sum();
-        Self { column: error.column() + missing, ..Self::from(error) }
+        Self { column: error.column() + missing, ..Self::from((error, refused)) }
     }
 }
 
-impl From<&serde_json::Error> for Mistake {
-    fn from(error: &serde_json::Error) -> Self {
-        Self { too_short: error.is_eof(), line: error.line(), column: error.column() }
+impl From<(&serde_json::Error, Option<Refused>)> for Mistake {
+    fn from((error, refused): (&serde_json::Error, Option<Refused>)) -> Self {
+        Self { too_short: error.is_eof(), refused, line: error.line(), column: error.column() }
     }
 }
 
@@ -360,7 +366,7 @@ mod tests {
     }
 
     fn at_once(text: &[u8]) -> Read {
-        serde_json::from_slice(text).map_err(|error| Mistake::from(&error))
+        bounded_json::read(text).map_err(|(error, refused)| Mistake::from((&error, refused)))
     }
 
     #[test]

@@ -97,3 +97,24 @@ async fn a_caller_without_the_right_learns_nothing_of_its_body() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     app.post_text(&ann, "/domains", "not JSON").await.assert_error(403, "ACCESS_DENIED");
 }
+
+#[tokio::test]
+async fn json_that_readers_disagree_about_is_refused() {
+    let app = App::start().await;
+    for text in [r#"{"domain":"a.example","domain":"b.example"}"#, r#"{"domain":"a.example","x":{"y":1,"\u0079":2}}"#] {
+        let message = app.post_text(&app.admin, "/domains", text).await.assert_error(400, "INVALID_JSON");
+        assert!(message.contains("two members of one name"), "{message}");
+    }
+    let deep = format!("{{\"domain\":\"a.example\",\"x\":{}{}}}", "[".repeat(40), "]".repeat(40));
+    let message = app.post_text(&app.admin, "/domains", deep).await.assert_error(400, "INVALID_JSON");
+    assert!(message.contains("nested too deeply"), "{message}");
+}
+
+#[tokio::test]
+async fn a_body_of_many_tiny_values_is_refused_before_it_fills_the_memory() {
+    let app = App::start().await;
+    for piece in [r#"{"":0}"#, "[[]]", "0"] {
+        let text = format!("{{\"x\":[0{}]}}", format!(",{piece}").repeat(3_000_000));
+        app.post_text(&app.admin, "/mail/send", text).await.assert_error(413, "PAYLOAD_TOO_LARGE");
+    }
+}
