@@ -25,12 +25,17 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorCode> {
     if is_json && is_plain { Ok(()) } else { Err(ErrorCode::UnsupportedMediaType) }
 }
 
+/// When a body that found no room may find some.
+const RETRY_WHEN_FULL: Duration = Duration::from_secs(10);
+
 /// Why a body was not taken in to its end.
 pub(crate) enum Incomplete {
     /// It has more octets than this.
     TooLarge(usize),
     TooSlow,
     Broken,
+    /// Others take all the room, or the caller's own share of it is used up.
+    Full,
     /// What came of it could not be kept.
     Room(io::Error),
     /// The thread that took it in broke off.
@@ -45,6 +50,7 @@ impl From<Incomplete> for ApiError {
             }
             Incomplete::TooSlow => ErrorCode::RequestTimeout.into(),
             Incomplete::Broken => Self::new(ErrorCode::InvalidJson, "The body ended too early."),
+            Incomplete::Full => Self::later(ErrorCode::ServiceUnavailable, RETRY_WHEN_FULL),
             Incomplete::Room(error) => Unavailable::Room(error).into(),
             Incomplete::Unforeseen(error) => Self::internal(error),
         }

@@ -46,7 +46,11 @@ impl FromRequestParts<HttpState> for Caller {
         if let Some(key) = key {
             count(parts, state, key).await?;
         }
-        Ok(Self(known?.at(address(parts, state))))
+        let caller = known?.at(address(parts, state));
+        if let Some(arrival) = parts.extensions.get_mut::<Arrival>() {
+            arrival.caller = Some(caller.clone());
+        }
+        Ok(Self(caller))
     }
 }
 

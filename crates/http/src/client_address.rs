@@ -47,6 +47,8 @@ pub(crate) struct Arrival {
     pub(crate) peer: Option<SocketAddr>,
     /// Where the state of the request limit goes.
     pub(crate) limit: RateLimitNote,
+    /// Who asks, once the token was checked: the room for the body is shared by callers.
+    pub(crate) caller: Option<mailapi_service::Caller>,
 }
 
 /// The client's address: the peer's own, or what trusted proxies say of it.
@@ -56,14 +58,18 @@ pub(crate) fn client_address(extensions: &Extensions, headers: &HeaderMap, trust
     forwarded(peer.to_canonical(), headers, trusted)
 }
 
+/// Whether an address is that of a proxy whose word counts.
+pub(crate) fn is_trusted(address: IpAddr, trusted: &[Network]) -> bool {
+    trusted.iter().any(|network| network.contains(address))
+}
+
 /// Each proxy appends whom it got the request from. Read from the end, the first address that is no trusted proxy's
 /// own is the client's; everything before it is the client's own claim.
 fn forwarded(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
-    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
     let mut address = peer;
     let lines = headers.get_all("x-forwarded-for").iter().rev();
     let mut hops = lines.flat_map(|line| line.to_str().unwrap_or("?").rsplit(','));
-    while is_trusted(address) {
+    while is_trusted(address, trusted) {
         match hops.next().and_then(|hop| parse_hop(hop.trim())) {
             Some(before) => address = before.to_canonical(),
             None => break,

@@ -4,19 +4,19 @@
 use std::io;
 use std::sync::Arc;
 
-use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
 use bytes::BytesMut;
 use mailapi_service::SpoolWriter;
 use mailapi_service::mail::{BodyHash, IdempotencyKey, IdempotencyKeyError};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::body::{Arriving, Incomplete, check_media_type, in_time};
+use crate::client_address::Arrival;
 use crate::error::ApiError;
 use crate::json::{Members, parse};
 use crate::long_strings::{LongStrings, Mistake, Sieve};
+use crate::room::{Full, Held, Share};
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
 
@@ -31,7 +31,7 @@ pub(crate) struct LargeJsonBody {
     /// What names the request, if it has a name.
     pub(crate) idempotency: Option<Result<IdempotencyKey, IdempotencyKeyError>>,
     /// The room that it takes; to be kept until the message is gone as well.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<Held>,
 }
 
 /// What arrived.
@@ -47,16 +47,17 @@ impl FromRequest<HttpState> for LargeJsonBody {
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
         let limit = state.settings().max_request_bytes;
-        let announced = request.body().size_hint().exact().and_then(|octets| usize::try_from(octets).ok());
-        let room = state.room_for(announced.unwrap_or(limit).min(limit)).await;
+        let mut room = state
+            .room()
+            .hold(Share::of(request.extensions().get::<Arrival>().and_then(|arrival| arrival.caller.as_ref())));
         check_media_type(request.headers())?;
         let name = request.headers().get("idempotency-key").cloned();
-        match in_time(state, arrived(request, state, limit, name.is_some())).await? {
+        match in_time(state, arrived(request, state, limit, name.is_some(), &mut room)).await? {
             Arrived::Whole(octets) => {
                 let length = octets.len();
                 let key_of = move |octets: &[u8]| name.map(|name| key(&name, BodyHash::of(octets)));
                 let (value, idempotency) = parse(octets.freeze(), state, key_of).await?;
-                Ok(Self { members: Members::of(value, None)?, long: None, length, idempotency, room })
+                Ok(Self { members: Members::of(value, None)?, long: None, length, idempotency, room: Some(room) })
             }
             Arrived::Apart(mut apart) => {
                 let length = apart.length;
@@ -64,7 +65,7 @@ impl FromRequest<HttpState> for LargeJsonBody {
                 let read = on_thread(move || apart.finish()).await?;
                 let (value, long) = read?;
                 let long = Some(Arc::new(long));
-                Ok(Self { members: Members::of(value, long.clone())?, long, length, idempotency, room })
+                Ok(Self { members: Members::of(value, long.clone())?, long, length, idempotency, room: Some(room) })
             }
         }
     }
@@ -75,7 +76,14 @@ fn key(name: &HeaderValue, body: BodyHash) -> Result<IdempotencyKey, Idempotency
     IdempotencyKey::new(name.to_str().unwrap_or_default(), body)
 }
 
-async fn arrived(request: Request, state: &HttpState, limit: usize, hashed: bool) -> Result<Arrived, Incomplete> {
+/// A body that is not large takes no room: it is never behind large ones.
+async fn arrived(
+    request: Request,
+    state: &HttpState,
+    limit: usize,
+    hashed: bool,
+    room: &mut Held,
+) -> Result<Arrived, Incomplete> {
     let batch = state.settings().long_work_bytes;
     let mut arriving = Arriving::new(request, state.settings(), limit)?;
     let mut octets = BytesMut::new();
@@ -86,6 +94,7 @@ async fn arrived(request: Request, state: &HttpState, limit: usize, hashed: bool
     let sieve = Sieve::new(longest, state.entropy(), state.service().spool().writer());
     let mut apart = Box::new(Apart { sieve, hash: hashed.then(BodyHash::default), length: 0 });
     loop {
+        room.grow(octets.len()).map_err(|Full| Incomplete::Full)?;
         let ended = arriving.fill(&mut octets, batch).await?;
         let taking_in = move || {
             apart.take(&octets)?;

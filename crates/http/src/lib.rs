@@ -26,6 +26,7 @@ mod passage;
 mod path;
 mod query;
 mod request_id;
+mod room;
 mod router;
 mod routes;
 mod serve;

@@ -18,7 +18,8 @@ pub struct HttpSettings {
     pub max_request_bytes: usize,
     /// The most octets of every other request.
     pub max_small_request_bytes: usize,
-    /// The most octets of messages to be sent that are held at once; more requests wait for room.
+    /// The most octets of large messages to be sent that have arrived and are held at once; a request without room is
+    /// refused for now. One caller takes at most half of it.
     pub max_request_bytes_in_flight: usize,
     /// How many requests a token, or an address without a token, may make.
     pub limits: RequestLimits,

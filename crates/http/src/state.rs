@@ -6,12 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use mailapi_model::{Clock, Entropy, Timestamp};
 use mailapi_service::Service;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::kept_pages::KeptPages;
 use crate::limits::{LimitStore, MemoryLimits};
 use crate::openapi;
 use crate::request_id::NameEntropy;
+use crate::room::Room;
 use crate::settings::HttpSettings;
 
 /// What every handler can reach. Cheap to clone; every clone is the same state.
@@ -22,8 +22,8 @@ struct Parts {
     service: Service,
     settings: HttpSettings,
     limits: Arc<dyn LimitStore>,
-    /// Room for large bodies, in KiB.
-    room: Arc<Semaphore>,
+    /// Room for large bodies.
+    room: Arc<Room>,
     kept_pages: KeptPages,
     name_entropy: NameEntropy,
     started: Timestamp,
@@ -42,7 +42,7 @@ impl HttpState {
     pub fn with_limit_store(service: Service, settings: HttpSettings, limits: Arc<dyn LimitStore>) -> Self {
         let document = openapi::document(settings.public_url.as_deref()).to_json().unwrap_or_default().into();
         let started = service.clock().now();
-        let room = Arc::new(Semaphore::new(kib(settings.max_request_bytes_in_flight) as usize));
+        let room = Room::new(settings.max_request_bytes_in_flight);
         let kept_pages = KeptPages::new(settings.kept_page_bytes);
         let name_entropy = NameEntropy::new(Arc::clone(service.entropy()));
         Self(Arc::new(Parts { service, settings, limits, room, kept_pages, name_entropy, started, document }))
@@ -56,11 +56,9 @@ impl HttpState {
         &self.0.settings
     }
 
-    /// Waits for room for so many octets of a body. A body that is larger than all the room there is waits for all of
-    /// it.
-    pub(crate) async fn room_for(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
-        let all = kib(self.0.settings.max_request_bytes_in_flight);
-        Arc::clone(&self.0.room).acquire_many_owned(kib(octets).min(all)).await.ok()
+    /// Room for large bodies.
+    pub(crate) fn room(&self) -> &Arc<Room> {
+        &self.0.room
     }
 
     /// Pages of folders as they were written.
@@ -94,9 +92,4 @@ impl HttpState {
     pub(crate) fn document(&self) -> Bytes {
         self.0.document.clone()
     }
-}
-
-/// Octets as whole KiB, at least one.
-fn kib(octets: usize) -> u32 {
-    u32::try_from(octets.div_ceil(1024).max(1)).unwrap_or(u32::MAX)
 }

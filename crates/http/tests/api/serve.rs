@@ -126,3 +126,35 @@ async fn a_shutdown_lets_requests_in_flight_finish_and_closes_idle_connections()
     running.server.await.unwrap();
     assert!(TcpStream::connect(running.address).await.is_err());
 }
+
+#[tokio::test]
+async fn slow_uploads_do_not_stop_others() {
+    let running = run(|http| http.max_request_bytes_in_flight = 4_000_000).await;
+    let admin = running.app.admin.clone();
+    let head = |length: usize| {
+        format!(
+            "POST /api/v1/mail/send HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {admin}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(head(30_000_000).as_bytes()).await.unwrap();
+        // More than what is taken in without room.
+        stream.write_all(&[b' '; 400_000]).await.unwrap();
+        slow.push(stream);
+    }
+    let url = format!("http://{}/api/v1/mail/send", running.address);
+    let post = |body: Vec<u8>| {
+        let request = reqwest::Client::new().post(&url).header("X-MAILAPI-TOKEN", &admin);
+        let request = request.header("Content-Type", "application/json").body(body);
+        async { tokio::time::timeout(Duration::from_secs(30), request.send()).await.expect("an answer").unwrap() }
+    };
+    let small = post(b"{}".to_vec()).await;
+    assert_eq!(small.status().as_u16(), 422, "a small request needs no room");
+    let large = post(vec![b' '; 3_000_000]).await;
+    assert_eq!(large.status().as_u16(), 503);
+    assert_eq!(large.headers()["retry-after"], "10");
+    drop(slow);
+}

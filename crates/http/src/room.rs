@@ -1,0 +1,134 @@
+//! Room for the octets of large bodies. It is taken as they arrive, and nobody waits for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mailapi_model::{EmailAddress, TokenId};
+use mailapi_service::Caller;
+
+/// A caller takes at most one part in this many of the room.
+const SHARES: usize = 2;
+
+/// All the room there is.
+#[derive(Debug)]
+pub(crate) struct Room {
+    octets: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    octets: usize,
+    by_caller: HashMap<Share, usize>,
+}
+
+/// Whose share of the room it is: that of a mailbox, whichever of its tokens are shown.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Share {
+    Mailbox(EmailAddress),
+    Token(TokenId),
+    Nobody,
+}
+
+/// The room of one body, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    room: Arc<Room>,
+    share: Share,
+    octets: usize,
+}
+
+/// There is no room now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Share {
+    pub(crate) fn of(caller: Option<&Caller>) -> Self {
+        let Some(caller) = caller else { return Self::Nobody };
+        match (caller.grants.mailbox(), &caller.token) {
+            (Some(mailbox), _) => Self::Mailbox(mailbox.clone()),
+            (None, Some(token)) => Self::Token(token.id),
+            (None, None) => Self::Nobody,
+        }
+    }
+}
+
+impl Room {
+    pub(crate) fn new(octets: usize) -> Arc<Self> {
+        Arc::new(Self { octets, taken: Mutex::default() })
+    }
+
+    /// A body that takes none yet.
+    pub(crate) fn hold(self: &Arc<Self>, share: Share) -> Held {
+        Held { room: Arc::clone(self), share, octets: 0 }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// Takes room for octets that have arrived. A single body may have more than its share, or than all the room, while
+    /// it is the only one.
+    pub(crate) fn grow(&mut self, octets: usize) -> Result<(), Full> {
+        let mut taken = self.room.taken();
+        let mine = taken.by_caller.get(&self.share).copied().unwrap_or_default();
+        let fits = |before: usize, all: usize| before == self.octets || before.saturating_add(octets) <= all;
+        if !fits(mine, self.room.octets / SHARES) || !fits(taken.octets, self.room.octets) {
+            return Err(Full);
+        }
+        taken.octets += octets;
+        *taken.by_caller.entry(self.share.clone()).or_default() += octets;
+        drop(taken);
+        self.octets += octets;
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut taken = self.room.taken();
+        taken.octets -= self.octets;
+        if let Some(mine) = taken.by_caller.get_mut(&self.share) {
+            *mine -= self.octets;
+            if *mine == 0 {
+                taken.by_caller.remove(&self.share);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Share {
+        Share::Mailbox(name.parse().unwrap())
+    }
+
+    #[test]
+    fn a_caller_leaves_room_for_others_and_gives_back_what_it_took() {
+        let room = Room::new(100);
+        let [mut one, mut two] = [(); 2].map(|()| room.hold(of("ann@example.org")));
+        assert_eq!((one.grow(30), two.grow(20), two.grow(1)), (Ok(()), Ok(()), Err(Full)));
+        let mut other = room.hold(of("bob@example.org"));
+        assert_eq!((other.grow(50), other.grow(1)), (Ok(()), Err(Full)));
+        drop(one);
+        assert_eq!(two.grow(30), Ok(()));
+        drop((two, other));
+        let taken = room.taken();
+        assert_eq!((taken.octets, taken.by_caller.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_body_larger_than_all_the_room_is_alone_in_it() {
+        let room = Room::new(100);
+        let mut large = room.hold(Share::Nobody);
+        assert_eq!((large.grow(80), large.grow(80)), (Ok(()), Ok(())));
+        let mut other = room.hold(of("bob@example.org"));
+        assert_eq!(other.grow(1), Err(Full));
+        drop(large);
+        assert_eq!(other.grow(1), Ok(()));
+    }
+}
