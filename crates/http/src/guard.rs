@@ -5,6 +5,7 @@ use std::any::Any;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::caller::Anybody;
 use crate::error::{ApiError, ErrorCode};
 
 /// Keeps answers out of caches and browsers' guesses, where the handler has not said otherwise.
@@ -21,12 +22,13 @@ pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Response {
     ApiError::internal(format!("panic: {message}")).into_response()
 }
 
-/// The answer at a path that is not known.
-pub(crate) async fn unknown_path() -> ApiError {
+/// The answer at a path that is not known. It counts against the client's address: a stranger may ask no more there
+/// than elsewhere.
+pub(crate) async fn unknown_path(_: Anybody) -> ApiError {
     ErrorCode::NotFound.into()
 }
 
 /// The answer to a method that the path does not know; the router adds `Allow`.
-pub(crate) async fn unknown_method() -> ApiError {
+pub(crate) async fn unknown_method(_: Anybody) -> ApiError {
     ErrorCode::MethodNotAllowed.into()
 }

@@ -9,6 +9,7 @@ mod body;
 mod bounded_json;
 mod caller;
 mod client_address;
+mod connections_of_client;
 mod contents;
 mod discard;
 mod docs;
@@ -33,6 +34,7 @@ mod serve;
 mod settings;
 mod shape;
 mod state;
+mod write_timeout;
 
 pub use client_address::{Network, NetworkError};
 pub use limits::{LimitKey, LimitStore, LimitWindow, MemoryLimits, RequestLimits, Taken, WindowUse};

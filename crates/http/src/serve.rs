@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -20,7 +21,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::Service;
 
 use crate::client_address::Arrival;
+use crate::connections_of_client::{ConnectionsOfClients, Counted};
 use crate::settings::HttpSettings;
+use crate::write_timeout::WriteTimeout;
+
+/// How long a client may read nothing of an answer.
+const ANSWER_PAUSE: Duration = Duration::from_secs(30);
 
 /// Serves `router` until `shutdown` is ready. Then no more connections are accepted, idle ones are closed, and
 /// requests in flight have [`HttpSettings::shutdown_grace`] to finish.
@@ -31,6 +37,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let server = Server { router, settings: settings.clone(), graceful: GracefulShutdown::new() };
+    let clients = Arc::new(ConnectionsOfClients::default());
     let slots = Arc::new(Semaphore::new(settings.max_connections.max(1)));
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -39,7 +46,11 @@ pub async fn serve(
             () = &mut shutdown => break,
             accepted = accept(&listener, &slots) => {
                 let (stream, peer, slot) = accepted;
-                server.start(stream, peer, slot);
+                match clients.count(peer.ip(), &settings.trusted_proxies) {
+                    Some(counted) => server.start(stream, peer, (slot, counted)),
+                    // Closed at once: an answer would cost what the limit is to save.
+                    None => tracing::debug!(%peer, "the client has too many connections"),
+                }
             }
         }
     }
@@ -59,7 +70,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, S
             Ok((stream, peer)) => return (stream, peer, slot),
             Err(error) => {
                 // Out of file handles, or the client was gone again. The first passes when connections end.
-                const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+                const PAUSE: Duration = Duration::from_millis(50);
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(PAUSE).await;
             }
@@ -74,7 +85,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(&self, stream: TcpStream, peer: SocketAddr, slot: OwnedSemaphorePermit) {
+    fn start(&self, stream: TcpStream, peer: SocketAddr, slot: (OwnedSemaphorePermit, Counted)) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
@@ -83,7 +94,7 @@ impl Server {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.settings.header_timeout)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(WriteTimeout::new(stream, ANSWER_PAUSE)), service);
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
             // A client that goes away or breaks the protocol is no failure of ours.

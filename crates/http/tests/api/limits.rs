@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
+use axum::http::{Method, Request, StatusCode};
 use mailapi_http::RequestLimits;
 
-use crate::support::{Answer, App};
+use crate::support::{Answer, App, api};
 
 fn state(answer: &Answer) -> [&str; 3] {
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"].map(|name| answer.header(name))
@@ -134,4 +134,15 @@ async fn health_is_not_counted() {
             app.send(Request::get(path).body(Body::empty()).unwrap()).await.assert(StatusCode::OK);
         }
     }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods_count_against_the_address() {
+    let app = App::with(|_, http| http.limits.per_minute = 2).await;
+    for (method, path, status) in [(Method::GET, "/nowhere", 404), (Method::PATCH, "/auth/login", 405)] {
+        let answer = app.send(api(method, path).body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status.as_u16(), status, "{path}");
+    }
+    let answer = app.send(api(Method::GET, "/nowhere").body(Body::empty()).unwrap()).await;
+    answer.assert_error(429, "RATE_LIMIT_EXCEEDED");
 }

@@ -1,0 +1,110 @@
+//! A connection that ends when its client reads nothing for too long.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// Writing fails when nothing could be written for `pause`.
+///
+/// An answer waits in memory until it is written. Without an end of that, a client that never reads holds its answers
+/// and its connection for ever.
+pub(crate) struct WriteTimeout<S> {
+    stream: S,
+    pause: Duration,
+    /// Runs while a write waits.
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> WriteTimeout<S> {
+    pub(crate) const fn new(stream: S, pause: Duration) -> Self {
+        Self { stream, pause, waiting: None }
+    }
+
+    /// What a write came to, unless it has waited for too long.
+    fn written(&mut self, context: &mut Context<'_>, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if write.is_ready() {
+            self.waiting = None;
+            return write;
+        }
+        let pause = self.pause;
+        ready!(self.waiting.get_or_insert_with(|| Box::pin(sleep(pause))).as_mut().poll(context));
+        self.waiting = None;
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.stream).poll_write(context, octets);
+        self.written(context, write)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.written(context, write)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_given_up() {
+        let (server, client) = duplex(10);
+        let (began, mut server) = (Instant::now(), WriteTimeout::new(server, PAUSE));
+        assert_eq!(server.write_all(&[0; 11]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), PAUSE);
+        drop(client);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_client_that_reads_goes_on() {
+        let (server, mut client) = duplex(10);
+        let mut server = WriteTimeout::new(server, PAUSE);
+        let reading = async {
+            let mut octets = [0; 10];
+            for _ in 0..10 {
+                sleep(PAUSE / 2).await;
+                client.read_exact(&mut octets).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(server.write_all(&[0; 100]), reading);
+        written.unwrap();
+    }
+}
