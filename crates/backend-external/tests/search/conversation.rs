@@ -25,7 +25,7 @@ S: * 2 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 1:*
-S: * ESEARCH (TAG \"x\") UID ALL 5,8
+S: * ESEARCH (TAG \"{tag}\") UID ALL 5,8
 S: {tag} OK
 C: UID FETCH 5,8 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: one\\r\\n\\r\\nneedle\\r\\n)
@@ -97,7 +97,7 @@ S: {tag} OK
 C: NOOP
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 1:*
-S: * ESEARCH (TAG \"x\") UID ALL 5
+S: * ESEARCH (TAG \"{tag}\") UID ALL 5
 S: {tag} OK
 C: UID FETCH 5 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: one\\r\\n\\r\\nneedle\\r\\n)
@@ -126,10 +126,10 @@ S: * 2 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 9:*
-S: * ESEARCH (TAG \"x\") UID ALL 9
+S: * ESEARCH (TAG \"{tag}\") UID ALL 9
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 1:*
-S: * ESEARCH (TAG \"x\") UID ALL 8:9
+S: * ESEARCH (TAG \"{tag}\") UID ALL 8:9
 S: {tag} OK
 C: UID FETCH 9 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 2 FETCH (UID 9 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: new\\r\\n\\r\\nneedle\\r\\n)
@@ -153,10 +153,10 @@ S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 9:*
-S: * ESEARCH (TAG \"x\") UID ALL 8
+S: * ESEARCH (TAG \"{tag}\") UID ALL 8
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 1:*
-S: * ESEARCH (TAG \"x\") UID ALL 8
+S: * ESEARCH (TAG \"{tag}\") UID ALL 8
 S: {tag} OK
 C: CLOSE
 S: {tag} OK";
@@ -177,7 +177,7 @@ S: * 1 EXISTS
 S: * OK [UIDVALIDITY 8] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 1:*
-S: * ESEARCH (TAG \"x\") UID ALL 1
+S: * ESEARCH (TAG \"{tag}\") UID ALL 1
 S: {tag} OK
 C: UID FETCH 1 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 1 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: new\\r\\n\\r\\nneedle\\r\\n)
@@ -192,10 +192,10 @@ S: * 1 EXISTS
 S: * OK [UIDVALIDITY 8] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 2:*
-S: * ESEARCH (TAG \"x\") UID ALL 2
+S: * ESEARCH (TAG \"{tag}\") UID ALL 2
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 1:*
-S: * ESEARCH (TAG \"x\") UID ALL 2
+S: * ESEARCH (TAG \"{tag}\") UID ALL 2
 S: {tag} OK
 C: UID FETCH 2 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 2 INTERNALDATE \"19-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: two\\r\\n\\r\\nneedle\\r\\n)
@@ -221,7 +221,7 @@ S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 1:*
-S: * ESEARCH (TAG \"x\") UID ALL 5
+S: * ESEARCH (TAG \"{tag}\") UID ALL 5
 S: {tag} OK
 C: UID FETCH 5 (UID INTERNALDATE BODY.PEEK[]<0.65536>)
 S: * 1 FETCH (UID 5 INTERNALDATE \"17-Jul-1996 02:44:25 +0000\" BODY[]<0> {24}\\r\\nSubject: one\\r\\n\\r\\nneedle\\r\\n)
@@ -236,7 +236,7 @@ S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) UID 6:*
-S: * ESEARCH (TAG \"x\") UID ALL 5
+S: * ESEARCH (TAG \"{tag}\") UID ALL 5
 S: {tag} OK
 C: CLOSE
 S: {tag} OK
@@ -255,7 +255,7 @@ S: * 1 EXISTS
 S: * OK [UIDVALIDITY 7] valid
 S: {tag} OK
 C: UID SEARCH RETURN (ALL) OR SUBJECT
-S: * ESEARCH (TAG \"x\") UID
+S: * ESEARCH (TAG \"{tag}\") UID
 S: {tag} OK
 C: FETCH 1:1 (UID BODYSTRUCTURE)
 S: {tag} OK
@@ -266,7 +266,7 @@ hang";
              S: {{tag}} OK\nC: EXAMINE \"Kept\"\nS: * 1 EXISTS\n{validity}S: {{tag}} OK"
         )
     };
-    let huge = "C: UID SEARCH RETURN (ALL) UID 1:*\nS: * ESEARCH (TAG \"x\") UID ALL 1:4294967295\nS: {tag} OK";
+    let huge = "C: UID SEARCH RETURN (ALL) UID 1:*\nS: * ESEARCH (TAG \"{tag}\") UID ALL 1:4294967295\nS: {tag} OK";
     let told = opened("S: * OK [UIDVALIDITY 7] valid\n");
     let closed = "C: CLOSE\nS: {tag} OK\nhang";
     let second = [LOGIN, SEPARATOR, by_server];
