@@ -14,6 +14,7 @@ pub mod maildrop;
 pub mod net;
 pub mod queue;
 mod replies;
+mod return_path;
 mod settings;
 mod smtp_listener;
 mod smtp_session;

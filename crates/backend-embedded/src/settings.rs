@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mailapi_backend::BounceKey;
+
 /// How the maildrop keeps messages, and for how long the queue tries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaildropSettings {
@@ -40,6 +42,9 @@ pub struct MaildropSettings {
     /// While others write, sweeper and indexer rest this many times as long as their last step took. Default 4: they
     /// get about a fifth of the writer's time, and all of it when nobody else wants it.
     pub chores_rest: u32,
+    /// What proves that a bounce came to the return address of its message. Without a key messages have none, and no bounce
+    /// is believed. Default: none.
+    pub return_key: Option<BounceKey>,
     /// Whether accounts, and what became of messages, are kept in another database than the mail. Then nothing is told
     /// there that a loss of power could still take away here. Default true, which is safe in one file, too, but slower.
     pub accounts_elsewhere: bool,
@@ -65,6 +70,7 @@ impl Default for MaildropSettings {
             mailbox_searches: 2,
             sweep_batch: 64,
             chores_rest: 4,
+            return_key: None,
             accounts_elsewhere: true,
         }
     }

@@ -16,6 +16,7 @@ mod log_in;
 mod mailboxes;
 pub mod mime;
 mod provisioning;
+mod return_address;
 mod rounds;
 mod sign_outgoing;
 mod spool;
@@ -34,6 +35,7 @@ pub use mailboxes::{
     SearchTextError,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
+pub use return_address::{BounceKey, ReturnAddress, ReturnAddressError};
 pub use rounds::Rounds;
 pub use sign_outgoing::{SignError, SignOutgoing};
 pub use spool::{Spool, SpoolError, SpoolSettings, SpoolWriter, read_octets};

@@ -111,7 +111,11 @@ impl Assembly {
             let usual = || open_file(config, &Database::usual_file(directory.path()));
             let sqlite = file.take().map_or_else(usual, Ok)?;
             file = Some(sqlite.clone());
-            let settings = MaildropSettings { accounts_elsewhere: !mail_in_store_file, ..config.maildrop() };
+            let settings = MaildropSettings {
+                accounts_elsewhere: !mail_in_store_file,
+                return_key: Some(return_key(&store, &*entropy).await?),
+                ..config.maildrop()
+            };
             let embedded = Embedded::open(sqlite, settings, Arc::clone(&clock), Arc::clone(&entropy), spool.clone());
             let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
             let embedded = embedded.await.map_err(failed)?;
@@ -180,20 +184,25 @@ async fn open_store(
     Ok((store, file))
 }
 
-/// Where bounces go. What proves that we wrote an address is made once and kept in the database, so that every node
-/// recognises the addresses of the others.
+/// Where bounces go.
 async fn bounces(config: &Config, store: &Store, entropy: &dyn Entropy) -> Outcome<Option<BounceSettings>> {
-    const NAME: &str = "return-address";
     if !config.mail.external.collects_bounces() {
         return Ok(None);
     }
+    Ok(config.mail.external.bounces(return_key(store, entropy).await?))
+}
+
+/// What proves that we wrote a return address. It is made once and kept in the database, so that every node recognises the
+/// addresses of the others.
+async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> {
+    const NAME: &str = "return-address";
     let mut fresh = vec![0; BounceKey::OCTETS];
     entropy.fill(&mut fresh);
     let failed = |error: String| Failure::new(format!("the key of return addresses cannot be read: {error}"));
     let kept =
         store.secrets().get_or_keep(NAME, Secret::new(fresh)).await.map_err(|error| failed(error.to_string()))?;
     let octets = kept.into_inner().try_into().map_err(|_| failed("it has another length".to_owned()))?;
-    Ok(config.mail.external.bounces(BounceKey::new(octets)))
+    Ok(BounceKey::new(octets))
 }
 
 fn open_file(config: &Config, file: &Path) -> Outcome<Sqlite> {

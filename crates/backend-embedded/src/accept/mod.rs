@@ -23,6 +23,7 @@ use crate::Maildrop;
 use crate::maildrop::{NewContent, unreadable};
 
 pub(crate) use returned::give_up;
+pub(crate) use returned::sender_of;
 pub use routing::RecipientCheck;
 pub(crate) use routing::to_client;
 pub(crate) use transaction::accept as accept_in_transaction;
@@ -89,11 +90,13 @@ pub struct Recipient {
     pub notify: Option<Notify>,
     /// The ORCPT parameter as it was written.
     pub orcpt: Option<String>,
+    /// The message whose return address was used to reach this mailbox: bounces of that message are believed.
+    pub returned: Option<MessageId>,
 }
 
 impl From<EmailAddress> for Recipient {
     fn from(address: EmailAddress) -> Self {
-        Self { address, notify: None, orcpt: None }
+        Self { address, notify: None, orcpt: None, returned: None }
     }
 }
 

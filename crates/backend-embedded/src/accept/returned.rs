@@ -1,8 +1,8 @@
 //! Notices of failure that come back from other servers for messages that came through the API (RFC 3464).
 //!
 //! Anybody can write such a notice, so it counts only when it says what could be true: it came from outside with the
-//! null reverse-path to the mailbox that the message was sent from, and names a recipient for whom another server took
-//! the message from us. The queue knows: whom it still keeps the message for, it has not left for, and whom it gives
+//! null reverse-path to the return address of the message (`return_path`), and names a recipient for whom another server
+//! took the message from us. The queue knows: whom it still keeps the message for, it has not left for, and whom it gives
 //! up is struck out in the transaction that records it. Each recipient can come back once; the members of an alias,
 //! as often as somebody says so.
 
@@ -16,6 +16,7 @@ use mailapi_model::{
 use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::Recipient;
 use crate::feed;
 use crate::maildrop::{Touched, damaged};
 use crate::replies::one_line;
@@ -28,6 +29,7 @@ const SEPARATOR: &str = "\n";
 
 /// A message on its way, or gone.
 struct Sent {
+    id: MessageId,
     queue_id: QueueId,
     accepted_at: Timestamp,
     /// The recipients on other servers whom it was not given up for and has not come back from.
@@ -58,7 +60,7 @@ fn is_notification(header: &[u8]) -> bool {
     kind.value.eq_ignore_ascii_case("multipart/report") && is_of("report-type", "delivery-status")
 }
 
-/// The failures that a message tells of messages of ours, when it is a notification. May block.
+/// The failures that a message reports, when it is a notification. May block.
 pub(super) fn failures(message: &Octets, digest: &Digest) -> io::Result<Vec<ReturnedReport>> {
     let header = digest.header();
     let header = message.slice(0..usize::try_from(header.length).unwrap_or(usize::MAX)).to_bytes()?;
@@ -66,7 +68,7 @@ pub(super) fn failures(message: &Octets, digest: &Digest) -> io::Result<Vec<Retu
         return Ok(Vec::new());
     }
     let mut reports = returned_mail_in(message, digest)?;
-    reports.retain(|report| report.action == ReturnedAction::Failed && report.message_id.is_some());
+    reports.retain(|report| report.action == ReturnedAction::Failed);
     Ok(reports)
 }
 
@@ -98,60 +100,61 @@ pub(crate) fn give_up(connection: &Connection, id: MessageId, given_up: &[&Email
 /// not on record yet; nobody can tell that such a notice is false, and soon the queue can.
 pub(super) fn come_early(
     connection: &Connection,
-    mailbox: &EmailAddress,
+    at: &Recipient,
     failures: &[ReturnedReport],
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    for of_one in failures.chunk_by(|one, next| one.message_id == next.message_id) {
-        let Some(sent) = sent(connection, of_one[0].message_id, mailbox)? else { continue };
-        if of_one.iter().any(|failure| sent.is_handed_over(&failure.recipient, now)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let Some(sent) = sent(connection, at)?.filter(|_| !failures.is_empty()) else { return Ok(false) };
+    Ok(failures.iter().any(|failure| sent.is_handed_over(&failure.recipient, now)))
 }
 
 /// An event for each failure that may be believed in a mailbox.
 pub(super) fn record(
     connection: &Connection,
-    mailbox: &EmailAddress,
+    at: &Recipient,
     failures: &[ReturnedReport],
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<(), StoreError> {
-    for of_one in failures.chunk_by(|one, next| one.message_id == next.message_id) {
-        let id = of_one[0].message_id;
-        let Some(mut sent) = sent(connection, id, mailbox)? else { continue };
-        let before = sent.left_for.len();
-        for failure in of_one {
-            let Some(place) = sent.place_of(&failure.recipient) else { continue };
-            // A notice about a member of an alias leaves open what becomes of the alias itself.
-            if failure.final_recipient.is_none() {
-                sent.left_for.remove(place);
-            }
-            feed::append(connection, &event(mailbox, failure, &sent, now), touched)?;
+    let Some(mut sent) = sent(connection, at)? else { return Ok(()) };
+    let before = sent.left_for.len();
+    for failure in failures {
+        let Some(place) = sent.place_of(&failure.recipient) else { continue };
+        // A notice about a member of an alias leaves open what becomes of the alias itself.
+        if failure.final_recipient.is_none() {
+            sent.left_for.remove(place);
         }
-        if let Some(id) = id.filter(|_| sent.left_for.len() < before) {
-            write(connection, id, &sent.left_for)?;
-        }
+        feed::append(connection, &event(&at.address, failure, &sent, now), touched)?;
+    }
+    if sent.left_for.len() < before {
+        write(connection, sent.id, &sent.left_for)?;
     }
     Ok(())
 }
 
-/// A message that was sent from this mailbox.
-fn sent(connection: &Connection, id: Option<MessageId>, mailbox: &EmailAddress) -> Result<Option<Sent>, StoreError> {
-    let Some(id) = id else { return Ok(None) };
-    let sql = "SELECT queue_id, accepted_at, left_for FROM drop_accepted WHERE message_uuid = ?1 AND sender = ?2";
+/// Who sent a message.
+pub(crate) fn sender_of(connection: &Connection, id: MessageId) -> Result<Option<EmailAddress>, StoreError> {
+    let sql = "SELECT sender FROM drop_accepted WHERE message_uuid = ?1";
+    let sender: Option<Option<String>> =
+        connection.prepare_cached(sql)?.query_row(params![id.to_string()], |row| row.get(0)).optional()?;
+    Ok(sender.flatten().and_then(|sender| sender.parse().ok()))
+}
+
+/// The message whose return address led to this mailbox.
+fn sent(connection: &Connection, at: &Recipient) -> Result<Option<Sent>, StoreError> {
+    let Some(id) = at.returned else { return Ok(None) };
+    let sql = "SELECT queue_id, accepted_at, left_for FROM drop_accepted WHERE message_uuid = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &Row<'_>| {
         Ok(Sent {
+            id,
             queue_id: QueueId(row.get(0)?),
             accepted_at: Timestamp::from_millis(row.get(1)?),
             left_for: from_column(row.get_ref(2)?.as_str()?),
             waiting: HashMap::new(),
         })
     };
-    let Some(sent) = statement.query_row(params![id.to_string(), mailbox.as_str()], read).optional()? else {
+    let Some(sent) = statement.query_row(params![id.to_string()], read).optional()? else {
         return Ok(None);
     };
     let sql = "SELECT recipient, leased_until FROM drop_queue_recipients
@@ -176,7 +179,7 @@ fn event(mailbox: &EmailAddress, failure: &ReturnedReport, message: &Sent, now: 
     let response = if said.is_empty() { "returned by another server".to_owned() } else { said };
     DeliveryEvent {
         at: now,
-        message_id: failure.message_id,
+        message_id: Some(message.id),
         queue_id: message.queue_id.clone(),
         sender: Some(mailbox.clone()),
         recipient: failure.recipient.clone(),

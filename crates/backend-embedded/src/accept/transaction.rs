@@ -48,7 +48,7 @@ pub(crate) fn accept(
         return Err(AcceptError::NoRecipients(routes.refused));
     }
     for (recipient, _) in &routes.local {
-        if returned::come_early(connection, &recipient.address, &mail.failures, now)? {
+        if returned::come_early(connection, recipient, &mail.failures, now)? {
             return Err(AcceptError::Refused(come_again()));
         }
     }
@@ -106,7 +106,7 @@ fn deliver(
         let inbox = folder::inbox(connection, *mailbox).map_err(database)?;
         entry::add(connection, inbox, &entry).map_err(database)?;
         feed::append(connection, &delivered(mail, recipient, now), touched)?;
-        returned::record(connection, &recipient.address, &mail.failures, now, touched)?;
+        returned::record(connection, recipient, &mail.failures, now, touched)?;
         touched.mailbox(*mailbox);
     }
     enqueue_for_index(connection, content)?;

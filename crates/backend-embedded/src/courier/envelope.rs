@@ -7,8 +7,8 @@ use mailapi_smtp::{Envelope, MailFrom, RcptTo};
 use crate::queue::QueuedMessage;
 
 /// What MAIL and RCPT say to a server with these capabilities.
-pub(super) fn envelope(message: &QueuedMessage, offered: Capabilities) -> Envelope {
-    let mut mail = MailFrom::new(message.sender.as_ref().map_or_else(Default::default, EmailAddress::wire));
+pub(super) fn envelope(message: &QueuedMessage, reverse_path: String, offered: Capabilities) -> Envelope {
+    let mut mail = MailFrom::new(reverse_path);
     // International headers are announced where they are understood; elsewhere only an address forbids to go on.
     mail.smtputf8 = offered.smtputf8;
     mail.ret = message.ret;

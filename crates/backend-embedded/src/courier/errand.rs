@@ -92,7 +92,8 @@ impl Errand<'_> {
                 Err(no_link) => return vec![Finding::without_link(&no_link); message.recipients.len()],
             };
             let offered = link.client.capabilities();
-            let outcome = match link.send(&envelope(message, offered), letter, settings).await {
+            let envelope = envelope(message, self.courier.maildrop.reverse_path(message), offered);
+            let outcome = match link.send(&envelope, letter, settings).await {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     tracing::error!(queue_id = %message.queue_id, %error, "a message could not be read while it was sent");

@@ -77,6 +77,10 @@ impl Host for InboundHost<'_> {
             Ok(address) => address,
             Err(refusal) => return Answer::Refuse(refusal),
         };
+        let address = match self.maildrop.returned_to(&address).await {
+            Ok(returned) => returned.map_or(address, |(_, mailbox)| mailbox),
+            Err(error) => return Answer::Refuse(not_looked_up(&error)),
+        };
         match self.maildrop.check_recipient(&address, self.size, Relaying::Denied).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Answer::Accept,
             Ok(RecipientCheck::Refused(_)) if is_mailer_daemon(&address, &self.setup.hostname) => Answer::Accept,

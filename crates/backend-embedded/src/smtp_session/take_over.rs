@@ -45,7 +45,11 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message, bod
         Ok(incoming) => incoming,
         Err(refusal) => return Answer::Refuse(refusal),
     };
-    if let Err(error) = leave_out_mailer_daemon(delivery, &mut incoming).await {
+    let settled = async {
+        leave_out_mailer_daemon(delivery, &mut incoming).await?;
+        resolve_return_addresses(delivery, &mut incoming).await
+    };
+    if let Err(error) = settled.await {
         return Answer::Refuse(not_looked_up(&error));
     }
     if incoming.recipients.is_empty() {
@@ -77,6 +81,19 @@ async fn leave_out_mailer_daemon(delivery: &Delivery<'_>, incoming: &mut Incomin
     let daemon = incoming.recipients[place].address.clone();
     if delivery.maildrop.check_recipient(&daemon, 0, Relaying::Denied).await? != RecipientCheck::Local {
         incoming.recipients.retain(|recipient| recipient.address != daemon);
+    }
+    Ok(())
+}
+
+/// Bounces from outside go to the mailbox of who sent the message.
+async fn resolve_return_addresses(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
+    if delivery.relaying == Relaying::Allowed {
+        return Ok(());
+    }
+    for recipient in &mut incoming.recipients {
+        if let Some((id, mailbox)) = delivery.maildrop.returned_to(&recipient.address).await? {
+            (recipient.address, recipient.returned) = (mailbox, Some(id));
+        }
     }
     Ok(())
 }
@@ -138,7 +155,7 @@ fn incoming(
     };
     let recipients = envelope.recipients.into_iter().map(|recipient| {
         let address = forward_path(&recipient, delivery.postmaster)?;
-        Ok(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt })
+        Ok(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt, returned: None })
     });
     Ok(Incoming {
         sender,

@@ -75,10 +75,13 @@ fn notice(id: &str, action: &str, recipient: &str) -> String {
     )
 }
 
-/// A notice as it comes from outside.
+/// A notice as it comes from outside: to ann by the return address of the message that it names.
 fn from_outside(house: &House, from: &str, to: &str, notice: &str) -> Incoming {
     let sender = (!from.is_empty()).then(|| address(from));
-    Incoming::new(sender, [address(to)], notice.to_owned(), house.clock.now(), Relaying::Denied)
+    let mut incoming = Incoming::new(sender, [address(to)], notice.to_owned(), house.clock.now(), Relaying::Denied);
+    let named = notice.split("Message-ID: <").nth(1).and_then(|rest| rest.split('@').next());
+    incoming.recipients[0].returned = named.filter(|_| to.starts_with("ann")).and_then(|id| id.parse().ok());
+    incoming
 }
 
 /// Delivers a notice; answers what the feed tells of returned mail so far.
@@ -109,6 +112,11 @@ async fn a_forged_notice_changes_nothing() {
     ] {
         assert_eq!(told(&house, from, to, &notice).await, [], "{from} {to} {notice}");
     }
+    // By who knows the Message-ID, and not the return address.
+    let mut guessed = from_outside(&house, "", "ann@example.org", &good);
+    guessed.recipients[0].returned = None;
+    house.maildrop.accept(guessed).await.unwrap();
+    assert_eq!(told(&house, "", "bob@example.org", &good).await, []);
 }
 
 #[tokio::test]

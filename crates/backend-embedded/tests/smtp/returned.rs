@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use mailapi_backend::{BounceKey, ReturnAddress};
 use mailapi_model::{Entropy, Evidence, MessageId, Outcome};
 use mailapi_testkit::{SeededEntropy, SmtpSink};
 
@@ -20,11 +21,11 @@ async fn sent(office: &Office, entropy: &dyn Entropy) -> MessageId {
     id
 }
 
-/// Somebody hands in a notice about zoe; answers what is said to it.
-async fn handed_in(smtp: SocketAddr, id: MessageId) -> String {
+/// Hands in a notice about zoe; the reply to it.
+async fn handed_in(smtp: SocketAddr, to: &str, id: MessageId) -> String {
     let mut line = Line::to(smtp).await;
     line.reply().await;
-    for command in ["EHLO mx.far.example", "MAIL FROM:<>", "RCPT TO:<ann@here.example>"] {
+    for command in ["EHLO mx.far.example", "MAIL FROM:<>", &format!("RCPT TO:<{to}>")] {
         assert!(line.say(command).await.starts_with("250"), "{command}");
     }
     assert!(line.say("DATA").await.starts_with("354"));
@@ -45,6 +46,48 @@ async fn told(office: &Office) -> Vec<(Outcome, Evidence)> {
     events.iter().filter(|event| event.recipient.as_str() == ZOE).map(|event| (event.outcome, event.evidence)).collect()
 }
 
+/// An office whose messages have return addresses.
+async fn open() -> Office {
+    Office::open_with(|_, maildrop| maildrop.return_key = Some(BounceKey::new([7; BounceKey::OCTETS]))).await
+}
+
+/// The return address of a message.
+fn address_of(id: MessageId) -> String {
+    let key = BounceKey::new([7; BounceKey::OCTETS]);
+    ReturnAddress::new("bounces@here.example".parse().unwrap(), '+', &key).unwrap().of(id)
+}
+
+/// The reverse-path that the sink got last.
+fn return_address(sink: &SmtpSink) -> String {
+    sink.received().last().unwrap().sender.clone()
+}
+
+const ANN: &str = "ann@here.example";
+
+#[tokio::test]
+async fn who_knows_only_the_message_id_bounces_nothing() {
+    let (office, sink) = (open().await, SmtpSink::start().await);
+    let id = sent(&office, &SeededEntropy::new(7)).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let address = return_address(&sink);
+    assert!(address.starts_with("bounces+") && address.ends_with("@here.example"), "{address}");
+    assert!(handed_in(office.smtp, ANN, id).await.starts_with("250"));
+    assert_eq!(told(&office).await, [SENT]);
+    assert_eq!(office.inbox(ANN).await.len(), 1, "it is mail like any other");
+    let last = if address.contains("0@") { "1@" } else { "0@" };
+    let at = address.find('@').unwrap();
+    let other = format!("{}{last}{}", &address[..at - 1], &address[at + 1..]);
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    for command in ["EHLO mx.far.example", "MAIL FROM:<>"] {
+        line.say(command).await;
+    }
+    assert!(line.say(&format!("RCPT TO:<{other}>")).await.starts_with("550 5.1.1"), "{other}");
+    assert!(handed_in(office.smtp, &address.to_uppercase(), id).await.starts_with("250"));
+    assert_eq!(told(&office).await, [SENT, CAME_BACK]);
+    assert_eq!(office.inbox(ANN).await.len(), 2);
+}
+
 const DEFERRED: (Outcome, Evidence) = (Outcome::Deferred, Evidence::MailServer);
 const SENT: (Outcome, Evidence) = (Outcome::Sent, Evidence::MailServer);
 const REFUSED: (Outcome, Evidence) = (Outcome::Bounced, Evidence::MailServer);
@@ -52,11 +95,11 @@ const CAME_BACK: (Outcome, Evidence) = (Outcome::Bounced, Evidence::ReturnedMail
 
 #[tokio::test]
 async fn nobody_bounces_what_is_still_in_the_queue() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (office, sink) = (open().await, SmtpSink::start().await);
     sink.refuse(ZOE, &["451 4.7.1 Later"]);
     let id = sent(&office, &SeededEntropy::new(7)).await;
     office.courier_to(&sink).deliver_due_once().await.unwrap();
-    assert!(handed_in(office.smtp, id).await.starts_with("250"));
+    assert!(handed_in(office.smtp, &address_of(id), id).await.starts_with("250"));
     assert_eq!(told(&office).await, [DEFERRED]);
     assert_eq!(office.inbox("ann@here.example").await.len(), 1, "it is mail like any other");
 
@@ -64,26 +107,26 @@ async fn nobody_bounces_what_is_still_in_the_queue() {
     office.courier_to(&sink).deliver_due_once().await.unwrap();
     assert_eq!(told(&office).await, [DEFERRED, SENT]);
     for _ in 0..2 {
-        assert!(handed_in(office.smtp, id).await.starts_with("250"));
+        assert!(handed_in(office.smtp, &address_of(id), id).await.starts_with("250"));
         assert_eq!(told(&office).await, [DEFERRED, SENT, CAME_BACK]);
     }
 }
 
 #[tokio::test]
 async fn a_bounce_that_we_tell_of_ourselves_is_one_bounce() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (office, sink) = (open().await, SmtpSink::start().await);
     sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
     let id = sent(&office, &SeededEntropy::new(7)).await;
     office.courier_to(&sink).deliver_due_once().await.unwrap();
     assert_eq!(told(&office).await, [REFUSED]);
     assert!(office.inbox("ann@here.example").await[0].contains("Action: failed\r\n"));
-    assert!(handed_in(office.smtp, id).await.starts_with("250"));
+    assert!(handed_in(office.smtp, &address_of(id), id).await.starts_with("250"));
     assert_eq!(told(&office).await, [REFUSED], "no other server ever had it");
 }
 
 #[tokio::test]
 async fn a_bounce_of_a_mail_program_s_message_is_none_of_the_api_s() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (office, sink) = (open().await, SmtpSink::start().await);
     let id = sent(&office, &SeededEntropy::new(7)).await;
     office.courier_to(&sink).deliver_due_once().await.unwrap();
     // A mail program sends the message once more, and its header with it.

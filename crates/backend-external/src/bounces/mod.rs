@@ -6,7 +6,6 @@
 //!
 //! | file | what stands there |
 //! |---|---|
-//! | `return_address` | the address of one message, which nobody else can write |
 //! | `notice` | what a mail says, and whether it may be believed |
 //! | `new_mail` | reading what is new in the mailbox, without a trace |
 //! | `doubt` | a message at which the server ends the connection |
@@ -20,14 +19,13 @@ mod feed;
 mod new_mail;
 mod notice;
 mod place;
-mod return_address;
 
 use std::time::Duration;
 
 use mailapi_model::{EmailAddress, FolderName};
 
 pub use feed::BounceFeed;
-pub use return_address::{BounceKey, ReturnAddress, ReturnAddressError};
+pub use mailapi_backend::{BounceKey, ReturnAddress, ReturnAddressError};
 
 /// Where bounces go.
 #[derive(Debug, Clone)]

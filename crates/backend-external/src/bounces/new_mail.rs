@@ -7,8 +7,8 @@ use super::BounceLimits;
 use super::doubt::Doubt;
 use super::notice::Notice;
 use super::place::Place;
-use super::return_address::ReturnAddress;
 use crate::imap_pool::{ImapConnection, ImapError, Job};
+use mailapi_backend::ReturnAddress;
 
 /// Reads the messages from a place on: in a step as large as the limits allow, and by EXAMINE and BODY.PEEK, which
 /// leave no trace.

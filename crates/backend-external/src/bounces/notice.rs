@@ -3,7 +3,7 @@
 use mailapi_backend::mime::{ReturnedAction, ReturnedReport, delivered_to, header_block, headers, returned_mail};
 use mailapi_model::MessageId;
 
-use super::return_address::ReturnAddress;
+use mailapi_backend::ReturnAddress;
 
 /// A mail, judged.
 #[derive(Debug, PartialEq, Eq)]

@@ -113,7 +113,8 @@ impl ReturnAddress {
     }
 
     /// Whether an address looks like one of ours, whatever its proof.
-    pub(super) fn claims_to_be_ours(&self, address: &str) -> bool {
+    #[must_use]
+    pub fn claims_to_be_ours(&self, address: &str) -> bool {
         let Ok(address) = address.parse::<EmailAddress>() else { return false };
         let local = address.local().strip_prefix(self.mailbox.local());
         address.domain_str() == self.mailbox.domain_str() && local.is_some_and(|rest| rest.starts_with(self.delimiter))
