@@ -90,7 +90,8 @@ impl Assembly {
     }
 
     async fn open_as(config: &Config, directory: &DataDir, role: Role<'_>) -> Outcome<Self> {
-        let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) =
+            (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
         let spool = Spool::new(config.spool(directory.path()));
         let to_service = Arc::new(ToService::default());

@@ -1,6 +1,5 @@
 //! The envelope of a queued message as it goes over the wire.
 
-use mailapi_model::EmailAddress;
 use mailapi_smtp::client::Capabilities;
 use mailapi_smtp::{Envelope, MailFrom, RcptTo};
 

@@ -16,7 +16,9 @@ use mailapi_backend_embedded::{
     Embedded, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, Maildrop, MaildropSettings,
 };
 use mailapi_imap::Flags;
-use mailapi_model::{Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText, SendAs, Visitor};
+use mailapi_model::{
+    Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText, SendAs, Visitor,
+};
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
 use tempfile::TempDir;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn, SendAsError};
-use mailapi_model::{Credentials, Denied, EmailAddress, Grants, PasswordRule, Secret, SecretText, SendAs, Timestamp, TokenKind, Visitor};
+use mailapi_model::{Credentials, Denied, EmailAddress, Grants, PasswordRule, SecretText, SendAs, TokenKind, Visitor};
 use mailapi_store::Verified;
 
 use super::failures::{Attempt, Barred};

@@ -4,8 +4,8 @@ use futures_util::FutureExt;
 use mailapi_backend::{LogIn, LogInError, LoggedIn, SendAsError};
 use mailapi_model::{Denied, Door, EmailAddress, Grants, Permission, Secret, SecretText, Visitor};
 use mailapi_service::auth::CredentialsError;
-use std::time::Duration;
 use mailapi_testkit::{PASSWORD, TestApp};
+use std::time::Duration;
 
 use crate::{HERE, with};
 

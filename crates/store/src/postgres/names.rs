@@ -6,8 +6,8 @@
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::lease::Lease;
 use super::Postgres;
+use super::lease::Lease;
 use crate::StoreError;
 use crate::db::Stmt;
 use crate::db::postgres::Work;

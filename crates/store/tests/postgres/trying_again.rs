@@ -47,7 +47,7 @@ async fn many_that_meet_at_one_row_all_get_their_turn() {
     let name = database.sql("SELECT current_database()");
     database.sql(&format!("ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'"));
     let store = node(&database).await;
-    let token = store.tokens().insert(&admin_token(1)).await.unwrap();
+    let token = store.tokens().insert(&admin_token(1), 50).await.unwrap();
     let uses: Vec<_> = (1..=MEETING)
         .map(|second| {
             let store = store.clone();
