@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
+use crate::open_files::{connections_of_http, raise_limit};
 use crate::welcome::Addresses;
 use crate::wiring::{Assembly, MailServer};
 
@@ -54,7 +55,8 @@ impl Doors {
             }
             _ => JoinSet::new(),
         };
-        let (settings, mut close) = (config.http(), shutdown.clone());
+        let (mut settings, mut close) = (config.http(), shutdown.clone());
+        settings.max_connections = connections_of_http(settings.max_connections, raise_limit());
         let router = mailapi_http::router(HttpState::new(service.clone(), settings.clone()));
         tasks.spawn(async move {
             mailapi_http::serve(self.http, router, &settings, close.requested()).await;

@@ -8,6 +8,7 @@ mod doors;
 mod failure;
 mod first_token;
 mod logging;
+mod open_files;
 mod signals;
 mod system;
 mod welcome;

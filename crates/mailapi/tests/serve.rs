@@ -135,3 +135,24 @@ fn last_use(place: &Place) -> String {
     let row = tokens.lines().nth(1).unwrap();
     row.split_whitespace().rev().nth(1).unwrap().to_owned()
 }
+
+#[test]
+fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+    let place = Place::new();
+    let server = place.command(&["serve", "--log-format", "json"]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -Sn 200; ulimit -Hn 1000; exec \"$@\"", "sh"]).arg(server.get_program());
+    shell.args(server.get_args()).current_dir(place.path());
+    for (name, value) in server.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let server = Server::start(shell);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().nth(3), Some("1000"), "{files}");
+    let named = server.start.iter().filter(|event| event["message"].as_str().unwrap().contains("RLIMIT_NOFILE"));
+    assert_eq!(named.count(), 1);
+}
