@@ -267,19 +267,28 @@ impl Ledger {
         let (origin, orig_id) = (message.origin, message.orig_id.clone());
         let Some(message_id) = MessageId::from_header(header).filter(|_| !is_requeued) else { return Ok(()) };
         let predecessors = self.by_message.get(&message_id).cloned().unwrap_or_default();
+        let has_open_copy = self.by_claim.contains_key(&message_id);
         let is_copy = match predecessors.is_empty() {
-            _ if self.by_claim.contains_key(&message_id) => true,
+            _ if has_open_copy => true,
             false => origin == Origin::Outside,
             true => {
                 let ids: Vec<&str> = [Some(id), orig_id.as_deref()].into_iter().flatten().collect();
                 index.was_taken_elsewhere(message_id, &ids)?
             }
         };
-        let mut from_outside = origin == Origin::Outside || is_copy;
+        // What pipe(8) or local(8) puts in again was counted when they took it.
+        let is_put_in = matches!(origin, Origin::PickedUp | Origin::Internal);
+        let mut from_outside = match origin {
+            Origin::Outside => true,
+            Origin::Loopback => is_copy,
+            // Whoever logs in may send again what came here before.
+            Origin::Submitted | Origin::Unknown => has_open_copy,
+            Origin::PickedUp | Origin::Internal => false,
+        };
         for (instance, predecessor) in &predecessors {
             if let Some(predecessor) = self.get(instance, predecessor) {
                 predecessor.successors.push(Successor { queue_id: id.to_owned(), deliveries: Vec::new() });
-                from_outside |= predecessor.from_outside;
+                from_outside |= predecessor.from_outside && !is_put_in;
             }
         }
         let message = self.open(line, id, Origin::Internal);

@@ -124,6 +124,34 @@ fn mail_from_outside_with_a_uuid_of_its_own_is_counted() {
 }
 
 #[test]
+fn what_is_put_in_again_is_counted_once_and_our_own_never() {
+    let pipe = |id: &str| to("pipe", id, "bob@example.org", "sent (delivered via filter service)");
+    let again = [
+        line(2, "pickup", "A00002: uid=102 from=<ann@example.org>"),
+        header("A00002", &format!("{OURS}@example.org")),
+        queued("A00002", 1),
+        to("lmtp", "A00002", "bob@example.org", "sent (250 Saved)"),
+    ]
+    .concat();
+    for (first, expected) in [(copy("A00001", OUTSIDE), 1), (ours("A00001", 1), 0)] {
+        let after = [first.clone(), pipe("A00001"), removed("A00001"), again.clone()];
+        assert_eq!(read(&after).inbound.len(), expected, "{first}");
+        let meanwhile = [first.clone(), again.clone(), pipe("A00001"), removed("A00001")];
+        assert_eq!(read(&meanwhile).inbound.len(), expected, "{first}");
+    }
+    // A user sends a message of ours again.
+    let resent = [
+        ours("A00001", 1),
+        removed("A00001"),
+        client("A00002", "ann.example.org[192.0.2.3], sasl_method=PLAIN, sasl_username=ann", "submission/smtpd"),
+        header("A00002", &format!("{OURS}@example.org")),
+        queued("A00002", 1),
+        to("lmtp", "A00002", "bob@example.org", "sent (250 Saved)"),
+    ];
+    assert_eq!((read(&resent).inbound.len(), told(&resent)), (0, vec!["A00002 bob@example.org sent other".to_owned()]));
+}
+
+#[test]
 fn a_server_that_names_a_copy_of_its_own_has_accepted() {
     for from in [OUTSIDE, "localhost[127.0.0.1]"] {
         let whose = if from == OUTSIDE { "other" } else { "ours" };
