@@ -77,7 +77,7 @@ struct Live {
 /// How reading up to a cursor ended.
 enum Replayed {
     /// There; the first line of Postfix on the way was written at this time.
-    Reached { live: Live, begun_at: Option<Timestamp> },
+    Reached { live: Box<Live>, begun_at: Option<Timestamp> },
     /// A part of the way is gone.
     Gap,
     /// The cursor is not on the way.
@@ -461,7 +461,7 @@ impl Follow {
         if let Some(Saved { place, ledger, .. }) = saved_state::load(&self.settings.state_dir)? {
             let source = self.open(&place)?;
             match self.replay(source, ledger, cursor)? {
-                Replayed::Reached { live, .. } => return Ok(live),
+                Replayed::Reached { live, .. } => return Ok(*live),
                 Replayed::Gap => kept = saved_state::load(&self.settings.state_dir)?.map(|saved| saved.ledger),
                 // The reader's database is older than the state.
                 Replayed::Missed => {}
@@ -475,7 +475,7 @@ impl Follow {
                 if kept.is_some() || !is_oldest || live.ledger.has_unnamed() {
                     self.note_lost_state(known_at, begun_at.or(live.ledger.last_at));
                 }
-                return Ok(live);
+                return Ok(*live);
             }
         }
         // The place is gone: the source goes on behind the gap, and says so.
@@ -514,7 +514,7 @@ impl Follow {
             if is_same(&source.place(ledger.last_at), &cursor.place) {
                 self.index.write()?;
                 self.read_since_save = octets;
-                let live = Live { lines, ..Live::new(source, ledger, cursor) };
+                let live = Box::new(Live { lines, ..Live::new(source, ledger, cursor) });
                 return Ok(Replayed::Reached { live, begun_at });
             }
             let Some(step) = self.step(source.as_mut(), &mut ledger)? else { return Ok(Replayed::Missed) };
