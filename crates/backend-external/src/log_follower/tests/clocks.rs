@@ -44,7 +44,7 @@ fn a_dead_server_is_not_alive_because_its_clock_is_ahead() {
 }
 
 #[test]
-fn times_of_another_zone_are_corrected_and_the_difference_is_reported() {
+fn times_of_another_zone_are_corrected_and_reported() {
     for (now, hours) in [("2026-11-21T06:00:00Z", 2), ("2026-11-20T07:00:00Z", 25)] {
         let scene = scene(now);
         let mut reader = Reader::new(&scene);
@@ -67,7 +67,7 @@ fn times_of_another_zone_are_corrected_and_the_difference_is_reported() {
 }
 
 #[test]
-fn a_clock_that_is_behind_shows_in_the_lines_of_our_own_messages() {
+fn a_clock_that_is_behind_shows_in_our_own_messages() {
     let scene = scene("2026-11-21T13:00:00Z");
     let mut reader = Reader::new(&scene);
     scene.append("");

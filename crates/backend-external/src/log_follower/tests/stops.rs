@@ -110,7 +110,7 @@ fn a_state_that_is_too_old_is_kept_and_is_a_gap() {
 }
 
 #[test]
-fn a_state_that_is_gone_is_a_gap_where_the_log_does_not_say_it_all() {
+fn a_lost_state_is_a_gap_where_the_log_does_not_say_it_all() {
     for (is_whole, kinds) in [(true, vec![]), (false, vec![GapKind::StateLost])] {
         let scene = scene();
         let mut reader = Reader::new(&scene);
