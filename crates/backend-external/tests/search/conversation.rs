@@ -258,6 +258,7 @@ C: UID SEARCH RETURN (ALL) OR SUBJECT
 S: * ESEARCH (TAG \"{tag}\") UID
 S: {tag} OK
 C: FETCH 1:1 (UID BODYSTRUCTURE)
+S: * 1 FETCH (UID 1 BODYSTRUCTURE (\"text\" \"plain\" NIL NIL NIL \"7bit\" 5 1))
 S: {tag} OK
 hang";
     let opened = |validity: &str| {
