@@ -214,7 +214,7 @@ impl EmailAddress {
         }
         let local = unquoted_local(local).ok_or(AddressError::LocalPart)?;
         let folded = local.to_lowercase();
-        // Lower case may be longer than what it stands for.
+        // Lower case can be longer: `İ` becomes two characters.
         if local.len().max(folded.len()) > Self::MAX_LOCAL {
             return Err(AddressError::LocalPart);
         }

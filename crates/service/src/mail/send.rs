@@ -213,7 +213,7 @@ impl Service {
         match answer {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
             Err(SubmitError::NoRecipients(refused)) if are_final(&refused, new.recipients.len()) => {
-                // A typo is no failure of ours, and a caller that retries failures must not retry it.
+                // A typo is not our failure: a caller that retries failures must not retry it.
                 let accepted = Accepted { queue_id: QueueId::standing_in(id), refused };
                 Ok(self.note_submitted(id, accepted, recipient_count).await)
             }
@@ -383,7 +383,7 @@ fn answer_again(answer: StoredAnswer) -> Result<Submitted, SendError> {
     }
 }
 
-/// Whether each of so many recipients is refused permanently.
+/// Whether all of these recipients are refused permanently.
 fn are_final(refused: &[Refusal], recipients: usize) -> bool {
     refused.len() == recipients && refused.iter().all(|refusal| !refusal.reply.is_transient())
 }
