@@ -120,7 +120,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Ends a session whose time is over at `now`, or that nobody has used since `idle_since`, so that it stays ended
+    /// Ends a session whose time is over at `now`, or that was not used since `idle_since`, so that it stays ended
     /// whatever the clock shows later. Returns whether it ended by this call. An API token is left alone: its end may be
     /// moved.
     ///

@@ -19,7 +19,7 @@ pub(super) fn set_apart(
         mailbox::remove(connection, address)?;
         return Ok(());
     }
-    // A name without an @ is never looked up: mail to the address is refused, and nobody can log in.
+    // A name without an @ is never looked up: mail to the address is refused, and log-ins fail.
     let sql = "UPDATE drop_mailboxes SET address = 'quarantine/' || id WHERE id = ?1";
     connection.prepare_cached(sql)?.execute(params![found.id])?;
     let sql = "INSERT INTO drop_quarantine (mailbox_id, address, since) VALUES (?1, ?2, ?3)";

@@ -68,8 +68,8 @@ impl Service {
     }
 }
 
-/// Counts are kept by the hour. An hour in which one owner went and another came is neither's: what it holds cannot be
-/// told apart.
+/// Counts are kept by the hour. An hour in which one owner went and another came belongs to neither: it cannot be
+/// divided.
 pub(super) fn own_since(made: Timestamp, gone: Option<Timestamp>) -> Timestamp {
     const HOUR: Duration = Duration::from_secs(60 * 60);
     let hour = Span::Hour.begin_of(made);

@@ -1,4 +1,4 @@
-//! Two operations at once on one name: afterwards accounts, mail server and mail agree, and nobody reads what an earlier
+//! Two operations at once on one name: afterwards accounts, mail server and mail agree, and no owner reads what an earlier
 //! owner of an address was sent.
 
 use std::collections::HashSet;
@@ -176,7 +176,7 @@ impl Pair {
         self.app.mail_server.backend().provisioning.put_domain(&name.domain).await.unwrap();
     }
 
-    /// Whose names the mail server knows, as far as it keeps them by itself.
+    /// The domains and mailboxes that the mail server keeps by itself.
     async fn known(&self) -> Option<(HashSet<DomainName>, HashSet<EmailAddress>)> {
         let provisioning = self.app.mail_server.backend().provisioning;
         let domains = provisioning.domains().await.unwrap()?.into_iter().collect();
@@ -212,7 +212,7 @@ impl Pair {
         (account.name != EARLIER && held.messages > 0).then(|| "mail of the earlier owner".to_owned())
     }
 
-    /// The same for whoever gets the address next.
+    /// The same for the next owner of the address.
     async fn wrong_for_the_next(&self, name: &Name) -> Option<String> {
         let (service, admin) = (&self.app.service, Caller::operator());
         if self.app.store.domains().get(&name.domain).await.unwrap().is_none() {

@@ -219,7 +219,7 @@ async fn a_session_that_has_ended_stays_ended_when_the_clock_goes_back() {
     app.service.tidy_once().await.unwrap();
     app.clock.set_back(8 * 60 * MINUTE);
     assert!(is_ended(&old).await, "found too old");
-    assert!(is_ended(&unseen).await, "nobody showed it, and its time was over");
+    assert!(is_ended(&unseen).await, "not shown, and its time was over");
     let fresh = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     app.service.authenticate(&fresh.value).await.unwrap();
 }
