@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_may_have_dots_where_nobody_else_has_them() {
+    fn a_sender_may_have_dots_where_a_recipient_may_not() {
         for (given, address) in [
             ("<u.@docomo.example>", "\"u.\"@docomo.example"),
             ("<.u..v@docomo.example>", "\".u..v\"@docomo.example"),

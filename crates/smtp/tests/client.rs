@@ -195,7 +195,7 @@ fn no_more_commands_are_in_flight_than_allowed() {
 }
 
 #[test]
-fn a_server_that_wants_data_for_nobody_never_gets_a_dot() {
+fn data_wanted_without_a_recipient_never_gets_a_dot() {
     let mut client = ready(PIPELINING);
     let (writes, outcome) = send(&mut client, &to(&["a@r.example"]), &["250 ok\r\n550 a?\r\n354 go\r\n"]);
     assert_eq!((writes.len(), codes(&outcome)), (1, vec![550]));
@@ -247,7 +247,7 @@ fn a_late_reply_never_answers_the_next_message() {
         assert!(matches!(outcome.end, End::Failed(Failure::Protocol(_))), "{late}: {outcome:?}");
     }
 
-    // It comes after MAIL, and each reply then stands beside the wrong recipient.
+    // It comes after MAIL, and each reply then answers the wrong recipient.
     let mut client = ready(PIPELINING);
     let server = ["250 late\r\n250 ok\r\n550 a?\r\n250 b\r\n354 go\r\n"];
     let (_, outcome) = send(&mut client, &to(&["a@r.example", "b@r.example"]), &server);

@@ -48,9 +48,9 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
         .map_err(|_| ComposeError)
 }
 
-/// What became of the message, and for whom.
+/// The outcome and the recipients.
 fn subject(report: &Report<'_>) -> String {
-    let first = report.recipients.first().map_or("nobody", |fate| fate.recipient.shown());
+    let first = report.recipients.first().map_or("no recipient", |fate| fate.recipient.shown());
     let whom = match report.recipients.len() {
         0 | 1 => first.to_owned(),
         2 => format!("{first} and 1 other"),

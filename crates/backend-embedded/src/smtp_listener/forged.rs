@@ -5,7 +5,7 @@ use std::ops::Range;
 /// The end of the header, and the header without forged fields. None when it holds no such field.
 ///
 /// Final delivery writes Return-Path, so one that is there already is removed (RFC 5321 section 4.4). Our own name in
-/// Authentication-Results would vouch for checks that nobody made here (RFC 8601 section 5).
+/// Authentication-Results would vouch for checks that were not made here (RFC 8601 section 5).
 pub(super) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)> {
     let fields = fields(message);
     let is_forged = |field: &Range<usize>| is_forged(&message[field.clone()], hostname);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_only_we_write_are_removed_however_they_are_written() {
+    fn forged_fields_are_removed_in_any_spelling() {
         for forged in [
             "Return-Path: <boss@here.example>\r\n",
             "rEturn-path :\r\n <boss@here.example>\r\n",

@@ -24,7 +24,7 @@ async fn every_recipient_of_ours_is_counted_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn mail_comes_from_addresses_that_nobody_here_could_have() {
+async fn senders_may_have_addresses_that_users_here_may_not() {
     let office = Office::open().await;
     for (sender, shown) in [
         ("u@under_score.example", "u@under_score.example"),

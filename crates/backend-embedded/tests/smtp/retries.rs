@@ -99,7 +99,7 @@ async fn a_message_that_is_too_old_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_delay_is_told_once_unless_the_sender_wants_no_notice_of_it() {
+async fn a_delay_is_reported_once_unless_notify_leaves_it_out() {
     let notify = |delay| Some(Notify { success: false, failure: true, delay });
     for (notify, notices) in [(None, 1), (notify(true), 1), (notify(false), 0), (Some(Notify::NEVER), 0)] {
         let inbox = inbox_after_a_day_of_delay(notify).await;
@@ -113,7 +113,7 @@ async fn a_delay_is_told_once_unless_the_sender_wants_no_notice_of_it() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_the_delay_of_a_bounce() {
+async fn a_delayed_bounce_causes_no_notice() {
     let (office, sink) = (Office::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["450 4.2.1 No"; 4]);
     let null = Incoming::new(None, [address("zoe@far.example")], mail("Hi"), office.clock.now(), Relaying::Allowed);
