@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use mailapi_backend::Spool;
-use mailapi_smtp::Reply;
 use mailapi_smtp::server::{Answer, Config, Message, Question, Session, Step};
+use mailapi_smtp::{RcptTo, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -108,7 +108,7 @@ impl Conversation<'_> {
                 Step::Ask(question) => {
                     let answer = match question {
                         Question::Mail(mail) => host.may_send(&mail).await,
-                        Question::Rcpt(recipient) => host.may_receive(&recipient).await,
+                        Question::Rcpt(recipient) => self.check_recipient(&recipient, host).await,
                         Question::Authenticate(credentials) => host.log_in(credentials).await,
                         Question::Message(message) => self.take(message, host).await,
                     };
@@ -130,6 +130,15 @@ impl Conversation<'_> {
                 }
             }
         }
+    }
+
+    /// A client that tries many addresses to find those that exist waits for each answer.
+    async fn check_recipient(&self, recipient: &RcptTo, host: &mut impl Host) -> Answer {
+        let answer = host.may_receive(recipient).await;
+        if matches!(answer, Answer::Refuse(_)) {
+            tokio::time::sleep(self.settings.refusal_delay(self.session.refused_recipients())).await;
+        }
+        answer
     }
 
     async fn take(&mut self, mut message: Message, host: &mut impl Host) -> Answer {

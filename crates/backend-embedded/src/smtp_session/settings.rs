@@ -15,6 +15,9 @@ pub struct SmtpSettings {
     pub max_auth_line_bytes: usize,
     /// How many bad commands end a session. Default 20.
     pub max_errors: u32,
+    /// How long each reply to a refused recipient waits once [`SmtpSettings::FREE_REFUSALS`] were refused in the session.
+    /// Default 1 s.
+    pub refused_recipient_delay: Duration,
     /// Most Received headers of a message: more of them mean that it goes round in circles (RFC 5321 section 6.3).
     /// Default 50.
     pub max_hops: usize,
@@ -38,6 +41,7 @@ impl Default for SmtpSettings {
             max_line_bytes: 2_048,
             max_auth_line_bytes: 12_288,
             max_errors: 20,
+            refused_recipient_delay: Duration::from_secs(1),
             max_hops: 50,
             max_header_bytes: 1024 * 1024,
             idle_timeout: Duration::from_secs(5 * 60),
@@ -49,6 +53,14 @@ impl Default for SmtpSettings {
 }
 
 impl SmtpSettings {
+    /// This many refused recipients of a session are answered at once: an address list has a few outdated ones.
+    pub const FREE_REFUSALS: u32 = 10;
+
+    /// How long the reply to a refused recipient waits when this many were refused before it.
+    pub(crate) fn refusal_delay(&self, before: u32) -> Duration {
+        if before < Self::FREE_REFUSALS { Duration::ZERO } else { self.refused_recipient_delay }
+    }
+
     /// The settings of the session's logic.
     pub(crate) fn session(
         &self,
@@ -67,5 +79,18 @@ impl SmtpSettings {
         config.max_errors = self.max_errors;
         config.budget = Some(budget);
         config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_refused_recipients_are_answered_at_once() {
+        let settings = SmtpSettings::default();
+        for (before, seconds) in [(0, 0), (9, 0), (10, 1), (99, 1)] {
+            assert_eq!(settings.refusal_delay(before), Duration::from_secs(seconds), "{before}");
+        }
     }
 }

@@ -112,3 +112,25 @@ async fn a_message_is_not_begun_when_the_memory_is_used_up() {
     }
     assert!(line.say("DATA").await.starts_with("452 4.3.1"));
 }
+
+#[tokio::test]
+async fn a_client_that_tries_three_thousand_addresses_is_sent_away() {
+    let office = Office::open_with(|doors, _| doors.smtp.refused_recipient_delay = Duration::ZERO).await;
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
+        assert!(line.say(command).await.starts_with("250"), "{command}");
+    }
+    let mut refused = 0;
+    let last = loop {
+        let reply = line.say(&format!("RCPT TO:<nobody{refused}@here.example>")).await;
+        if !reply.starts_with("550 5.1.1") {
+            break reply;
+        }
+        refused += 1;
+        assert!(refused < 3000);
+    };
+    assert!(last.starts_with("421 4.7.0"), "{last}");
+    assert_eq!(refused, 100);
+    assert!(line.read().await.is_none());
+}

@@ -24,6 +24,12 @@ pub struct Config {
     /// How many commands may be bad (unknown, malformed, out of order, wrong password) before the session
     /// is ended with 421. A message that is taken starts the count anew. Default: 20.
     pub max_errors: u32,
+    /// How many recipients may be refused before the session is ended with 421: further ones would only tell which
+    /// addresses exist. Default: 100.
+    pub max_refused_recipients: u32,
+    /// How many commands that do nothing (NOOP, RSET, VRFY, HELP, EHLO, HELO) may come before the session is ended with
+    /// 421. A message that is taken starts the count anew. Default: 100.
+    pub max_idle_commands: u32,
     /// What messages under way may take together over all sessions that share it; above it a message is refused with
     /// 452 4.3.1. Default: no limit.
     pub budget: Option<MessageBudget>,
@@ -47,6 +53,8 @@ impl Config {
             max_line_bytes: 2048,
             max_auth_line_bytes: 12_288,
             max_errors: 20,
+            max_refused_recipients: 100,
+            max_idle_commands: 100,
             budget: None,
             piece_bytes: usize::MAX,
             spare_bytes: 1024,

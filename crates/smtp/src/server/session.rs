@@ -29,6 +29,8 @@ pub struct Session {
     /// The last MAIL was refused, so that RCPT and DATA sent along with it are no fault of their own.
     mail_refused: bool,
     errors: u32,
+    refused_recipients: u32,
+    idle_commands: u32,
 }
 
 enum Phase {
@@ -69,6 +71,8 @@ impl Session {
             transaction: None,
             mail_refused: false,
             errors: 0,
+            refused_recipients: 0,
+            idle_commands: 0,
         }
     }
 
@@ -112,6 +116,7 @@ impl Session {
             Answer::Accept => self.accept(open, "Ok".to_owned()),
             Answer::Queued(id) => self.accept(open, format!("Ok: queued as {id}")),
             Answer::Refuse(reply) if matches!(open, Open::Authenticate) => self.bad(reply),
+            Answer::Refuse(reply) if matches!(open, Open::Rcpt(_)) => self.refused_recipient(reply),
             Answer::Refuse(reply) => reply,
         };
         if reply.code == 421 {
@@ -163,6 +168,7 @@ impl Session {
             }
             Open::Message => {
                 self.errors = 0;
+                self.idle_commands = 0;
                 Reply::new(250, (2, 0, 0), text)
             }
         }
@@ -181,6 +187,31 @@ impl Session {
         }
         self.close();
         Reply::new(421, (4, 7, 0), "Too many errors")
+    }
+
+    /// Counts a refused recipient. One too many ends the session.
+    fn refused_recipient(&mut self, reply: Reply) -> Reply {
+        self.refused_recipients += 1;
+        if self.refused_recipients <= self.config.max_refused_recipients {
+            return reply;
+        }
+        self.close();
+        Reply::new(421, (4, 7, 0), "Too many refused recipients")
+    }
+
+    /// Counts a command that does nothing. One too many ends the session.
+    fn idle(&mut self, reply: Reply) -> Reply {
+        self.idle_commands += 1;
+        if self.idle_commands <= self.config.max_idle_commands {
+            return reply;
+        }
+        self.close();
+        Reply::new(421, (4, 7, 0), "Too many commands without a message")
+    }
+
+    /// How many recipients were refused so far.
+    pub fn refused_recipients(&self) -> u32 {
+        self.refused_recipients
     }
 
     fn close(&mut self) {
@@ -210,7 +241,10 @@ impl Session {
     /// step like any other.
     fn execute(&mut self, command: Command<'_>) -> Result<Step, Reply> {
         let reply = match command {
-            Command::Hello { name, extended } => self.hello(name, extended),
+            Command::Hello { name, extended } => {
+                let reply = self.hello(name, extended);
+                self.idle(reply)
+            }
             Command::Mail(argument) => return self.mail(argument),
             Command::Rcpt(argument) => return self.rcpt(argument),
             Command::Data => return self.data(),
@@ -221,12 +255,12 @@ impl Session {
             Command::StartTls => self.start_tls()?,
             Command::Rset => {
                 self.transaction = None;
-                Reply::new(250, (2, 0, 0), "Ok")
+                self.idle(Reply::new(250, (2, 0, 0), "Ok"))
             }
-            Command::Noop => Reply::new(250, (2, 0, 0), "Ok"),
+            Command::Noop => self.idle(Reply::new(250, (2, 0, 0), "Ok")),
             // Whether a mailbox exists is nobody's business (RFC 5321 section 7.3).
-            Command::Vrfy => Reply::new(252, (2, 1, 5), "Send some mail, I will do my best"),
-            Command::Help => Reply::new(214, (2, 0, 0), "See RFC 5321"),
+            Command::Vrfy => self.idle(Reply::new(252, (2, 1, 5), "Send some mail, I will do my best")),
+            Command::Help => self.idle(Reply::new(214, (2, 0, 0), "See RFC 5321")),
             Command::Quit => {
                 self.close();
                 Reply::new(221, (2, 0, 0), "Bye")

@@ -129,6 +129,8 @@ fn config(settings: &[(String, String)]) -> Config {
             ("max-message", _) => config.max_message_bytes = number(),
             ("max-recipients", _) => config.max_recipients = number(),
             ("max-line", _) => config.max_line_bytes = number(),
+            ("max-refused-recipients", _) => config.max_refused_recipients = value.parse().expect("a number"),
+            ("max-idle-commands", _) => config.max_idle_commands = value.parse().expect("a number"),
             ("max-errors", _) => config.max_errors = value.parse().expect("a number"),
             _ => panic!("unknown setting {key} {value}"),
         }
