@@ -9,6 +9,9 @@ use mailapi_backend::BounceKey;
 pub struct MaildropSettings {
     /// The longest message that is taken. Default 25 MiB.
     pub max_message_bytes: usize,
+    /// A recipient that is no mailbox is delivered to the name before this sign in its local part (RFC 5233 section 1).
+    /// None: such mail is refused. Default `+`.
+    pub recipient_delimiter: Option<char>,
     /// How much of a message one database row holds, and so how much of it reading keeps in memory. Default 128 KiB.
     /// Messages that are there already keep the length with which they were written.
     pub chunk_bytes: usize,
@@ -55,6 +58,7 @@ impl Default for MaildropSettings {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         Self {
             max_message_bytes: 25 * 1024 * 1024,
+            recipient_delimiter: Some('+'),
             chunk_bytes: 128 * 1024,
             inline_bytes: 256 * 1024,
             inline_entries: 2_000,

@@ -239,7 +239,8 @@ impl Maildrop {
         size: u64,
         relaying: Relaying,
     ) -> Result<RecipientCheck, StoreError> {
-        let route = self.read(|connection| routing::route(connection, address, size, relaying)).await?;
+        let delimiter = self.settings().recipient_delimiter;
+        let route = self.read(|connection| routing::route(connection, address, size, relaying, delimiter)).await?;
         Ok(RecipientCheck::of(route, relaying))
     }
 

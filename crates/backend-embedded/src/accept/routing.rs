@@ -5,6 +5,7 @@ use mailapi_store::StoreError;
 use rusqlite::Connection;
 
 use super::Relaying;
+use crate::maildrop::mailbox::Mailbox;
 use crate::maildrop::{MailboxId, mailbox};
 
 /// What a server says at RCPT.
@@ -43,6 +44,7 @@ pub(crate) fn route(
     address: &EmailAddress,
     size: u64,
     relaying: Relaying,
+    delimiter: Option<char>,
 ) -> Result<Route, StoreError> {
     if !mailbox::is_local_domain(connection, address.domain_str())? {
         return Ok(match relaying {
@@ -50,11 +52,28 @@ pub(crate) fn route(
             Relaying::Denied => Route::Refused(no_relaying()),
         });
     }
-    Ok(match mailbox::find(connection, address)? {
+    Ok(match find(connection, address, delimiter)? {
         Some(mailbox) if mailbox.has_room_for(size) => Route::Local(mailbox.id),
         Some(_) => Route::Refused(full()),
         None => Route::Refused(unknown()),
     })
+}
+
+/// The mailbox of this name, or the one of the name before the delimiter: `bob+tag` is bob's.
+fn find(
+    connection: &Connection,
+    address: &EmailAddress,
+    delimiter: Option<char>,
+) -> Result<Option<Mailbox>, StoreError> {
+    if let Some(mailbox) = mailbox::find(connection, address)? {
+        return Ok(Some(mailbox));
+    }
+    let Some((name, _)) = delimiter.and_then(|delimiter| address.local().split_once(delimiter)) else {
+        return Ok(None);
+    };
+    // Half of a quoted string is no address, and has no mailbox.
+    let Ok(base) = format!("{name}@{}", address.domain_str()).parse() else { return Ok(None) };
+    mailbox::find(connection, &base)
 }
 
 /// The first that is a mailbox here, whether it has room or not.

@@ -43,7 +43,7 @@ pub(crate) fn accept(
         let Accepted { queue_id, refused } = earlier;
         return Ok(Taken { queue_id, delivered: Vec::new(), queued: Vec::new(), refused });
     }
-    let routes = routes(connection, mail)?;
+    let routes = routes(connection, mail, settings.recipient_delimiter)?;
     if routes.local.is_empty() && routes.remote.is_empty() {
         return Err(AcceptError::NoRecipients(routes.refused));
     }
@@ -75,11 +75,11 @@ fn come_again() -> Reply {
     Reply::new(451, EnhancedCode::new(4, 3, 0), "the message that this tells of is being handed over; come again later")
 }
 
-fn routes<'a>(connection: &Connection, mail: &'a Prepared) -> Result<Routes<'a>, StoreError> {
+fn routes<'a>(connection: &Connection, mail: &'a Prepared, delimiter: Option<char>) -> Result<Routes<'a>, StoreError> {
     let mut routes = Routes::default();
     let mut seen: HashSet<&EmailAddress> = HashSet::new();
     for recipient in mail.incoming.recipients.iter().filter(|recipient| seen.insert(&recipient.address)) {
-        match route(connection, &recipient.address, mail.content.size(), mail.incoming.relaying)? {
+        match route(connection, &recipient.address, mail.content.size(), mail.incoming.relaying, delimiter)? {
             Route::Local(mailbox) => routes.local.push((recipient, mailbox)),
             Route::Remote => routes.remote.push(recipient),
             Route::Refused(reply) => routes.refused.push(Refusal { recipient: recipient.address.clone(), reply }),

@@ -202,3 +202,22 @@ async fn mail_of_a_domain_that_went_is_no_longer_delivered_and_its_mailboxes_kee
     assert_eq!(taken.queued, [ann()]);
     assert_eq!(house.maildrop.quota(&ann()).await.unwrap().messages, 1);
 }
+
+#[tokio::test]
+async fn mail_with_a_tag_goes_to_the_mailbox_before_it() {
+    let house = House::new().await;
+    let tagged = ["bob+shop@example.org", "nobody+x@example.org", "+x@example.org", "bob+@example.org"];
+    let taken = house.maildrop.accept(house.incoming(&tagged, &mail("Hi", "."))).await.unwrap();
+    assert_eq!(codes(&taken.refused), ["nobody+x@example.org 550 5.1.1", "+x@example.org 550 5.1.1"]);
+    assert_eq!(house.maildrop.quota(&bob()).await.unwrap().messages, 2);
+    let check = house.maildrop.check_recipient(&address("bob+a+b@example.org"), 0, Relaying::Denied).await.unwrap();
+    assert_eq!(check, RecipientCheck::Local);
+
+    house.maildrop.put_mailbox(&address("bob+own@example.org"), None).await.unwrap();
+    house.maildrop.accept(house.incoming(&["bob+own@example.org"], &mail("Hi", "."))).await.unwrap();
+    assert_eq!(house.maildrop.quota(&bob()).await.unwrap().messages, 2, "a mailbox of the whole name comes first");
+
+    let strict = House::with(MaildropSettings { recipient_delimiter: None, ..MaildropSettings::default() }).await;
+    let refused = strict.maildrop.accept(strict.incoming(&["bob+shop@example.org"], &mail("Hi", "."))).await;
+    assert!(matches!(refused, Err(AcceptError::NoRecipients(_))));
+}
