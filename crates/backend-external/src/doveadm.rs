@@ -14,7 +14,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use mailapi_backend::{MailboxError, Purged};
-use mailapi_model::{EmailAddress, Secret};
+use mailapi_model::{EmailAddress, Secret, SharedSecret};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub struct DoveadmSettings {
     /// `http://host:port` or `https://host:port`; the path is `/doveadm/v1` when it names none.
     pub url: Uri,
     /// `doveadm_api_key` of Dovecot's configuration.
-    pub api_key: Secret<String>,
+    pub api_key: SharedSecret,
     /// How long it may take to be reached. Default: 3 seconds.
     pub connect_timeout: Duration,
     /// How long commands may take; a purge looks at every message. Default: 1 minute.
@@ -69,10 +69,10 @@ impl DoveadmSettings {
 
     /// The default settings for this address.
     #[must_use]
-    pub const fn new(url: Uri, api_key: Secret<String>) -> Self {
+    pub fn new(url: Uri, api_key: Secret<String>) -> Self {
         Self {
             url,
-            api_key,
+            api_key: api_key.into(),
             connect_timeout: Self::CONNECT_TIMEOUT,
             timeout: Self::TIMEOUT,
             flush_auth_cache: true,
@@ -196,7 +196,7 @@ impl Doveadm {
     fn request(&self, body: String) -> Result<Request<Full<Bytes>>, DoveadmError> {
         let path = Some(self.settings.url.path()).filter(|path| *path != "/").unwrap_or(USUAL_PATH);
         let host = self.settings.url.authority().map(ToString::to_string).unwrap_or_default();
-        let key = STANDARD.encode(self.settings.api_key.expose());
+        let key = STANDARD.encode(self.settings.api_key.get().expose());
         let request = Request::post(path)
             .header(HOST, host)
             .header(AUTHORIZATION, format!("X-Dovecot-API {key}"))

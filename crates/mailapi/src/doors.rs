@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mailapi_backend_embedded::net::Shutdown;
+use mailapi_backend_embedded::net::{ServerTls, Shutdown};
 use mailapi_backend_embedded::{Gatekeepers, Listeners};
 use mailapi_http::HttpState;
 use tokio::net::TcpListener;
@@ -44,14 +44,23 @@ impl Doors {
         Ok(Addresses { base_url, smtp: mail.smtp, submission: mail.submission, imap: mail.imap })
     }
 
-    /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace.
-    pub(crate) fn open(self, config: &Config, assembly: &Assembly, shutdown: &Shutdown) -> Outcome<JoinSet<()>> {
+    /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace. Also
+    /// returns the certificate that the listeners show.
+    pub(crate) fn open(
+        self,
+        config: &Config,
+        assembly: &Assembly,
+        shutdown: &Shutdown,
+    ) -> Outcome<(JoinSet<()>, Option<ServerTls>)> {
         let service = &assembly.service;
+        let mut tls = None;
         let mut tasks = match (self.mail, &assembly.mail) {
             (Some(listeners), MailServer::Embedded(embedded)) => {
                 let asked = Arc::new(service.clone());
                 let gatekeepers = Gatekeepers { log_in: asked.clone(), sign: asked.clone(), inbound: asked };
-                listeners.open(embedded, config.listeners()?, gatekeepers, shutdown)
+                let settings = config.listeners()?;
+                tls.clone_from(&settings.tls);
+                listeners.open(embedded, settings, gatekeepers, shutdown)
             }
             _ => JoinSet::new(),
         };
@@ -61,7 +70,7 @@ impl Doors {
         tasks.spawn(async move {
             mailapi_http::serve(self.http, router, &settings, close.requested()).await;
         });
-        Ok(tasks)
+        Ok((tasks, tls))
     }
 }
 

@@ -9,6 +9,7 @@ mod failure;
 mod first_token;
 mod logging;
 mod open_files;
+mod reload;
 mod signals;
 mod system;
 mod welcome;

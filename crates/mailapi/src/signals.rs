@@ -1,8 +1,23 @@
-//! Signals from outside that end the server.
+//! Signals from outside: those that end the server, and the one to read files again.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Outcome;
+
+/// SIGHUP, heard from the moment this exists: it does not end the server from then on.
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    /// Starts to listen.
+    pub(crate) fn listen() -> Outcome<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// Returns at the next signal.
+    pub(crate) async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}
 
 /// SIGTERM and SIGINT, heard from the moment this exists.
 pub(crate) struct Signals {

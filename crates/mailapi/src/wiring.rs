@@ -19,6 +19,7 @@ use mailapi_store::sqlite::Sqlite;
 use crate::config::{Config, Database, DatabasePlace};
 use crate::data_dir::{DataDir, ServerLock};
 use crate::failure::{Failure, Outcome};
+use crate::reload::LiveSecrets;
 use crate::system::{SystemClock, SystemEntropy};
 
 /// What a server, and every command that works on its data, is made of. Nothing runs by itself yet.
@@ -29,6 +30,8 @@ pub(crate) struct Assembly {
     dns: Arc<dyn Dns>,
     pub(crate) mail: MailServer,
     pub(crate) service: Service,
+    /// Secrets that can be replaced while they are in use.
+    pub(crate) secrets: LiveSecrets,
     /// Held for whoever tells of mail from outside.
     _inbound: Arc<Service>,
 }
@@ -100,8 +103,10 @@ impl Assembly {
             Role::Server(lock) if !mail_in_store_file => Some(directory.node(lock, entropy.as_ref())?),
             Role::Server(_) | Role::Follower | Role::Command => None,
         };
+        let secrets = LiveSecrets::default();
         let mail = if config.is_external() {
             let mut settings = config.external(directory.path())?;
+            secrets.add_external(&settings);
             settings.bounces = bounces(config, &store, entropy.as_ref()).await?;
             if let Some(log) = &mut settings.log {
                 // Each of several hosts that are handed messages knows nothing of the others'.
@@ -135,14 +140,16 @@ impl Assembly {
         let inbound = Arc::new(service.clone());
         // It is set once, here.
         let _ = to_service.0.set(Arc::downgrade(&inbound));
-        Ok(Self { store, file, dns, mail, service, _inbound: inbound })
+        Ok(Self { store, file, dns, mail, service, secrets, _inbound: inbound })
     }
 
     /// What takes mail to other servers.
     pub(crate) fn courier(&self, embedded: &Embedded, config: &Config) -> Outcome<Courier> {
         let hostname = config.mail.embedded.hostname();
         let maildrop = embedded.maildrop().clone();
-        let courier = Courier::new(maildrop, hostname, Arc::clone(&self.dns), config.courier()?);
+        let settings = config.courier()?;
+        self.secrets.add_courier(&settings);
+        let courier = Courier::new(maildrop, hostname, Arc::clone(&self.dns), settings);
         courier.map_err(|error| Failure::new(format!("mail.embedded.relay: {error}")))
     }
 

@@ -33,7 +33,7 @@ fn dialogue(address: &str, said: &str) -> String {
     heard
 }
 
-/// The status and the body of an answer to a request that says it comes from 198.51.100.7.
+/// The status and the body of an answer to a request that a proxy forwards for 198.51.100.7.
 fn ask(address: &str, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
     let request = format!(
         "{method} /api/v1{path} HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {token}\r\nX-Forwarded-For: 198.51.100.7\r\n\

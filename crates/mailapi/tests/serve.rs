@@ -156,3 +156,54 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
     let named = server.start.iter().filter(|event| event["message"].as_str().unwrap().contains("RLIMIT_NOFILE"));
     assert_eq!(named.count(), 1);
 }
+
+/// Writes a new certificate and its key; the certificate without its frame.
+fn renew(place: &Place) -> String {
+    let made = rcgen::generate_simple_self_signed(["mx.example".to_owned()]).unwrap();
+    std::fs::write(place.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    std::fs::write(place.path().join("cert.pem"), made.cert.pem()).unwrap();
+    made.cert.pem().lines().nth(1).unwrap().to_owned()
+}
+
+/// The certificate that a door shows, as a client that we did not write sees it.
+fn shown_certificate(address: &str, protocol: &str) -> String {
+    let mut client = std::process::Command::new("openssl");
+    client.args(["s_client", "-starttls", protocol, "-connect", address, "-showcerts"]).stdin(Stdio::null());
+    String::from_utf8_lossy(&client.output().unwrap().stdout).into_owned()
+}
+
+#[test]
+fn a_hang_up_ends_nothing_and_shows_the_new_certificate() {
+    let place = Place::new();
+    let old = renew(&place);
+    let mut command = place.command(&["serve", "--log-format", "json"]);
+    command.env("MAILAPI_MAIL__EMBEDDED__TLS_CERT", place.path().join("cert.pem"));
+    command.env("MAILAPI_MAIL__EMBEDDED__TLS_KEY", place.path().join("key.pem"));
+    let mut server = Server::start(command);
+    let doors = [("imap", "imap"), ("submission", "smtp"), ("smtp", "smtp")];
+    let doors = doors.map(|(door, protocol)| (server.running[door].as_str().unwrap().to_owned(), protocol));
+    for (address, protocol) in &doors {
+        assert!(shown_certificate(address, protocol).contains(&old));
+    }
+    let new = renew(&place);
+    server.signal("HUP");
+    server.read_until("a file has changed and is in use now");
+    for (address, protocol) in &doors {
+        let shown = shown_certificate(address, protocol);
+        assert!(shown.contains(&new) && !shown.contains(&old), "{shown}");
+    }
+    std::fs::write(place.path().join("cert.pem"), "garbage").unwrap();
+    server.signal("HUP");
+    server.read_until("a file cannot be used; what was read before stays in use");
+    assert!(shown_certificate(&doors[0].0, "imap").contains(&new));
+    assert_eq!(server.stop("TERM").0, Some(0));
+}
+
+#[test]
+fn a_server_without_a_certificate_lives_through_a_hang_up() {
+    let place = Place::new();
+    let mut server = place.serve();
+    server.signal("HUP");
+    server.read_until("SIGHUP: all files were read");
+    assert_eq!(server.stop("TERM").0, Some(0));
+}

@@ -46,7 +46,7 @@ pub use one_line::OneLine;
 pub use page::{Listed, Page};
 pub use permission::{Permission, PermissionId, PermissionRecord};
 pub use quota::Quota;
-pub use secret::Secret;
+pub use secret::{Secret, SharedSecret};
 pub use sent::{SentMessage, SentRecipient, SentSummary};
 pub use status::{MessageStatus, RecipientStatus, overall};
 pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};

@@ -1,6 +1,7 @@
 //! A value that never shows itself.
 
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Holds a password, a key or a token value; `Debug` shows only that there is one.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,5 +33,52 @@ impl<T> fmt::Debug for Secret<T> {
 impl From<String> for Secret<String> {
     fn from(value: String) -> Self {
         Self(value)
+    }
+}
+
+/// A secret that can be replaced while it is in use; clones share it.
+#[derive(Clone)]
+pub struct SharedSecret(Arc<RwLock<Secret<String>>>);
+
+impl SharedSecret {
+    /// The secret as it is now.
+    #[must_use]
+    pub fn get(&self) -> Secret<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another one in its place; whether it is another one.
+    pub fn replace(&self, secret: Secret<String>) -> bool {
+        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let differs = *kept != secret;
+        *kept = secret;
+        differs
+    }
+}
+
+impl fmt::Debug for SharedSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedSecret(…)")
+    }
+}
+
+impl From<Secret<String>> for SharedSecret {
+    fn from(secret: Secret<String>) -> Self {
+        Self(Arc::new(RwLock::new(secret)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_a_new_secret_and_none_shows_it() {
+        let secret = SharedSecret::from(Secret::new("old".to_owned()));
+        let clone = secret.clone();
+        assert!(!secret.replace(Secret::new("old".to_owned())));
+        assert!(secret.replace(Secret::new("new".to_owned())));
+        assert_eq!(clone.get().expose(), "new");
+        assert!(!format!("{clone:?}").contains("new"));
     }
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use mailapi_model::{DomainName, EnhancedCode, Reply};
 use mailapi_smtp::client::{Client, ClientConfig, Failure, Stage, TlsPolicy};
+use mailapi_smtp::{Credentials, Password};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -167,7 +168,10 @@ impl Inner {
     fn client_config(&self, target: &Target<'_>, policy: TlsPolicy) -> ClientConfig {
         let mut config = ClientConfig::new(self.hostname.as_str());
         config.tls = policy;
-        config.credentials = target.relay.and_then(|relay| relay.credentials.clone());
+        config.credentials = target.relay.and_then(|relay| relay.credentials.as_ref()).map(|log_in| Credentials {
+            username: log_in.username.clone(),
+            password: Password::new(log_in.password.get().into_inner()),
+        });
         config.auth_without_tls = target.address.ip().is_loopback();
         config
     }

@@ -37,8 +37,7 @@ use crate::net::{ClientTls, Shutdown};
 use in_hand::InHand;
 use round::Round;
 
-pub use mailapi_smtp::{Credentials, Password};
-pub use settings::{CourierSettings, Relay, RelayTls};
+pub use settings::{CourierSettings, Relay, RelayLogIn, RelayTls};
 
 /// Delivers the queue; clones share it. There must be one courier for a queue.
 #[derive(Clone)]

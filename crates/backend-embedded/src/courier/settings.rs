@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailapi_smtp::Credentials;
+use mailapi_model::SharedSecret;
 use mailapi_tls::Trust;
 
 use crate::dsn::RETURNED_HEADER_BYTES;
@@ -120,7 +120,16 @@ pub struct Relay {
     /// Whom its certificate may come from, where it is verified.
     pub trust: Trust,
     /// What we log in with. They are sent only over TLS, or to a loopback address.
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<RelayLogIn>,
+}
+
+/// The log-in at a relay.
+#[derive(Debug, Clone)]
+pub struct RelayLogIn {
+    /// The user's name.
+    pub username: String,
+    /// Its password.
+    pub password: SharedSecret,
 }
 
 impl Relay {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mailapi_tls::TlsError;
@@ -14,10 +14,10 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
 
-/// Our certificate and key; clones share them.
+/// Our certificate and key; clones share them, also after [`ServerTls::replace`].
 #[derive(Clone)]
 pub struct ServerTls {
-    acceptor: TlsAcceptor,
+    acceptor: Arc<Mutex<TlsAcceptor>>,
     handshake_timeout: Duration,
 }
 
@@ -30,20 +30,18 @@ impl ServerTls {
     /// # Errors
     /// [`TlsError`] when one of them is missing, malformed, or the two do not belong together.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
-            .collect::<Result<_, _>>()
-            .map_err(|error| TlsError::new(format!("the certificate cannot be read: {error}")))?;
-        if chain.is_empty() {
-            return Err(TlsError::new("there is no certificate"));
-        }
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|_| TlsError::new("there is no private key that can be read"))?;
-        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-            .map_err(|error| TlsError::new(error.to_string()))?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = Arc::new(Mutex::new(acceptor(certificates, key)?));
         Ok(Self { acceptor, handshake_timeout: Self::HANDSHAKE_TIMEOUT })
+    }
+
+    /// Shows another certificate from the next handshake on. Connections that are encrypted already go on.
+    ///
+    /// # Errors
+    /// Those of [`ServerTls::from_pem`]; the certificate stays what it was.
+    pub fn replace(&self, certificates: &[u8], key: &[u8]) -> Result<(), TlsError> {
+        let acceptor = acceptor(certificates, key)?;
+        *self.acceptor.lock().unwrap_or_else(PoisonError::into_inner) = acceptor;
+        Ok(())
     }
 
     /// The same with another time-out.
@@ -60,11 +58,29 @@ impl ServerTls {
     /// then [`Stream::Lost`].
     pub async fn upgrade(&self, stream: &mut Stream) -> io::Result<()> {
         let plain = std::mem::replace(stream, Stream::Lost).into_plain()?;
-        let handshake = self.acceptor.accept(plain);
+        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let handshake = acceptor.accept(plain);
         let encrypted = tokio::time::timeout(self.handshake_timeout, handshake).await??;
         *stream = Stream::Server(Box::new(encrypted));
         Ok(())
     }
+}
+
+/// The server's side of TLS with this certificate and key.
+fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
+        .collect::<Result<_, _>>()
+        .map_err(|error| TlsError::new(format!("the certificate cannot be read: {error}")))?;
+    if chain.is_empty() {
+        return Err(TlsError::new("there is no certificate"));
+    }
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::new("there is no private key that can be read"))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(|error| TlsError::new(error.to_string()))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 impl fmt::Debug for ServerTls {

@@ -1,10 +1,9 @@
 //! Encrypted connections, in and out.
 
 use mailapi_backend::Provisioning;
-use mailapi_backend_embedded::courier::{Relay, RelayTls};
+use mailapi_backend_embedded::courier::{Relay, RelayLogIn, RelayTls};
 use mailapi_backend_embedded::net::ServerTls;
-use mailapi_model::Outcome;
-use mailapi_smtp::{Credentials, Password};
+use mailapi_model::{Outcome, Secret};
 use mailapi_tls::Trust;
 
 use crate::office::{Office, mail};
@@ -30,7 +29,8 @@ async fn a_relay_without_the_right_certificate_gets_neither_password_nor_mail() 
     here.send(&["bob@here.example", "ann@team.example", "zoe@far.example"], &mail("Hi")).await;
     let courier = here.courier(|settings| {
         let relay = Relay::new("127.0.0.1", there.submission.port());
-        let credentials = Credentials { username: "ann@here.example".to_owned(), password: Password::new("secret") };
+        let credentials =
+            RelayLogIn { username: "ann@here.example".to_owned(), password: Secret::new("secret".to_owned()).into() };
         let trust = Trust::Authorities(other.clone().into_bytes());
         settings.relay = Some(Relay { tls: RelayTls::Required, trust, credentials: Some(credentials), ..relay });
     });
@@ -49,7 +49,8 @@ async fn a_relay_is_logged_in_to_over_tls() {
     here.send(&["zoe@far.example"], &mail("Hi")).await;
     let courier = here.courier(|settings| {
         let relay = Relay::new("127.0.0.1", there.submission.port());
-        let credentials = Credentials { username: "ann@here.example".to_owned(), password: Password::new("secret") };
+        let credentials =
+            RelayLogIn { username: "ann@here.example".to_owned(), password: Secret::new("secret".to_owned()).into() };
         let trust = Trust::Authorities(pem.clone().into_bytes());
         settings.relay = Some(Relay { tls: RelayTls::Required, trust, credentials: Some(credentials), ..relay });
     });

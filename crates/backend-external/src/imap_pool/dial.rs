@@ -131,7 +131,7 @@ impl Dialer {
 
     async fn log_in(&self, connection: &mut ImapConnection, mailbox: &EmailAddress) -> Result<(), ImapError> {
         let settings = &self.settings;
-        let password = Password::new(settings.master_password.expose().clone());
+        let password = Password::new(settings.master_password.get().into_inner());
         let capabilities = connection.capabilities();
         let command = if capabilities.has("AUTH=PLAIN") {
             Command::authenticate_plain(mailbox.as_str(), &settings.master_user, &password, &capabilities)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mailapi_imap::client::ClientLimits;
-use mailapi_model::Secret;
+use mailapi_model::{Secret, SharedSecret};
 
 use crate::tls::TlsMode;
 
@@ -19,7 +19,7 @@ pub struct ImapSettings {
     /// The user that may act as every mailbox.
     pub master_user: String,
     /// Its password.
-    pub master_password: Secret<String>,
+    pub master_password: SharedSecret,
     /// What stands between mailbox and master user where the server has LOGIN alone. Default `*`.
     pub master_separator: String,
     /// Connections at the same time. Default 60: Dovecot serves 100 log-ins at a time unless told otherwise, and beyond
@@ -73,7 +73,7 @@ impl ImapSettings {
             port,
             tls: TlsMode::None,
             master_user: master_user.to_owned(),
-            master_password,
+            master_password: master_password.into(),
             master_separator: "*".to_owned(),
             max_connections: 60,
             max_connections_per_mailbox: 6,

@@ -142,7 +142,7 @@ impl Connection {
 fn client_config(settings: &SmtpSettings, is_loopback: bool) -> ClientConfig {
     let credentials = settings.username.as_ref().map(|username| Credentials {
         username: username.clone(),
-        password: Password::new(settings.password.expose().as_str()),
+        password: Password::new(settings.password.get().into_inner()),
     });
     let tls = match settings.tls {
         TlsMode::StartTls => TlsPolicy::Required,

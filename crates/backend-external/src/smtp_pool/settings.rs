@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailapi_model::Secret;
+use mailapi_model::{Secret, SharedSecret};
 
 use crate::TlsMode;
 
@@ -19,7 +19,7 @@ pub struct SmtpSettings {
     /// What AUTH PLAIN presents; without a user nothing. In clear text only to a loopback address. Default: nothing.
     pub username: Option<String>,
     /// The user's password.
-    pub password: Secret<String>,
+    pub password: SharedSecret,
     /// Our name in EHLO. Default: `localhost`.
     pub hello_name: String,
     /// Connections at the same time. Default: 16; Postfix is fastest at 4 to 16. One is taken while the message is still
@@ -53,7 +53,7 @@ impl SmtpSettings {
             port,
             tls: TlsMode::None,
             username: None,
-            password: Secret::new(String::new()),
+            password: Secret::new(String::new()).into(),
             hello_name: "localhost".to_owned(),
             max_connections: 16,
             idle_lifetime: Duration::from_mins(1),

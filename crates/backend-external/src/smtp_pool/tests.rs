@@ -117,7 +117,7 @@ async fn a_password_goes_nowhere_in_the_clear_and_tls_is_insisted_on() {
     assert!(send(&with_tls).await.unwrap_err().contains("STARTTLS"));
     let with_user = SmtpSettings {
         username: Some("api".to_owned()),
-        password: Secret::new("hunter2".to_owned()),
+        password: Secret::new("hunter2".to_owned()).into(),
         ..settings(sink.address())
     };
     assert!(!format!("{with_user:?}").contains("hunter2"));
@@ -130,7 +130,7 @@ async fn who_has_a_user_logs_in_and_a_wrong_password_is_told() {
     let server = Impatient::start(100, "").await;
     let with_password = |password: &str| SmtpSettings {
         username: Some("api".to_owned()),
-        password: Secret::new(password.to_owned()),
+        password: Secret::new(password.to_owned()).into(),
         ..settings(server.address)
     };
     let refused = send(&pool(with_password("wrong"))).await.unwrap_err();

@@ -21,7 +21,7 @@ async fn a_wrong_master_password_is_not_a_missing_mailbox() {
     let fixture = DovecotFixture::start().await;
     let bob = fixture.mailbox_with("bob", &[]).await;
     let wrong = ImapSettings {
-        master_password: Secret::new("wrong".to_owned()),
+        master_password: Secret::new("wrong".to_owned()).into(),
         ..imap_settings(fixture.dovecot.imap().port())
     };
     let mailboxes = mailboxes(&pool(wrong), MailboxSettings::default());

@@ -14,18 +14,19 @@ use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
 use crate::first_token;
 use crate::logging::Style;
-use crate::signals::Signals;
+use crate::reload::{Files, keep_fresh};
+use crate::signals::{Hangups, Signals};
 use crate::system::SystemEntropy;
 use crate::welcome::{Addresses, FirstStart};
 use crate::wiring::Assembly;
 
 pub(super) async fn run(config: &Config, style: Style) -> Outcome {
     // From here on a signal is heard, also while the start is still under way.
-    let mut signals = Signals::listen()?;
+    let (mut signals, hangups) = (Signals::listen()?, Hangups::listen()?);
     let directory = DataDir::open(&config.data_dir)?;
     let lock = directory.lock()?;
     let assembly = Assembly::open_server(config, &directory, &lock).await?;
-    let outcome = serve(config, &directory, &assembly, style, &mut signals).await;
+    let outcome = serve(config, &directory, &assembly, style, (&mut signals, hangups)).await;
     assembly.close().await;
     outcome
 }
@@ -35,7 +36,7 @@ async fn serve(
     directory: &DataDir,
     assembly: &Assembly,
     style: Style,
-    signals: &mut Signals,
+    (signals, hangups): (&mut Signals, Hangups),
 ) -> Outcome {
     mend(assembly).await?;
     let doors = Doors::bind(config).await?;
@@ -46,7 +47,9 @@ async fn serve(
     let (close_doors, doors_close) = Shutdown::channel();
     let (end_loops, loops_end) = Shutdown::channel();
     let mut loops = background::start(assembly, config, &loops_end)?;
-    let mut open_doors = doors.open(config, assembly, &doors_close)?;
+    let (mut open_doors, tls) = doors.open(config, assembly, &doors_close)?;
+    let files = Files::new(tls, assembly.secrets.clone(), config);
+    loops.spawn(keep_fresh(files, config.clone(), hangups, loops_end.clone()));
     greet(&addresses, first.as_ref(), directory, style)?;
 
     let end = until_end(signals.next(), &mut open_doors, &mut loops).await;

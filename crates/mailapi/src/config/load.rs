@@ -39,7 +39,7 @@ impl Config {
     }
 
     /// The layers put together: `file` is its name and its text.
-    pub(super) fn from_layers(
+    pub(crate) fn from_layers(
         file: Option<(&str, &str)>,
         environment: &[(OsString, OsString)],
     ) -> Result<Self, ConfigError> {

@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use database::{Database, DatabasePlace};
 pub(crate) use log::{Log, LogFormat};
+pub(crate) use mail_embedded::CertificateFiles;
 pub(crate) use mail_external::LogPlace;
 pub(crate) use values::ByteSize;
 use values::HumanDuration;
@@ -138,6 +139,11 @@ impl Config {
     /// How the embedded mail server's listeners are to behave; reads the certificate and the key.
     pub(crate) fn listeners(&self) -> Result<ListenerSettings, ConfigError> {
         self.mail.embedded.listeners(self.auth.admins(), self.shutdown_grace.0)
+    }
+
+    /// The certificate and the key of the embedded mail server, as their files have them now.
+    pub(crate) fn certificate_files(&self) -> Result<Option<CertificateFiles>, ConfigError> {
+        self.mail.embedded.certificate_files()
     }
 
     /// How mail is to go to other servers; reads the relay's secrets.

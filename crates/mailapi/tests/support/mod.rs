@@ -156,6 +156,19 @@ impl Server {
         self.rounds.lock().unwrap().clone()
     }
 
+    /// Reads the log up to an event with this message.
+    pub(crate) fn read_until(&mut self, message: &str) -> Value {
+        let stdout = self.stdout.as_mut().unwrap();
+        loop {
+            let mut line = String::new();
+            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the server ended before `{message}`");
+            let event: Value = serde_json::from_str(&line).expect("every line is one JSON object");
+            if event["message"] == message {
+                return event;
+            }
+        }
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

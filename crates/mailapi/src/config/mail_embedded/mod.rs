@@ -12,6 +12,7 @@ use mailapi_backend_embedded::{
     ImapSettings, ListenAddresses, ListenerSettings, MaildropSettings, SmtpSettings, postmaster_at,
 };
 use mailapi_model::{DomainName, EmailAddress};
+use mailapi_tls::TlsError;
 use serde::{Deserialize, Serialize};
 
 use super::limits::Limits;
@@ -21,12 +22,31 @@ use super::{ConfigError, at_least_one, read_file};
 use relay::{RelayAddress, RelayTlsName};
 use sections::{ConnectionKeys, CourierKeys, ImapKeys, MaildropKeys, SmtpKeys};
 
+/// The texts of two PEM files. They are compared to see whether they changed, and never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct CertificateFiles {
+    certificates: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl CertificateFiles {
+    /// Lets the listeners show this certificate from now on.
+    pub(crate) fn put_into(&self, tls: &ServerTls) -> Result<(), ConfigError> {
+        tls.replace(&self.certificates, &self.key).map_err(bad_certificate)
+    }
+}
+
+fn bad_certificate(error: TlsError) -> ConfigError {
+    ConfigError::new(format!("mail.embedded.tls_cert and tls_key: {error}"))
+}
+
 /// The section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Embedded {
     hostname: Text<DomainName>,
     postmaster: Unset<EmailAddress>,
+    recipient_delimiter: Unset<char>,
     smtp_listen: Unset<SocketAddr>,
     submission_listen: Unset<SocketAddr>,
     imap_listen: Unset<SocketAddr>,
@@ -56,6 +76,7 @@ impl Default for Embedded {
         Self {
             hostname: Text(hostname),
             postmaster: Unset(None),
+            recipient_delimiter: Unset(MaildropSettings::default().recipient_delimiter),
             smtp_listen: loopback(2525),
             submission_listen: loopback(2587),
             imap_listen: loopback(2143),
@@ -135,17 +156,23 @@ impl Embedded {
         self.maildrop.apply(&mut settings);
         settings.max_message_bytes = limits.max_message_bytes.as_usize();
         settings.feed_batch = feed_batch;
+        settings.recipient_delimiter = self.recipient_delimiter.0;
         settings
     }
 
     fn tls(&self) -> Result<Option<ServerTls>, ConfigError> {
+        let Some(CertificateFiles { certificates, key }) = self.certificate_files()? else { return Ok(None) };
+        ServerTls::from_pem(&certificates, &key).map(Some).map_err(bad_certificate)
+    }
+
+    /// The certificate and the key as their files have them now.
+    pub(super) fn certificate_files(&self) -> Result<Option<CertificateFiles>, ConfigError> {
         let (Some(certificate), Some(key)) = (&self.tls_cert.0, &self.tls_key.0) else {
             return Ok(None);
         };
-        let certificate = read_file("mail.embedded.tls_cert", certificate)?;
+        let certificates = read_file("mail.embedded.tls_cert", certificate)?;
         let key = read_file("mail.embedded.tls_key", key)?;
-        let tls = ServerTls::from_pem(&certificate, &key);
-        tls.map(Some).map_err(|error| ConfigError::new(format!("mail.embedded.tls_cert and tls_key: {error}")))
+        Ok(Some(CertificateFiles { certificates, key }))
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {

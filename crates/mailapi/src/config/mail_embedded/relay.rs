@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mailapi_backend_embedded::courier::{Credentials, Password, Relay, RelayTls};
+use mailapi_backend_embedded::courier::{Relay, RelayLogIn, RelayTls};
+use mailapi_model::SecretText;
 use mailapi_tls::Trust;
 use serde::{Deserialize, Serialize};
 
@@ -70,12 +71,15 @@ impl Embedded {
         if let Some(path) = &self.relay_ca.0 {
             relay.trust = Trust::Authorities(read_file("mail.embedded.relay_ca", path)?);
         }
-        let password = self.relay_password.resolve("mail.embedded.relay_password", &self.relay_password_file)?;
-        if let (Some(username), Some(password)) = (&self.relay_user.0, password) {
-            let password = Password::new(password.into_inner());
-            relay.credentials = Some(Credentials { username: username.clone(), password });
+        if let (Some(username), Some(password)) = (&self.relay_user.0, self.relay_password()?) {
+            relay.credentials = Some(RelayLogIn { username: username.clone(), password: password.into() });
         }
         Ok(Some(relay))
+    }
+
+    /// The password for the relay, as its file has it now.
+    pub(crate) fn relay_password(&self) -> Result<Option<SecretText>, ConfigError> {
+        self.relay_password.resolve("mail.embedded.relay_password", &self.relay_password_file)
     }
 
     pub(super) fn check_relay(&self) -> Result<(), ConfigError> {

@@ -234,6 +234,16 @@ impl External {
         self.doveadm.api_key.resolve("mail.external.doveadm.api_key", &self.doveadm.api_key_file)
     }
 
+    /// The password for handing mail over, where there is one.
+    pub(crate) fn smtp_password(&self) -> Result<Option<SecretText>, ConfigError> {
+        self.smtp.password()
+    }
+
+    /// The master user's password.
+    pub(crate) fn master_password(&self) -> Result<Option<SecretText>, ConfigError> {
+        self.imap.password().map(Some)
+    }
+
     /// The port of Dovecot's administration, where there is one.
     pub(crate) fn doveadm_port(&self) -> Option<u16> {
         DoveadmSettings::parse_url(&self.doveadm.url.0.as_ref()?.0).ok()?.port_u16()
@@ -263,14 +273,19 @@ impl External {
 }
 
 impl Smtp {
+    /// The user's password.
+    fn password(&self) -> Result<Option<SecretText>, ConfigError> {
+        self.password.resolve("mail.external.smtp.password", &self.password_file)
+    }
+
     fn settings(&self) -> Result<SmtpSettings, ConfigError> {
         let mut settings = SmtpSettings::new(self.host.clone(), self.port);
         self.pool.apply(&mut settings);
         settings.tls = self.tls.mode();
         settings.hello_name.clone_from(&self.hello_name);
         settings.username.clone_from(&self.username.0);
-        if let Some(password) = self.password.resolve("mail.external.smtp.password", &self.password_file)? {
-            settings.password = password;
+        if let Some(password) = self.password()? {
+            settings.password = password.into();
         }
         Ok(settings)
     }
