@@ -16,7 +16,7 @@ impl Clock for RealClock {
     }
 
     fn steady(&self) -> Duration {
-        // Nobody sets the clock of a machine that runs tests.
+        // The clock of a machine that runs tests is not set.
         Duration::from_millis(self.now().as_millis().unsigned_abs())
     }
 }

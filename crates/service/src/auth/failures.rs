@@ -1,6 +1,6 @@
 //! How wrong passwords are limited, in memory: a restart forgives.
 //!
-//! The API's lock-out is for a mailbox, whoever tries ([`Failures`]). At IMAP and submission it would let strangers
+//! The API's lock-out is for a mailbox and every client ([`Failures`]). At IMAP and submission it would let strangers
 //! lock a mail program out, so there a mailbox is refused to one client alone. At every door, a client with many
 //! failures over all mailboxes is refused too ([`Delay`]).
 
@@ -167,7 +167,7 @@ fn make_room<K, V: Remembered>(table: &mut HashMap<K, V>, now: Duration, window:
     }
 }
 
-/// Failures of a mailbox at the API: so many within the window lock it for as long.
+/// Failures of a mailbox at the API: enough of them within the window lock it for as long.
 #[derive(Default)]
 struct Failures {
     /// When each failure happened, oldest first; never more than the allowed number.
@@ -196,7 +196,7 @@ impl Remembered for Failures {
     }
 }
 
-/// Failures of a client: so many within the window delay it, each further one for longer. They are forgiven when it has
+/// Failures of a client: enough of them within the window delay it, each further one for longer. They are forgiven when it has
 /// rested for the length of the window.
 #[derive(Default)]
 struct Delay {

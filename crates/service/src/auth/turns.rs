@@ -18,7 +18,7 @@ pub(super) trait Shared {
     fn member(&self) -> Self::Member;
 }
 
-/// Gives places to whom they belong next. Clones share the places.
+/// Gives out places in turn.
 pub(super) struct Turns<S: Shared>(Arc<Mutex<State<S>>>);
 
 /// A place; free again when it is dropped.

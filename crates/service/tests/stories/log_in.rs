@@ -124,7 +124,7 @@ async fn a_clock_that_is_set_back_lengthens_no_lock_out() {
 }
 
 #[tokio::test]
-async fn a_password_that_nobody_can_have_is_refused_unhashed() {
+async fn a_password_that_is_too_long_is_refused_unhashed() {
     let app = app_with_ann_and_bob().await;
     for length in [129, 1020] {
         let (long, owner) = (secret(&"x".repeat(length)), imap("192.0.2.1"));

@@ -116,7 +116,7 @@ async fn strangers_from_everywhere_sign_up_only_so_many_domains() {
 }
 
 #[tokio::test]
-async fn a_domain_that_nobody_approves_expires_with_its_user() {
+async fn an_unapproved_domain_expires_with_its_user() {
     let app = TestApp::start().await;
     let admin = caller(&app, app.admin()).await;
     let kept = app.service.sign_up(request("kept.example", "ann@kept.example"), HERE).await.unwrap();

@@ -155,7 +155,7 @@ async fn pages_are_newest_first_and_never_overlap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_domain_that_nobody_approved_expires() {
+async fn only_an_unapproved_domain_expires() {
     on_every_engine(async |store| {
         for (n, name) in ["old.example", "approved.example", "new.example"].iter().enumerate() {
             let mut pending = new_domain(name, if n < 2 { 1 } else { 9 });

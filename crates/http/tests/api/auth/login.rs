@@ -159,7 +159,7 @@ async fn a_client_has_its_hundred_attempts_a_minute() {
 }
 
 #[tokio::test]
-async fn a_client_that_guesses_at_many_mailboxes_is_told_to_wait() {
+async fn a_client_that_guesses_at_many_mailboxes_has_to_wait() {
     let (app, ..) = App::with_ann_and_bob().await;
     for n in 0..50 {
         let email = format!("user{n}@example.org");
