@@ -34,6 +34,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
         .routes(routes!(openapi_json))
         .routes(routes!(swagger_ui))
         .routes(routes!(redoc))
+        .route("/", axum::routing::get(|| async { Redirect::temporary("/docs") }))
         .route("/docs/", axum::routing::get(|| async { Redirect::permanent("../docs") }))
         .route("/docs/{file}", axum::routing::get(swagger_ui_file))
         .route("/redoc/redoc.standalone.js", axum::routing::get(redoc_bundle))

@@ -77,6 +77,8 @@ error_codes! {
     RequestTimeout = "REQUEST_TIMEOUT", REQUEST_TIMEOUT, "The request took too long to arrive.";
     /// No such folder.
     InvalidFolder = "INVALID_FOLDER", BAD_REQUEST, "The folder does not exist.";
+    /// The request breaks a rule of HTTP.
+    BadRequest = "BAD_REQUEST", BAD_REQUEST, "The request must have exactly one Host header.";
     /// The body is no JSON.
     InvalidJson = "INVALID_JSON", BAD_REQUEST, "The body is not JSON.";
     /// The body says that it is something else than JSON.

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::response::Response;
+use axum::http::{Version, header};
+use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,6 +23,7 @@ use tower::Service;
 
 use crate::client_address::Arrival;
 use crate::connections_of_client::{ConnectionsOfClients, Counted};
+use crate::error::{ApiError, ErrorCode};
 use crate::settings::HttpSettings;
 use crate::write_timeout::WriteTimeout;
 
@@ -112,7 +114,19 @@ fn answer(
     peer: SocketAddr,
     request: hyper::Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> {
+    let names_one_host = names_one_host(&request);
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(Arrival { peer: Some(peer), ..Arrival::default() });
-    router.call(request)
+    let answered = names_one_host.then(|| router.call(request));
+    async {
+        match answered {
+            Some(answered) => answered.await,
+            None => Ok(ApiError::from(ErrorCode::BadRequest).into_response()),
+        }
+    }
+}
+
+/// RFC 9112 section 3.2: a request without Host, or with two, is ambiguous for the proxies on its way. HTTP/1.0 has none.
+fn names_one_host<B>(request: &hyper::Request<B>) -> bool {
+    request.version() < Version::HTTP_11 || request.headers().get_all(header::HOST).iter().count() == 1
 }

@@ -74,3 +74,10 @@ async fn the_served_document_names_the_place_where_the_service_is() {
     let app = App::with(|_, http| http.public_url = Some("https://mail.example.org/".to_owned())).await;
     assert_eq!(ask(&app, "/openapi.json").await.json()["servers"][0]["url"], "https://mail.example.org");
 }
+
+#[tokio::test]
+async fn the_root_leads_to_the_documentation() {
+    let app = App::start().await;
+    let answer = ask(&app, "/").await;
+    assert_eq!((answer.status.as_u16(), answer.header("location")), (307, "/docs"));
+}

@@ -158,3 +158,16 @@ async fn slow_uploads_do_not_stop_others() {
     assert_eq!(large.headers()["retry-after"], "10");
     drop(slow);
 }
+
+#[tokio::test]
+async fn a_request_names_one_host() {
+    let running = run(|_| ()).await;
+    for (hosts, version, status) in
+        [("", "1.1", 400), ("Host: a\r\nHost: b\r\n", "1.1", 400), ("Host: a\r\n", "1.1", 200), ("", "1.0", 200)]
+    {
+        let request = format!("GET /health/live HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n");
+        let answer = exchange(running.address, request.as_bytes()).await;
+        assert_eq!(answer[9..12].parse::<u16>().unwrap(), status, "{hosts:?}: {answer}");
+        assert_eq!(answer.contains("\"error\":\"BAD_REQUEST\""), status == 400, "{answer}");
+    }
+}

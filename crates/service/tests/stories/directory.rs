@@ -131,10 +131,10 @@ async fn an_address_with_two_rows_is_refused_as_unknown() {
         place.users.sql(&twice).await;
         let service = place.reading("SELECT password FROM both_rows WHERE username = $1");
         for password in ["Hello world!", "secret"] {
-            let refused = service.login("ann@example.org", &secret(password)).await;
+            let refused = service.login("ann@example.org", &secret(password), HERE).await;
             assert!(matches!(refused, Err(CredentialsError::Refused)), "{password}");
         }
-        service.login("eve@example.net", &secret("secret")).await.unwrap();
+        service.login("eve@example.net", &secret("secret"), HERE).await.unwrap();
     }
 }
 
