@@ -27,8 +27,11 @@ pub(super) struct Turn<S: Shared>(Option<Arc<Mutex<State<S>>>>);
 struct State<S: Shared> {
     free: usize,
     /// Who waits: groups in the order of their turns, the members of each, and the requests of each member.
-    groups: Rotation<S::Group, Rotation<S::Member, VecDeque<oneshot::Sender<Turn<S>>>>>,
+    groups: Rotation<S::Group, Rotation<S::Member, Requests<S>>>,
 }
+
+/// The requests of one member.
+type Requests<S> = VecDeque<oneshot::Sender<Turn<S>>>;
 
 /// Those that wait, the next one first.
 type Rotation<K, V> = VecDeque<(K, V)>;
