@@ -128,7 +128,8 @@ impl Service {
             self.0.epoch.end();
         }
         let sessions = self.0.store.tokens().forget_sessions(ended).await?;
-        let domains = self.expire_pending_domains().await?;
-        Ok(sessions + domains + self.0.store.sent().forget_requests(now).await?)
+        let requests = self.0.store.sent().forget_requests(now).await?;
+        // Last, since it needs the mail server too.
+        Ok(sessions + requests + self.expire_pending_domains().await?)
     }
 }

@@ -297,10 +297,11 @@ fn room_for_one(email: &EmailAddress, now: Timestamp, most: u32) -> Stmt {
     Stmt::new(sql).bind(email).bind(now).bind(i64::from(most)).demand(1)
 }
 
-/// Ends the oldest sessions of a mailbox, so that a further one makes `most`.
+/// Ends the sessions of a mailbox that were not used for the longest time, so that a further one makes `most`.
 fn end_oldest_sessions(email: &EmailAddress, most: u32) -> Stmt {
     let sql = "UPDATE tokens SET is_active = FALSE WHERE is_session AND is_active AND email = $1 AND id NOT IN \
-               (SELECT id FROM tokens WHERE is_session AND is_active AND email = $1 ORDER BY id DESC LIMIT $2)";
+               (SELECT id FROM tokens WHERE is_session AND is_active AND email = $1 \
+               ORDER BY COALESCE(last_used_at, created_at) DESC, id DESC LIMIT $2)";
     Stmt::new(sql).bind(email).bind(i64::from(most.saturating_sub(1)))
 }
 

@@ -50,13 +50,15 @@ impl Service {
                 caller
             }
         };
-        match self.note_use(caller).await {
-            Err(AuthenticateError::Expired { token }) => {
-                self.keep_ended(token).await;
-                Err(AuthenticateError::Expired { token })
-            }
-            noted => noted,
+        let is_session = caller.token.as_ref().is_some_and(|token| token.is_session);
+        let noted = self.note_use(caller).await;
+        // The end of an API token can be moved, so it is not stored.
+        if let Err(AuthenticateError::Expired { token }) = &noted
+            && is_session
+        {
+            self.keep_ended(*token).await;
         }
+        noted
     }
 
     /// A session that was found ended does not come back when the clock is set back.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use mailapi_model::{Door, SecretText, Violations, Visitor};
+use mailapi_model::{Door, EmailAddress, SecretText, Violations, Visitor};
 
 use super::CredentialsError;
 use crate::auth::Share;
@@ -50,16 +50,30 @@ impl Service {
         let from = Visitor { door: Door::Http, address };
         let checked = self.check_credentials(email.as_str(), current, from).await?;
         let hash = self.hash(new, Share::from(from)).await?;
-        let (accounts, verified, now) =
-            (self.0.store.accounts(), &checked.credentials.password_hash, self.0.clock.now());
-        let kept = caller.token.as_ref().map(|token| token.id);
-        if !accounts.change_password_hash(email, verified, &hash, kept, now).await? {
-            // Another password was set meanwhile.
+        let (address, by) = (email.clone(), caller.clone());
+        self.in_turn_of_address(email, async move |service: Self| {
+            service.exchange_password(&address, &checked.credentials.password_hash, &hash, &by).await
+        })
+        .await
+    }
+
+    /// In the turn of the address. Ends all sessions but the caller's.
+    async fn exchange_password(
+        &self,
+        email: &EmailAddress,
+        verified: &SecretText,
+        hash: &SecretText,
+        by: &Caller,
+    ) -> Result<(), ChangePasswordError> {
+        let kept = by.token.as_ref().map(|token| token.id);
+        let (accounts, now) = (self.0.store.accounts(), self.0.clock.now());
+        if !accounts.change_password_hash(email, verified, hash, kept, now).await? {
+            // Another password was set in the meantime.
             return Err(CredentialsError::Refused.into());
         }
         self.0.epoch.end();
         self.0.backend.provisioning.account_changed(email).await.map_err(Unavailable::from)?;
-        audit!(caller, mailbox = %email, "password changed");
+        audit!(by, mailbox = %email, "password changed");
         Ok(())
     }
 }

@@ -27,11 +27,12 @@ impl Service {
             true => None,
             false => Some(self.with_fresh_selector(name, self.new_dkim_key(DkimAlgorithm::Rsa2048).await?).await?),
         };
-        if !self.0.store.domains().approve(name, first_key.as_ref()).await? {
-            return Err(DomainError::NotFound);
-        }
+        // First, since a repeated call lifts no quota once the domain is approved.
         if !domain.approved {
             self.lift_signup_quota(name).await?;
+        }
+        if !self.0.store.domains().approve(name, first_key.as_ref()).await? {
+            return Err(DomainError::NotFound);
         }
         self.0.epoch.end();
         self.0.backend.provisioning.put_domain(name).await.map_err(Unavailable::from)?;
