@@ -45,6 +45,8 @@ impl fmt::Display for Network {
 pub(crate) struct Arrival {
     /// The other end of the connection; a request without a connection (in a test) has none.
     pub(crate) peer: Option<SocketAddr>,
+    /// The request names no host, or more than one.
+    pub(crate) is_ambiguous: bool,
     /// Where the state of the request limit goes.
     pub(crate) limit: RateLimitNote,
     /// Who asks, once the token was checked: the room for the body is shared by callers.

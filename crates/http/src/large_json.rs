@@ -93,9 +93,11 @@ async fn arrived(
     let longest = state.settings().long_string_bytes.max(HttpSettings::LEAST_LONG_STRING_BYTES);
     let sieve = Sieve::new(longest, state.entropy(), state.service().spool().writer());
     let mut apart = Box::new(Apart { sieve, hash: hashed.then(BodyHash::default), length: 0 });
+    room.grow(octets.len()).map_err(|Full| Incomplete::Full)?;
     loop {
-        room.grow(octets.len()).map_err(|Full| Incomplete::Full)?;
+        let before = octets.len();
         let ended = arriving.fill(&mut octets, batch).await?;
+        room.grow(octets.len() - before).map_err(|Full| Incomplete::Full)?;
         let taking_in = move || {
             apart.take(&octets)?;
             octets.clear();

@@ -8,13 +8,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::extract::Request;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tower::Service;
 use tracing::Instrument;
 
 use crate::client_address::Arrival;
 use crate::discard::UnreadBody;
+use crate::error::{ApiError, ErrorCode};
 use crate::guard;
 use crate::request_id::Named;
 use crate::state::HttpState;
@@ -50,16 +51,20 @@ where
     fn call(&mut self, mut request: Request) -> Self::Future {
         let state = self.state.clone();
         let (named, span) = Named::of(&request, &state);
-        let limit = request.extensions_mut().get_or_insert_default::<Arrival>().limit.clone();
+        let arrival = request.extensions_mut().get_or_insert_default::<Arrival>();
+        let (limit, is_ambiguous) = (arrival.limit.clone(), arrival.is_ambiguous);
         let (request, unread) = UnreadBody::of(request);
-        let mut handled = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        let mut handled = (!is_ambiguous).then(|| AssertUnwindSafe(self.inner.call(request)).catch_unwind());
         let answering = async move {
             // By reference: awaited as a value it would be moved to another place within this future, which then has
             // room for it twice.
-            let mut response = match (&mut handled).await {
-                Ok(Ok(response)) => response,
-                Ok(Err(never)) => match never {},
-                Err(panic) => guard::panicked(panic),
+            let mut response = match &mut handled {
+                Some(handled) => match handled.await {
+                    Ok(Ok(response)) => response,
+                    Ok(Err(never)) => match never {},
+                    Err(panic) => guard::panicked(panic),
+                },
+                None => ApiError::from(ErrorCode::BadRequest).into_response(),
             };
             drop(handled);
             unread.discard(response.status(), state.settings()).await;

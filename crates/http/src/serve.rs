@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Version, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -23,7 +23,6 @@ use tower::Service;
 
 use crate::client_address::Arrival;
 use crate::connections_of_client::{ConnectionsOfClients, Counted};
-use crate::error::{ApiError, ErrorCode};
 use crate::settings::HttpSettings;
 use crate::write_timeout::WriteTimeout;
 
@@ -114,16 +113,10 @@ fn answer(
     peer: SocketAddr,
     request: hyper::Request<Incoming>,
 ) -> impl Future<Output = Result<Response, Infallible>> {
-    let names_one_host = names_one_host(&request);
+    let is_ambiguous = !names_one_host(&request);
     let mut request = request.map(Body::new);
-    request.extensions_mut().insert(Arrival { peer: Some(peer), ..Arrival::default() });
-    let answered = names_one_host.then(|| router.call(request));
-    async {
-        match answered {
-            Some(answered) => answered.await,
-            None => Ok(ApiError::from(ErrorCode::BadRequest).into_response()),
-        }
-    }
+    request.extensions_mut().insert(Arrival { peer: Some(peer), is_ambiguous, ..Arrival::default() });
+    router.call(request)
 }
 
 /// RFC 9112 section 3.2: a request without Host, or with two, is ambiguous for the proxies on its way. HTTP/1.0 has none.
