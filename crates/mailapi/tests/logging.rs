@@ -228,8 +228,7 @@ fn fail2ban_finds_the_lines_for_people_too() {
         assert_ne!(std::io::BufRead::read_line(&mut stdout, &mut shown).unwrap(), 0, "{shown}");
     }
     fail_everywhere(&running);
-    let ended = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(ended.success());
+    assert!(mailapi_testkit::send_signal("TERM", &child));
     stdout.read_to_string(&mut shown).unwrap();
     child.wait().unwrap();
     let file = place.path().join("human.log");
