@@ -67,7 +67,8 @@ pub struct Credentials {
     pub password_hash: SecretText,
     /// Whether the account may log in.
     pub active: bool,
-    /// How often it was disabled: a log-in from before the last time is over, even when the account is enabled again.
+    /// How often the account was disabled: a log-in from before the last time stays invalid after the account is
+    /// enabled.
     pub sessions_ended: i64,
 }
 
@@ -78,7 +79,7 @@ pub struct PasswordRule;
 impl PasswordRule {
     /// The fewest characters.
     pub const MIN_CHARACTERS: usize = 8;
-    /// The most characters: the hash function's cost grows with the length.
+    /// Maximum number of characters: the cost of hashing grows with the length.
     pub const MAX_CHARACTERS: usize = 128;
 
     /// Whether `text` is short enough for a password.

@@ -1,9 +1,9 @@
 //! Domains and addresses: the one place that says what is valid and what is equal.
 //!
 //! The grammar is RFC 5321 section 4.1.2 with the extension of RFC 6531 section 3.3 for local parts outside ASCII.
-//! Both are compared case-insensitively; domains are kept as A-labels (RFC 5890 section 2.3.2.1). Only the host of an
-//! address may interpret its local part (RFC 5321 section 2.4), so mail goes out with the local part as it was given.
-//! Address literals (`user@[192.0.2.1]`) are not accepted: no domain of ours has that form.
+//! Both are compared case-insensitively; domains are stored as A-labels (RFC 5890 section 2.3.2.1). Only the host of an
+//! address may interpret its local part (RFC 5321 section 2.4), so mail is sent with the local part as given. Address
+//! literals (`user@[192.0.2.1]`) are rejected: no hosted domain has that form.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -83,7 +83,7 @@ impl FromStr for DomainName {
     }
 }
 
-/// `local@domain`. Compared in lower case, with the domain as A-labels. Parsing folds the local part, as is right for
+/// `local@domain`. Compared in lower case, with the domain as A-labels. Parsing folds the local part, as is correct for
 /// the name of a mailbox; [`EmailAddress::as_given`] keeps it for an address that mail is sent to.
 #[derive(Clone)]
 pub struct EmailAddress {
@@ -98,13 +98,13 @@ impl EmailAddress {
     const MAX_LOCAL: usize = 160;
     const MAX_LENGTH: usize = 254;
 
-    /// What is stored as a key and compared.
+    /// The form used as a key and for comparison.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.canonical
     }
 
-    /// What is put on the wire: the local part as it was given, the domain as A-labels.
+    /// The form on the wire: the local part as given, the domain as A-labels.
     #[must_use]
     pub fn wire(&self) -> Cow<'_, str> {
         match self.given_local() {
@@ -134,7 +134,7 @@ impl EmailAddress {
         self.given.as_deref().and_then(|given| given.rsplit_once('@')).map_or(self.local(), |(local, _)| local)
     }
 
-    /// The part before the `@` in lower case, quoted when it has to be.
+    /// The local part in lower case, quoted when necessary.
     #[must_use]
     pub fn local(&self) -> &str {
         &self.canonical[..self.at]
@@ -154,7 +154,7 @@ impl EmailAddress {
         DomainName { ascii: self.domain_str().to_owned(), given }
     }
 
-    /// The form in which it was given; the canonical form when it was given so.
+    /// The address as given; the canonical form when the two are equal.
     #[must_use]
     pub fn shown(&self) -> &str {
         self.given.as_deref().unwrap_or(&self.canonical)
@@ -196,7 +196,7 @@ impl FromStr for EmailAddress {
 }
 
 impl EmailAddress {
-    /// Parses an address that keeps its local part as it is written.
+    /// Parses an address and keeps the case of its local part.
     ///
     /// # Errors
     /// As for parsing.
@@ -214,7 +214,7 @@ impl EmailAddress {
         }
         let local = unquoted_local(local).ok_or(AddressError::LocalPart)?;
         let folded = local.to_lowercase();
-        // Lower case can be longer: `İ` becomes two characters.
+        // Lower-casing can lengthen the text: `İ` becomes two characters.
         if local.len().max(folded.len()) > Self::MAX_LOCAL {
             return Err(AddressError::LocalPart);
         }
@@ -291,7 +291,7 @@ static OBVIOUS: [u8; 256] = {
     kinds
 };
 
-/// The local part without quotes that it does not need; `None` when it is not valid.
+/// The local part without unnecessary quotes; `None` when it is invalid.
 fn unquoted_local(text: &str) -> Option<String> {
     match text.strip_prefix('"') {
         Some(rest) => Some(requote(&unquote(rest.strip_suffix('"')?)?)),

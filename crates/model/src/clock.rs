@@ -229,8 +229,7 @@ pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> Timestamp;
 
-    /// The time since a moment of this clock's own choice. Setting the clock does not change it, so waiting times are
-    /// measured with it.
+    /// The time since a fixed, arbitrary moment. Setting the clock does not change it, so it measures waiting times.
     fn steady(&self) -> Duration;
 }
 

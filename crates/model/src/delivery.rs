@@ -114,7 +114,7 @@ impl fmt::Display for Reply {
 pub struct QueueId(pub String);
 
 impl QueueId {
-    /// The name of a message that the mail server gave none: our own identifier.
+    /// The queue id of a message to which the mail server gave none: the message identifier.
     #[must_use]
     pub fn standing_in(message_id: MessageId) -> Self {
         Self(message_id.to_string())
@@ -138,7 +138,7 @@ pub enum Outcome {
     Bounced,
     /// Given back because it could not be delivered in time.
     Expired,
-    /// Refused for now at submission: never handed over, so the mail server does not try again.
+    /// Refused temporarily at submission: never handed over, so the mail server does not retry.
     Failed,
 }
 
@@ -146,8 +146,8 @@ impl Outcome {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Sent, Self::Deferred, Self::Bounced, Self::Expired, Self::Failed];
 
-    /// How the submission ended for a recipient that was refused with this reply. 4yz may be taken at another time;
-    /// every other reply is final (RFC 5321 section 4.2.1).
+    /// The outcome for a recipient that was refused at submission with this reply. 4yz replies are temporary; all
+    /// others are final (RFC 5321 section 4.2.1).
     #[must_use]
     pub const fn of_refusal(reply: &Reply) -> Self {
         if reply.is_transient() { Self::Failed } else { Self::Bounced }

@@ -226,7 +226,7 @@ impl Draft {
         listed.chain(&self.reply_to).chain([&self.from]).map(|named| &named.address)
     }
 
-    /// Folds the local parts of these mailboxes: as their host we know that case makes no difference.
+    /// Folds the local parts of these mailboxes: this server hosts them and ignores case.
     pub fn fold(&mut self, mailboxes: &HashSet<EmailAddress>) {
         let listed = [&mut self.to, &mut self.cc, &mut self.bcc].into_iter().flatten();
         for named in listed.chain(&mut self.reply_to).chain([&mut self.from]) {
@@ -314,7 +314,7 @@ fn header_rule(name: &str) -> Result<(), &'static str> {
         return Err("is no header name");
     }
     let begins = |prefix: &str| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-    // Resent-Bcc would show a hidden recipient, and a new message was not resent (RFC 5322 section 3.6.6).
+    // Resent-Bcc would reveal a hidden recipient, and a new message was not resent (RFC 5322 section 3.6.6).
     if STRUCTURAL.iter().any(is) || begins("Content-") || begins("Resent-") {
         return Err("is set by mailapi and cannot be overridden");
     }

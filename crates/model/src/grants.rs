@@ -119,7 +119,8 @@ impl Grants {
         self.is_admin.then_some(Admin(())).ok_or(Denied)
     }
 
-    /// Sending from `address`: one's own, with `send_mail` that of any user of the domain, and for admins every one.
+    /// The right to send from `address`: the caller's own, with `send_mail` that of any user of the domain, for admins
+    /// any.
     ///
     /// # Errors
     /// [`Denied`] otherwise.

@@ -41,13 +41,13 @@ impl From<String> for Secret<String> {
 pub struct SharedSecret(Arc<RwLock<Secret<String>>>);
 
 impl SharedSecret {
-    /// The secret as it is now.
+    /// The current secret.
     #[must_use]
     pub fn get(&self) -> Secret<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts another one in its place; whether it is another one.
+    /// Replaces the secret; returns whether it changed.
     pub fn replace(&self, secret: Secret<String>) -> bool {
         let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let differs = *kept != secret;

@@ -54,9 +54,9 @@ named_states! {
         Sent = "sent",
         /// Delivered to some, not to the others.
         Partial = "partial",
-        /// Delivered to none, and refused permanently by all.
+        /// Delivered to no recipient, and refused permanently by all.
         Bounced = "bounced",
-        /// Delivered to none; at least one recipient was never handed over and may be sent to again.
+        /// Delivered to no recipient; at least one was never handed over and may be retried.
         Failed = "failed",
     }
 }
@@ -74,7 +74,7 @@ named_states! {
         Sent = "sent",
         /// Given back as undeliverable.
         Bounced = "bounced",
-        /// Never handed over: the mail server refused it for now, or did not take the message at all.
+        /// Never handed over: the mail server refused the recipient temporarily, or did not accept the message at all.
         Failed = "failed",
     }
 }
@@ -119,7 +119,7 @@ pub fn overall(states: &[RecipientStatus]) -> MessageStatus {
     } else if states.contains(&RecipientStatus::Sent) {
         MessageStatus::Partial
     } else if states.contains(&RecipientStatus::Failed) {
-        // Bounced would hide that another send may reach somebody.
+        // `Bounced` would hide that a retry may still reach a recipient.
         MessageStatus::Failed
     } else {
         MessageStatus::Bounced

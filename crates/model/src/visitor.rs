@@ -1,4 +1,4 @@
-//! Where a log-in comes from.
+//! The origin of a log-in.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The ways to log in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Door {
-    /// The HTTP interface.
+    /// The HTTP API.
     Http,
     /// SMTP submission.
     Submission,
@@ -15,7 +15,7 @@ pub enum Door {
 }
 
 impl Door {
-    /// Its name in the log.
+    /// The name used in the log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,12 +27,12 @@ impl Door {
 }
 
 /// The addresses that count as one client: a single IPv4 address, or the /64 network of an IPv6 address, because that
-/// is what one customer gets (RFC 6177 section 2).
+/// is the usual assignment to one customer (RFC 6177 section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientNetwork(IpAddr);
 
 impl ClientNetwork {
-    /// The client that uses `address`.
+    /// The client that `address` belongs to.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         const NETWORK: u128 = !0 << 64;
@@ -43,17 +43,17 @@ impl ClientNetwork {
     }
 }
 
-/// Where a log-in comes from.
+/// The origin of a log-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Visitor {
-    /// The way in.
+    /// The door that the log-in came through.
     pub door: Door,
     /// The client's address.
     pub address: IpAddr,
 }
 
 impl Visitor {
-    /// The addresses that count as one client with this one.
+    /// The client that this address belongs to.
     #[must_use]
     pub fn network(&self) -> ClientNetwork {
         ClientNetwork::of(self.address)
