@@ -22,10 +22,10 @@ pub trait DeliveryFeed: Send + Sync {
     /// [`FeedError`] when that could not be noted; asking again later is enough.
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError>;
 
-    /// The reader stops: what the source needs to go on from there is saved now.
+    /// Called when the reader stops: the source saves the state that it needs to continue.
     ///
     /// # Errors
-    /// [`FeedError`] when that failed; the source then goes on from what it saved before.
+    /// [`FeedError`] when saving failed; the source then continues from the previously saved state.
     async fn stop(&self) -> Result<(), FeedError> {
         Ok(())
     }
@@ -39,7 +39,7 @@ pub trait DeliveryFeed: Send + Sync {
         None
     }
 
-    /// By how many seconds the clock of its reports is ahead of ours, negative when it is behind; zero where they agree.
+    /// Seconds by which the clock of the reports is ahead of ours; negative when it is behind, zero when they agree.
     async fn clock_ahead(&self) -> i64 {
         0
     }

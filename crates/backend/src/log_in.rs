@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use mailapi_model::{Denied, EmailAddress, Grants, SecretText, SendAs, Visitor};
 
-/// Answers log-ins at SMTP submission and IMAP; the product implements it, so that the same rights hold at every door.
-/// It limits wrong passwords by mailbox and client.
+/// Answers log-ins at SMTP submission and IMAP. The product implements it, so that the same rights apply at every door.
+/// It limits wrong passwords by mailbox and by client.
 #[async_trait]
 pub trait LogIn: Send + Sync {
     /// Checks a mailbox's address and password.
@@ -30,7 +30,7 @@ pub trait LogIn: Send + Sync {
 /// Why a logged-in account may not send as an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendAsError {
-    /// It lacks the right.
+    /// The account lacks the right.
     #[error(transparent)]
     Denied(#[from] Denied),
     /// The accounts cannot be read at the moment.
@@ -62,7 +62,7 @@ pub enum LogInError {
     /// Address and password do not fit.
     #[error("address or password is wrong")]
     Refused,
-    /// Too many failures; log-ins of this mailbox, or of this client, are refused for a while.
+    /// Too many failures: log-ins to this mailbox, or from this client, are refused for a while.
     #[error("too many failed log-ins; try again later")]
     Locked,
     /// The accounts cannot be read at the moment.

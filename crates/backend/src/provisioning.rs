@@ -13,12 +13,12 @@ pub trait Provisioning: Send + Sync {
     /// Mail for the domain is no longer to be delivered here.
     async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError>;
 
-    /// The account is new. A mailbox that exists already is an earlier owner's, which the new one must not read.
+    /// The account is new. An existing mailbox belonged to an earlier owner, and the new owner must not read it.
     async fn new_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
         self.put_mailbox(mailbox, quota_bytes).await
     }
 
-    /// The account's limit changed. Makes no mailbox.
+    /// The account's limit changed. Creates no mailbox.
     async fn set_quota(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
         let _ = (mailbox, quota_bytes);
         Ok(())
@@ -43,8 +43,8 @@ pub trait Provisioning: Send + Sync {
         false
     }
 
-    /// Makes the mailbox of this address what the accounts say, after something has come between the two: `account` is
-    /// the limit of its account, or `None` without one. Mail that has no owner is kept apart.
+    /// Makes the mailbox of this address match the accounts, after the two have diverged. `account` is the limit of its
+    /// account, or `None` without an account. Mail without an owner is quarantined.
     async fn repair_mailbox(
         &self,
         mailbox: &EmailAddress,
@@ -60,7 +60,7 @@ pub trait Provisioning: Send + Sync {
         Ok(())
     }
 
-    /// Mail that is kept apart, since it has no owner.
+    /// Quarantined mail: mail without an owner.
     async fn quarantined(&self) -> Result<Vec<Quarantined>, ProvisioningError> {
         Ok(Vec::new())
     }
@@ -95,11 +95,11 @@ pub struct KnownMailbox {
 /// A mailbox without an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
-    /// The address that it had.
+    /// The mailbox's former address.
     pub address: EmailAddress,
-    /// How many messages it holds.
+    /// Number of messages in it.
     pub messages: u64,
-    /// Since when it is kept apart.
+    /// When it was quarantined.
     pub since: Timestamp,
 }
 

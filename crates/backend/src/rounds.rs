@@ -1,7 +1,7 @@
 //! The count of a background loop's rounds.
 
-/// Counts the rounds of one background loop, and reports each at level TRACE as an event of the target
-/// `mailapi::rounds`. A loop at rest waits, and its count does not change.
+/// Counts the rounds of one background loop, and logs each at level TRACE under the target `mailapi::rounds`. The count
+/// of an idle loop does not change.
 #[derive(Debug)]
 pub struct Rounds {
     of: &'static str,
@@ -12,19 +12,19 @@ impl Rounds {
     /// The target of the events.
     pub const TARGET: &'static str = "mailapi::rounds";
 
-    /// The rounds of the loop with this name.
+    /// Starts counting the rounds of the loop with this name.
     #[must_use]
     pub const fn of(name: &'static str) -> Self {
         Self { of: name, count: 0 }
     }
 
-    /// The loop begins its next round.
+    /// Counts a round that begins.
     pub fn begin(&mut self) {
         self.count += 1;
         tracing::trace!(target: "mailapi::rounds", of = self.of, round = self.count, "a background loop begins a round");
     }
 
-    /// The rounds until now.
+    /// Rounds so far.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

@@ -113,7 +113,7 @@ impl SubmitError {
         }
     }
 
-    /// What the mail server said, when it said something; of several the first that another try may change.
+    /// The mail server's reply, if it gave one; of several, the first one that a retry may change.
     #[must_use]
     pub fn reply(&self) -> Option<&Reply> {
         match self {

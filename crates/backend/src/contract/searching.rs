@@ -80,7 +80,7 @@ pub async fn a_text_is_found_however_it_was_written(fixture: &dyn Fixture) {
     }
 }
 
-/// People after the first one of a field count, and those who stand in a group.
+/// Search matches every address of a field, including those in groups.
 pub async fn every_author_and_group_member_is_found(fixture: &dyn Fixture) {
     let message = b"From: Ann <ann@elsewhere.example>, Zoe Second <zoe@elsewhere.example>\r\n\
         To: friends: yan@elsewhere.example, xaver@elsewhere.example;\r\nSubject: many\r\n\r\nhello\r\n";

@@ -1,5 +1,5 @@
-//! An address field as IMAP shows it (RFC 3501 section 7.4.2, ENVELOPE): with source routes and groups, empty groups
-//! included. Own work, because mail-parser drops both. Every text is a list of addresses, read in linear time.
+//! Address fields as IMAP shows them (RFC 3501 section 7.4.2, ENVELOPE): with source routes and with groups, even empty
+//! ones. Implemented here because mail-parser drops both. Any text parses as a list of addresses, in linear time.
 
 use super::encoded_word;
 use super::fields::one_line;
@@ -13,9 +13,9 @@ pub enum AddressEntry {
         name: String,
         /// The obsolete source route, such as `@a.example,@b.example` (RFC 5322 section 4.4).
         route: Option<String>,
-        /// Before the `@`, without quotes.
+        /// The local part, without quotes.
         local_part: String,
-        /// After it; empty when there is none.
+        /// The domain; empty when there is none.
         domain: String,
     },
     /// The entries from here to [`AddressEntry::GroupEnd`] are a group of this name.
@@ -54,7 +54,7 @@ pub(super) fn entries(value: &str) -> Vec<AddressEntry> {
             Some('<') => entries.push(reader.angle_address(&words)),
             Some('@') => entries.push(reader.bare_address(&words)),
             end => {
-                // Without an address, what stands there is a mailbox of this server.
+                // Without an address, the words name a mailbox of this server.
                 if !words.is_empty() {
                     let name = reader.comment.take().unwrap_or_default();
                     entries.push(mailbox(&name, None, words.concat(), String::new()));
@@ -82,14 +82,14 @@ fn shown(words: &[String]) -> String {
     one_line(&encoded_word::decoded(&words.join(" ")))
 }
 
-/// What ends a word outside of quotes.
+/// Characters that end a word outside quotes.
 fn is_special(c: char) -> bool {
     matches!(c, '<' | '>' | '@' | ',' | ':' | ';' | '(' | '"') || c.is_whitespace()
 }
 
 struct Reader<'a> {
     rest: &'a str,
-    /// The last comment: the name of an address in the old form `address (name)`.
+    /// The last comment: the display name in the old form `address (name)`.
     comment: Option<String>,
 }
 
@@ -154,7 +154,7 @@ impl Reader<'_> {
         self.comment = Some(text);
     }
 
-    /// An address in angle brackets, of which the first has been read.
+    /// An address in angle brackets, after the opening bracket.
     fn angle_address(&mut self, phrase: &[String]) -> AddressEntry {
         let (mut local_part, mut route) = (self.words().concat(), None);
         if local_part.is_empty() && self.rest.starts_with('@') {
@@ -166,17 +166,17 @@ impl Reader<'_> {
             self.next();
             domain = self.words().concat();
         }
-        // What else stands there is no part of an address.
+        // Other characters here are not part of an address.
         let end = self.rest.find(['>', ',', ';']).unwrap_or(self.rest.len());
         self.rest = self.rest[end..].strip_prefix('>').unwrap_or(&self.rest[end..]);
         self.comment = None;
-        // What follows up to the next comma belongs to this entry.
+        // Text up to the next comma belongs to this entry.
         self.words();
         self.comment = None;
         mailbox(&phrase.join(" "), route, local_part, domain)
     }
 
-    /// A source route up to its colon.
+    /// A source route, up to its colon.
     fn route(&mut self) -> Option<String> {
         let end = self.rest.find([':', '>'])?;
         let (route, rest) = self.rest.split_at(end);
@@ -184,7 +184,7 @@ impl Reader<'_> {
         Some(route.chars().filter(|c| !c.is_whitespace()).collect())
     }
 
-    /// An address without brackets, of which the `@` has been read.
+    /// An address without brackets, after its `@`.
     fn bare_address(&mut self, local_part: &[String]) -> AddressEntry {
         self.comment = None;
         let domain = self.words().concat();

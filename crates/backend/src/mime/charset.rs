@@ -23,7 +23,7 @@ pub(super) fn decode(charset: Option<&str>, octets: &[u8]) -> String {
         // The Web refuses some old charsets altogether; mail shows what is readable of them.
         Some(encoding) if encoding == REPLACEMENT => guess(octets),
         Some(encoding) => encoding.decode(octets).0.into_owned(),
-        // Long names that the Web's table leaves out.
+        // Long names that the encoding table of the Web omits.
         None => charset_decoder(label.as_bytes()).map_or_else(|| guess(octets), |decode| decode(octets)),
     }
 }

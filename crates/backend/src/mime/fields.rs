@@ -111,7 +111,7 @@ fn is_one_line(text: &str) -> bool {
     plain::is_printable(octets) && !has_two_spaces && !text.starts_with(' ') && !text.ends_with(' ')
 }
 
-/// A value with its encoded words (RFC 2047) decoded. Spaces in them are the author's; those around the value are not.
+/// A value with its encoded words (RFC 2047) decoded. Spaces inside them are kept; spaces around the value are not.
 pub(super) fn decoded(value: &[u8]) -> Cow<'_, str> {
     let text = unfolded(value);
     if encoded_word::may_begin_in(text.as_bytes()) {

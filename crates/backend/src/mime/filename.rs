@@ -1,10 +1,10 @@
-//! Names of attachments, as their senders gave them. Whoever writes one into a file system or a header cleans it there.
+//! Names of attachments, as given by their senders. Code that writes one to a file system or a header must clean it.
 
-/// The name that a sender gave, without line ends and other control characters; none when nothing of it is a name.
+/// The sender's name without line ends and other control characters; `None` when nothing usable is left.
 pub(super) fn as_sent(given: &str, max_characters: usize) -> Option<String> {
     let is_control = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let name: String = given.chars().map(|c| if is_control(c) { ' ' } else { c }).collect();
-    // In a path these two mean a folder, so that no client could ask for such a file by its name.
+    // In a path these two mean a folder, so no client could request such a file by name.
     let is_name = !matches!(name.trim(), "" | "." | "..");
     is_name.then(|| shortened(&name, max_characters))
 }

@@ -24,7 +24,7 @@ pub struct Limits {
     pub max_report_octets: usize,
     /// Octets of a forwarded message in which its subject is looked for. 64 KiB.
     pub max_forwarded_header_octets: usize,
-    /// Characters of an attachment's file name. 255, as many octets as a message that is sent here may name it with.
+    /// Characters of an attachment's file name. 255: messages sent here may use names of as many octets.
     pub max_filename_characters: usize,
     /// Characters of a subject that a digest keeps for lists; a message that is opened shows all of it. 1,000.
     pub max_listed_subject_characters: usize,

@@ -96,7 +96,7 @@ fn shown(people: &[Correspondent]) -> String {
     people.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The authors of an opened message, of which a summary shows the first.
+/// The authors of an opened message; a summary shows only the first.
 fn authors_of(message: &FullMessage) -> String {
     let first = shown(std::slice::from_ref(&message.summary.from));
     let written = message.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("From"));

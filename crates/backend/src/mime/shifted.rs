@@ -2,7 +2,7 @@
 
 use encoding_rs::GBK;
 
-/// The text of UTF-7. What is wrong in it is shown as U+FFFD, or as it stands.
+/// Decodes UTF-7. Invalid input becomes U+FFFD or stays as written.
 pub(super) fn decode_utf7(octets: &[u8]) -> String {
     let mut text = String::with_capacity(octets.len());
     let mut rest = octets;
@@ -11,7 +11,7 @@ pub(super) fn decode_utf7(octets: &[u8]) -> String {
         let shifted = &rest[at + 1..];
         let length = shifted.iter().take_while(|octet| sextet(**octet).is_some()).count();
         push_shifted(&mut text, &shifted[..length]);
-        // A hyphen only ends the run; any other character is one of the text.
+        // A hyphen only ends the run; any other character is text.
         rest = &shifted[length..];
         rest = rest.strip_prefix(b"-").unwrap_or(rest);
     }
@@ -47,7 +47,7 @@ const fn sextet(octet: u8) -> Option<u8> {
     })
 }
 
-/// The text of HZ-GB-2312: `~{` begins a run of two octets each, `~}` ends it, `~~` is a tilde.
+/// Decodes HZ-GB-2312: `~{` begins a run of two-octet characters, `~}` ends it, and `~~` is a tilde.
 pub(super) fn decode_hz(octets: &[u8]) -> String {
     let (mut plain, mut rest, mut is_shifted) = (Vec::with_capacity(octets.len()), octets, false);
     loop {
@@ -61,7 +61,7 @@ pub(super) fn decode_hz(octets: &[u8]) -> String {
                 plain.push(b'~');
                 rest
             }
-            // A line that goes on.
+            // `~` before a line end continues the line.
             ([b'~', b'\n', rest @ ..], false) => rest,
             ([b'~', b'}', rest @ ..], true) => {
                 is_shifted = false;
