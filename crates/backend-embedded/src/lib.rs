@@ -58,8 +58,8 @@ impl Embedded {
         Ok(Self { maildrop, follows_accounts: false })
     }
 
-    /// The same where the accounts are in the same file: domains and mailboxes change in the transactions that change
-    /// the accounts.
+    /// The same for accounts in the same file: domains and mailboxes change in the transactions that change the
+    /// accounts.
     #[must_use]
     pub fn following_accounts(self) -> Self {
         self.maildrop.follow_accounts();

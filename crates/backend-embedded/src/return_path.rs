@@ -1,7 +1,7 @@
-//! Where the bounces of a message from the API go: an address of its own, which leads to the mailbox of its sender.
+//! The envelope sender of a message from the API: a return address whose bounces are delivered to the message's sender.
 //!
-//! A Message-ID is known to all who saw the message quoted or forwarded. The return address is known to those who got
-//! the message itself, and to the servers on its way, so only a bounce that comes to it is believed.
+//! A Message-ID is visible to everyone who gets the message quoted or forwarded. The return address is visible only to
+//! recipients of the message itself, and to the servers on its way. So only a bounce to that address is accepted.
 
 use mailapi_backend::ReturnAddress;
 use mailapi_model::{DomainName, EmailAddress, MessageId};
@@ -11,19 +11,19 @@ use crate::Maildrop;
 use crate::accept::sender_of;
 use crate::queue::QueuedMessage;
 
-/// The part of a return address in front of its detail. It is no mailbox: the proof alone makes the address valid.
+/// The local part of a return address, before its detail. It is not a mailbox: the proof alone makes the address valid.
 const LOCAL: &str = "bounces";
 const DELIMITER: char = '+';
 
 impl Maildrop {
-    /// The reverse-path that a message leaves with.
+    /// The reverse-path of an outgoing message.
     pub(crate) fn reverse_path(&self, message: &QueuedMessage) -> String {
         let Some(sender) = &message.sender else { return String::new() };
         let own = message.message_id.and_then(|id| Some(self.return_addresses(&sender.domain())?.of(id)));
         own.unwrap_or_else(|| sender.as_str().to_owned())
     }
 
-    /// The message whose return address this is, and the mailbox that it leads to.
+    /// The message that this return address belongs to, and the mailbox that receives its bounces.
     pub(crate) async fn returned_to(
         &self,
         address: &EmailAddress,
@@ -34,7 +34,7 @@ impl Maildrop {
         Ok(sender.map(|sender| (id, sender)))
     }
 
-    /// In the sender's own domain, so that SPF speaks for the author (RFC 7489 section 3.1.2).
+    /// In the sender's own domain, so that SPF aligns with the author's domain (RFC 7489 section 3.1.2).
     fn return_addresses(&self, domain: &DomainName) -> Option<ReturnAddress> {
         let mailbox = format!("{LOCAL}@{domain}").parse().ok()?;
         ReturnAddress::new(mailbox, DELIMITER, self.settings().return_key.as_ref()?).ok()

@@ -9,8 +9,8 @@ use mailapi_backend::BounceKey;
 pub struct MaildropSettings {
     /// The longest message that is taken. Default 25 MiB.
     pub max_message_bytes: usize,
-    /// A recipient that is no mailbox is delivered to the name before this sign in its local part (RFC 5233 section 1).
-    /// None: such mail is refused. Default `+`.
+    /// Mail to an address without a mailbox is delivered to the part of its local part before this sign (RFC 5233
+    /// section 1). `None` refuses such mail. Default `+`.
     pub recipient_delimiter: Option<char>,
     /// How much of a message one database row holds, and so how much of it reading keeps in memory. Default 128 KiB.
     /// Messages that are there already keep the length with which they were written.
@@ -45,8 +45,8 @@ pub struct MaildropSettings {
     /// While others write, sweeper and indexer rest this many times as long as their last step took. Default 4: they
     /// get about a fifth of the writer's time, and all of it when nobody else wants it.
     pub chores_rest: u32,
-    /// What proves that a bounce came to the return address of its message. Without a key messages have none, and no bounce
-    /// is believed. Default: none.
+    /// The key that proves that a bounce came to the return address of its message. Without a key, messages have no
+    /// return address and no bounce is accepted. Default: none.
     pub return_key: Option<BounceKey>,
     /// Whether accounts, and what became of messages, are kept in another database than the mail. Then nothing is told
     /// there that a loss of power could still take away here. Default true, which is safe in one file, too, but slower.

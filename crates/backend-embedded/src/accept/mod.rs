@@ -33,8 +33,8 @@ pub(crate) use transaction::accept as accept_in_transaction;
 pub struct Incoming {
     /// The reverse-path.
     pub sender: ReversePath,
-    /// A reverse-path of outside that is no address here, such as `u@[192.0.2.1]`; there is no `sender` then. It is shown
-    /// in Return-Path, and gets no notices.
+    /// A reverse-path from outside that is not a valid address here, such as `u@[192.0.2.1]`; `sender` is then `None`.
+    /// It is written to Return-Path, and receives no notices.
     pub unanswerable: Option<String>,
     /// For whom; one named twice gets the message once.
     pub recipients: Vec<Recipient>,
@@ -90,7 +90,7 @@ pub struct Recipient {
     pub notify: Option<Notify>,
     /// The ORCPT parameter as it was written.
     pub orcpt: Option<String>,
-    /// The message whose return address was used to reach this mailbox: bounces of that message are believed.
+    /// The message whose return address was used to reach this mailbox; bounces of that message are accepted.
     pub returned: Option<MessageId>,
 }
 

@@ -1,10 +1,10 @@
 //! Notices of failure that come back from other servers for messages that came through the API (RFC 3464).
 //!
-//! Anybody can write such a notice, so it counts only when it says what could be true: it came from outside with the
-//! null reverse-path to the return address of the message (`return_path`), and names a recipient for whom another server
-//! took the message from us. The queue knows: whom it still keeps the message for, it has not left for, and whom it gives
-//! up is struck out in the transaction that records it. Each recipient can come back once; the members of an alias,
-//! as often as somebody says so.
+//! Anybody can write such a notice, so it counts only when it is plausible: it came from outside, with the null
+//! reverse-path, to the return address of the message (`return_path`). It must also name a recipient for whom another
+//! server accepted the message. The queue has that information: the message has not left for the recipients that are
+//! still queued. Recipients that the queue gives up are removed in the transaction that records it. Each recipient can
+//! be returned once; the members of an alias, any number of times.
 
 use std::collections::HashMap;
 use std::io;
@@ -60,7 +60,7 @@ fn is_notification(header: &[u8]) -> bool {
     kind.value.eq_ignore_ascii_case("multipart/report") && is_of("report-type", "delivery-status")
 }
 
-/// The failures that a message reports, when it is a notification. May block.
+/// The failures that a message reports, if it is a notification. May block.
 pub(super) fn failures(message: &Octets, digest: &Digest) -> io::Result<Vec<ReturnedReport>> {
     let header = digest.header();
     let header = message.slice(0..usize::try_from(header.length).unwrap_or(usize::MAX)).to_bytes()?;
@@ -120,7 +120,7 @@ pub(super) fn record(
     let before = sent.left_for.len();
     for failure in failures {
         let Some(place) = sent.place_of(&failure.recipient) else { continue };
-        // A notice about a member of an alias leaves open what becomes of the alias itself.
+        // A notice about a member of an alias does not decide the outcome for the alias itself.
         if failure.final_recipient.is_none() {
             sent.left_for.remove(place);
         }
@@ -132,7 +132,7 @@ pub(super) fn record(
     Ok(())
 }
 
-/// Who sent a message.
+/// The sender of a message.
 pub(crate) fn sender_of(connection: &Connection, id: MessageId) -> Result<Option<EmailAddress>, StoreError> {
     let sql = "SELECT sender FROM drop_accepted WHERE message_uuid = ?1";
     let sender: Option<Option<String>> =
@@ -161,7 +161,7 @@ fn sent(connection: &Connection, at: &Recipient) -> Result<Option<Sent>, StoreEr
         WHERE queue = (SELECT id FROM drop_queue WHERE queue_id = ?1)";
     let mut statement = connection.prepare_cached(sql)?;
     let waiting = statement.query_and_then(params![sent.queue_id.0], |row| -> Result<_, StoreError> {
-        // The queue keeps recipients as given; here they are compared.
+        // The queue stores recipients as given; the comparison needs the canonical form.
         let recipient: EmailAddress = row.get::<_, String>(0)?.parse().map_err(|_| damaged("an address"))?;
         Ok((recipient.as_str().to_owned(), Timestamp::from_millis(row.get(1)?)))
     })?;

@@ -59,7 +59,7 @@ pub(crate) fn route(
     })
 }
 
-/// The mailbox of this name, or the one of the name before the delimiter: `bob+tag` is bob's.
+/// The mailbox of this name, or of the name before the delimiter: `bob+tag` is delivered to `bob`.
 fn find(
     connection: &Connection,
     address: &EmailAddress,
@@ -71,7 +71,7 @@ fn find(
     let Some((name, _)) = delimiter.and_then(|delimiter| address.local().split_once(delimiter)) else {
         return Ok(None);
     };
-    // Half of a quoted string is no address, and has no mailbox.
+    // Half of a quoted string is not an address and has no mailbox.
     let Ok(base) = format!("{name}@{}", address.domain_str()).parse() else { return Ok(None) };
     mailbox::find(connection, &base)
 }
@@ -103,8 +103,8 @@ fn full() -> Reply {
     Reply::new(552, EnhancedCode::new(5, 2, 2), "the mailbox is full")
 }
 
-/// The answer to whoever may come again. Another server does for days, in which the owner makes room or the quota is
-/// raised (RFC 3463 section 3.3). An author here has no queue that would, and learns it at once.
+/// The reply to a client that may retry. Another server retries for days, in which the owner can make room or the quota
+/// can be raised (RFC 3463 section 3.3). An author here has no queue that retries, and gets the refusal at once.
 pub(crate) fn to_client(reply: Reply, relaying: Relaying) -> Reply {
     match relaying {
         Relaying::Denied if reply == full() => {

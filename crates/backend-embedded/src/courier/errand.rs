@@ -104,7 +104,8 @@ impl Errand<'_> {
             if link.client.is_ready() {
                 self.link = Some(link);
             }
-            // A kept connection may fail: closed after its number of messages for instance, or with replies out of step.
+            // A kept connection may fail, for instance after the server's message limit, or when replies are out of
+            // step.
             // Nothing was taken, so the message goes over a new connection at once.
             if !(was_kept && is_closed(&outcome)) {
                 return findings(&outcome, &relay, offered.dsn);

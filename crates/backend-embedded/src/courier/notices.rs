@@ -92,7 +92,7 @@ pub(super) fn wants_notice(message: &QueuedMessage, tried: &[Tried<'_>]) -> bool
     message.sender.is_some() && tried.iter().any(|tried| action_for(tried).is_some())
 }
 
-/// The notice that the sender gets, if any. Without NOTIFY there are notices of failures and delays.
+/// The notice that the sender gets, if any. Without NOTIFY, failures and delays are reported.
 fn action_for(tried: &Tried<'_>) -> Option<Action> {
     let notify = tried.recipient.notify;
     let wants = |which: fn(Notify) -> bool| notify.is_some_and(which);

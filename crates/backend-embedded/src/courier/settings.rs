@@ -22,7 +22,7 @@ pub struct CourierSettings {
     /// By how many per cent at most a wait is shortened at random, so that mail that failed together does not come
     /// back together. Default 10.
     pub retry_jitter_percent: u32,
-    /// After how long a sender gets a notice of a delay, unless NOTIFY leaves it out. Default 4 hours.
+    /// A sender gets a notice of a delay after this time, unless NOTIFY excludes it. Default 4 hours.
     pub delay_notice_after: Duration,
     /// Most connections at a time. Default 20.
     pub max_connections: usize,
@@ -123,12 +123,12 @@ pub struct Relay {
     pub credentials: Option<RelayLogIn>,
 }
 
-/// The log-in at a relay.
+/// Credentials for a relay.
 #[derive(Debug, Clone)]
 pub struct RelayLogIn {
-    /// The user's name.
+    /// The user name.
     pub username: String,
-    /// Its password.
+    /// The password.
     pub password: SharedSecret,
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn bring_up(
     settings: &CourierSettings,
 ) -> Result<bool, Failure> {
     let mut buffer = vec![0; settings.read_bytes.max(1)];
-    // For the whole reply: a server that drips octets gets no more time for each.
+    // One deadline for the whole reply: a server that drips octets gets no extra time for each.
     let mut due = Instant::now() + settings.greeting_timeout;
     loop {
         match client.step()? {
@@ -71,7 +71,7 @@ impl Link {
                 TransactionStep::Write(octets) => {
                     let written = write(&mut self.stream, &octets, settings.write_timeout);
                     if let Err(error) = timeout_at(end, written).await.unwrap_or_else(|_| Err(too_slow())) {
-                        // A server that closes early often says why.
+                        // A server that closes early often gives the reason.
                         let due = end.min(Instant::now() + settings.reply_timeout);
                         let said = read(&mut self.stream, &mut buffer, due).await.unwrap_or(0);
                         return Ok(transaction.broke_off(&buffer[..said], error.to_string()));
@@ -102,8 +102,8 @@ impl Link {
         }
     }
 
-    /// Whether another message can go over it. A server that said something since the last one, or left, is not asked:
-    /// its words would be taken for the reply to MAIL.
+    /// Whether the connection can carry another message. A server that sent something since the last one, or closed, is
+    /// not used: its text would be read as the reply to MAIL.
     pub(super) fn is_usable(&mut self) -> bool {
         self.client.is_ready() && self.stream.read(&mut [0; 1]).now_or_never().is_none()
     }
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Answers the first commands, and begins a reply that it never ends: one octet a minute.
+    /// Answers the first commands, then starts a reply that never ends: one octet a minute.
     async fn dripping(listener: TcpListener, answers: usize) {
         let mut stream = BufReader::new(listener.accept().await.unwrap().0);
         for answer in ["220 mx.example\r\n", "250 mx.example\r\n", "250 ok\r\n"].into_iter().take(answers) {

@@ -85,8 +85,8 @@ pub(super) fn follow_up(
     }
 }
 
-/// Whether the sender gets a notice of a delay now: once, and unless NOTIFY leaves it out (RFC 3461 section 4.1 leaves the
-/// case without NOTIFY to us).
+/// Whether the sender gets a notice of a delay now: once, and unless NOTIFY excludes it. RFC 3461 section 4.1 leaves
+/// the default without NOTIFY to the server.
 fn delay_is_due(
     message: &QueuedMessage,
     recipient: &QueuedRecipient,

@@ -48,7 +48,7 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
         .map_err(|_| ComposeError)
 }
 
-/// The outcome and the recipients.
+/// The outcome and the recipients, for the subject.
 fn subject(report: &Report<'_>) -> String {
     let first = report.recipients.first().map_or("no recipient", |fate| fate.recipient.shown());
     let whom = match report.recipients.len() {

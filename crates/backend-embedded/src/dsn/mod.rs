@@ -64,11 +64,11 @@ pub(crate) struct Fate<'a> {
     pub(crate) recipient: &'a EmailAddress,
     /// The ORCPT parameter as it was written.
     pub(crate) original: Option<&'a str>,
-    /// What was said at the last try, or what we say in its place.
+    /// The reply to the last attempt, or our own text in its place.
     pub(crate) reply: Option<Reply>,
-    /// The server that answered last, as `host[address]:port`; none when none did.
+    /// The server that answered last, as `host[address]:port`; `None` when none answered.
     pub(crate) relay: Option<&'a str>,
-    /// What that server said, when `reply` is not its own.
+    /// That server's own reply, when `reply` is ours.
     pub(crate) said_before: Option<Reply>,
     /// When we will give up, for a delay.
     pub(crate) will_retry_until: Option<Timestamp>,

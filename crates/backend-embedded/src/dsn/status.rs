@@ -38,7 +38,7 @@ fn recipient(out: &mut String, report: &Report<'_>, fate: &Fate<'_>) {
         field(out, "Remote-MTA", &format!("dns;{host}"));
     }
     if let Some(reply) = fate.said_before.as_ref().or(fate.reply.as_ref()) {
-        // A server's words are of its own type; ours are in no protocol (RFC 3464 section 2.3.6).
+        // A server's reply has the type `smtp`; our own text comes from no protocol (RFC 3464 section 2.3.6).
         let kind = if fate.relay.is_some() { "smtp" } else { "X-mailapi" };
         field(out, "Diagnostic-Code", &format!("{kind};{reply}"));
     }

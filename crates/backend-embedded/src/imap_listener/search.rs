@@ -40,10 +40,10 @@ pub(super) async fn search(
     maildrop.filter(folder, matches).await.map_err(failure)
 }
 
-/// A text that is looked for.
+/// A search text.
 struct Wanted<'a> {
     text: &'a str,
-    /// Whether the index is asked for it: header fields are read.
+    /// Whether the index is queried for it. For header fields it is not: the messages are read.
     is_indexed: bool,
 }
 
@@ -96,8 +96,8 @@ impl<'a, 'c> Candidate<'a, 'c> {
         })
     }
 
-    /// Whether a text is in a part that the searchable text leaves out: an attached text, a forwarded message, another
-    /// text than the first. With the headers of parts, when those count.
+    /// Whether a part that the searchable text omits contains the text: an attached text, a forwarded message, or any
+    /// text but the first. `with_headers` includes the headers of parts.
     fn other_parts_hold(&self, text: &str, with_headers: bool) -> bool {
         let digest = self.or_nothing(self.message.digest());
         if !digest.attachments.iter().any(|attachment| may_hold_text(&attachment.info.content_type)) {
@@ -139,7 +139,7 @@ impl SearchSubject for Candidate<'_, '_> {
     fn header_contains(&self, name: &str, text: &str) -> bool {
         let header = self.header();
         if holds_addresses(name) && !text.is_empty() {
-            // A comment is no part of an address, and one address may be written in two ways.
+            // Comments are not part of an address, and one address may be written in two ways.
             return header.people(name).iter().any(|people| contains(people, text));
         }
         header.texts(name).any(|value| text.is_empty() || contains(&value, text))

@@ -73,11 +73,11 @@ impl Changes {
     }
 }
 
-/// Wakes all readers that wait, or else the next reader that waits.
+/// Wakes all waiting readers, or the next one that waits if there are none.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     own: Notify,
-    /// The count of changes by others that a reader was last woken for.
+    /// The count of foreign changes at which a reader was last woken.
     foreign_seen: AtomicU64,
 }
 
@@ -87,7 +87,7 @@ impl Signal {
         self.own.notify_one();
     }
 
-    /// Waits until this process raised the signal, or until another process changed the file. Cancel-safe.
+    /// Waits until this process raises the signal, or until another process changes the file. Cancel-safe.
     pub(crate) async fn raised(&self, foreign: &ForeignChanges) {
         tokio::select! {
             () = self.own.notified() => {}
@@ -136,7 +136,7 @@ impl MailboxWatch {
     /// never too seldom. Cancel-safe.
     pub async fn changed(&mut self) {
         tokio::select! {
-            // The sender lives as long as this watch: `Changes` keeps the entry of a mailbox that is watched.
+            // The sender lives as long as this watch: `Changes` keeps the entry of a watched mailbox.
             _ = self.ours.changed() => {}
             count = self.foreign.after(self.foreign_seen) => self.foreign_seen = count,
         }

@@ -148,13 +148,13 @@ pub(crate) fn set_flags(
     Ok(())
 }
 
-/// The UIDs as SQL reads a list.
+/// The UIDs as a JSON array, which SQL reads as a list.
 fn list(uids: &[u32]) -> String {
     let numbers: Vec<String> = uids.iter().map(ToString::to_string).collect();
     format!("[{}]", numbers.join(","))
 }
 
-/// Those of the UIDs that are there, ascending.
+/// The UIDs that exist, ascending.
 pub(crate) fn present(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<Vec<u32>, StoreError> {
     let sql =
         "SELECT uid FROM drop_entries WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2)) ORDER BY uid";
@@ -163,15 +163,15 @@ pub(crate) fn present(connection: &Connection, folder: FolderId, uids: &[u32]) -
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The octets of these messages.
+/// Total size of these messages in octets.
 pub(crate) fn size_of_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<u64, StoreError> {
     let sql = "SELECT COALESCE(SUM(size), 0) FROM drop_entries
         WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2))";
     Ok(connection.prepare_cached(sql)?.query_row(params![folder, list(uids)], |row| row.get(0))?)
 }
 
-/// Copies entries that are there, with one statement: one for each entry costs ten times as much. The first gets the first
-/// of the numbers, in the order of the UIDs.
+/// Copies the existing entries with one statement: one for each entry costs ten times as much. New UIDs are assigned in
+/// the order of the old ones.
 pub(crate) fn copy_some(
     connection: &Connection,
     source: FolderId,

@@ -63,7 +63,7 @@ impl From<MaildropError> for MailboxError {
 }
 
 impl MaildropError {
-    /// The error of a transaction that expects nothing but the database to fail.
+    /// The error of a transaction in which only the database can fail.
     pub(crate) fn into_store(self) -> StoreError {
         match self {
             Self::Store(error) => error,

@@ -8,7 +8,7 @@ use super::{Maildrop, MaildropError, STEP, Touched, entry, folder};
 
 impl Maildrop {
     /// Removes the messages that are `\Deleted`, all of them or only those of `uids` (UID EXPUNGE of RFC 4315).
-    /// Answers the removed UIDs, ascending. Others write between the steps of many.
+    /// Returns the removed UIDs, ascending. A large command runs in steps, and other writers run between them.
     ///
     /// # Errors
     /// [`MaildropError::NoSuchFolder`].
@@ -28,7 +28,7 @@ impl Maildrop {
             let uids = uids.to_vec();
             let step = move |connection: &Connection, touched: &mut Touched| {
                 let mailbox = folder::by_id(connection, folder)?.mailbox;
-                // Another session may have changed its mind meanwhile, or removed some.
+                // Another session may have cleared the flag, or removed some messages, in the meantime.
                 let uids = still_deleted(connection, folder, &uids)?;
                 if !uids.is_empty() {
                     entry::remove_some(connection, folder, &uids)?;

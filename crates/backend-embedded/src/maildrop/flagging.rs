@@ -29,9 +29,9 @@ impl FlagChange {
 }
 
 impl Maildrop {
-    /// Changes the flags of messages, of none when one of them would have too many. Answers the present state of each that
-    /// is there, by ascending UID; one whose flags were such already keeps its modification sequence. Others write
-    /// between the steps of many.
+    /// Changes the flags of messages; of none if one of them would have too many. Returns the present state of each
+    /// existing message, by ascending UID. A message whose flags do not change keeps its modification sequence. A large
+    /// command runs in steps, and other writers run between them.
     ///
     /// # Errors
     /// [`MaildropError::NoSuchFolder`], [`MaildropError::TooManyKeywords`].
@@ -51,7 +51,7 @@ impl Maildrop {
                 .await?;
         }
         let mut states = Vec::with_capacity(uids.len());
-        // At least one, which finds that the folder is gone.
+        // At least one step, which detects a removed folder.
         for at in (0..uids.len().max(1)).step_by(STEP) {
             let (uids, flags) = (uids[at..uids.len().min(at + STEP)].to_vec(), flags.clone());
             states.extend(self.store_step(folder, uids, change, flags, max_keywords).await?);

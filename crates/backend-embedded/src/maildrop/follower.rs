@@ -1,5 +1,5 @@
-//! The maildrop in the file of the accounts: it changes in the transactions that change accounts and domains, and has
-//! nothing to do when an operation reports the same afterwards.
+//! The maildrop in the same file as the accounts. It changes in the transactions that change accounts and domains, so
+//! later calls that report the same change are no-ops.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use rusqlite::Connection;
 use super::provisioning::{put_domain, remove_domain};
 use super::{Announcement, Changes, Maildrop, MaildropError, Touched, mailbox, quarantine};
 
-/// Changes mailboxes inside the transactions of others. It holds no handle on the file, which holds this.
+/// Changes mailboxes inside the transactions of the account store. It holds no handle on the file, because the file
+/// holds the follower.
 pub(crate) struct Follower {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) changes: Arc<Changes>,

@@ -41,12 +41,12 @@ impl Inspected<'_> {
         pieces::read_range(self.connection, layout, range)
     }
 
-    /// What was kept of it when it came.
+    /// The digest that was stored when the message arrived.
     pub(crate) fn digest(&self) -> Result<Digest, MaildropError> {
         content::digest(self.connection, self.meta.content)
     }
 
-    /// All of it as it was received, without our `Return-Path` line.
+    /// The whole message as received, without our `Return-Path` line.
     pub(crate) fn received(&self) -> Result<Vec<u8>, MaildropError> {
         let layout = self.layout()?;
         self.octets(&layout, layout.return_path_len..layout.whole().end)

@@ -81,7 +81,7 @@ pub(crate) fn set_quota(connection: &Connection, id: MailboxId, quota_bytes: Opt
     Ok(())
 }
 
-/// A limit above what the column holds is no limit.
+/// A limit that exceeds the column's range means no limit.
 fn quota_column(quota_bytes: Option<u64>) -> Option<i64> {
     quota_bytes.and_then(|limit| i64::try_from(limit).ok())
 }

@@ -64,8 +64,8 @@ use turns::Turns;
 
 use crate::MaildropSettings;
 
-/// How many messages of a bulk command change in one transaction: a few milliseconds for which others wait, who write
-/// between two of them.
+/// How many messages of a bulk command change in one transaction. Other writers wait a few milliseconds for one such
+/// transaction, and run between two of them.
 pub(crate) const STEP: usize = 200;
 
 /// A handle on the maildrop; clones share it.
@@ -113,7 +113,7 @@ impl Maildrop {
         MailboxWatch::new(&self.0.changes, mailbox, self.0.sqlite.foreign_changes())
     }
 
-    /// Lets domains and mailboxes change with the accounts, which are in the same file.
+    /// Makes domains and mailboxes change with the accounts, which are in the same file.
     pub(crate) fn follow_accounts(&self) {
         let (clock, changes) = (Arc::clone(&self.0.clock), Arc::clone(&self.0.changes));
         self.0.sqlite.follow_accounts(Arc::new(follower::Follower { clock, changes }));
@@ -140,7 +140,7 @@ impl Maildrop {
         self.0.sqlite.writes_begun()
     }
 
-    /// Waits for a signal of this process, or for a change by another one. May return too often, never too seldom.
+    /// Waits for a signal of this process, or for a change by another one. May wake spuriously, but misses no change.
     pub(crate) async fn raised(&self, signal: impl FnOnce(&Changes) -> &Signal) {
         signal(&self.0.changes).raised(&self.0.sqlite.foreign_changes()).await;
     }

@@ -1,4 +1,4 @@
-//! Mail that has no owner: kept apart, so that it is neither lost nor read by the next owner of its address.
+//! Mail without an owner. It is quarantined, so that it is neither lost nor shown to the next owner of its address.
 
 use mailapi_backend::Quarantined;
 use mailapi_model::{EmailAddress, Timestamp};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::{Maildrop, MaildropError, Touched, damaged, mailbox};
 
-/// Takes the mailbox out of its address, if it has one: an empty one is removed, any other is kept apart.
+/// Detaches the mailbox from its address, if there is one: an empty mailbox is removed, any other is quarantined.
 pub(super) fn set_apart(
     connection: &Connection,
     address: &EmailAddress,
@@ -24,12 +24,12 @@ pub(super) fn set_apart(
     connection.prepare_cached(sql)?.execute(params![found.id])?;
     let sql = "INSERT INTO drop_quarantine (mailbox_id, address, since) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![found.id, address.as_str(), now.as_millis()])?;
-    tracing::warn!(mailbox = %address, messages = found.quota.messages, "mail without an owner was kept apart");
+    tracing::warn!(mailbox = %address, messages = found.quota.messages, "quarantined mail without an owner");
     Ok(())
 }
 
 impl Maildrop {
-    /// What is kept apart, by address.
+    /// The quarantined mailboxes, by address.
     pub(super) async fn kept_apart(&self) -> Result<Vec<Quarantined>, MaildropError> {
         self.read(|connection| {
             let sql = "SELECT q.address, m.messages, q.since FROM drop_quarantine q

@@ -79,8 +79,8 @@ impl Maildrop {
         self.transfer(source, uids, target, Mode::Copy).await
     }
 
-    /// Moves messages with flags and date into another folder of the same mailbox (RFC 6851): each of them is in one of the
-    /// two at any time.
+    /// Moves messages with flags and date into another folder of the same mailbox (RFC 6851). Each of them is in
+    /// exactly one of the two folders at any time.
     ///
     /// # Errors
     /// [`MaildropError::NoSuchFolder`] for either folder.
@@ -115,7 +115,7 @@ impl Maildrop {
         .await
     }
 
-    /// Others write between the steps. A copy that fails is taken back; of a move, each step holds.
+    /// Other writers run between the steps. A copy that fails is undone; a move keeps the steps that succeeded.
     async fn transfer_in_steps(
         &self,
         source: FolderId,
@@ -135,7 +135,7 @@ impl Maildrop {
         for uids in uids.chunks(STEP) {
             let (uids, id) = (uids.to_vec(), target.id);
             let stepped = self.write(move |connection, touched| {
-                // It may have been removed since the last step.
+                // The folder may have been removed since the last step.
                 let target = folder::by_id(connection, id)?;
                 touched.mailbox(target.mailbox);
                 step(connection, source, &target, &uids, mode)
@@ -152,7 +152,7 @@ impl Maildrop {
         Ok(Transferred { uid_validity: target.uid_validity, uids: done })
     }
 
-    /// Removes what a copy that failed has put into its target (RFC 3501 section 6.4.7).
+    /// Removes the messages that a failed copy added to its target (RFC 3501 section 6.4.7).
     async fn take_back(&self, target: FolderId, uids: Vec<u32>) -> Result<(), MaildropError> {
         for uids in uids.chunks(STEP) {
             let uids = uids.to_vec();
@@ -191,7 +191,7 @@ pub(crate) fn move_everything(
     step(connection, source, &target, &entry::uids(connection, source)?, Mode::Move).map(drop)
 }
 
-/// A move within a mailbox needs no room.
+/// A move within a mailbox needs no extra room.
 fn refuse_over_quota(
     connection: &Connection,
     source: FolderId,
@@ -206,7 +206,7 @@ fn refuse_over_quota(
     if has_room { Ok(()) } else { Err(MaildropError::OverQuota) }
 }
 
-/// Transfers those of the messages that are there; old and new UIDs.
+/// Transfers the existing messages; returns old and new UIDs.
 fn step(
     connection: &Connection,
     source: FolderId,

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
 
-/// Our certificate and key; clones share them, also after [`ServerTls::replace`].
+/// The server's certificate and key. Clones share them, also after [`ServerTls::replace`].
 #[derive(Clone)]
 pub struct ServerTls {
     acceptor: Arc<Mutex<TlsAcceptor>>,
@@ -34,10 +34,10 @@ impl ServerTls {
         Ok(Self { acceptor, handshake_timeout: Self::HANDSHAKE_TIMEOUT })
     }
 
-    /// Shows another certificate from the next handshake on. Connections that are encrypted already go on.
+    /// Uses another certificate from the next handshake on. Connections that are already encrypted continue.
     ///
     /// # Errors
-    /// Those of [`ServerTls::from_pem`]; the certificate stays what it was.
+    /// Those of [`ServerTls::from_pem`]; the current certificate then stays in use.
     pub fn replace(&self, certificates: &[u8], key: &[u8]) -> Result<(), TlsError> {
         let acceptor = acceptor(certificates, key)?;
         *self.acceptor.lock().unwrap_or_else(PoisonError::into_inner) = acceptor;
@@ -66,7 +66,7 @@ impl ServerTls {
     }
 }
 
-/// The server's side of TLS with this certificate and key.
+/// The TLS server configuration for this certificate and key.
 fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
         .collect::<Result<_, _>>()

@@ -1,11 +1,11 @@
-//! Fields of mail from outside that only this server may write.
+//! Header fields in mail from outside that only this server may write.
 
 use std::ops::Range;
 
-/// The end of the header, and the header without forged fields. None when it holds no such field.
+/// The end of the header, and the header without forged fields. `None` when it has no such field.
 ///
-/// Final delivery writes Return-Path, so one that is there already is removed (RFC 5321 section 4.4). Our own name in
-/// Authentication-Results would vouch for checks that were not made here (RFC 8601 section 5).
+/// Final delivery writes Return-Path, so an existing one is removed (RFC 5321 section 4.4). An Authentication-Results
+/// field in this server's name would vouch for checks that this server did not make (RFC 8601 section 5).
 pub(super) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)> {
     let fields = fields(message);
     let is_forged = |field: &Range<usize>| is_forged(&message[field.clone()], hostname);
@@ -16,12 +16,12 @@ pub(super) fn removed(message: &[u8], hostname: &str) -> Option<(usize, Vec<u8>)
     Some((fields.last()?.end, kept.concat()))
 }
 
-/// Whether the empty line behind the header is there.
+/// Whether the empty line after the header is present.
 pub(super) fn has_end(message: &[u8]) -> bool {
     fields(message).last().map_or(0, |last| last.end) < message.len()
 }
 
-/// Each field with its folded lines, up to the first empty line. Lines that are no fields count as such: not every reader
+/// Each field with its folded lines, up to the first empty line. Other lines count as fields, because not every reader
 /// ends the header there.
 fn fields(message: &[u8]) -> Vec<Range<usize>> {
     let mut fields: Vec<Range<usize>> = Vec::new();
@@ -46,7 +46,7 @@ fn is_forged(field: &[u8], hostname: &str) -> bool {
     name.eq_ignore_ascii_case(b"Authentication-Results") && is_ours(&authserv_id(value), hostname)
 }
 
-/// Whether a reader may take this name for ours: it is the host's name or a domain above it.
+/// Whether a reader may mistake this name for this server's: it is the host's name or a domain above it.
 fn is_ours(name: &str, hostname: &str) -> bool {
     let name = name.trim_end_matches('.');
     let above = hostname.len().checked_sub(name.len()).filter(|_| !name.is_empty());
@@ -54,7 +54,7 @@ fn is_ours(name: &str, hostname: &str) -> bool {
     end.eq_ignore_ascii_case(name) && (before.is_empty() || before.ends_with('.'))
 }
 
-/// The name at the beginning of the value, behind white space and comments (RFC 8601 section 2.2).
+/// The name at the beginning of the value, after white space and comments (RFC 8601 section 2.2).
 fn authserv_id(value: &[u8]) -> String {
     let value = String::from_utf8_lossy(value);
     let value = without_comments(value.trim_start());
@@ -66,7 +66,7 @@ fn authserv_id(value: &[u8]) -> String {
     quoted.unwrap_or_else(|| value[..value.find(is_end).unwrap_or(value.len())].to_owned())
 }
 
-/// What follows the comments at the beginning. They may be nested (RFC 5322 section 3.2.2).
+/// The text after the leading comments, which may be nested (RFC 5322 section 3.2.2).
 fn without_comments(text: &str) -> &str {
     let (mut depth, mut escaped) = (0_usize, false);
     for (at, character) in text.char_indices() {

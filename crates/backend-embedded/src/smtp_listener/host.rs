@@ -40,13 +40,13 @@ impl InboundHost<'_> {
         self.setup.log.note(InboundEvent { at, domain, sender_domain, outcome });
     }
 
-    /// Refuses a message that goes round in circles, and removes what only this server may write into its header.
+    /// Refuses a message in a mail loop, and removes header fields that only this server may write.
     async fn look_at_header(&self, body: &mut Body) -> Result<(), Reply> {
         let settings = &self.setup.settings;
         let beginning = header_of(body, settings.max_header_bytes).await?;
         check_hops(&beginning, settings.max_hops)?;
         if beginning.len() < body.len() && !forged::has_end(&beginning) {
-            // Behind what was looked at there could be forged fields.
+            // The part that was not checked could contain forged fields.
             return Err(Reply::new(554, (5, 6, 0), "The header of the message is too long"));
         }
         if let Some((end, header)) = forged::removed(&beginning, &self.setup.hostname) {
@@ -67,7 +67,8 @@ impl InboundHost<'_> {
 impl Host for InboundHost<'_> {
     async fn may_send(&mut self, mail: &MailFrom) -> Answer {
         self.size = mail.size.unwrap_or_default();
-        // Mail comes from addresses that no user here could have, such as `u@[192.0.2.1]`: they are taken as they are.
+        // Senders outside may have addresses that no user here could have, such as `u@[192.0.2.1]`: they are accepted
+        // as given.
         self.sender_domain = reverse_path(mail).ok().flatten().map(|sender| sender.domain());
         Answer::Accept
     }

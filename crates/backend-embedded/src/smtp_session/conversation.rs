@@ -132,7 +132,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// A client that tries many addresses to find those that exist waits for each answer.
+    /// Delays each refusal after the first ones, to slow clients that probe for existing addresses.
     async fn check_recipient(&self, recipient: &RcptTo, host: &mut impl Host) -> Answer {
         let answer = host.may_receive(recipient).await;
         if matches!(answer, Answer::Refuse(_)) {

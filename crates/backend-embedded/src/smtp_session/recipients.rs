@@ -55,7 +55,8 @@ pub(crate) fn forward_path(recipient: &RcptTo, postmaster: Option<&EmailAddress>
     postmaster.cloned().ok_or_else(|| Reply::new(550, (5, 1, 1), "There is no mailbox of a postmaster here"))
 }
 
-/// Whether this is the author of our notices, who reads nothing. Users answer notices, and a refusal would be one more.
+/// Whether this is the author of our notices, an address that is never read. It is accepted, because users reply to
+/// notices, and a refusal would only cause another notice.
 pub(crate) fn is_mailer_daemon(address: &EmailAddress, hostname: &str) -> bool {
     address.local().eq_ignore_ascii_case(MAILER_DAEMON) && address.domain_str().eq_ignore_ascii_case(hostname)
 }

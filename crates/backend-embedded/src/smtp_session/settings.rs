@@ -15,7 +15,7 @@ pub struct SmtpSettings {
     pub max_auth_line_bytes: usize,
     /// How many bad commands end a session. Default 20.
     pub max_errors: u32,
-    /// How long each reply to a refused recipient waits once [`SmtpSettings::FREE_REFUSALS`] were refused in the session.
+    /// Delay of each reply to a refused recipient after the first [`SmtpSettings::FREE_REFUSALS`] of the session.
     /// Default 1 s.
     pub refused_recipient_delay: Duration,
     /// Most Received headers of a message: more of them mean that it goes round in circles (RFC 5321 section 6.3).
@@ -53,10 +53,10 @@ impl Default for SmtpSettings {
 }
 
 impl SmtpSettings {
-    /// This many refused recipients of a session are answered at once: an address list has a few outdated ones.
+    /// This many refusals of a session are not delayed: an address list has a few outdated entries.
     pub const FREE_REFUSALS: u32 = 10;
 
-    /// How long the reply to a refused recipient waits when this many were refused before it.
+    /// Delay of the reply to a refused recipient when this many were refused before it.
     pub(crate) fn refusal_delay(&self, before: u32) -> Duration {
         if before < Self::FREE_REFUSALS { Duration::ZERO } else { self.refused_recipient_delay }
     }

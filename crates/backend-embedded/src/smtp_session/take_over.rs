@@ -53,7 +53,7 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message, bod
         return Answer::Refuse(not_looked_up(&error));
     }
     if incoming.recipients.is_empty() {
-        tracing::info!(%queue_id, "an answer to a notice was dropped");
+        tracing::info!(%queue_id, "dropped a reply to a delivery notice");
         return Answer::Queued(queue_id.0);
     }
     match accept(delivery, incoming, &queue_id, now).await {
@@ -73,7 +73,7 @@ pub(crate) async fn take_over(delivery: &Delivery<'_>, mut message: Message, bod
     }
 }
 
-/// Removes the author of our notices from the recipients, unless that is a mailbox here.
+/// Removes the author of our notices from the recipients, unless that address is a mailbox here.
 async fn leave_out_mailer_daemon(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
     let place =
         incoming.recipients.iter().position(|recipient| is_mailer_daemon(&recipient.address, delivery.hostname));
@@ -85,7 +85,7 @@ async fn leave_out_mailer_daemon(delivery: &Delivery<'_>, incoming: &mut Incomin
     Ok(())
 }
 
-/// Bounces from outside go to the mailbox of who sent the message.
+/// Bounces from outside go to the mailbox of the message's sender.
 async fn resolve_return_addresses(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
     if delivery.relaying == Relaying::Allowed {
         return Ok(());

@@ -8,11 +8,11 @@ use super::mailbox::mailbox;
 /// The fields that submission looks at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AuthorFields {
-    /// The author that From names.
+    /// The address in From.
     pub(super) author: Option<EmailAddress>,
-    /// Who Sender names.
+    /// The address in Sender.
     pub(super) sender: Option<EmailAddress>,
-    /// Whether there is a Date, a Message-ID.
+    /// Whether Date and Message-ID are present.
     pub(super) has_date: bool,
     pub(super) has_message_id: bool,
 }
@@ -69,7 +69,7 @@ impl AuthorFields {
     }
 }
 
-/// The mailbox of a field that must not occur twice; none without the field.
+/// The mailbox of a field that must not occur twice; `None` without the field.
 fn person(block: &[u8], name: &[u8]) -> Result<Option<EmailAddress>, HeaderError> {
     let mut values = values(block, name).into_iter();
     match (values.next(), values.next()) {
@@ -79,7 +79,7 @@ fn person(block: &[u8], name: &[u8]) -> Result<Option<EmailAddress>, HeaderError
     }
 }
 
-/// The values of the fields of this name, lines unfolded (RFC 5322 section 2.2.3).
+/// The values of the fields of this name, with lines unfolded (RFC 5322 section 2.2.3).
 fn values(block: &[u8], name: &[u8]) -> Vec<String> {
     let mut values: Vec<Vec<u8>> = Vec::new();
     let mut is_named = false;
@@ -97,7 +97,7 @@ fn values(block: &[u8], name: &[u8]) -> Vec<String> {
             values.push(line.get(colon + 1..).unwrap_or_default().to_vec());
         }
     }
-    // The replacement of what is not UTF-8 would be text, a NUL never is.
+    // Lossy decoding could turn invalid UTF-8 into valid text; a NUL is never accepted.
     values.into_iter().map(|value| String::from_utf8(value).unwrap_or_else(|_| "\0".to_owned())).collect()
 }
 

@@ -92,7 +92,7 @@ impl<'a> SubmissionHost<'a> {
         self.sign(&author.domain(), body.into()).await.map(Body::from)
     }
 
-    /// Signs for the author's domain, which must be one that may send.
+    /// Signs for the author's domain, which must be allowed to send.
     async fn sign(&self, domain: &DomainName, message: Octets) -> Result<Octets, Reply> {
         self.setup.sign.sign(domain, message).await.map_err(not_signed)
     }

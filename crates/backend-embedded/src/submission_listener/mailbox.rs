@@ -1,11 +1,11 @@
 //! The grammar of one author (RFC 5322 section 3.4, RFC 6532 section 3.2).
 //!
-//! A signed From must mean the same to every reader, so what breaks the grammar is refused and never repaired. Of the
-//! obsolete grammar only the dots in a display name are accepted: `John Q. Public <john@here.example>` has one meaning.
+//! A signed From must mean the same to every reader, so input that breaks the grammar is refused and never repaired. Of
+//! the obsolete grammar only dots in a display name are accepted: `John Q. Public <john@here.example>` has one meaning.
 
 use mailapi_model::EmailAddress;
 
-/// The address of a field's value, lines unfolded; `None` unless it is exactly one mailbox.
+/// The address in a field's value, with lines unfolded; `None` unless it is exactly one mailbox.
 pub(super) fn mailbox(value: &str) -> Option<EmailAddress> {
     let mut rest = Rest(value);
     rest.skip_cfws()?;
@@ -22,14 +22,14 @@ pub(super) fn mailbox(value: &str) -> Option<EmailAddress> {
     rest.ends_here().then_some(address)
 }
 
-/// White space that is left when lines are unfolded.
+/// White space that remains after unfolding.
 const WHITE: [char; 2] = [' ', '\t'];
 
-/// What is still to be read.
+/// The unread rest of the value.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
-    /// An addr-spec and nothing else.
+    /// An addr-spec, with nothing after it.
     fn bare_address(mut self) -> Option<EmailAddress> {
         let address = self.address()?;
         self.ends_here().then_some(address)
@@ -39,7 +39,7 @@ impl<'a> Rest<'a> {
         self.skip_cfws().is_some() && self.0.is_empty()
     }
 
-    /// local-part "@" domain, without the white space and comments that the grammar allows around both.
+    /// local-part "@" domain. Skips the white space and comments that the grammar allows around both.
     fn address(&mut self) -> Option<EmailAddress> {
         let all = self.0;
         if self.0.starts_with('"') {
@@ -77,7 +77,7 @@ impl<'a> Rest<'a> {
         Some(())
     }
 
-    /// White space and comments, which nest. `None` when a comment does not end.
+    /// Skips white space and comments, which nest. `None` when a comment does not end.
     fn skip_cfws(&mut self) -> Option<()> {
         loop {
             self.0 = self.0.trim_start_matches(WHITE);
@@ -106,7 +106,7 @@ fn is_atext(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || (!c.is_ascii() && is_text(c))
 }
 
-/// What may stand in quotes and in comments.
+/// Characters allowed in quotes and comments.
 fn is_text(c: char) -> bool {
     c == '\t' || !c.is_control()
 }
