@@ -21,7 +21,7 @@ impl Rounds {
     /// Counts a round that begins.
     pub fn begin(&mut self) {
         self.count += 1;
-        tracing::trace!(target: "mailapi::rounds", of = self.of, round = self.count, "a background loop begins a round");
+        tracing::trace!(target: "mailapi::rounds", of = self.of, round = self.count, "background loop round");
     }
 
     /// Rounds so far.
