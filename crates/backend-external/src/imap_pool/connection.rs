@@ -317,7 +317,7 @@ impl ImapConnection {
         }
     }
 
-    /// Searches the folder that is open. A server answers also when it finds nothing (RFC 3501 section 6.4.4).
+    /// Searches the open folder. A server answers even when nothing matches (RFC 3501 section 6.4.4).
     pub(crate) async fn search(&mut self, command: Command) -> Result<UidSet, ImapError> {
         let mut found: Option<UidSet> = None;
         let searched = self.run(command, |untagged| {
@@ -326,7 +326,7 @@ impl ImapConnection {
             }
         });
         searched.await?;
-        found.ok_or_else(|| ImapError::unavailable("the server told no result of a search"))
+        found.ok_or_else(|| ImapError::unavailable("the server sent no search result"))
     }
 
     /// Opens a folder for changing.
@@ -344,7 +344,7 @@ impl ImapConnection {
         self.folder = None;
         let (mut exists, mut uid_validity) = (None, 0);
         let opened = self.run(command, |untagged| match untagged {
-            // News of the folder that was open come before the count of this one.
+            // Updates for the previously open folder arrive before this folder's count.
             Untagged::Exists(count) => exists = Some(count),
             Untagged::Status(StatusResponse { code: Some(Code::UidValidity(value)), .. }) => uid_validity = value,
             _ => {}
@@ -389,13 +389,13 @@ impl ImapConnection {
             }
         })
         .await?;
-        let separator = told.ok_or_else(|| ImapError::unavailable("the server told no separator"))?;
+        let separator = told.ok_or_else(|| ImapError::unavailable("the server sent no hierarchy separator"))?;
         self.separator = Some(separator);
         Ok(separator)
     }
 }
 
-/// Whether the counts are of the folder of this name; INBOX may be written in any case (RFC 3501 section 5.1).
+/// Whether the status is that of the folder with this name. INBOX is case-insensitive (RFC 3501 section 5.1).
 pub(crate) fn is_of(status: &FolderStatus, wire_name: &str) -> bool {
     let is_inbox = |name: &str| name.eq_ignore_ascii_case(FolderName::inbox().as_str());
     status.name.as_deref().is_some_and(|name| name == wire_name || (is_inbox(name) && is_inbox(wire_name)))

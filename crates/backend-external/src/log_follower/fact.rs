@@ -76,8 +76,8 @@ pub(super) struct Delivery<'a> {
 }
 
 impl<'a> Delivery<'a> {
-    /// The queue id that the next hop named when it accepted the message. Only local(8) writes its response itself; any
-    /// other response is text of the next hop, and proves nothing about the message of that id.
+    /// The queue id in the next hop's acceptance. Only local(8) writes its response itself. Any other response is text
+    /// from the next hop, and proves nothing about the message with that id.
     pub(super) fn handed_over_as(&self, daemon: &str) -> Option<&'a str> {
         if self.outcome != Outcome::Sent {
             return None;
@@ -266,8 +266,8 @@ fn rejected(text: &str) -> Option<Fact<'_>> {
     }))
 }
 
-/// The reply, and the envelope behind it. The client chooses the address that a reply begins with and the name at the end
-/// of the envelope, and both may look like an envelope.
+/// The reply, and the envelope after it. The client chooses the address at the start of the reply and the name at the
+/// end of the envelope, and both may look like an envelope.
 fn envelope_behind(text: &str) -> (&str, &str) {
     let codes = text.find(|c: char| !matches!(c, '0'..='9' | '.' | ' ')).unwrap_or(text.len());
     let after = angle(&text[codes..]).map_or(text, |(_, after)| after);

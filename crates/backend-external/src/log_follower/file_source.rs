@@ -79,8 +79,8 @@ impl FileLog {
         Err(self.rotating())
     }
 
-    /// At the beginning of the oldest file from which on at least as many octets, if there are, lie before the place; and
-    /// whether no file is older.
+    /// Opens the oldest file that is needed to have at least this many octets before the place, if there are as many.
+    /// Also returns whether no older file exists.
     pub(super) fn earlier(&self, place: &FilePlace, octets: u64) -> Result<Option<(FileSource, bool)>, SourceError> {
         let files = self.files()?;
         let Some(holding) = self.holding(&files, place)? else { return Ok(None) };
@@ -183,7 +183,7 @@ impl FileLog {
         })
     }
 
-    /// There is no log; or there is something under its name that cannot be read on from a place, as a FIFO.
+    /// No log file exists, or its path is not a file that can be read from an offset, such as a FIFO.
     fn missing(&self) -> SourceError {
         if fs::metadata(&self.settings.path).is_ok_and(|there| !there.is_file()) {
             return SourceError::Unreadable(format!("{} is not a regular file", self.settings.path.display()));

@@ -31,8 +31,8 @@ use super::timestamp::TimeReader;
 use super::{FollowerError, LogBatch};
 pub(super) use lookup::{Signs, Verdict};
 
-/// Why nothing can be concluded from a log without a single line of Postfix.
-const NOTHING_UNDERSTOOD: &str = "no line of the mail server was understood in its log";
+/// Reason for an undecided answer when the log has not a single line of Postfix.
+const NOTHING_UNDERSTOOD: &str = "the mail server's log contains no line that mailapi understands";
 
 /// A follower, behind a lock.
 pub(super) struct Follow {
@@ -52,14 +52,14 @@ pub(super) struct Follow {
     read_since_save: u64,
     saved_at: Timestamp,
     saved_octets: u64,
-    /// The place of the saved state.
+    /// The place at which the state was saved.
     saved_place: Option<Place>,
-    /// Up to where the reader has stored everything.
+    /// The cursor up to which the reader has stored everything.
     stored: Option<Cursor>,
     started_at: Timestamp,
     hearing: Hearing,
     clock_difference: ClockDifference,
-    /// Whether the operator was warned that no line of Postfix is heard.
+    /// Whether the operator was warned that the log has no lines of Postfix.
     is_unheard: bool,
 }
 
@@ -67,20 +67,20 @@ pub(super) struct Follow {
 struct Live {
     source: Box<dyn Source>,
     ledger: Ledger,
-    /// How many lines of Postfix were read.
+    /// Number of lines of Postfix read.
     lines: u64,
     cursor: Cursor,
     /// Events of the newest record that no batch had room for.
     pending: VecDeque<DeliveryEvent>,
 }
 
-/// How reading up to a cursor ended.
+/// The result of reading up to a cursor.
 enum Replayed {
-    /// There; the first line of Postfix on the way was written at this time.
+    /// The cursor was reached. `begun_at` is the time of the first line of Postfix on the way.
     Reached { live: Box<Live>, begun_at: Option<Timestamp> },
-    /// A part of the way is gone.
+    /// A part of the log before the cursor is gone.
     Gap,
-    /// The cursor is not on the way.
+    /// The cursor is not in this log.
     Missed,
 }
 
@@ -90,24 +90,24 @@ pub(super) struct Snapshot {
     pub(super) last_line_at: Option<Timestamp>,
     pub(super) open_messages: usize,
     pub(super) forgotten_messages: u64,
-    /// By how many seconds the log's clock is ahead of ours.
+    /// Seconds by which the log's clock is ahead of ours.
     pub(super) clock_ahead: i64,
     pub(super) unread_octets: Option<u64>,
     /// Whether there is no file under the log's name, though an older one may still be read.
     pub(super) missing: Option<String>,
 }
 
-/// What one record led to.
+/// The result of one record.
 struct Step {
     findings: Findings,
-    /// How long it was.
+    /// Its length.
     octets: u64,
     /// Whether it is a line of Postfix.
     is_postfix: bool,
 }
 
 impl Step {
-    /// A line of Postfix led to findings, however empty.
+    /// Any line of Postfix yields findings, even empty ones.
     fn new(findings: Option<Findings>, octets: usize) -> Self {
         Self { is_postfix: findings.is_some(), findings: findings.unwrap_or_default(), octets: octets as u64 }
     }
@@ -199,7 +199,7 @@ impl Follow {
         if is_due { self.save() } else { Ok(()) }
     }
 
-    /// Nothing is read any more: what was not saved yet is saved, as far as the reader has stored it.
+    /// Saves the unsaved state, up to what the reader has stored. Called when reading stops.
     pub(super) fn stop(&mut self) -> Result<(), FollowerError> {
         let is_stored = self.live.as_ref().is_some_and(|live| self.stored.as_ref() == Some(&live.cursor));
         if is_stored && self.read_since_save > 0 { self.save() } else { Ok(()) }
@@ -246,8 +246,8 @@ impl Follow {
         }
     }
 
-    /// The mail server took a message over and its log has had no line since: it is another server's, it is written in
-    /// a form that is not understood, or nothing is written to it any more.
+    /// The mail server accepted a message and its log has had no line since. The log is another server's, has an
+    /// unknown format, or is no longer written.
     pub(super) fn unheard(&mut self) -> Option<String> {
         let live = self.live.as_ref()?;
         let (now, margin) = (self.clock.now(), self.settings.settle_time);
@@ -258,7 +258,7 @@ impl Follow {
             Some(_) => format!("the mail server accepted mail at {since}, and its log has had no line since"),
         });
         if let Some(reason) = reason.as_ref().filter(|_| !self.is_unheard) {
-            tracing::warn!(reason, syslog_name = self.settings.syslog_name, "the mail log says nothing of Postfix");
+            tracing::warn!(reason, syslog_name = self.settings.syslog_name, "the mail log has no lines of Postfix");
         }
         self.is_unheard = reason.is_some();
         reason
@@ -313,7 +313,7 @@ impl Follow {
         Ok(batch)
     }
 
-    /// Reads one record and takes it in. `None` at the end.
+    /// Reads one record and applies it. `None` at the end.
     fn step(&mut self, source: &mut dyn Source, ledger: &mut Ledger) -> Result<Option<Step>, SourceError> {
         let before = ledger.last_at;
         let Some(record) = source.next(before)? else { return Ok(None) };
@@ -389,17 +389,14 @@ impl Follow {
         Gap { at: self.clock.now(), from, to, kind, detail: format!("{instance} ended without saying so") }
     }
 
-    /// Learns from a line that was just read whether the log's clock is ours.
+    /// Checks by a line that was just read whether the log's clock agrees with ours.
     fn compare_clocks(&mut self, at: Option<Timestamp>, end_seen_at: Option<Timestamp>, taken: &[Taken]) {
         let (Some(at), now, ahead) = (at, self.clock.now(), self.notes.clock_ahead) else { return };
         let replied_at = taken.iter().find_map(|taken| self.handed.noted_at(&taken.queue_id.0));
         let by_own = replied_at.and_then(|replied_at| self.clock_difference.note_own(ahead, at, replied_at));
         let by_reading = || self.clock_difference.note_line(ahead, at, end_seen_at?, now);
         let Some(ahead) = by_own.or_else(by_reading) else { return };
-        tracing::warn!(
-            seconds = ahead / 1000,
-            "the mail log's clock is ahead of ours by so much; its times are corrected"
-        );
+        tracing::warn!(seconds = ahead / 1000, "the mail log's clock differs from ours; its times are corrected");
         self.notes.clock_ahead = ahead;
         self.times.set_ahead(ahead);
     }
@@ -456,7 +453,7 @@ impl Follow {
     }
 
     fn resume_behind(&mut self, cursor: &Cursor) -> Result<Live, FollowerError> {
-        // What is known of messages, when the lines behind it are gone. Better than nothing: most of them still wait.
+        // The saved messages, kept for when the log lines after them are gone: most are probably still queued.
         let mut kept: Option<Ledger> = None;
         if let Some(Saved { place, ledger, .. }) = saved_state::load(&self.settings.state_dir)? {
             let source = self.open(&place)?;
@@ -483,7 +480,7 @@ impl Follow {
         Ok(Live::new(source, kept.unwrap_or_default(), cursor))
     }
 
-    /// What lies before a place, as much as a rebuild reads, and whether that is all there is.
+    /// The log before a place, as much as a rebuild reads, and whether that is all of it.
     fn earlier(&self, place: &Place) -> Result<(Option<Box<dyn Source>>, bool), SourceError> {
         let Place::File(place) = place else { return Ok((Some(self.open(&Place::Beginning)?), true)) };
         let earlier = self.file_log()?.earlier(place, self.settings.rebuild_octets)?;
@@ -491,7 +488,7 @@ impl Follow {
         Ok((earlier.map(|(source, _)| Box::new(source) as Box<dyn Source>), is_oldest))
     }
 
-    /// What is known of messages in the queue was rebuilt from lines that do not go back far enough.
+    /// Notes that the messages in the queue were rebuilt from lines that do not go back far enough.
     fn note_lost_state(&mut self, from: Option<Timestamp>, to: Option<Timestamp>) {
         let now = self.clock.now();
         let detail = "the log does not go back to where the follower's state ended".to_owned();
@@ -499,7 +496,7 @@ impl Follow {
         note_gap(&mut self.notes.gaps, &self.settings, gap);
     }
 
-    /// Reads up to the cursor without telling events.
+    /// Reads up to the cursor without reporting events.
     fn replay(
         &mut self,
         mut source: Box<dyn Source>,
@@ -539,8 +536,8 @@ fn is_same(one: &Place, other: &Place) -> bool {
     }
 }
 
-/// Whether a file was left since the state was saved at a place: until it is saved anew, the next rotation but one may
-/// remove lines that it needs.
+/// Whether the follower has left a file since the state was saved at a place. Until the state is saved again, the next
+/// rotation but one may remove lines that it needs.
 fn has_left(saved: Option<&Place>, place: &Place) -> bool {
     match (saved, place) {
         (Some(Place::File(saved)), Place::File(place)) => saved.id != place.id || place.offset < saved.offset,

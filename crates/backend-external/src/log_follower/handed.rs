@@ -16,7 +16,7 @@ pub(super) struct Handed {
     unconfirmed: Mutex<HashMap<String, (MessageId, Timestamp)>>,
     lifetime: Duration,
     most: usize,
-    /// When the mail server did something that it logs, and no line was heard since.
+    /// When the mail server last did something that it logs, if no line arrived since.
     unheard_since: Mutex<Option<Timestamp>>,
     /// The reverse-paths under which messages were handed over, where each has one of its own.
     returns: OnceLock<ReturnAddress>,
@@ -51,12 +51,12 @@ impl Handed {
         }
     }
 
-    /// The mail server did something just now that it logs.
+    /// Notes that the mail server has just done something that it logs.
     pub(super) fn expect_line(&self, now: Timestamp) {
         self.unheard_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
     }
 
-    /// Since when a line is expected, unless `was_heard` says that one came since.
+    /// Since when a line is expected; `None` if `was_heard` returns that one arrived since.
     pub(super) fn unheard_since(&self, was_heard: impl FnOnce(Timestamp) -> bool) -> Option<Timestamp> {
         let mut since = self.unheard_since.lock().unwrap_or_else(PoisonError::into_inner);
         *since = since.filter(|since| !was_heard(*since));
@@ -71,7 +71,7 @@ impl Handed {
         (at.since(*noted_at) < self.lifetime).then_some(*message_id)
     }
 
-    /// When the reply was read that named this id.
+    /// When the reply with this id was read.
     pub(super) fn noted_at(&self, queue_id: &str) -> Option<Timestamp> {
         let unconfirmed = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
         unconfirmed.get(queue_id).map(|(_, noted_at)| *noted_at)

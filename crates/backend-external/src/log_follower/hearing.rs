@@ -1,17 +1,17 @@
-//! When the mail server spoke, by our own clock: the times in its lines are those of another clock, or of another zone.
+//! When the mail server wrote to its log, by our own clock: log lines carry the times of another clock or zone.
 
 use std::time::Duration;
 
 use mailapi_model::Timestamp;
 
-/// A line that the mail server logs because we asked it something arrives within this time. A logger may gather lines
-/// for some seconds.
+/// A line that Postfix logs because we connected to it arrives within this time. A logger may buffer lines for some
+/// seconds.
 pub(super) const HEARING_TIME: Duration = Duration::from_secs(20);
 
-/// What our looks to the end of the log tell, one after the other.
+/// The results of successive looks at the end of the log.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
-    /// How many lines of Postfix there were at the last look to the end; `None` when they are counted anew.
+    /// Lines of Postfix at the last look at the end; `None` after the count was reset.
     lines: Option<u64>,
     /// When that look began.
     looked_at: Option<Timestamp>,
@@ -22,17 +22,17 @@ pub(super) struct Hearing {
 }
 
 impl Hearing {
-    /// The reader goes on elsewhere, and its lines are counted from another place.
+    /// Resets the count: the reader continues elsewhere, and counts its lines from another place.
     pub(super) fn count_anew(&mut self) {
         self.lines = None;
     }
 
-    /// A line of Postfix was read.
+    /// Notes that a line of Postfix was read.
     pub(super) fn note_line(&mut self, now: Timestamp) {
         self.heard_at = self.heard_at.max(Some(now));
     }
 
-    /// A look that began at `begun` reached the end of the log after this many lines of Postfix.
+    /// Notes that a look that began at `begun` reached the end of the log after this many lines of Postfix.
     pub(super) fn note_end(&mut self, lines: u64, begun: Timestamp) {
         if self.lines.is_some_and(|known| lines > known) {
             self.spoke_after = self.spoke_after.max(self.looked_at);
@@ -41,7 +41,7 @@ impl Hearing {
         self.looked_at = Some(begun);
     }
 
-    /// When the end of the log was last seen, provided that it was behind this many lines: what comes now came since.
+    /// When the end of the log was last seen, if it was after this many lines. Lines read now were written since then.
     pub(super) fn end_seen_at(&self, lines: u64) -> Option<Timestamp> {
         self.looked_at.filter(|_| self.lines == Some(lines))
     }

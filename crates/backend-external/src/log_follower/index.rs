@@ -27,8 +27,8 @@ pub(super) struct MessageIndex {
     unwritten: String,
     /// When the newest record was made.
     newest: Option<Timestamp>,
-    /// Hashes of the queue ids under which messages were taken first, by hashes of their identifiers. Read when the
-    /// first question comes, and never shrunk: the bounds of the files bound it, too.
+    /// Hash of the first queue id of each message, by the hash of its identifier. Loaded at the first query and never
+    /// shrunk: the limits of the files bound it, too.
     first: Option<HashMap<u64, u64>>,
 }
 
@@ -76,7 +76,7 @@ impl MessageIndex {
         Ok(())
     }
 
-    /// Whether this message was taken before under another queue id than these.
+    /// Whether this message was first accepted under a queue id other than these.
     pub(super) fn was_taken_elsewhere(&mut self, message_id: MessageId, queue_ids: &[&str]) -> io::Result<bool> {
         self.write()?;
         let first = match self.first.take() {

@@ -5,10 +5,10 @@
 //!
 //! A message of ours is recognised by its Message-ID. While it is in the queue, more messages with that Message-ID can
 //! enter: given back by a content filter, forwarded by an alias, put back by the operator; their outcomes count, and
-//! the hand-over itself does not. A copy that a mailing list sends back from outside does not count, unless the
-//! message of ours says that it was handed over under that very id, and then only for the recipients that were handed
-//! over. A Message-ID proves nothing by itself: whoever received the message can send it again. So a message that
-//! enters when the one of ours has left the queue is a copy, too, and so is each continuation of a copy.
+//! the hand-over itself does not. A copy that a mailing list sends back from outside does not count, unless the message
+//! of ours was handed over under that very id, and then only for the recipients that were handed over. A Message-ID
+//! proves nothing by itself: any recipient can send the message again. So a message that enters after ours has left the
+//! queue is a copy, too, and so is each continuation of a copy.
 //!
 //! Where the mail for a recipient goes to other addresses, one of them that failed is told as such. That all of them
 //! failed is told when the message has left every queue, and the log had a last word for each address that it was for.
@@ -38,13 +38,13 @@ pub(super) struct Ledger {
     pub(super) instances: HashMap<String, HashMap<String, Message>>,
     /// Under which ids each message of ours is in the queue.
     by_message: HashMap<MessageId, Vec<Key>>,
-    /// Under which ids possible copies of each message are in the queue.
+    /// Queue ids of possible copies of each message.
     by_claim: HashMap<MessageId, Vec<Key>>,
     /// How each instance is, as far as its lines tell.
     pub(super) instance_states: HashMap<String, InstanceState>,
     /// What listeners refused before the message had a queue id, by instance and process.
     pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
-    /// The process of postsuper(1) that spoke last, and of how many messages it has named what it did.
+    /// The last active process of postsuper(1), and the number of messages that it named in its lines.
     pub(super) postsuper: (u32, u64),
 }
 
@@ -65,7 +65,7 @@ pub(super) struct InstanceState {
     pub(super) running: Running,
     /// When it started; `None` when that was before the first line.
     pub(super) started_at: Option<Timestamp>,
-    /// When the operator deleted messages without a line for each, until it is concluded which ones.
+    /// When the operator deleted messages without a line for each, until the follower decides which ones.
     pub(super) deleted_at: Option<Timestamp>,
 }
 
@@ -255,9 +255,9 @@ impl Ledger {
     fn name(&mut self, line: &Line<'_>, id: &str, header: &str, index: &mut MessageIndex) -> io::Result<()> {
         let known = self.get(line.instance, id).filter(|message| message.has_header).map(|message| message.queued);
         match known {
-            // cleanup(8) logs each Message-ID header of a message; whoever wrote the message chooses all of them.
+            // cleanup(8) logs each Message-ID header of a message, and the author chooses all of them.
             Some(false) => return Ok(()),
-            // It logs none once the message is in the queue: this is another message under an id that came free.
+            // It logs none once the message is in the queue: this is another message that reuses the id.
             Some(true) => drop(self.close(line.instance, id)),
             None => {}
         }
@@ -276,12 +276,12 @@ impl Ledger {
                 index.was_taken_elsewhere(message_id, &ids)?
             }
         };
-        // What pipe(8) or local(8) puts in again was counted when they took it.
+        // Messages that pipe(8) or local(8) reinjects were counted when these accepted them.
         let is_put_in = matches!(origin, Origin::PickedUp | Origin::Internal);
         let mut from_outside = match origin {
             Origin::Outside => true,
             Origin::Loopback => is_copy,
-            // Whoever logs in may send again what came here before.
+            // A logged-in user may resend a message that came here before.
             Origin::Submitted | Origin::Unknown => has_open_copy,
             Origin::PickedUp | Origin::Internal => false,
         };
@@ -319,7 +319,7 @@ impl Ledger {
         }
         // The Message-ID line was lost with its logger: the address that bounces go to, or the reply to the message,
         // tells what it would have told.
-        // Whoever received the message knows that address: from outside it proves nothing.
+        // Every recipient of the message has that address: from outside it proves nothing.
         let in_sender = in_sender.filter(|_| message.origin != Origin::Outside);
         if !message.has_header
             && message.message_id.is_none()
@@ -420,7 +420,7 @@ impl Ledger {
         self.instances.values().any(|messages| messages.get(id).is_some_and(is_named))
     }
 
-    /// Whether a message is in the queue of which nothing tells which one it is.
+    /// Whether the queue has a message that no line identifies.
     pub(super) fn has_unnamed(&self) -> bool {
         let mut messages = self.instances.values().flat_map(HashMap::values);
         messages.any(|message| message.queued && !message.has_header && message.message_id.is_none())

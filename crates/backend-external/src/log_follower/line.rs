@@ -5,7 +5,7 @@ use mailapi_model::Timestamp;
 use super::rfc5424;
 use super::timestamp::{TimeReader, without_priority};
 
-/// The facilities and levels that busybox's syslogd puts in front of a tag: `mail.info`.
+/// The facilities and levels that busybox's syslogd writes before a tag: `mail.info`.
 const FACILITIES: [&str; 12] = [
     "mail", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7", "daemon", "user", "syslog",
 ];
@@ -70,7 +70,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A line of a log file, whichever program wrote it.
+/// A line of a log file, from any program.
 struct Written<'a> {
     at: Timestamp,
     program: &'a str,
@@ -88,7 +88,7 @@ fn split<'a>(line: &'a str, times: &mut TimeReader, now: Timestamp, before: Opti
     let (at, rest) = times.read(line, now, before)?;
     let rest = of_container(rest, times, now, before).unwrap_or(rest);
     let (first, after) = rest.split_once(' ')?;
-    // Some templates leave the host out.
+    // Some templates omit the host.
     let (tag, text) = match first.strip_suffix(':') {
         Some(tag) => (tag, after),
         None => tag_after_host(after)?,
@@ -105,7 +105,7 @@ fn program_of(tag: &str) -> Option<(&str, u32)> {
     }
 }
 
-/// The tag and the text of what follows a host name.
+/// The tag and the text after a host name.
 fn tag_after_host(rest: &str) -> Option<(&str, &str)> {
     let (word, rest) = rest.trim_start_matches(' ').split_once(' ')?;
     let (tag, text) = if is_priority(word) { rest.split_once(' ')? } else { (word, rest) };
@@ -116,8 +116,8 @@ fn is_priority(word: &str) -> bool {
     word.split_once('.').is_some_and(|(facility, level)| FACILITIES.contains(&facility) && LEVELS.contains(&level))
 }
 
-/// What a container runtime put its own time in front of (`docker logs --timestamps`; Kubernetes also names the stream):
-/// the line behind the second time. A host name is no time, so nothing else looks like it.
+/// The original line, after a timestamp that a container runtime prefixed (`docker logs --timestamps`; Kubernetes also
+/// adds the stream). A host name is never a time, so no other line looks like this.
 fn of_container<'a>(
     rest: &'a str,
     times: &mut TimeReader,
@@ -129,7 +129,7 @@ fn of_container<'a>(
     times.read(line, now, before).map(|(_, rest)| rest)
 }
 
-/// Whether a line of a log file is a logging daemon's report of lines that it dropped.
+/// Whether a line of a log file is a logging daemon's report of dropped lines.
 pub(super) fn reports_loss(
     line: &str,
     syslog_name: &str,
@@ -147,8 +147,8 @@ pub(super) fn reports_loss(
     })
 }
 
-/// Whether journald reports entries of Postfix that it dropped, by its rate limit of a unit, or of any program, on the way
-/// to a syslog daemon.
+/// Whether journald reports dropped entries of Postfix. Its rate limit may apply to a unit, or to any program on the
+/// way to a syslog daemon.
 pub(super) fn journald_reports_loss(text: &str, syslog_name: &str) -> bool {
     let counted = |text: &str, then: &str| {
         let (count, rest) = text.split_once(' ')?;
@@ -197,7 +197,7 @@ mod tests {
             "Nov 21 07:45:38 mx postfix/smtpd[x]: what",
             "Nov 21 07:45:38 postfix/smtpd[1]:",
             "postfix/smtpd[1]: no time",
-            // metalog leaves the process out, Compose puts a name in front, rsyslog cuts the name at its slash.
+            // metalog omits the process, Compose prefixes a name, rsyslog cuts the name at its slash.
             "Nov 21 07:45:38 [postfix/smtpd] a b",
             "mail-1  | Nov 21 07:45:38 mx postfix/smtpd[1]: a b",
             "<22>1 2026-11-21T07:45:38Z mx postfix 7 - - A00001: client=unknown[192.0.2.1]",

@@ -79,7 +79,7 @@ pub(super) struct Message {
     pub(super) first_seen: Timestamp,
     pub(super) last_seen: Timestamp,
     pub(super) origin: Origin,
-    /// Whether its Message-ID line has come. A message can have several; the first one counts.
+    /// Whether its Message-ID line was read. A message can have several; the first one counts.
     pub(super) has_header: bool,
     /// Whether it is in the queue for certain, and not still being received.
     pub(super) queued: bool,
@@ -90,8 +90,8 @@ pub(super) struct Message {
     pub(super) marked_as_spam: bool,
     /// Our identifier.
     pub(super) message_id: Option<MessageId>,
-    /// Our identifier, when the message may be a copy that somebody sent: then only recipients that a message of ours
-    /// handed over to it are ours.
+    /// Our identifier, when the message may be a copy that someone sent. Then only the recipients that a message of
+    /// ours handed over to it are reported.
     pub(super) claims: Option<MessageId>,
     /// Whether it came from outside, or continues a message that did. Not saved: it only matters for counts.
     pub(super) from_outside: bool,
@@ -110,11 +110,11 @@ pub(super) struct Message {
     pub(super) settled: u64,
     /// Whether the log told less than all of a message that this one continues.
     pub(super) is_incomplete: bool,
-    /// Its queue id before it was put back into the queue. Not saved: the Message-ID follows within the same moment.
+    /// Its queue id before it was requeued. Not saved: the Message-ID follows within the same moment.
     pub(super) orig_id: Option<String>,
     /// What became of recipients whose mail goes to other addresses.
     pub(super) behind: Vec<Behind>,
-    /// The next hop's acceptances that named this message, until a delivery to the same address confirms them.
+    /// Acceptances by the next hop that named this message, until a delivery to the same address confirms them.
     pub(super) answers: Vec<Answer>,
     /// Whether delivery failed for an address that no acceptance named.
     pub(super) has_other_failure: bool,
@@ -124,7 +124,7 @@ pub(super) struct Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Successor {
     pub(super) queue_id: String,
-    /// Its deliveries so far. Not saved: the line that hands over is written within the same moment.
+    /// Its deliveries so far. Not saved: the line of the hand-over is written within the same moment.
     pub(super) deliveries: Vec<DeliveryEvent>,
 }
 
@@ -223,8 +223,8 @@ impl Message {
         renamed.map_or(recipient, |(_, named)| named.clone())
     }
 
-    /// Our identifier for one recipient, tried at the address `to`. Of a possible copy only the recipients are ours that
-    /// a message of ours handed over to it.
+    /// Our identifier for one recipient, tried at the address `to`. A possible copy reports only the recipients that a
+    /// message of ours handed over to it.
     pub(super) fn message_id_for(&self, named: &EmailAddress, to: &str) -> Option<MessageId> {
         let is_handed_over =
             |(from, of): &(EmailAddress, EmailAddress)| of == named || address(to).as_ref() == Some(from);
@@ -232,7 +232,7 @@ impl Message {
         self.message_id.filter(|_| is_ours)
     }
 
-    /// Notes a delivery to an address: acceptances that named it are confirmed, whatever came of it.
+    /// Notes a delivery to an address. It confirms acceptances that named the address, whatever its outcome.
     pub(super) fn confirm(&mut self, orig_to: Option<&str>, to: &str, is_failure: bool) {
         let count = self.answers.len();
         let is_confirmed = |answer: &Answer| {

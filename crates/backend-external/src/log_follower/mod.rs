@@ -2,7 +2,7 @@
 //!
 //! | file | what stands there |
 //! |---|---|
-//! | `timestamp`, `rfc5424`, `line`, `fact` | a line by itself: when, which daemon, what it says |
+//! | `timestamp`, `rfc5424`, `line`, `fact` | a single line: its time, its daemon, its meaning |
 //! | `message`, `ledger` | lines together: messages from their first line to `removed` |
 //! | `siblings`, `opened`, `file_source` | the log file through rename, copy-and-cut and compression |
 //! | `journal_source` | the same from systemd's journal |
@@ -11,9 +11,9 @@
 //! | `follow` | one step: from a cursor to events and the next cursor; what is known of one message |
 //! | `postqueue`, `witness` | what the queue says of a message that a crash interrupted |
 //! | `machine` | when the machine started |
-//! | `sample` | whether a log file is that of Postfix |
-//! | `clock_difference` | by how much the log's clock is ahead of ours |
-//! | `hearing` | when Postfix spoke, by our own clock |
+//! | `sample` | whether a log file is Postfix's |
+//! | `clock_difference` | how far the log's clock is ahead of ours |
+//! | `hearing` | when Postfix wrote to its log, by our own clock |
 //!
 //! The cursor is kept by the reader in the same transaction as the events. It names the file (device, inode, a hash of
 //! what it begins with), the offset, and the time of the newest line. Everything else that is kept lies in the
@@ -140,8 +140,8 @@ pub struct FollowerStatus {
     pub forgotten_messages: u64,
     /// The parts of the log that are known to be missing, oldest first.
     pub gaps: Vec<Gap>,
-    /// By how many seconds the log's clock is ahead of ours, as its lines show; negative when it is behind. Times are
-    /// corrected by it.
+    /// Seconds by which the log's clock is ahead of ours, as its lines show; negative when it is behind. Log times are
+    /// corrected by this.
     pub clock_ahead: i64,
 }
 

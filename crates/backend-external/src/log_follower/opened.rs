@@ -26,7 +26,7 @@ pub(super) struct Opened {
     start: usize,
     /// Up to where in the buffer there is no line end.
     searched: usize,
-    /// How many octets of the line in the buffer were dropped, since it is too long.
+    /// Number of octets dropped from the line in the buffer because the line is too long.
     dropped: u64,
 }
 
@@ -83,8 +83,8 @@ impl Opened {
         Ok(())
     }
 
-    /// The next line, as a range of [`Opened::octets`]. Of one longer than `max` the rest is dropped: whoever wrote it may
-    /// have chosen what it ends with, so it must not look like a line of its own.
+    /// The next line, as a range of [`Opened::octets`]. The rest of a line longer than `max` is dropped. Its author may
+    /// have chosen the text at the end, so that text must not look like a separate line.
     pub(super) fn next_line(&mut self, max: usize) -> Option<Range<usize>> {
         self.skip_zeros();
         let unsearched = &self.buffer[self.searched..];
@@ -99,7 +99,7 @@ impl Opened {
         Some(self.consume(end.min(self.start + max), end + 1))
     }
 
-    /// A file that was cut while its writer kept its position begins with zeros, which are no part of a line.
+    /// A file that was truncated while its writer kept its offset begins with zeros, which belong to no line.
     fn skip_zeros(&mut self) {
         if self.dropped > 0 {
             return;

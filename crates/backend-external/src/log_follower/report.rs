@@ -58,7 +58,7 @@ pub(super) struct Notes {
     pub(super) unnamed_at: Option<Timestamp>,
     /// How many messages were forgotten because there were too many.
     pub(super) forgotten: u64,
-    /// By how many milliseconds the log's clock is ahead of ours.
+    /// Milliseconds by which the log's clock is ahead of ours.
     pub(super) clock_ahead: i64,
 }
 
@@ -126,8 +126,8 @@ pub enum GapKind {
     MailServerStopped,
     /// Postfix crashed, and the machine started since: what the system had not yet written to the disk is lost, too.
     HostRestarted,
-    /// What the follower kept was lost or too old, and the log no longer goes back to where it would be needed. Messages
-    /// that were in the queue then may not be recognised.
+    /// The follower's state was lost or too old, and the log no longer goes back far enough. Messages that were in the
+    /// queue then may not be recognised.
     StateLost,
     /// Gaps of several kinds that are remembered as one, since there were too many.
     Incomplete,

@@ -1,23 +1,23 @@
-//! Records in the form of RFC 5424 (section 6), as rsyslog, syslog-ng and FreeBSD's syslogd write them to files:
-//! `<22>1 TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG`. Some templates leave the priority out.
+//! Records in the form of RFC 5424 (section 6), as rsyslog, syslog-ng and FreeBSD's syslogd write them to files: `<22>1
+//! TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG`. Some templates omit the priority.
 
-/// Who wrote a record, and what.
+/// The origin and the text of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     /// APP-NAME.
     pub(super) program: &'a str,
-    /// PROCID; `None` when it is missing or is no number.
+    /// PROCID; `None` when it is missing or not a number.
     pub(super) process: Option<u32>,
     /// MSG.
     pub(super) text: &'a str,
 }
 
-/// The text from TIMESTAMP on, when a line without its priority has this form.
+/// The text from TIMESTAMP on, if a line without its priority has this form.
 pub(super) fn from_time(line: &str) -> Option<&str> {
     line.strip_prefix("1 ")
 }
 
-/// What follows the timestamp and its space.
+/// Parses the record after its timestamp and the space.
 pub(super) fn record(rest: &str) -> Option<Record<'_>> {
     let mut words = rest.splitn(5, ' ');
     let _host = words.next()?;
@@ -28,7 +28,7 @@ pub(super) fn record(rest: &str) -> Option<Record<'_>> {
     Some(Record { program, process: process.parse().ok(), text })
 }
 
-/// What follows STRUCTURED-DATA: a hyphen, or elements in brackets (section 6.3).
+/// The text after STRUCTURED-DATA: a hyphen, or elements in brackets (section 6.3).
 fn behind_structured_data(text: &str) -> Option<&str> {
     let rest = match text.strip_prefix('-') {
         Some(rest) => rest,
@@ -46,7 +46,7 @@ fn behind_structured_data(text: &str) -> Option<&str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
 }
 
-/// Where an element ends; values stand in quotes, in which a backslash escapes (section 6.3.3).
+/// The end of an element. Values are in quotes, in which a backslash escapes (section 6.3.3).
 fn end_of_element(text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, octet) in text.bytes().enumerate() {

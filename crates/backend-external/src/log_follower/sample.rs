@@ -1,4 +1,4 @@
-//! A look at the end of a log file, for an operator who wants to know whether it is the right one.
+//! A look at the end of a log file, so that an operator can check that it is the right one.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -9,21 +9,21 @@ use super::line::Line;
 use super::settings::{LogSettings, LogSource};
 use super::timestamp::TimeReader;
 
-/// What the end of a log file consists of.
+/// The composition of the end of a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogSample {
-    /// How many lines were looked at.
+    /// Number of lines read.
     pub lines: u64,
-    /// How many of them are lines of Postfix that are understood.
+    /// Number of these that are understood lines of Postfix.
     pub understood: u64,
 }
 
 impl LogSample {
-    /// Looks at as much of the file as is looked through for one message. `None` for the journal, whose entries have one
+    /// Reads as much of the file as a search for one message does. `None` for the journal, whose entries have only one
     /// form.
     ///
     /// # Errors
-    /// When the file cannot be read, or is none.
+    /// When the file cannot be read, or is not a regular file.
     pub fn of(settings: &LogSettings, now: Timestamp) -> io::Result<Option<Self>> {
         let LogSource::File(file) = &settings.source else { return Ok(None) };
         // Opening a FIFO would wait for its writer.
@@ -39,7 +39,7 @@ impl LogSample {
         let text = String::from_utf8_lossy(&octets);
         let mut times = TimeReader::new(settings.time_zone.clone());
         let mut sample = Self::default();
-        // The first line of a file that is read from its middle is not whole.
+        // The first line is incomplete when reading starts in the middle of the file.
         for line in text.lines().skip(usize::from(begin > 0)) {
             sample.lines += 1;
             let is_understood = Line::of_file(line, &settings.syslog_name, &mut times, now, None).is_some();

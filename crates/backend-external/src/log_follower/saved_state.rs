@@ -260,7 +260,7 @@ impl Loader {
             ["unnamed", at, ..] => self.notes.unnamed_at = self.notes.unnamed_at.max(Some(time(at)?)),
             ["instance", name, state, started_at, ref deleted_at @ ..] => {
                 let started_at = optional::<i64>(started_at)?.map(Timestamp::from_millis);
-                // Older states have no such field.
+                // Older states lack this field.
                 let deleted_at = optional::<i64>(deleted_at.first().unwrap_or(&""))?.map(Timestamp::from_millis);
                 let state = InstanceState { running: running(state)?, started_at, deleted_at };
                 self.ledger.instance_states.insert(name.to_owned(), state);

@@ -27,7 +27,7 @@ pub struct LogSettings {
     pub max_batch_lines: u64,
     /// After how many octets of log the state is saved anew; as many are read again after a restart. Default: 4 MiB.
     pub save_every_octets: u64,
-    /// After how long it is saved anew in any case. Default: 1 minute.
+    /// The state is also saved after this time, however little was read. Default: 1 minute.
     pub save_interval: Duration,
     /// How much of the log is read again to rebuild a state that was lost. Default: 256 MiB.
     pub rebuild_octets: u64,
@@ -49,8 +49,8 @@ pub struct LogSettings {
     pub postqueue_timeout: Duration,
     /// How many octets it may print; a longer listing tells nothing. Default: 64 MiB.
     pub postqueue_octets: u64,
-    /// By how much the log's clock may differ from ours before its times are corrected: times are logged in whole seconds,
-    /// and processes wait for their turn. Default: 5 s.
+    /// Difference between the log's clock and ours above which log times are corrected. Times are logged in whole
+    /// seconds, and processes wait to be scheduled. Default: 5 s.
     pub clock_tolerance: Duration,
     /// Where the kernel says when the machine started, as proc_stat(5) has it. Default: `/proc/stat`.
     pub machine_state: PathBuf,

@@ -21,7 +21,7 @@ pub(super) struct TimeReader {
     zone: TimeZone,
     /// The last text without a year or an offset, and what it meant: hundreds of lines share a second.
     last: (String, Timestamp),
-    /// By how many milliseconds the clock of the lines is ahead of ours.
+    /// Milliseconds by which the clock of the lines is ahead of ours.
     ahead: i64,
 }
 
@@ -31,12 +31,12 @@ impl TimeReader {
         Self { zone, last: (String::new(), Timestamp::from_millis(0)), ahead: 0 }
     }
 
-    /// From now on times are read as those of a clock that is ahead of ours by this many milliseconds.
+    /// Times are read from now on as those of a clock that is ahead of ours by this many milliseconds.
     pub(super) fn set_ahead(&mut self, ahead: i64) {
         self.ahead = ahead;
     }
 
-    /// What a moment of the log's clock is by ours.
+    /// Converts a time of the log's clock to our clock.
     pub(super) fn by_our_clock(&self, at: Timestamp) -> Timestamp {
         Timestamp::from_millis(at.as_millis().saturating_sub(self.ahead))
     }

@@ -26,7 +26,7 @@ impl Content {
 /// Asks for a section of a message of the open folder, and reads until it begins.
 pub(super) async fn begin(connection: &mut ImapConnection, uid: u32, section: Section) -> Result<Content, ImapError> {
     let missing = || ImapError::Told(MailboxError::NoSuchMessage);
-    let nothing = || ImapError::unavailable("the server has no octets of a message");
+    let nothing = || ImapError::unavailable("the server sent no octets of a message");
     if uid == 0 {
         return Err(missing());
     }

@@ -175,10 +175,10 @@ async fn by_counting(
     let (mut count, mut has_come) = (Count::new(encoding), false);
     loop {
         match connection.event().await? {
-            Event::BodyBegin(_) if has_come => return Err(ImapError::unavailable("the server told a part twice")),
+            Event::BodyBegin(_) if has_come => return Err(ImapError::unavailable("the server sent a part twice")),
             Event::BodyBegin(_) => has_come = true,
             Event::BodyPiece(_) => count.push(connection.body_piece()),
-            // Short ones may come without a literal.
+            // Short parts may come without a literal.
             Event::Untagged(Untagged::Fetch(message)) if message.uid == Some(uid) && !has_come => {
                 if let Some(octets) = message.section(path, &SectionText::All) {
                     count.push(octets);
@@ -187,7 +187,7 @@ async fn by_counting(
             }
             Event::Done(status) if status.is_ok() && has_come => return Ok(count.finish()),
             Event::Done(status) if status.is_ok() => {
-                return Err(ImapError::unavailable("the server told no size of a part"));
+                return Err(ImapError::unavailable("the server sent no body of a part"));
             }
             Event::Done(status) => return Err(ImapError::Refused(status)),
             _ => {}

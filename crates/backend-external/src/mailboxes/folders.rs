@@ -28,7 +28,7 @@ impl Job for ListFolders {
                 None => sum_of_sizes(connection, &name).await?,
             };
             let Some((messages, unread)) = status.messages.zip(status.unseen) else {
-                return Err(ImapError::unavailable("the server told no counts of a folder"));
+                return Err(ImapError::unavailable("the server sent no counts of a folder"));
             };
             infos.push(FolderInfo { name, messages, unread, size });
         }
@@ -61,7 +61,7 @@ pub(super) async fn statuses(
     Ok(statuses)
 }
 
-/// Makes sure that these folders, which the server refuses though it listed them, were removed in between.
+/// Checks that these folders, which the server listed and then refused, were removed in the meantime.
 pub(super) async fn demand_removed(connection: &mut ImapConnection, refused: &[FolderName]) -> Result<(), ImapError> {
     if refused.is_empty() {
         return Ok(());
@@ -92,7 +92,7 @@ async fn list(
     let (mut folders, mut statuses) = (Vec::new(), HashMap::new());
     let listed = connection.run(Command::list_all(items), |untagged| match untagged {
         Untagged::List(listed) => folders.extend(as_folder(listed)),
-        // Counts that were not asked for here answer an earlier command, and are old.
+        // Unrequested counts answer an earlier command, and are outdated.
         Untagged::FolderStatus(status) if !items.is_empty() => {
             if let Some(name) = status.name.clone() {
                 statuses.insert(name, status);
@@ -139,7 +139,7 @@ async fn status(
         }
     });
     match asked.await {
-        Ok(_) => told.map(Some).ok_or_else(|| ImapError::unavailable("the server told no status")),
+        Ok(_) => told.map(Some).ok_or_else(|| ImapError::unavailable("the server sent no status")),
         Err(ImapError::Refused(status)) => match refused_folder(status) {
             ImapError::Told(_) => Ok(None),
             // It may well be there.
@@ -166,7 +166,7 @@ async fn sum_of_sizes(connection: &mut ImapConnection, folder: &FolderName) -> R
     }
     match sizes.len() as u64 == u64::from(open.exists) {
         true => Ok(sizes.into_values().sum()),
-        false => Err(ImapError::unavailable("the server told not all sizes")),
+        false => Err(ImapError::unavailable("the server did not send all sizes")),
     }
 }
 

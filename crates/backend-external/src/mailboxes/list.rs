@@ -45,11 +45,11 @@ impl Job for ListPage<'_> {
                 return Ok(shown);
             }
         }
-        Err(ImapError::unavailable("the server left out messages of a page"))
+        Err(ImapError::unavailable("the server omitted messages of a page"))
     }
 }
 
-/// How often a page is fetched of which something was left out: a message may go while the page is fetched.
+/// How often a page is fetched when data is missing: a message may be removed during the fetch.
 const TRIES: usize = 2;
 
 /// When the news of the folder are heard.
@@ -72,15 +72,15 @@ fn range(exists: u32, page: Page) -> Option<(u32, u32)> {
     Some((u32::try_from(first).ok()?, u32::try_from(last).ok()?))
 }
 
-/// Messages, and for how many of them another response told the flags before. `None` when something was left out.
+/// Messages, and how many of them had their flags sent before in another response. `None` when data is missing.
 type Fetched = Option<(Vec<MessageSummary>, u64)>;
 
-/// The name of a server's refusal to fetch what is gone (RFC 5530 section 3).
+/// The response code with which a server refuses to fetch an expunged message (RFC 5530 section 3).
 const EXPUNGE_ISSUED: &str = "EXPUNGEISSUED";
 
 impl ListPage<'_> {
-    /// The page of the folder that is open. `None` when something was left out; and when the news are heard behind it, and
-    /// it cannot be shown as it was before them, or need not be fetched.
+    /// The page of the open folder. `None` when data is missing. With [`News::Behind`] also `None` when news arrived
+    /// and the earlier page cannot be shown, or when nothing need be fetched.
     async fn show(
         &self,
         connection: &mut ImapConnection,
@@ -148,7 +148,7 @@ impl ListPage<'_> {
                 let summary = flags.and_then(|flags| summaries::summary(*message, flags));
                 told.extend(summary.map(|summary| (number, summary)));
             } else if let (Some(flags), Some(summary)) = (flags, told.get_mut(&number)) {
-                // What is told last is of the latest.
+                // The last response has the newest flags.
                 summary.flags = flags;
             }
         });
@@ -170,7 +170,7 @@ impl ListPage<'_> {
         let fetched = fetch(connection, Command::fetch(first, last, &[FetchAttribute::Flags]), news, |untagged| {
             let Some((mut message, number)) = of_page(untagged, (first, last)) else { return };
             let Some(flags) = flags_of(&mut message) else { return };
-            // What is told last is of the latest; news may leave the UID out.
+            // The last response has the newest flags; unsolicited ones may omit the UID.
             let one = told.entry(number).or_default();
             *one = (message.uid.or(one.0), flags);
         });
@@ -200,7 +200,7 @@ impl ListPage<'_> {
     }
 }
 
-/// A message that was told, when it stands on the page of these sequence numbers: a server may tell of any.
+/// A fetched message if it is on the page of these sequence numbers: a server may send others.
 fn of_page(untagged: Untagged, (first, last): (u32, u32)) -> Option<(Box<FetchedMessage>, u32)> {
     let Untagged::Fetch(message) = untagged else { return None };
     let number = message.sequence;

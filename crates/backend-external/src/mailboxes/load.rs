@@ -89,9 +89,9 @@ async fn fetch_structure(connection: &mut ImapConnection, uid: u32) -> Result<Bo
     found.body_structure.ok_or_else(left_out)
 }
 
-/// The server named the message, and not all that was asked of it.
+/// The server sent the message, but not all requested data.
 fn left_out() -> ImapError {
-    ImapError::unavailable("the server left out a part of a message")
+    ImapError::unavailable("the server omitted a part of a message")
 }
 
 /// Data of one message, as it is now though nobody asked for news: the server tells them behind the data. `None` when
@@ -115,14 +115,14 @@ pub(super) async fn fetch_current(
         _ => {}
     });
     fetched.await?;
-    // Of a message that goes meanwhile, Dovecot tells parts without octets.
+    // For a message that is removed meanwhile, Dovecot sends parts without octets.
     if found.is_none() && is_named && !is_one_gone {
         return Err(left_out());
     }
     Ok(found.filter(|_| !is_one_gone).map(|message| *message))
 }
 
-/// Whether it tells flags of the message. News may leave the UID out.
+/// Whether this is an update of the message's flags. An unsolicited one may omit the UID.
 fn is_news_of(news: &FetchedMessage, message: &FetchedMessage) -> bool {
     news.sequence == message.sequence && news.flags.is_some() && (news.uid.is_none() || news.uid == message.uid)
 }
@@ -149,7 +149,7 @@ pub(super) async fn fetch_one(
     found.map(|message| *message).ok_or(absent)
 }
 
-/// Makes sure that these messages, which an answer left out, are gone from the open folder.
+/// Checks that these messages, which a response omitted, are gone from the open folder.
 pub(super) async fn demand_gone(connection: &mut ImapConnection, uids: &[u32]) -> Result<(), ImapError> {
     if uids.is_empty() {
         return Ok(());
@@ -162,5 +162,5 @@ pub(super) async fn demand_gone(connection: &mut ImapConnection, uids: &[u32]) -
         }
     });
     asked.await?;
-    if is_there { Err(ImapError::unavailable("the server left out a message")) } else { Ok(()) }
+    if is_there { Err(ImapError::unavailable("the server omitted a message")) } else { Ok(()) }
 }

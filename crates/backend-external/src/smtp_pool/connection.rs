@@ -170,7 +170,7 @@ async fn greet<S: AsyncRead + AsyncWrite + Unpin>(client: &mut Client, stream: &
     }
 }
 
-/// When the next reply has to be complete: a time for all of it, which no single octet prolongs.
+/// The deadline for the next complete reply. Single octets do not extend it.
 struct ReplyDue {
     patience: Duration,
     at: Instant,

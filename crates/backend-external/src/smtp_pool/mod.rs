@@ -176,8 +176,8 @@ impl SmtpPool {
     }
 }
 
-/// Whether a warm connection failed before the message was complete: closed while it was idle, or with replies out of
-/// step. A time-out is another matter: the server is there, and slow; so is a message that may not go.
+/// Whether a warm connection failed before the message was complete: it was closed while idle, or its replies were out
+/// of step. Excludes time-outs, where the server is present but slow, and messages that were withdrawn.
 fn died_while_idle(outcome: &Outcome) -> bool {
     match &outcome.end {
         End::Failed(Failure::Lost(reason)) => !reason.starts_with(TIMED_OUT) && reason != WITHDRAWN,

@@ -165,9 +165,9 @@ impl Follow {
         Verdict::Interrupted(entered.into_iter().map(|(id, message)| accepted(id, message)).collect())
     }
 
-    /// It never came, provided that the mail server was alive after this moment: one that was killed says nothing of it
-    /// until it is started again, and may have the message in its queue. The moment is of our clock, so what counts is
-    /// when lines came, and not the times in them.
+    /// It never came, provided that the mail server was alive after this moment. A killed server logs nothing about it
+    /// until it is restarted, and may have the message in its queue. The moment is by our clock, so what counts is when
+    /// lines arrived, not the times in them.
     fn unless_dead(&self, ledger: &Ledger, signs: Signs, moment: Timestamp) -> Verdict {
         let (now, settle_time) = (self.clock.now(), self.settings.settle_time);
         let undecided = |why| Verdict::Told(Trace::Undecided(why));
@@ -175,14 +175,14 @@ impl Follow {
             return Verdict::Told(Trace::NotTaken);
         }
         let Some(at) = signs.alive.filter(|at| *at >= moment) else { return Verdict::Told(Trace::Silent) };
-        // Had it been started anew before it answered, it would have logged that by now.
+        // If it had been restarted before it answered, it would have logged that by now.
         if now < at.plus(settle_time) {
             return undecided("the mail server may not have logged it yet");
         }
         if ledger.last_at.is_none() {
             return undecided(NOTHING_UNDERSTOOD);
         }
-        // It logs who connects. Where that is missing, the log is not its own, or is no longer understood.
+        // Postfix logs each connection. If that line is missing, the log is another server's or has an unknown format.
         let is_unheard =
             now >= at.plus(settle_time).plus(HEARING_TIME) && !self.hearing.heard_since(at.minus(settle_time));
         Verdict::Told(if is_unheard { Trace::Silent } else { Trace::NotTaken })

@@ -1,9 +1,9 @@
-//! What the operator deletes: `postsuper -d`.
+//! Messages that the operator deletes: `postsuper -d`.
 //!
-//! With a queue id there is a line for the message. `-d ALL` logs how many messages it deleted and names none. One of
-//! them that was waiting for its next try is known by what follows: Postfix tries what is in its deferred queue at least
-//! once in `maximal_backoff_time`, so one that stays silent for longer is gone. Of a message on hold or in the middle of
-//! its first try silence proves nothing.
+//! A deletion by queue id has a line for the message. `-d ALL` logs how many messages it deleted and names none. For a
+//! deferred message, later silence is proof: Postfix retries a deferred message at least once in
+//! `maximal_backoff_time`, so one that stays silent for longer is gone. For a message on hold, or in its first attempt,
+//! silence proves nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::super::report::{Findings, Gap};
 use super::deliveries::give_up;
 use super::{Ledger, Running};
 
-/// What a deletion means for a recipient that was still waiting.
+/// The response reported for a recipient that was still waiting.
 const DELETED: &str = "deleted from the queue by the operator";
 
 impl Ledger {
@@ -30,8 +30,9 @@ impl Ledger {
         self.conclude(line, id, message, findings);
     }
 
-    /// A message of ours that was deleted before each of its recipients was tried. The log does not name the others; the
-    /// reader of the feed knows them. Nothing is reported of a part of a message, or while another part is in the queue.
+    /// A message of ours that was deleted before each of its recipients was tried. The log does not name the untried
+    /// ones; the reader of the feed has them. Nothing is reported for a part of a message, or while another part is in
+    /// the queue.
     fn untried(&self, line: &Line<'_>, id: &str, message: &mut Message) -> Option<Discarded> {
         let message_id = message.message_id.filter(|_| message.claims.is_none())?;
         let tried = message.settled + message.waiting.len() as u64;
@@ -45,7 +46,7 @@ impl Ledger {
         Some(Discarded { at: line.at, message_id, queue_id, refused, response: DELETED.to_owned() })
     }
 
-    /// Counts what postsuper(1) names, and compares it with its own count.
+    /// Counts the messages that postsuper(1) names, and compares the result with postsuper's own count.
     pub(super) fn note_postsuper(&mut self, line: &Line<'_>) {
         if line.daemon != "postsuper" {
             return;
@@ -96,7 +97,7 @@ impl Ledger {
     }
 }
 
-/// Whether a message that waited for its next try has been silent since it was deleted. A gap may hide its last line.
+/// Whether a deferred message has been silent since the deletion. A gap may hide its last line.
 fn is_silent(message: &Message, deleted_at: Timestamp, gaps: &[Gap]) -> bool {
     let tried = message.settled + message.waiting.len() as u64;
     let is_deferred = !message.waiting.is_empty() && message.recipients.is_some_and(|recipients| tried >= recipients);

@@ -14,7 +14,7 @@ use super::{Ledger, inbound};
 /// The programs that deliver into mailboxes of this installation.
 const LOCAL_DELIVERY: [&str; 4] = ["lmtp", "virtual", "local", "pipe"];
 
-/// How many deliveries are remembered of each message that may continue another one.
+/// Maximum number of remembered deliveries of each message that may continue another one.
 const MOST_NOTED: usize = 1000;
 
 impl Ledger {
@@ -78,8 +78,8 @@ impl Ledger {
         findings.events.push(event);
     }
 
-    /// Messages that may be continued by this one remember its deliveries: their own line, which says that they handed
-    /// the message over, may come later.
+    /// Remembers this message's deliveries for the messages that it may continue: the line that reports their hand-over
+    /// may come later.
     fn note_for_predecessors(&mut self, of: Option<MessageId>, instance: &str, id: &str, event: &DeliveryEvent) {
         let Some(keys) = of.and_then(|of| self.by_message.get(&of)).filter(|keys| !keys.is_empty()).cloned() else {
             return;
@@ -93,8 +93,8 @@ impl Ledger {
         }
     }
 
-    /// A message of ours went on under another id, so the next hop says: what becomes of it there is what counts, for the
-    /// recipients that appear there. Of the others the acceptance counts as the next hop's own.
+    /// The next hop reports that a message of ours continues under another id. For recipients that appear there, the
+    /// deliveries under that id count. For the others, the acceptance counts as the next hop's own.
     fn hand_over(
         &mut self,
         (instance, id): (&str, &str),
@@ -137,7 +137,7 @@ impl Ledger {
         findings.events.extend(of_copy);
     }
 
-    /// The recipient at `to` is followed under another id from now on.
+    /// Follows the recipient at `to` under another id from now on.
     fn continue_in(
         &mut self,
         instance: &str,
@@ -163,7 +163,7 @@ impl Ledger {
             };
             match event.outcome {
                 Outcome::Sent => message.note_behind(named, None),
-                // Postfix reports no recipient that it never accepted.
+                // Postfix reports only recipients that it accepted, so `Failed` does not occur.
                 Outcome::Deferred | Outcome::Failed => {}
                 Outcome::Bounced | Outcome::Expired => message.note_behind(named, Some(failure)),
             }
@@ -189,7 +189,7 @@ impl Ledger {
     /// queue under another id it is too early for that.
     pub(super) fn conclude(&mut self, line: &Line<'_>, id: &str, mut message: Message, findings: &mut Findings) {
         let Some(message_id) = message.message_id else { return };
-        // A filter may rewrite addresses. Where one failed that nothing here names, it may be that of an acceptance.
+        // A filter may rewrite addresses, so a failure at an unnamed address may belong to one of the acceptances.
         if !message.has_other_failure {
             findings.events.extend(message.answers.drain(..).map(|answer| answer.event));
         }
@@ -226,8 +226,8 @@ pub(super) fn give_up(
     }
 }
 
-/// Whether a delivery into a mailbox here is mail from outside. A Message-ID like ours is no proof of the contrary: many
-/// mail programs write such ones.
+/// Whether a delivery into a local mailbox is mail from outside. A Message-ID in our form does not disprove it: many
+/// mail programs write that form.
 fn is_inbound(message: &Message, message_id: Option<MessageId>, in_reply: Option<MessageId>) -> bool {
     let has_our_proof = in_reply.is_some() || (message.claims.is_some() && message_id.is_some());
     let is_loopback = message.origin == Origin::Loopback && message_id.is_none();

@@ -160,7 +160,7 @@ impl Search<'_> {
         });
         told.await?;
         if described.len() as u64 != u64::from(exists - first) + 1 {
-            return Err(ImapError::unavailable("the server left out structures of messages"));
+            return Err(ImapError::unavailable("the server omitted structures of messages"));
         }
         Ok(bodies)
     }
@@ -223,7 +223,7 @@ impl Search<'_> {
     }
 }
 
-/// Those of the messages that an answer did not tell of.
+/// The requested messages that are missing from the response.
 fn left_out(asked: &[u32], told: &HashSet<u32>) -> Vec<u32> {
     asked.iter().copied().filter(|uid| !told.contains(uid)).collect()
 }
