@@ -25,7 +25,7 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorCode> {
     if is_json && is_plain { Ok(()) } else { Err(ErrorCode::UnsupportedMediaType) }
 }
 
-/// When a body that found no room may find some.
+/// `Retry-After` for a body that found no room.
 const RETRY_WHEN_FULL: Duration = Duration::from_secs(10);
 
 /// Why a body was not taken in to its end.
@@ -34,7 +34,7 @@ pub(crate) enum Incomplete {
     TooLarge(usize),
     TooSlow,
     Broken,
-    /// Others take all the room, or the caller's own share of it is used up.
+    /// Other bodies take all the room, or the caller's own share of it is used up.
     Full,
     /// What came of it could not be kept.
     Room(io::Error),

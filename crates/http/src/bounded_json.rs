@@ -1,7 +1,7 @@
-//! A JSON text as a value whose memory is bounded by the length of the text.
+//! Reads a JSON text into a value whose memory is bounded by the length of the text.
 //!
-//! A value takes more memory than its text: `{"":0},` has seven octets and becomes an object of hundreds. So what the
-//! value holds is counted while it is read, and reading ends where it is too much.
+//! A value takes more memory than its text: `{"":0},` has seven octets and becomes an object of hundreds. So memory is
+//! counted during parsing, and parsing stops at the limit.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,11 +10,11 @@ use serde::de;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Deserializer, Error, Map, Number, Value};
 
-/// Objects and arrays in each other. What is asked for has four at most.
+/// Maximum nesting of objects and arrays. Valid requests have at most four levels.
 const MOST_DEPTH: usize = 32;
-/// What any value may hold, however short its text is.
+/// Memory that any value may take, however short its text is.
 const FREE_OCTETS: usize = 1024 * 1024;
-/// What a value may hold besides, for each octet of its text.
+/// Additional memory for each octet of the text.
 const OCTETS_FOR_EACH: usize = 2;
 /// A value in an array, which grows by doubling.
 const ITEM_OCTETS: usize = 2 * size_of::<Value>();
@@ -22,21 +22,21 @@ const ITEM_OCTETS: usize = 2 * size_of::<Value>();
 const OBJECT_OCTETS: usize = 11 * MEMBER_OCTETS + 32;
 const MEMBER_OCTETS: usize = size_of::<Value>() + size_of::<String>();
 
-/// Why a text is not read, besides the rules of JSON itself.
+/// Why a text was refused, other than invalid JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// An object has two members of one name. Readers disagree about which one counts (RFC 8259 section 4).
     Duplicate,
-    /// Too many objects and arrays are in each other.
+    /// Objects and arrays are nested too deeply.
     TooDeep,
-    /// The value would hold too much.
+    /// The value would take too much memory.
     TooMuch,
 }
 
 /// Reads a whole text.
 ///
 /// # Errors
-/// Where reading ended, and why unless the text is not JSON.
+/// The error with its position, and the reason unless the text is not JSON.
 pub(crate) fn read(text: &[u8]) -> Result<Value, (Error, Option<Refused>)> {
     let budget = Budget {
         octets: Cell::new(FREE_OCTETS.saturating_add(text.len().saturating_mul(OCTETS_FOR_EACH))),
@@ -48,7 +48,7 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, (Error, Option<Refused>)> {
     whole.map_err(|error| (error, budget.refused.get()))
 }
 
-/// What may still be held.
+/// The memory that is left.
 struct Budget {
     octets: Cell<usize>,
     refused: Cell<Option<Refused>>,

@@ -49,7 +49,7 @@ pub(crate) struct Arrival {
     pub(crate) is_ambiguous: bool,
     /// Where the state of the request limit goes.
     pub(crate) limit: RateLimitNote,
-    /// Who asks, once the token was checked: the room for the body is shared by callers.
+    /// The caller, once the token was checked: callers share the room for bodies.
     pub(crate) caller: Option<mailapi_service::Caller>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn client_address(extensions: &Extensions, headers: &HeaderMap, trust
     forwarded(peer.to_canonical(), headers, trusted)
 }
 
-/// Whether an address is that of a proxy whose word counts.
+/// Whether an address belongs to a trusted proxy.
 pub(crate) fn is_trusted(address: IpAddr, trusted: &[Network]) -> bool {
     trusted.iter().any(|network| network.contains(address))
 }

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::client_address::{Network, is_trusted};
 use crate::limits::LimitKey;
 
-/// The most connections of a client. Programs and browsers hold a handful; a network behind one address, some dozens.
+/// Maximum number of connections of one client. Programs and browsers hold a handful; a network behind one address,
+/// some dozens.
 const MOST: usize = 1024;
 
-/// Counts the connections of each client; a network of IPv6 addresses (/64) is one. Trusted proxies are not counted.
+/// Counts the connections of each client; an IPv6 /64 network is one client. Trusted proxies are not counted.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionsOfClients(Mutex<HashMap<LimitKey, usize>>);
 
-/// A connection that is counted until this is dropped.
+/// A connection that is counted until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     all: Arc<ConnectionsOfClients>,

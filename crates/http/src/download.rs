@@ -48,8 +48,8 @@ fn disposition(filename: &str) -> HeaderValue {
         .unwrap_or(HeaderValue::from_static("attachment"))
 }
 
-/// A name that does no harm where it is saved: no path, no line end, and no mark that changes the direction of what
-/// follows (`cod.exe` must not look like `exe.doc`).
+/// Makes a name safe to save: no path, no line end, and no mark that changes the direction of the text after it
+/// (`cod.exe` must not look like `exe.doc`).
 fn harmless(filename: &str) -> String {
     let is_unwanted =
         |c: char| matches!(c, '/' | '\\' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

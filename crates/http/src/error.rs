@@ -132,7 +132,7 @@ pub(crate) struct ErrorBody {
     /// With `SEND_FAILED`: the identifier under which the message is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<String>,
-    /// With `SEND_FAILED`: whether another send may succeed. False while it is open whether the message was sent.
+    /// With `SEND_FAILED`: whether a retry may succeed. False while it is unknown whether the message was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     retryable: Option<bool>,
 }
@@ -192,7 +192,7 @@ impl ApiError {
         Self { retry_after: Some(wait), ..self }
     }
 
-    /// The message was not sent, or it is open whether it was; its status says more.
+    /// The message was not sent, or the outcome is still open; see its status.
     pub(crate) fn send_failed(message_id: MessageId, retryable: bool, message: String) -> Self {
         Self { unsent: Some(Unsent { message_id, retryable }), ..Self::new(ErrorCode::SendFailed, message) }
     }

@@ -22,8 +22,8 @@ pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Response {
     ApiError::internal(format!("panic: {message}")).into_response()
 }
 
-/// The answer at a path that is not known. It counts against the client's address: a stranger may ask no more there
-/// than elsewhere.
+/// The answer for an unknown path. It counts against the client's address, so unknown paths are rate-limited like any
+/// other.
 pub(crate) async fn unknown_path(_: Anybody) -> ApiError {
     ErrorCode::NotFound.into()
 }

@@ -52,9 +52,9 @@ struct HealthChecks {
     smtp: &'static str,
     /// Reading mailboxes.
     imap: &'static str,
-    /// Reading the mail server's log; where the mail server is built in there is none. `incomplete` when a part of it
-    /// was lost lately: everything goes on, and some statuses may stay open. `clock_differs` when its times are corrected,
-    /// since its clock or zone is another one.
+    /// Reading the mail server's log; absent with the built-in mail server. `incomplete` when a part of the log was lost
+    /// recently: the service continues, but some statuses may stay open. `clock_differs` when its times are corrected,
+    /// because its clock or time zone differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<&'static str>,
     /// Reading the mailbox that bounces go to, where there is one. When it cannot be read everything goes on, and what

@@ -76,7 +76,7 @@ fn key(name: &HeaderValue, body: BodyHash) -> Result<IdempotencyKey, Idempotency
     IdempotencyKey::new(name.to_str().unwrap_or_default(), body)
 }
 
-/// A body that is not large takes no room: it is never behind large ones.
+/// A small body takes no room, so large ones cannot block it.
 async fn arrived(
     request: Request,
     state: &HttpState,

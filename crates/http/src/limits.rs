@@ -65,7 +65,7 @@ pub enum LimitKey {
 }
 
 impl LimitKey {
-    /// The key of a client's address.
+    /// The key for a client's address.
     #[must_use]
     pub fn of_client(address: IpAddr) -> Self {
         Self::Client(ClientNetwork::of(address))

@@ -224,7 +224,7 @@ impl<W: Write> Sieve<W> {
             Ok(value) => value,
             Err((error, refused)) => return Ok(Err(Mistake::of(&error, refused, &self.text, &self.gaps))),
         };
-        // What is read from here on is the value.
+        // The text is no longer needed; only the value is.
         self.text = Vec::new();
         let octets = keep(self.aside)?;
         Ok(Ok((value, LongStrings { octets, strings: self.strings, mark: self.mark, lost: OnceLock::new() })))
@@ -269,7 +269,7 @@ fn is_high_surrogate(escape: &[u8]) -> bool {
 pub(crate) struct Mistake {
     /// It ends there.
     pub(crate) too_short: bool,
-    /// It may be JSON, and is not read for this reason.
+    /// Refused for this reason, even if the text is valid JSON.
     pub(crate) refused: Option<Refused>,
     /// The first line is 1.
     pub(crate) line: usize,

@@ -14,7 +14,7 @@ use tracing::level_filters::LevelFilter;
 use crate::client_address::client_address;
 use crate::state::HttpState;
 
-/// The target of the lines about requests.
+/// The log target of request lines.
 const ACCESS: &str = "mailapi::access";
 
 const NAME: HeaderName = HeaderName::from_static("x-request-id");
@@ -50,7 +50,7 @@ impl Named {
     pub(crate) fn answered(self, response: &mut Response, now: Timestamp, access: LevelFilter) {
         let millis = u64::try_from(now.since(self.began).as_millis()).unwrap_or(u64::MAX);
         let status = response.status().as_u16();
-        // What is streamed has no length before its end.
+        // A streamed body has no length before its end.
         let bytes = response.body().size_hint().exact().or_else(|| announced(response));
         if access == LevelFilter::ERROR {
             tracing::error!(target: ACCESS, status, bytes, millis, "answered");
@@ -69,12 +69,12 @@ impl Named {
     }
 }
 
-/// The length that the header of an answer announces.
+/// The length in the `Content-Length` header of the answer.
 fn announced(response: &Response) -> Option<u64> {
     response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Notes in the request's span who asks.
+/// Records the caller in the request's span.
 pub(crate) fn note_caller(token: Option<TokenId>, mailbox: Option<&EmailAddress>) {
     let span = Span::current();
     if let Some(token) = token {

@@ -1,4 +1,4 @@
-//! Room for the octets of large bodies. It is taken as they arrive, and nobody waits for it.
+//! Room for the octets of large bodies. It is taken as they arrive; a body without room is refused at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use mailapi_service::Caller;
 /// A caller takes at most one part in this many of the room.
 const SHARES: usize = 2;
 
-/// All the room there is.
+/// All available room.
 #[derive(Debug)]
 pub(crate) struct Room {
     octets: usize,
@@ -22,7 +22,7 @@ struct Taken {
     by_caller: HashMap<Share, usize>,
 }
 
-/// Whose share of the room it is: that of a mailbox, whichever of its tokens are shown.
+/// The owner of a share of the room: a mailbox, whichever of its tokens is used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Share {
     Mailbox(EmailAddress),
@@ -30,7 +30,7 @@ pub(crate) enum Share {
     Nobody,
 }
 
-/// The room of one body, given back when this is dropped.
+/// The room of one body; freed on drop.
 #[derive(Debug)]
 pub(crate) struct Held {
     room: Arc<Room>,
@@ -38,7 +38,7 @@ pub(crate) struct Held {
     octets: usize,
 }
 
-/// There is no room now.
+/// No room is left at the moment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -58,7 +58,7 @@ impl Room {
         Arc::new(Self { octets, taken: Mutex::default() })
     }
 
-    /// A body that takes none yet.
+    /// Begins a body that takes no room yet.
     pub(crate) fn hold(self: &Arc<Self>, share: Share) -> Held {
         Held { room: Arc::clone(self), share, octets: 0 }
     }
@@ -69,8 +69,8 @@ impl Room {
 }
 
 impl Held {
-    /// Takes room for octets that have arrived. A single body may have more than its share, or than all the room, while
-    /// it is the only one.
+    /// Takes room for octets that have arrived. A single body may exceed its share, or the whole room, while it is the
+    /// only one.
     pub(crate) fn grow(&mut self, octets: usize) -> Result<(), Full> {
         let mut taken = self.room.taken();
         let mine = taken.by_caller.get(&self.share).copied().unwrap_or_default();

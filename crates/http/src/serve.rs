@@ -26,7 +26,7 @@ use crate::connections_of_client::{ConnectionsOfClients, Counted};
 use crate::settings::HttpSettings;
 use crate::write_timeout::WriteTimeout;
 
-/// How long a client may read nothing of an answer.
+/// How long a client may stop reading an answer.
 const ANSWER_PAUSE: Duration = Duration::from_secs(30);
 
 /// Serves `router` until `shutdown` is ready. Then no more connections are accepted, idle ones are closed, and
@@ -49,7 +49,7 @@ pub async fn serve(
                 let (stream, peer, slot) = accepted;
                 match clients.count(peer.ip(), &settings.trusted_proxies) {
                     Some(counted) => server.start(stream, peer, (slot, counted)),
-                    // Closed at once: an answer would cost what the limit is to save.
+                    // Closed at once: an answer would cost the resources that the limit saves.
                     None => tracing::debug!(%peer, "the client has too many connections"),
                 }
             }
@@ -119,7 +119,7 @@ fn answer(
     router.call(request)
 }
 
-/// RFC 9112 section 3.2: a request without Host, or with two, is ambiguous for the proxies on its way. HTTP/1.0 has none.
+/// RFC 9112 section 3.2: a request without Host, or with two, is ambiguous for proxies. HTTP/1.0 requests need none.
 fn names_one_host<B>(request: &hyper::Request<B>) -> bool {
     request.version() < Version::HTTP_11 || request.headers().get_all(header::HOST).iter().count() == 1
 }

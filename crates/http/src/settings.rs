@@ -18,8 +18,8 @@ pub struct HttpSettings {
     pub max_request_bytes: usize,
     /// The most octets of every other request.
     pub max_small_request_bytes: usize,
-    /// The most octets of large messages to be sent that have arrived and are held at once; a request without room is
-    /// refused for now. One caller takes at most half of it.
+    /// Maximum total octets of large messages that are being received or sent at once. A request without room is
+    /// refused temporarily. One caller takes at most half of it.
     pub max_request_bytes_in_flight: usize,
     /// How many requests a token, or an address without a token, may make.
     pub limits: RequestLimits,
@@ -43,7 +43,7 @@ pub struct HttpSettings {
     pub kept_page_bytes: u64,
     /// The most connections at once; more wait to be accepted.
     pub max_connections: usize,
-    /// The level of the line that each request gets in the log; off writes none.
+    /// The log level of the line for each request; `off` writes none.
     pub access_log: LevelFilter,
     /// At a shutdown, requests in flight have this long to finish.
     pub shutdown_grace: Duration,

@@ -1,4 +1,4 @@
-//! A connection that ends when its client reads nothing for too long.
+//! Ends a connection whose client reads nothing for too long.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Writing fails when nothing could be written for `pause`.
+/// A stream on which writing fails after nothing could be written for `pause`.
 ///
-/// An answer waits in memory until it is written. Without an end of that, a client that never reads holds its answers
-/// and its connection for ever.
+/// An answer waits in memory until it is written. Without a limit, a client that never reads would hold its answers and
+/// its connection forever.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     pause: Duration,
-    /// Runs while a write waits.
+    /// Runs while a write is waiting.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,7 +24,7 @@ impl<S> WriteTimeout<S> {
         Self { stream, pause, waiting: None }
     }
 
-    /// What a write came to, unless it has waited for too long.
+    /// The result of a write, unless it has waited for too long.
     fn written(&mut self, context: &mut Context<'_>, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if write.is_ready() {
             self.waiting = None;

@@ -40,11 +40,11 @@ pub(crate) struct PasswordChanged {
 
 documented_errors!(Errors, documented_with_body, [InvalidCredentials, AccountLocked]);
 
-/// Change the own password
+/// Change your own password
 ///
-/// For sessions and user tokens: changes the password of the token's mailbox. All other sessions end, those of mail
-/// programs too; API tokens stay. A wrong current password counts as a failed log-in. An admin's API token has no
-/// mailbox (`VALIDATION_ERROR`).
+/// Changes the password of the token's mailbox; requires a session or a user token. All other sessions end, including
+/// those of mail programs; API tokens stay valid. A wrong current password counts as a failed log-in. An admin's API
+/// token has no mailbox (`VALIDATION_ERROR`).
 #[utoipa::path(post, path = "/auth/password", tag = "auth", operation_id = "change_password",
     request_body = ChangePasswordBody,
     responses((status = 200, description = "The password was changed.", body = PasswordChanged), Errors))]

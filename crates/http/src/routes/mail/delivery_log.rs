@@ -101,7 +101,7 @@ enum OutcomeName {
     Bounced,
     /// It was tried for too long.
     Expired,
-    /// It was refused for now when the message was sent, and is not tried again.
+    /// Refused temporarily when the message was sent; the mail server does not retry it.
     Failed,
 }
 

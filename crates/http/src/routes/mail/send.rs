@@ -119,9 +119,9 @@ pub(crate) struct Sent {
     success: bool,
     /// The identifier under which `/mail/{message_id}/status` tells what becomes of it.
     message_id: String,
-    /// Always `submitted`. The message's status is `bounced` already when every recipient was refused permanently.
+    /// Always `submitted`, even when every recipient was refused permanently and the message is already `bounced`.
     status: &'static str,
-    /// The mail server's name of it; the message's identifier where it gave none.
+    /// The mail server's queue identifier; the message identifier if the mail server gave none.
     queue_id: String,
     /// How many recipients the request listed in to, cc and bcc together.
     recipient_count: u64,
@@ -147,9 +147,9 @@ documented_errors!(
 
 /// Send a message
 ///
-/// 202 means that the mail server has taken the message, or refused every recipient permanently: the message is then
-/// `bounced`. `/mail/{message_id}/status` shows what becomes of it, recipient by recipient. `SEND_FAILED`: the
-/// message was not taken, or that is still open; `retryable` says whether another send may succeed.
+/// 202 means that the mail server accepted the message, or refused every recipient permanently; in the latter case the
+/// message is `bounced`. `/mail/{message_id}/status` shows the outcome for each recipient. `SEND_FAILED` means that the
+/// message was not accepted, or that the outcome is still open. `retryable` shows whether a retry may succeed.
 #[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send", request_body = SendBody,
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r"^[ -~]+$",
         description = "Any text of 1 to 255 printable ASCII characters. A repetition with the same key and the same \

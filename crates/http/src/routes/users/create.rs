@@ -32,7 +32,7 @@ pub(crate) struct CreateUserBody {
     /// What the user is called: one line of at most 200 characters.
     #[schema(value_type = Option<ShortText>)]
     name: Option<String>,
-    /// How many octets of mail the mailbox may hold; absent means the server's default.
+    /// Mailbox quota in octets; if absent, the server's default.
     #[schema(maximum = 9_007_199_254_740_991_u64)]
     quota_bytes: Option<u64>,
 }
