@@ -36,7 +36,8 @@ impl MailboxName {
         utf7::decode(wire).ok_or(InvalidMailboxName).and_then(|name| Self::new(&name, max_bytes))
     }
 
-    /// Whether a mailbox may get this name: none that file systems and other servers understand as a path to elsewhere.
+    /// Whether a mailbox may get this name. Names that file systems or other servers read as a path elsewhere are
+    /// refused.
     pub fn may_be_new(&self) -> bool {
         !self.0.starts_with('~') && !self.0.split(DELIMITER).any(|level| matches!(level, "." | ".."))
     }

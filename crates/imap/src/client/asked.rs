@@ -1,13 +1,13 @@
-//! What the answer to a command may consist of.
+//! The data that the answer to a command may contain.
 //!
-//! A server may send news at any time: counts, flags, removed messages. Contents come only when they were asked for
-//! (RFC 3501 section 7.4.2), so contents that no command in flight has asked for belong to an earlier command, perhaps
-//! of another folder where the same UID is another message.
+//! A server may send news at any time: counts, flags, expunged messages. Contents come only on request (RFC 3501
+//! section 7.4.2). So unrequested contents belong to an earlier command, perhaps in another folder where the same UID
+//! is another message.
 
 use super::command::FetchAttribute;
 use super::fetch::{FetchedMessage, FetchedSection};
 
-/// What a command asks for.
+/// The data that a command requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
     /// No contents.
@@ -34,7 +34,7 @@ impl Messages {
         Self::Uids(uids)
     }
 
-    /// Without a UID, the message of a UID command cannot be told from others.
+    /// A response without a UID cannot be matched to the message of a UID command.
     fn contain(&self, message: &FetchedMessage, is_complete: bool) -> bool {
         let is_wanted = |uid: u32| match self {
             Self::Numbers(first, last) => (*first..=*last).contains(&message.sequence),
@@ -45,7 +45,7 @@ impl Messages {
 }
 
 impl Asked {
-    /// Whether contents of a message are part of the answer. A response that is not complete may name the message later.
+    /// Whether contents of a message belong to the answer. An incomplete response may name the message later.
     pub(super) fn includes(&self, message: &FetchedMessage, is_complete: bool) -> bool {
         let Self::Fetch(messages, attributes) = self else { return false };
         let is_asked = |section: &FetchedSection| attributes.iter().any(|attribute| attribute.is_answered_by(section));
@@ -57,7 +57,7 @@ impl Asked {
 }
 
 impl FetchAttribute {
-    /// Whether the section is the one that this asks for. Some servers leave the origin out when it is 0.
+    /// Whether the section is the requested one. Some servers omit the origin when it is 0.
     pub(super) fn is_answered_by(&self, told: &FetchedSection) -> bool {
         match self {
             Self::Section(section) => told.section.is_same(section) && told.origin.is_none(),

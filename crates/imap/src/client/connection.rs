@@ -206,7 +206,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Contents that nothing in flight has asked for answer an earlier command: what follows cannot be trusted either.
+    /// Unrequested contents answer an earlier command, so later responses cannot be trusted either.
     fn demand_asked(&self, untagged: &Untagged, tag: Option<&str>) -> Result<(), ClientError> {
         let mut in_flight = self.in_flight.iter();
         let is_asked = match untagged {
@@ -221,7 +221,7 @@ impl Connection {
         if is_asked { Ok(()) } else { Err(ClientError::Unexpected) }
     }
 
-    /// The same of a body, before its octets are handed out.
+    /// The same for a body, before its octets are returned.
     fn demand_asked_body(&self) -> Result<(), ClientError> {
         let is_asked = match Response::read(self.reader.head(), &self.limits)? {
             Response::Untagged(Untagged::Fetch(message), _) => {

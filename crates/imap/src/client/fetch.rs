@@ -74,13 +74,13 @@ impl FetchedMessage {
         Ok(())
     }
 
-    /// Whether anything was told that a server tells only when it is asked: more than flags, numbers and dates.
+    /// Whether the response has requested data: more than flags, numbers and dates.
     pub fn has_contents(&self) -> bool {
         self.envelope.is_some() || self.body_structure.is_some() || !self.sections.is_empty()
     }
 
-    /// Whether every section and structure that these attributes ask for was told. A section that the server does not
-    /// have counts as missing.
+    /// Whether the response has every section and structure that these attributes request. A section that the server
+    /// does not have counts as missing.
     pub fn has_all(&self, attributes: &[FetchAttribute]) -> bool {
         attributes.iter().all(|attribute| match attribute {
             FetchAttribute::Envelope => self.envelope.is_some(),

@@ -39,7 +39,7 @@ pub enum Untagged {
 pub(super) enum Response {
     /// The server waits for what comes next; its text tells nothing that PLAIN or a literal needs.
     Continuation,
-    /// With the tag of the command that it says it answers.
+    /// With the tag of the command that the response names.
     Untagged(Untagged, Option<String>),
     Tagged(String, StatusResponse),
 }

@@ -61,8 +61,7 @@ impl UidSet {
         Ok(numbers.into_iter().collect())
     }
 
-    /// The ALL of an ESEARCH response, and the tag of the command that it answers (RFC 4731 section 3.1); the cursor
-    /// stands behind the word.
+    /// The ALL of an ESEARCH response, and the tag of its command (RFC 4731 section 3.1). The cursor is after the word.
     pub(super) fn read_esearch(cursor: &mut Cursor) -> Result<(Self, Option<String>), SyntaxError> {
         let (mut found, mut tag) = (Self::default(), None);
         if cursor.peek_after_space() == Some(b'(') {

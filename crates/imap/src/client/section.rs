@@ -51,7 +51,7 @@ impl Section {
         Self { part: path.to_vec(), text: SectionText::All }
     }
 
-    /// Whether both name the same; a response names fields as [`SectionText::SomeHeaderFields`].
+    /// Whether both name the same section; a response names fields as [`SectionText::SomeHeaderFields`].
     pub(super) fn is_same(&self, other: &Self) -> bool {
         use SectionText::{HeaderFields, SomeHeaderFields};
         let is_same_text = match (&self.text, &other.text) {

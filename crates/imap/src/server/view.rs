@@ -187,7 +187,7 @@ impl SelectedView {
         uids.map(UidRanges::new).ok_or(SyntaxError("no such message"))
     }
 
-    /// The UIDs that a set means in SEARCH, where a number that does not exist matches nothing.
+    /// The UIDs in a set of a SEARCH, where a number without a message matches nothing.
     pub fn existing(&self, messages: &MessageSet) -> UidRanges {
         let exists = self.exists();
         if messages.uid || exists == 0 {

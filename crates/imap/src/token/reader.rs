@@ -148,7 +148,7 @@ impl FrameReader {
         &mut self.input
     }
 
-    /// What came of the response whose literal begins with [`StreamPoll::Begin`], as if it ended behind the literal.
+    /// The response whose literal begins with [`StreamPoll::Begin`], read as if it ended after the literal.
     pub fn head(&self) -> Frame {
         let mut head = self.frame.clone();
         head.parts.push(Part::Text(b")".to_vec()));

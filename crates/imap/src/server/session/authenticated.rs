@@ -22,7 +22,7 @@ pub(super) enum Pending {
     ListStatus(Vec<StatusItem>),
     /// STATUS.
     Status(Vec<StatusItem>),
-    /// APPEND, and whether its mailbox may be created.
+    /// APPEND, and whether the server may create its mailbox.
     Append { may_be_new: bool },
     /// GETQUOTA.
     Quota,

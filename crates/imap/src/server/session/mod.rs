@@ -331,7 +331,7 @@ impl Session {
         };
         let told = self.tell_changes(update, may_expunge);
         if let Some(completion) = completion {
-            // The tagged line comes even when nothing can follow it: a client that does not see it repeats the command.
+            // Send the tagged line even when the session ends: a client that does not see it repeats the command.
             completion.write(&mut self.out, &tag);
             if let Err(gone) = told {
                 self.bye(&gone.to_string());
