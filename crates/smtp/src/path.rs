@@ -17,8 +17,8 @@ pub(crate) fn parse(text: &str) -> Option<(String, &str)> {
     parse_with(text, local_part)
 }
 
-/// The same for who sends. Some providers gave out local parts such as `u.` or `a..b`, which the grammar has only between
-/// quotes; the answer has them.
+/// The same for the sender. Some providers issued local parts such as `u.` or `a..b`, which the grammar allows only in
+/// quotes; the result is quoted.
 pub(crate) fn parse_sender(text: &str) -> Option<(String, &str)> {
     parse_with(text, |text| local_part(text).or_else(|| unquoted_dots(text)))
 }
@@ -68,7 +68,7 @@ fn local_part(text: &str) -> Option<(String, &str)> {
     is_dot_string(local).then(|| (local.to_owned(), rest))
 }
 
-/// Atoms and dots in any order, as a quoted local part, and what follows it.
+/// Atoms and dots in any order, as a quoted local part, and the text after it.
 fn unquoted_dots(text: &str) -> Option<(String, &str)> {
     let (local, rest) = text.split_at(text.find(['@', '>'])?);
     let fits = !local.is_empty() && local.chars().all(|character| character == '.' || is_atext(character));

@@ -44,7 +44,7 @@ pub struct Client {
     pub(super) reader: ReplyReader,
     pub(super) capabilities: Capabilities,
     pub(super) state: State,
-    /// The server may have an envelope of an earlier transaction, which RSET undoes in front of the next one.
+    /// The server may still have the envelope of an earlier transaction; RSET clears it before the next one.
     pub(super) needs_reset: bool,
     tls: bool,
 }
@@ -126,8 +126,8 @@ impl Client {
         Transaction::begin(self, envelope, facts, None)
     }
 
-    /// Whether a transaction can begin. What the server has said unasked, even half of a reply, ends the connection:
-    /// it would be taken for the reply to MAIL.
+    /// Whether a transaction can begin. Unrequested data from the server, even half a reply, ends the connection: it
+    /// would be read as the reply to MAIL.
     pub(super) fn begin_transaction(&mut self) -> Result<(), Failure> {
         if self.step()? != ClientStep::Ready {
             return Err(Failure::Protocol("not ready"));

@@ -9,8 +9,8 @@
 //! the message: a message of moderate size costs two writes. The host should switch Nagle's algorithm off
 //! (TCP_NODELAY).
 //!
-//! Time-outs are the host's (RFC 5321 section 4.5.3.2). Each is one for a whole reply, however many octets of it have come
-//! ([`Transaction::replies_read`]): when one passes, or a read or write fails, it calls
+//! Time-outs are the host's (RFC 5321 section 4.5.3.2). Each covers a whole reply, however many octets of it have come
+//! ([`Transaction::replies_read`]). When one passes, or a read or write fails, the host calls
 //! [`Transaction::abandon`], which knows whether the message may have been taken. After a failed write it is
 //! worth reading once more, since a server that closes early often says why.
 //!

@@ -153,7 +153,7 @@ impl<'a> Transaction<'a> {
         TransactionStep::Read
     }
 
-    /// How many complete replies have come. Only these give the server more time: one that drips octets gets none.
+    /// Number of complete replies received. Only a complete reply extends the time-out: single octets do not.
     #[must_use]
     pub const fn replies_read(&self) -> usize {
         self.replies_read
@@ -192,8 +192,8 @@ impl<'a> Transaction<'a> {
         self.finish()
     }
 
-    /// Gives the connection up after a write that failed, with what the server said last: it often says why it left. Unlike
-    /// after [`Transaction::step`], nothing that was not written yet counts as sent.
+    /// Abandons the connection after a failed write. `last_words` is the server's last output; it often has the reason.
+    /// Unlike after [`Transaction::step`], octets that were not written yet do not count as sent.
     pub fn broke_off(mut self, last_words: &[u8], reason: impl Into<String>) -> Outcome {
         self.push(last_words);
         self.read_replies();
@@ -366,8 +366,8 @@ impl<'a> Transaction<'a> {
         self.fail(Failure::Closing(reply));
     }
 
-    /// The reply to RSET comes before this one even where both commands left in one write, so only here it is certain
-    /// that the server has an envelope that is not reset. After a refusal it should have none; RSET makes sure of it.
+    /// The reply to RSET precedes this one even when both commands left in one write. So only here is it certain that
+    /// the server has an envelope to reset. After a refusal it should have none; RSET makes sure.
     fn on_mail_reply(&mut self, reply: Reply) {
         self.client.needs_reset = true;
         self.mail = match reply.is_positive() {
@@ -381,8 +381,8 @@ impl<'a> Transaction<'a> {
             self.data = DataState::Sending;
             self.awaiting.push_back(Sent::Message);
         } else if reply.code == 354 {
-            // RFC 2920 section 3.1 suggests a lone dot here. It completes an empty message, and should the server have
-            // recipients that it did not report, they would get it. A closed connection completes nothing.
+            // RFC 2920 section 3.1 suggests a lone dot here. The dot completes an empty message; recipients that the
+            // server accepted without reporting them would get it. A closed connection completes nothing.
             self.conclude();
             self.client.close(Failure::Protocol("data was asked for without a recipient"));
         } else if reply.code / 100 > 3 {
@@ -401,7 +401,8 @@ impl<'a> Transaction<'a> {
             // It has lost its patience; of a message that it did not see to its end it says nothing.
             return self.fail(Failure::Closing(reply));
         }
-        // RFC 5321 section 4.1.1.4: after the message the server has no envelope. A refused one is not trusted with it.
+        // RFC 5321 section 4.1.1.4: after the message, the server has no envelope. After a refusal that is not relied
+        // on.
         self.client.needs_reset = !reply.is_positive();
         if complete && reply.code != 421 {
             self.client.state = State::Ready;
@@ -437,7 +438,7 @@ impl<'a> Transaction<'a> {
         self.end = Some(match (&self.data, mail) {
             (DataState::Sent, _) => End::OutcomeUnknown(failure),
             (_, _) if matches!(failure, Failure::Protocol(_)) => {
-                // A reply too many or too few: each of the others may belong to another command.
+                // A reply is missing or surplus, so each of the others may belong to another command.
                 self.rcpt_replies.fill(None);
                 End::Failed(failure)
             }

@@ -24,11 +24,11 @@ pub struct Config {
     /// How many commands may be bad (unknown, malformed, out of order, wrong password) before the session
     /// is ended with 421. A message that is taken starts the count anew. Default: 20.
     pub max_errors: u32,
-    /// How many recipients may be refused before the session is ended with 421: further ones would only tell which
-    /// addresses exist. Default: 100.
+    /// Maximum number of refused recipients, after which the session ends with 421. Further ones would only reveal
+    /// which addresses exist. Default: 100.
     pub max_refused_recipients: u32,
-    /// How many commands that do nothing (NOOP, RSET, VRFY, HELP, EHLO, HELO) may come before the session is ended with
-    /// 421. A message that is taken starts the count anew. Default: 100.
+    /// Maximum number of idle commands (NOOP, RSET, VRFY, HELP, EHLO, HELO), after which the session ends with 421. An
+    /// accepted message resets the count. Default: 100.
     pub max_idle_commands: u32,
     /// What messages under way may take together over all sessions that share it; above it a message is refused with
     /// 452 4.3.1. Default: no limit.

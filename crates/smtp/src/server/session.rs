@@ -189,7 +189,7 @@ impl Session {
         Reply::new(421, (4, 7, 0), "Too many errors")
     }
 
-    /// Counts a refused recipient. One too many ends the session.
+    /// Counts a refused recipient. Ends the session above the limit.
     fn refused_recipient(&mut self, reply: Reply) -> Reply {
         self.refused_recipients += 1;
         if self.refused_recipients <= self.config.max_refused_recipients {
@@ -199,7 +199,7 @@ impl Session {
         Reply::new(421, (4, 7, 0), "Too many refused recipients")
     }
 
-    /// Counts a command that does nothing. One too many ends the session.
+    /// Counts a command that does nothing. Ends the session above the limit.
     fn idle(&mut self, reply: Reply) -> Reply {
         self.idle_commands += 1;
         if self.idle_commands <= self.config.max_idle_commands {
@@ -209,7 +209,7 @@ impl Session {
         Reply::new(421, (4, 7, 0), "Too many commands without a message")
     }
 
-    /// How many recipients were refused so far.
+    /// Number of refused recipients so far.
     pub fn refused_recipients(&self) -> u32 {
         self.refused_recipients
     }
