@@ -12,7 +12,7 @@ pub struct Caller {
     pub grants: Arc<Grants>,
     /// The token that they showed, as it was when it was looked up; the operator at the command line shows none.
     pub token: Option<Arc<TokenRecord>>,
-    /// The address that the request came from; the operator at the command line has none.
+    /// The address that the request came from; `None` for the operator at the command line.
     pub address: Option<IpAddr>,
     /// When they showed it.
     pub(crate) shown_at: Option<Timestamp>,
@@ -31,7 +31,7 @@ impl Caller {
         Self::without_token(Grants::admin_token())
     }
 
-    /// The same, asking from this address.
+    /// The same caller, with this address.
     #[must_use]
     pub fn at(self, address: IpAddr) -> Self {
         Self { address: Some(address), ..self }
@@ -55,18 +55,18 @@ impl Caller {
 }
 
 impl Caller {
-    /// The number of the token that they showed, for the log.
+    /// The id of the caller's token, for the log.
     pub(crate) fn token_number(&self) -> Option<i64> {
         self.token.as_ref().map(|token| token.id.0)
     }
 
-    /// Where the request came from, for the log.
+    /// The origin of the request, for the log.
     pub(crate) fn origin(&self) -> String {
         self.address.map_or_else(|| "this machine".to_owned(), |address| address.to_string())
     }
 }
 
-/// Logs an administrative change: who made it, from where, and what it is.
+/// Logs an administrative change with its author and origin.
 macro_rules! audit {
     ($caller:expr, $($what:tt)+) => {
         tracing::info!(

@@ -23,7 +23,7 @@ pub struct Health {
     pub log: Option<Check>,
     /// Whether nothing of that log was lost lately. What is lost does not come back, and everything goes on without it.
     pub log_is_whole: bool,
-    /// Whether the clock of that log is ours, as far as its lines show. Times are corrected where it is not.
+    /// Whether the log's clock agrees with ours, as far as its lines show. If not, log times are corrected.
     pub log_clock_agrees: bool,
     /// Reading the mailbox that bounces go to, where there is one. Mail goes in and out without it; what comes meanwhile
     /// is read later.
@@ -95,9 +95,9 @@ impl Service {
         let directory = self.0.store.directory()?;
         let asked = async {
             directory.ping().await.map_err(|error| error.to_string())?;
-            // A log-in may work where the list of all mailboxes does not.
+            // Log-ins may work even when listing all mailboxes fails.
             match self.0.directory_failed.load(Ordering::Relaxed) {
-                true => Err("the last look at all mailboxes failed".to_owned()),
+                true => Err("the last sync of all mailboxes failed".to_owned()),
                 false => Ok(()),
             }
         };

@@ -87,7 +87,7 @@ struct Inner {
     in_flight: InFlight,
     inbound: InboundTally,
     last_checks: LastChecks,
-    /// Whether the last look at the whole user database failed.
+    /// Whether the last sync of the whole user database failed.
     directory_failed: AtomicBool,
     hashing: HashingThreads,
 }

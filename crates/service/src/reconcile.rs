@@ -1,4 +1,5 @@
-//! The mail server's domains and mailboxes, compared with the accounts: what a crash, or an older version, left apart.
+//! Compares the mail server's domains and mailboxes with the accounts, and repairs differences left by a crash or an
+//! older version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +8,24 @@ use mailapi_model::{DomainName, EmailAddress};
 
 use crate::{Service, Unavailable};
 
-/// How many rows are looked at in one step.
+/// Number of rows read in one step.
 const STEP: usize = 500;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reconciled {
-    /// How many domains and mailboxes were made equal to the accounts.
+    /// Number of domains and mailboxes that were changed to match the accounts.
     pub repaired: usize,
-    /// Mail without an owner, whenever it was found.
+    /// Mail without an owner, including mail that was quarantined earlier.
     pub quarantined: Vec<Quarantined>,
 }
 
 impl Service {
-    /// Makes the mail server's domains and mailboxes equal to the accounts: adds what is missing, corrects quotas, and
-    /// removes what has no account. Mail without an owner goes to quarantine.
+    /// Makes the mail server's domains and mailboxes match the accounts: adds missing ones, corrects quotas, and
+    /// removes those without an account. Mail without an owner is quarantined.
     ///
     /// # Errors
-    /// [`Unavailable`]; asking again later is enough.
+    /// [`Unavailable`]; the call can be repeated.
     pub async fn reconcile(&self) -> Result<Reconciled, Unavailable> {
         let repaired = self.reconcile_domains().await? + self.reconcile_mailboxes().await?;
         Ok(Reconciled { repaired, quarantined: self.quarantined().await? })
@@ -33,7 +34,7 @@ impl Service {
     /// Mail without an owner.
     ///
     /// # Errors
-    /// [`Unavailable`] when the mail server cannot be asked.
+    /// [`Unavailable`] when the mail server cannot be queried.
     pub async fn quarantined(&self) -> Result<Vec<Quarantined>, Unavailable> {
         Ok(self.0.backend.provisioning.quarantined().await?)
     }
@@ -50,13 +51,13 @@ impl Service {
         Ok(differing.len())
     }
 
-    /// In the domain's turn: another process may have changed it since the lists were read.
+    /// Runs in the domain's turn: another process may have changed it since the lists were read.
     async fn repair_domain(&self, name: &DomainName) -> Result<(), Unavailable> {
         let is_here = self.0.store.domains().get(name).await?.is_some_and(|domain| domain.approved);
         Ok(self.0.backend.provisioning.repair_domain(name, is_here).await?)
     }
 
-    /// Walks through both lists in step: they are in the same order.
+    /// Walks both lists in parallel; they have the same order.
     async fn reconcile_mailboxes(&self) -> Result<usize, Unavailable> {
         let (mut repaired, mut after): (usize, Option<EmailAddress>) = (0, None);
         let mut seen_accounts = false;
@@ -66,7 +67,7 @@ impl Service {
             seen_accounts |= last.is_some();
             let Some(known) = self.mailboxes_between(after.as_ref(), last.as_ref()).await? else { return Ok(repaired) };
             if !seen_accounts && !known.is_empty() {
-                // Another database is likelier than an installation that everybody left.
+                // A wrong database is likelier than an installation without any account.
                 tracing::warn!(mailboxes = known.len(), "the database has no accounts; no mailbox is removed");
                 return Ok(repaired);
             }
@@ -85,13 +86,13 @@ impl Service {
         }
     }
 
-    /// In the turn of the address: another process may have changed it since the lists were read.
+    /// Runs in the turn of the address: another process may have changed it since the lists were read.
     async fn repair_mailbox(&self, email: &EmailAddress) -> Result<(), Unavailable> {
         let account = self.0.store.accounts().get(email).await?.map(|account| account.quota_bytes);
         Ok(self.0.backend.provisioning.repair_mailbox(email, account).await?)
     }
 
-    /// The mail server's mailboxes behind `after`, up to and with `last`, or all of them.
+    /// The mail server's mailboxes after `after`, up to and including `last`, or all of them.
     async fn mailboxes_between(
         &self,
         after: Option<&EmailAddress>,

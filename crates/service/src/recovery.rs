@@ -1,4 +1,4 @@
-//! What a crash left behind, put right: messages whose handing-over was interrupted.
+//! Recovers messages whose hand-over was interrupted by a crash.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -35,7 +35,7 @@ impl InFlight {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
     }
 
-    /// Waits until this process does not hand over the message any more.
+    /// Waits until this process is no longer handing over the message.
     pub(crate) async fn ended(&self, id: MessageId) {
         loop {
             let mut one_ended = pin!(self.one_ended.notified());
@@ -96,7 +96,7 @@ impl Service {
     async fn recover(&self, message: PendingMessage, recovered: &mut Recovered) -> Result<(), Unavailable> {
         let (sent, now) = (self.0.store.sent(), self.0.clock.now());
         let PendingMessage { message_id: id, from: sender, created_at: since, node } = message;
-        // Without names there is one process only.
+        // Without node names there is only one process.
         let by_this_node = node == self.0.settings.node;
         match self.0.backend.submission.find(&Attempt { message_id: id, sender, since, by_this_node }).await {
             Ok(Some(accepted)) => {

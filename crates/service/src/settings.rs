@@ -30,15 +30,15 @@ pub struct Settings {
     pub password_rounds: u32,
     /// The most password hashes that are computed at once.
     pub concurrent_hashes: usize,
-    /// The most sign-ups of one domain, and of one client, within an hour; zero lets nobody sign up.
+    /// Maximum number of sign-ups for one domain, and by one client, within an hour; zero disables sign-ups.
     pub signups_per_hour: u32,
-    /// How many octets the mailbox of a new user may hold where the request does not say; zero means any number.
+    /// Mailbox quota of a new user in octets, unless the request sets one; zero means unlimited.
     pub default_quota: u64,
-    /// How many octets the mailbox of a sign-up may hold until an admin approves the domain; zero means any number.
+    /// Mailbox quota of a sign-up in octets until an admin approves the domain; zero means unlimited.
     pub signup_quota: u64,
-    /// A domain that is not approved for this long is deleted with its users.
+    /// A domain that is not approved within this time is deleted with its users.
     pub pending_domain_lifetime: Duration,
-    /// The most API tokens of one mailbox, and the most sessions.
+    /// Maximum number of API tokens of one mailbox, and of its sessions.
     pub tokens_per_mailbox: u32,
     /// What a send request may hold.
     pub draft: DraftLimits,

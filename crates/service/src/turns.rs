@@ -1,4 +1,4 @@
-//! Operations on one name, one after the other.
+//! Runs operations on one name one after the other.
 
 use mailapi_model::{DomainName, EmailAddress};
 use mailapi_store::{StoreError, Turn};
@@ -7,8 +7,8 @@ use tracing::Instrument;
 use crate::{Service, Unavailable};
 
 impl Service {
-    /// Does the work in the turn of this address. Once begun it runs to its end, also when the caller no longer waits:
-    /// an operation that stops half-way leaves account and mailbox apart.
+    /// Runs the work in the turn of this address. Once started it runs to its end, even if the caller stops waiting: a
+    /// half-finished operation leaves account and mailbox inconsistent.
     pub(crate) async fn in_turn_of_address<T, E, W>(
         &self,
         address: &EmailAddress,

@@ -61,7 +61,7 @@ impl Service {
         noted
     }
 
-    /// A session that was found ended does not come back when the clock is set back.
+    /// Marks an expired session as ended in the database, so that setting the clock back does not revive it.
     async fn keep_ended(&self, token: TokenId) {
         let now = self.0.clock.now();
         let idle_since = now.minus(self.0.settings.session_inactivity);
@@ -69,7 +69,7 @@ impl Service {
             Ok(true) => self.0.epoch.end(),
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "the end of a session was not stored; it is when the session is used again")
+                tracing::warn!(%error, "could not store the end of a session; retried when the session is used again")
             }
         }
     }
@@ -104,7 +104,7 @@ impl Service {
                 return Err(AuthenticateError::Expired { token: token.id });
             }
             let idle_since = self.0.last_used.of(token).unwrap_or(token.created_at);
-            // Uses at other nodes are read, and this one is written, well before the session would end.
+            // The store is read for uses at other nodes, and this use is written, well before the session would end.
             if token.is_session && now.since(idle_since) > self.0.settings.session_inactivity / 2 {
                 Box::pin(self.extend_session(token, idle_since, now)).await?;
             }
@@ -114,10 +114,10 @@ impl Service {
         Ok(caller)
     }
 
-    /// Extends a session that was not used here for a while, unless no node has used it for too long.
+    /// Extends a session that was unused here for a while, unless no node has used it for too long.
     ///
-    /// Each node writes its uses a few seconds late. Without this write, such a use after a long rest would be missing
-    /// at a node that is asked in these seconds.
+    /// Each node writes its uses a few seconds late. Without this write, another node that is asked in these seconds
+    /// would miss the first use after a long pause.
     async fn extend_session(
         &self,
         token: &TokenRecord,
@@ -131,8 +131,8 @@ impl Service {
             return Err(AuthenticateError::Expired { token: token.id });
         }
         if let Err(error) = tokens.touch_many(&[(token.id, now)]).await {
-            // The next step of `write_last_used_once` writes it.
-            tracing::warn!(%error, "the use of a session could not be written");
+            // The next run of `write_last_used_once` writes it.
+            tracing::warn!(%error, "could not store the use of a session");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `POST /auth/password`: users change their own password.
+//! `POST /auth/password`: changes a user's own password.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,16 +10,16 @@ use crate::caller::audit;
 use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
-/// Why the password stays.
+/// Why the password was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangePasswordError {
     /// The token is bound to no mailbox.
     #[error("the token has no mailbox whose password could be changed")]
     NoMailbox,
-    /// The current password is wrong, or was tried too often.
+    /// The current password is wrong, or there were too many failures.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// The mailbox is kept in a user database that is only read.
+    /// The mailbox is in a read-only user database.
     #[error(transparent)]
     Invalid(#[from] Violations),
     /// See [`Unavailable`].
@@ -31,7 +31,7 @@ store_errors_are_unavailable!(ChangePasswordError);
 
 impl Service {
     /// Sets the password of the caller's mailbox, and ends all its sessions but the caller's. The current password is
-    /// checked as at a log-in: a stolen token must not be enough, and must not serve to guess it.
+    /// checked as at a log-in: a stolen token must not be enough, and must not help to guess the password.
     ///
     /// # Errors
     /// See [`ChangePasswordError`].

@@ -1,8 +1,8 @@
-//! How wrong passwords are limited, in memory: a restart forgives.
+//! Limits on wrong passwords, kept in memory: a restart clears them.
 //!
-//! The API's lock-out is for a mailbox and every client ([`Failures`]). At IMAP and submission it would let strangers
-//! lock a mail program out, so there a mailbox is refused to one client alone. At every door, a client with many
-//! failures over all mailboxes is refused too ([`Delay`]).
+//! The API's lock-out applies to a mailbox and all clients ([`Failures`]). At IMAP and submission it would let
+//! strangers lock out a mail program, so there only the failing client is refused for that mailbox. At every door, a
+//! client with many failures over all mailboxes is refused too ([`Delay`]).
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,10 +16,10 @@ use crate::Settings;
 /// The first delay after too many failures; each further failure doubles it, up to [`Settings::login_lockout`].
 const FIRST_DELAY: Duration = Duration::from_secs(30);
 
-/// A client may fail this many times as often as a mailbox before it is delayed, because many people may share it.
+/// A client is delayed after this many times the failures allowed for a mailbox, because many people may share it.
 const MAILBOXES_OF_A_CLIENT: u32 = 10;
 
-/// Which mailbox a log-in is for, and where it comes from.
+/// The mailbox and the origin of a log-in attempt.
 pub(super) struct Attempt {
     mailbox: String,
     from: Visitor,
@@ -35,7 +35,7 @@ impl Attempt {
     }
 }
 
-/// Under which name failures are counted: the same for every spelling of one address, and short for what is none.
+/// The key under which failures are counted: equal for every spelling of an address, and short for invalid addresses.
 fn lock_key(user: &str) -> String {
     const LONGEST: usize = 254;
     match user.parse::<EmailAddress>() {
@@ -44,12 +44,12 @@ fn lock_key(user: &str) -> String {
     }
 }
 
-/// Why an attempt is not judged, and for how long.
+/// Why an attempt is refused unchecked, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Barred {
-    /// The mailbox is.
+    /// The mailbox is barred.
     Mailbox(Duration),
-    /// The client is, for every mailbox that it has not logged in to before.
+    /// The client is barred, except for mailboxes that it has logged in to before.
     Client(Duration),
 }
 
@@ -65,19 +65,18 @@ struct Tables {
     elsewhere: HashMap<(String, ClientNetwork), Delay>,
     /// Failures of a client at all doors.
     clients: HashMap<ClientNetwork, Delay>,
-    /// Who has logged in from where. A web mail program is one client for all its users: strangers who guess there must
-    /// not keep them out.
+    /// Mailboxes and the clients that they have logged in from. A web mail program is one client for all its users:
+    /// strangers who guess there must not lock them out.
     entered: HashMap<(String, ClientNetwork), Entered>,
 }
 
 impl FailedLogIns {
-    /// Whether the attempt must not be judged now.
+    /// How long the attempt must still be refused unchecked, if at all.
     pub(super) fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).barred(attempt, now)
     }
 
-    /// Counts a failure, or forgives those of the mailbox before a success; unless the attempt was barred in the
-    /// meantime.
+    /// Counts a failure, or clears those of the mailbox on success, unless the attempt was barred in the meantime.
     pub(super) fn judge(&self, attempt: &Attempt, matches: bool, now: Duration, settings: &Settings) -> Option<Barred> {
         let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let barred = tables.barred(attempt, now);
@@ -131,16 +130,16 @@ impl Tables {
     }
 }
 
-/// What is remembered under one key.
+/// A value remembered under one key.
 trait Remembered: Default {
-    /// Whether something is refused because of it at this moment.
+    /// Whether it bars log-ins at this moment.
     fn bars(&self, now: Duration) -> bool;
 
-    /// Whether anything still follows from it.
+    /// Whether it still has any effect.
     fn matters(&self, now: Duration, window: Duration) -> bool;
 }
 
-/// What is remembered under `key`, and is from now on.
+/// The value under `key`, added if missing.
 fn entry<'a, K: Eq + Hash, V: Remembered>(
     table: &'a mut HashMap<K, V>,
     key: K,
@@ -153,8 +152,8 @@ fn entry<'a, K: Eq + Hash, V: Remembered>(
     table.entry(key).or_default()
 }
 
-/// Forgets what no longer matters. When everything does, half of what bars nothing is forgotten: so a flood of made-up
-/// addresses neither fills the memory nor is gone through for each of its guesses.
+/// Forgets values that have no effect any more. If all have, it forgets half of those that bar nothing. So a flood of
+/// made-up addresses cannot fill the memory, and does not cause a scan for each guess.
 fn make_room<K, V: Remembered>(table: &mut HashMap<K, V>, now: Duration, window: Duration) {
     let before = table.len();
     table.retain(|_, remembered| remembered.matters(now, window));
@@ -167,7 +166,7 @@ fn make_room<K, V: Remembered>(table: &mut HashMap<K, V>, now: Duration, window:
     }
 }
 
-/// Failures of a mailbox at the API: enough of them within the window lock it for as long.
+/// Failures of a mailbox at the API. Enough of them within the window lock it for the length of the window.
 #[derive(Default)]
 struct Failures {
     /// When each failure happened, oldest first; never more than the allowed number.
@@ -196,13 +195,13 @@ impl Remembered for Failures {
     }
 }
 
-/// Failures of a client: enough of them within the window delay it, each further one for longer. They are forgiven when it has
-/// rested for the length of the window.
+/// Failures of a client. Enough of them within the window delay it, each further one for longer. They are cleared after
+/// a pause of the length of the window.
 #[derive(Default)]
 struct Delay {
     began: Duration,
     failures: u32,
-    /// How many delays there were.
+    /// Number of delays so far.
     delays: u32,
     barred_until: Option<Duration>,
 }

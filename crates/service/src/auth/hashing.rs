@@ -18,7 +18,7 @@ use crate::Unavailable;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Who asks for a hash. Doors take turns, and at each door its clients do.
+/// The origin of a hash request. Doors take turns, and so do the clients at each door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     door: Option<Door>,

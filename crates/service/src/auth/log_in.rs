@@ -23,16 +23,16 @@ pub enum CredentialsError {
     /// The address is not known, the password is wrong, or the mailbox is disabled: it is not told which.
     #[error("address or password is wrong")]
     Refused,
-    /// Too many failures of this mailbox.
+    /// Too many failures for this mailbox.
     #[error("too many failed log-ins; try again later")]
     Locked {
         /// How long the address stays locked.
         remaining: Duration,
     },
-    /// Too many failures of this client, over all mailboxes.
+    /// Too many failures from this client, over all mailboxes.
     #[error("too many failed log-ins from this address; try again later")]
     TooManyFromClient {
-        /// How long the client stays refused.
+        /// How long the client remains refused.
         remaining: Duration,
     },
     /// See [`Unavailable`].
@@ -119,7 +119,8 @@ impl Checked {
     }
 }
 
-/// Tells one password of an account from the next, and log-ins from before it was disabled from those after; it is a hash of the salted hash, and it never leaves the process.
+/// Distinguishes successive passwords of an account, and log-ins before a disabling from later ones. It is a hash of
+/// the salted hash, and it never leaves the process.
 fn fingerprint(credentials: &Credentials) -> u64 {
     let mut hasher = DefaultHasher::new();
     credentials.password_hash.expose().hash(&mut hasher);
@@ -127,8 +128,8 @@ fn fingerprint(credentials: &Credentials) -> u64 {
     hasher.finish()
 }
 
-/// One line that names the client, in the form that the filter for fail2ban in `docs/` reads. What is no address is not
-/// logged: people type their password into the wrong field.
+/// Logs a line with the client's address, in the format that the fail2ban filter in `docs/` reads. Text that is not an
+/// address is not logged: users may type their password into the wrong field.
 fn log_failure(user: &str, from: Visitor, error: &CredentialsError) {
     let reason = match error {
         CredentialsError::Refused => "refused",
@@ -152,7 +153,7 @@ impl Service {
         Ok(LoggedIn { grants, mark })
     }
 
-    /// Whose address and password these are; noting the log-in is left to the caller. A failure is logged.
+    /// The account with this address and password. The caller records the log-in; this function logs a failure.
     pub(crate) async fn check_credentials(
         &self,
         user: &str,
@@ -166,7 +167,7 @@ impl Service {
         checked
     }
 
-    /// Unknown addresses lock like known ones, and cost as much time.
+    /// Unknown addresses are locked like existing ones, and take as much time.
     async fn judge_credentials(
         &self,
         user: &str,
@@ -179,7 +180,7 @@ impl Service {
         }
         let matching = match PasswordRule::allows_length(password.expose()) {
             true => self.matching_account(user, password, from.into()).await?,
-            // No mailbox has such a password, and hashing takes the longer the longer it is.
+            // No mailbox has a password of this length, and the cost of hashing grows with the length.
             false => None,
         };
         // Of many guesses at once, those that are judged after the lock learn nothing, right or wrong.

@@ -14,14 +14,14 @@ use super::Session;
 use crate::error::store_errors_are_unavailable;
 use crate::{Service, Unavailable};
 
-/// Sign-ups are counted over this time.
+/// The period over which sign-ups are counted.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Domains, and clients, whose sign-ups are remembered before old ones are forgotten.
+/// Number of domains, and of clients, whose sign-ups are remembered before expired ones are removed.
 const REMEMBERED: usize = 10_000;
 
-/// The most domains that wait for approval: with the quota of a sign-up, this bounds what strangers can store however
-/// many addresses they come from.
+/// Maximum number of domains that wait for approval. Together with the sign-up quota it bounds the storage that
+/// strangers can use, however many addresses they come from.
 const MOST_PENDING: u64 = 100;
 
 /// What a stranger asks for.
@@ -58,7 +58,7 @@ pub enum SignUpError {
     /// The domain is known already.
     #[error("the domain exists already")]
     DomainExists,
-    /// Too many tries for this domain or by this client, or too many domains wait for approval.
+    /// Too many attempts for this domain or by this client, or too many domains wait for approval.
     #[error("too many sign-ups; try again later")]
     TooMany {
         /// When the next one is possible.
@@ -125,8 +125,8 @@ impl Service {
             error => error.into(),
         })?;
         self.0.epoch.end();
-        // The mail server hears of the domain when it is approved: until then its mail goes where it always went, or
-        // anybody could catch the mail that others here send to a domain by signing it up.
+        // The mail server gets the domain only on approval. Otherwise anyone could sign up a domain and intercept the
+        // mail that other users here send to it.
         let NewAccount { email, quota_bytes, .. } = &new.account;
         self.0.backend.provisioning.new_mailbox(email, *quota_bytes).await.map_err(Unavailable::from)?;
         Ok(record)
@@ -146,7 +146,7 @@ impl Service {
     }
 }
 
-/// When sign-ups were tried, in memory: for each domain, and by each client.
+/// Times of sign-up attempts, in memory: by domain and by client.
 #[derive(Default)]
 pub(crate) struct SignUpWindows(Mutex<Windows>);
 
@@ -171,7 +171,7 @@ impl SignUpWindows {
     }
 }
 
-/// The tries under `key` that still count.
+/// The attempts under `key` that still count.
 fn tries<K: Eq + Hash>(windows: &mut HashMap<K, Vec<Duration>>, key: K, now: Duration) -> &mut Vec<Duration> {
     let counts = |at: &Duration| now.saturating_sub(*at) < WINDOW;
     if windows.len() >= REMEMBERED {
@@ -182,7 +182,7 @@ fn tries<K: Eq + Hash>(windows: &mut HashMap<K, Vec<Duration>>, key: K, now: Dur
     tries
 }
 
-/// How long until there is room for another try, when there is none now.
+/// How long until another attempt is allowed; `None` if one is allowed now.
 fn full_for(tries: &[Duration], now: Duration, limit: u32) -> Option<Duration> {
     let first = tries.first().filter(|_| tries.len() >= limit as usize)?;
     Some((*first + WINDOW).saturating_sub(now))

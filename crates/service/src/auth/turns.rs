@@ -1,15 +1,15 @@
-//! A number of places that groups share fairly, and the members of each group among themselves.
+//! A fixed number of places, shared fairly between groups, and between the members of each group.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// To which group and member a request counts.
+/// The group and the member that a request belongs to.
 pub(super) trait Shared {
-    /// What takes turns with its like first.
+    /// Groups take turns with each other.
     type Group: PartialEq;
-    /// What takes turns with its like within a group.
+    /// Members take turns within their group.
     type Member: PartialEq;
 
     /// The group.
@@ -18,22 +18,22 @@ pub(super) trait Shared {
     fn member(&self) -> Self::Member;
 }
 
-/// Gives out places in turn.
+/// Assigns places in turn.
 pub(super) struct Turns<S: Shared>(Arc<Mutex<State<S>>>);
 
-/// A place; free again when it is dropped.
+/// A place; it is freed on drop.
 pub(super) struct Turn<S: Shared>(Option<Arc<Mutex<State<S>>>>);
 
 struct State<S: Shared> {
     free: usize,
-    /// Who waits: groups in the order of their turns, the members of each, and the requests of each member.
+    /// Waiting requests: groups in the order of their turns, the members of each, and the requests of each member.
     groups: Rotation<S::Group, Rotation<S::Member, Requests<S>>>,
 }
 
 /// The requests of one member.
 type Requests<S> = VecDeque<oneshot::Sender<Turn<S>>>;
 
-/// Those that wait, the next one first.
+/// A queue of waiting entries, the next one first.
 type Rotation<K, V> = VecDeque<(K, V)>;
 
 impl<S: Shared> Turns<S> {
@@ -41,7 +41,7 @@ impl<S: Shared> Turns<S> {
         Self(Arc::new(Mutex::new(State { free: places, groups: VecDeque::new() })))
     }
 
-    /// A place, when it is this one's turn.
+    /// Waits for a turn and returns a place.
     pub(super) async fn take(&self, share: S) -> Turn<S> {
         let place = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +53,7 @@ impl<S: Shared> Turns<S> {
             state.queue(&share, sender);
             place
         };
-        // A sender is dropped with all the places alone, and this is one of them.
+        // Senders are dropped only together with the last place, which this request would have had.
         place.await.unwrap_or(Turn(None))
     }
 }
@@ -64,7 +64,7 @@ impl<S: Shared> State<S> {
         of(members, share.member()).push_back(sender);
     }
 
-    /// Takes the next request out; its group and its member come last from now on.
+    /// Removes the next request; its group and its member move to the end of the queue.
     fn next(&mut self) -> Option<oneshot::Sender<Turn<S>>> {
         let (group, mut members) = self.groups.pop_front()?;
         let (member, mut requests) = members.pop_front()?;
@@ -79,7 +79,7 @@ impl<S: Shared> State<S> {
     }
 }
 
-/// What waits under `key`.
+/// The entry under `key`, added if missing.
 fn of<K: PartialEq, V: Default>(rotation: &mut Rotation<K, V>, key: K) -> &mut V {
     let at = rotation.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
         rotation.push_back((key, V::default()));
@@ -103,7 +103,7 @@ impl<S: Shared> Drop for Turn<S> {
             let Some(next) = next else { return };
             match next.send(Self(Some(Arc::clone(&state)))) {
                 Ok(()) => return,
-                // That request was given up while it waited. The place that came back must not be dropped as one.
+                // The request was cancelled while it waited. Dropping the returned place normally would free it twice.
                 Err(mut back) => drop(back.0.take()),
             }
         }
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// The order in which requests that wait get the only place.
+    /// The order in which waiting requests get the only place.
     fn order(requests: &[Name], given_up: &[usize]) -> Vec<usize> {
         let turns = Turns::new(1);
         let mut held = turns.take(Name('-', 0)).now_or_never();

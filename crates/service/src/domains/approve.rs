@@ -8,9 +8,9 @@ use crate::caller::audit;
 use crate::{Caller, Service, Unavailable};
 
 impl Service {
-    /// Lets a domain in that waits for it: activates it, and gives it a DKIM key. One that was let in is activated and
-    /// gets no key: its mail would be signed from now on with a key that nobody can find. Mailboxes with the quota of a
-    /// sign-up get the one of every new user.
+    /// Approves a pending domain: activates it, and gives it a DKIM key. A domain that is already approved is activated
+    /// and gets no key: its mail would then be signed with a key that is not published. Mailboxes with the sign-up
+    /// quota get the default quota.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -20,7 +20,7 @@ impl Service {
         self.in_turn_of_domain(name, async move |service: Self| service.let_in(&domain, &by).await).await
     }
 
-    /// In the turn of the domain: what is let in is what was looked at.
+    /// Runs in the turn of the domain, so that the state that was read is the one that is approved.
     pub(super) async fn let_in(&self, name: &DomainName, by: &Caller) -> Result<Domain, DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         let first_key = match domain.approved {
@@ -40,12 +40,12 @@ impl Service {
         self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)
     }
 
-    /// Gives mailboxes that still have the quota of a sign-up that of every new user.
+    /// Gives mailboxes that still have the sign-up quota the default quota.
     async fn lift_signup_quota(&self, domain: &DomainName) -> Result<(), DomainError> {
         let (old, new) = (self.0.settings.signup_quota(), self.0.settings.default_quota());
         let change = AccountChange { name: None, quota_bytes: Some(new) };
         let filter = AccountFilter { domains: Some(vec![domain.clone()]), ..AccountFilter::default() };
-        // A pending domain has the one user who signed it up.
+        // A pending domain has only the user who signed it up.
         let accounts = self.0.store.accounts().list(&filter, Page::new(Page::MAX_LIMIT, 0)).await?.items;
         for account in accounts.into_iter().filter(|account| account.quota_bytes == old) {
             self.0.store.accounts().update(&account.email, &change, self.0.clock.now()).await?;

@@ -10,8 +10,8 @@ use crate::{Caller, Service, Unavailable};
 impl Service {
     /// Removes a domain that has no mailboxes; with `force`, its mailboxes and all their mail with it.
     ///
-    /// A mail server that keeps domains by itself comes first: it then refuses the domain's mail while the record still
-    /// exists, and a repeated call finishes what a crash interrupted.
+    /// A mail server that manages its own domains comes first. It then refuses the domain's mail while the record still
+    /// exists, and a repeated call finishes an interrupted deletion.
     ///
     /// # Errors
     /// [`DomainError::NotEmpty`] while it has mailboxes; [`Unavailable::Mailboxes`] when the mail server cannot remove one
@@ -22,7 +22,7 @@ impl Service {
         self.in_turn_of_domain(name, async move |service: Self| service.remove_domain(&domain, force, &by).await).await
     }
 
-    /// In the turn of the domain.
+    /// Runs in the turn of the domain.
     pub(super) async fn remove_domain(&self, name: &DomainName, force: bool, by: &Caller) -> Result<(), DomainError> {
         let domain = self.0.store.domains().get(name).await?.ok_or(DomainError::NotFound)?;
         if domain.user_count > 0 && !force {

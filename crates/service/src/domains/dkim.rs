@@ -48,7 +48,7 @@ impl Service {
     async fn add_dkim_key(&self, name: &DomainName, key: DkimKey, by: &Caller) -> Result<DkimKey, DomainError> {
         let key = self.with_fresh_selector(name, key).await?;
         self.0.store.dkim_keys().insert(name, &key).await.map_err(|error| match error {
-            // Deleted while the key was made.
+            // The domain was deleted while the key was generated.
             StoreError::Reference => DomainError::NotFound,
             error => error.into(),
         })?;
@@ -57,7 +57,7 @@ impl Service {
         Ok(key)
     }
 
-    /// A key under the first selector of today, for [`Service::with_fresh_selector`].
+    /// A new key under the first selector of today, for [`Service::with_fresh_selector`].
     pub(super) async fn new_dkim_key(&self, algorithm: DkimAlgorithm) -> Result<DkimKey, Unavailable> {
         let now = self.0.clock.now();
         let made = tokio::task::spawn_blocking(move || generate_key(algorithm, selector(now, 1), now)).await;
@@ -65,8 +65,8 @@ impl Service {
         made.map_err(|error| Unavailable::Unforeseen(error.to_string()))
     }
 
-    /// The key under a selector that the domain has never had, in the domain's turn. Under one of an earlier key, mail
-    /// would be verified with that key for as long as resolvers remember its record.
+    /// The key under a selector that the domain has never used. Runs in the domain's turn. With a reused selector, mail
+    /// would be verified with the earlier key for as long as resolvers cache its record.
     pub(super) async fn with_fresh_selector(&self, domain: &DomainName, key: DkimKey) -> Result<DkimKey, DomainError> {
         let used = self.0.store.dkim_keys().used_selectors(domain, &day(key.created_at)).await?;
         let fresh = (1..=KEYS_PER_DAY).map(|number| selector(key.created_at, number));
@@ -89,7 +89,7 @@ fn selector(day: Timestamp, number: u8) -> String {
     format!("{}{number:02}", self::day(day))
 }
 
-/// How the selectors of a day begin.
+/// The prefix of all selectors of a day.
 fn day(day: Timestamp) -> String {
     let digits: String = day.to_string().chars().take("2026-11-21".len()).filter(|c| *c != '-').collect();
     format!("m{digits}")

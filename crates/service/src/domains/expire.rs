@@ -1,11 +1,11 @@
-//! Domains that were signed up and never approved.
+//! Deletes domains that were signed up and never approved.
 
 use mailapi_model::DomainName;
 
 use super::DomainError;
 use crate::{Caller, Service, Unavailable};
 
-/// Domains that one step deletes.
+/// Maximum number of domains that one step deletes.
 const STEP: usize = 100;
 
 impl Service {

@@ -120,10 +120,11 @@ impl Service {
         Ok((synced, batch.more))
     }
 
-    /// Nobody follows the mail server's reports any longer: their source saves what it needs to go on from there.
+    /// Called when the mail server's reports are no longer read: their source saves the state that it needs to
+    /// continue.
     ///
     /// # Errors
-    /// [`Unavailable`] when that failed; nothing that was stored is lost by it.
+    /// [`Unavailable`] when that failed; no stored data is lost.
     pub async fn stop_following(&self) -> Result<(), Unavailable> {
         Ok(self.0.backend.delivery_feed.stop().await?)
     }

@@ -41,7 +41,7 @@ fn is_the_original(one: &Discarded, record: &SentRecord) -> bool {
 /// A bounce for each recipient for whom the message is open. Whom the mail server had refused is stored together with the
 /// queue id; until then only the report tells of them.
 fn bounced(one: &Discarded, record: &SentRecord, told: &[DeliveryEvent]) -> Vec<DeliveryEvent> {
-    // The same batch may hold the last word on some of them, which is not stored yet.
+    // The same batch may have the final event of some of them, which is not stored yet.
     let has_ended = |email: &EmailAddress| {
         let is_about = |event: &&DeliveryEvent| event.message_id == Some(one.message_id) && event.recipient == *email;
         told.iter().filter(is_about).any(|event| match event.outcome {

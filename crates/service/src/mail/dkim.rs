@@ -21,8 +21,8 @@ impl DkimError {
     }
 }
 
-/// What is signed when it is there: the headers that RFC 6376 section 5.4.1 recommends. The second From signs that there
-/// is no second one, which readers might show instead of the first (RFC 6376 section 8.15).
+/// The headers that are signed if present: those recommended by RFC 6376 section 5.4.1. The second From signs that
+/// there is no second From, which readers might show instead of the first (RFC 6376 section 8.15).
 const SIGNED_HEADERS: [&str; 15] = [
     "From",
     "From",
@@ -113,8 +113,8 @@ impl Signer {
     }
 }
 
-/// The header with its last semicolon on the line of the signature. RFC 6376 section 3.5 deletes the white space after the
-/// value of `b=` before the header is hashed, but not every verifier does.
+/// The header with its last semicolon on the line of the signature. RFC 6376 section 3.5 removes the white space after
+/// the value of `b=` before the header is hashed, but not every verifier does.
 fn unfolded_end(header: String) -> String {
     match header.strip_suffix("\r\n\t;\r\n") {
         Some(rest) => format!("{rest};\r\n"),
@@ -124,7 +124,8 @@ fn unfolded_end(header: String) -> String {
 
 fn signer<K: SigningKey>(signer: DkimSigner<K, NeedDomain>, domain: &DomainName, key: &DkimKey) -> DkimSigner<K, Done> {
     let signer = signer.domain(domain.as_str()).selector(&key.selector).headers(SIGNED_HEADERS);
-    // The relaxed form of mail-auth 0.13.3 keeps last lines of blanks, which RFC 6376 section 3.4.4 removes.
+    // The relaxed form of mail-auth 0.13.3 keeps trailing blank lines with spaces, which RFC 6376 section 3.4.4
+    // removes.
     signer.body_canonicalization(Canonicalization::Simple)
 }
 
@@ -172,14 +173,14 @@ mod tests {
         }
     }
 
-    /// The hash of a body by RFC 6376 section 3.4.3, as a signature shows it.
+    /// The hash of a body by RFC 6376 section 3.4.3, as in a signature.
     fn body_hash(body: &str) -> String {
         let mut body = body.trim_end_matches("\r\n").to_owned();
         body.push_str("\r\n");
         STANDARD.encode(digest(&SHA256, body.as_bytes()))
     }
 
-    /// The value of a tag, without the folding.
+    /// The value of a tag, without folding.
     fn tag(header: &str, name: &str) -> String {
         let header: String = header.split_ascii_whitespace().collect();
         let tags = header.split(';').find_map(|tag| tag.strip_prefix(name)?.strip_prefix('='));

@@ -23,7 +23,7 @@ use crate::{Caller, Service, Unavailable};
 /// Messages larger than this are composed and signed on a thread for long work.
 pub(crate) const LONG_WORK_OCTETS: usize = 256 * 1024;
 
-/// How soon the answer of a request that another node works on is looked for, and how far the looks grow apart.
+/// First and longest pause between looks for the answer to a request that another node works on.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
 
@@ -82,12 +82,12 @@ impl IdempotencyKey {
     }
 }
 
-/// The mail server has the message, or refused each recipient permanently.
+/// The mail server has accepted the message, or refused each recipient permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submitted {
     /// Our identifier.
     pub message_id: MessageId,
-    /// The mail server's; our own where it gave none.
+    /// The mail server's queue id; our own identifier if the mail server gave none.
     pub queue_id: QueueId,
     /// How often the request listed a recipient.
     pub recipient_count: u64,
@@ -121,7 +121,7 @@ pub enum SendError {
         message_id: MessageId,
         /// What the mail server said.
         reason: String,
-        /// Whether another send may reach somebody. Nothing was handed over, so no recipient gets it twice.
+        /// Whether a retry may reach some recipient. Nothing was handed over, so no recipient gets the message twice.
         retryable: bool,
     },
     /// The connection to the mail server ended at the worst moment: the message stays open until it is known.
@@ -149,7 +149,7 @@ impl Service {
     /// # Errors
     /// See [`SendError`]; with any of them nothing was handed over, but for [`SendError::OutcomeUnknown`].
     pub async fn send(&self, caller: &Caller, mut request: SendRequest) -> Result<Submitted, SendError> {
-        // A domain that is not hosted here is the more useful answer, so it is asked for first.
+        // Checked first, because an unhosted domain is the more useful error.
         let domain = self.sending_domain(&request.draft.sender_domain()).await?.ok_or(SendError::DomainNotAllowed)?;
         self.fold_mailboxes(&mut request.draft).await?;
         let sender = self.sender(&caller.grants, &request.draft.from().address).await?;
@@ -159,7 +159,7 @@ impl Service {
         work.await.map_err(|error| SendError::Unavailable(Unavailable::Unforeseen(error.to_string())))?
     }
 
-    /// The right to send as an address, by the only rule for the API and for submission.
+    /// The right to send as an address. The API and submission share this rule.
     ///
     /// # Errors
     /// [`SendError::SenderNotAuthorized`] and [`SendError::Unavailable`].
@@ -172,7 +172,7 @@ impl Service {
         }
     }
 
-    /// Folds the local parts of mailboxes here. Those of other hosts stay as given (RFC 5321 section 2.4).
+    /// Folds the local parts of local mailboxes. Those of other hosts stay as given (RFC 5321 section 2.4).
     async fn fold_mailboxes(&self, draft: &mut Draft) -> Result<(), Unavailable> {
         let mut mailboxes = HashSet::new();
         for address in draft.addresses().filter(|address| !address.is_folded()) {
@@ -213,7 +213,7 @@ impl Service {
         match answer {
             Ok(accepted) => Ok(self.note_submitted(id, accepted, recipient_count).await),
             Err(SubmitError::NoRecipients(refused)) if are_final(&refused, new.recipients.len()) => {
-                // A typo is not our failure: a caller that retries failures must not retry it.
+                // A typo is not a failure of ours: a caller that retries failures must not retry it.
                 let accepted = Accepted { queue_id: QueueId::standing_in(id), refused };
                 Ok(self.note_submitted(id, accepted, recipient_count).await)
             }
@@ -257,13 +257,13 @@ impl Service {
         waited.unwrap_or(Ok(begun))
     }
 
-    /// Waits until the first request is answered, and begins again.
+    /// Waits for the answer to the first request, then begins again.
     async fn begin_after(&self, new: &NewSent, first: MessageId) -> Result<Begun, StoreError> {
         if self.0.in_flight.contains(first) || !self.0.store.is_shared() {
             self.0.in_flight.ended(first).await;
             return self.begin(new).await;
         }
-        // Another node works on it, or did when it ended: only the database shows its answer.
+        // Another node works on it, or did until it stopped: only the database has its answer.
         let mut pause = FIRST_LOOK;
         loop {
             tokio::time::sleep(pause).await;
@@ -383,7 +383,7 @@ fn answer_again(answer: StoredAnswer) -> Result<Submitted, SendError> {
     }
 }
 
-/// Whether all of these recipients are refused permanently.
+/// Whether all of these recipients were refused permanently.
 fn are_final(refused: &[Refusal], recipients: usize) -> bool {
     refused.len() == recipients && refused.iter().all(|refusal| !refusal.reply.is_transient())
 }

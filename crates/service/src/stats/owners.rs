@@ -61,15 +61,15 @@ impl Service {
         }
     }
 
-    /// Since when the counts of a name, which was made at this moment, are its present owner's alone.
+    /// The time from which the counts of a name created at `made` belong to its present owner alone.
     pub(super) async fn counted_since(&self, name: &str, made: Timestamp) -> Result<Timestamp, Unavailable> {
         let gone = self.0.store.stats().gone_at([name]).await?;
         Ok(own_since(made, gone.get(name).copied()))
     }
 }
 
-/// Counts are kept by the hour. An hour in which one owner went and another came belongs to neither: it cannot be
-/// divided.
+/// Counts are kept by the hour. If one owner left and another came in the same hour, the hour belongs to neither: its
+/// counts cannot be divided.
 pub(super) fn own_since(made: Timestamp, gone: Option<Timestamp>) -> Timestamp {
     const HOUR: Duration = Duration::from_secs(60 * 60);
     let hour = Span::Hour.begin_of(made);

@@ -30,10 +30,10 @@ pub enum TokenError {
     /// It is the last way in for an admin.
     #[error("it is the last active admin token, and no admin address is configured")]
     LastAdmin,
-    /// The mailbox has as many tokens as it may have.
-    #[error("the mailbox has {most} tokens already; revoke one that is no longer used")]
+    /// The mailbox has the maximum number of tokens.
+    #[error("the mailbox has {most} tokens already; revoke an unused one")]
     TooMany {
-        /// How many it may have.
+        /// That maximum.
         most: u32,
     },
     /// The request breaks a rule.

@@ -18,7 +18,7 @@ pub struct CreateUser {
     pub password: SecretText,
     /// What its owner is called.
     pub name: String,
-    /// How many octets of mail it may hold; none means [`crate::Settings::default_quota`].
+    /// Mailbox quota in octets; `None` means [`crate::Settings::default_quota`].
     pub quota_bytes: Option<u64>,
 }
 

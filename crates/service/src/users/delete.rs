@@ -9,8 +9,8 @@ use crate::{Caller, Service, Unavailable};
 impl Service {
     /// Removes an account with its tokens, permissions and mail.
     ///
-    /// A mail server that keeps mailboxes by itself comes first: a crash in between leaves an account without a mailbox,
-    /// and a repeated call finishes the work. The other way round mail of a deleted account could stay behind.
+    /// A mail server that manages its own mailboxes comes first. A crash in between leaves an account without a
+    /// mailbox, and a repeated call finishes the work. In the other order, mail of a deleted account could remain.
     ///
     /// # Errors
     /// [`Unavailable::Mailboxes`] when the mail server cannot do it now: the account stays; see [`UserError`].

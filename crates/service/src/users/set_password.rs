@@ -26,7 +26,7 @@ impl Service {
             .await
     }
 
-    /// In the turn of the address.
+    /// Runs in the turn of the address.
     pub(super) async fn replace_password(
         &self,
         email: &EmailAddress,

@@ -32,7 +32,7 @@ impl Service {
         self.may_manage(caller, email)?;
         self.demand_own(email).await?;
         let UpdateUser { record, password } = change;
-        // A hash takes its time: compute it before the turn begins.
+        // Hashing is slow, so the hash is computed before the turn begins.
         let hash = match password {
             Some(password) => Some(self.hash(password, Share::ACCOUNTS).await?),
             None => None,

@@ -1,16 +1,16 @@
-//! What receivers are asked to do with mail that only claims to come from the domain (RFC 9989).
+//! The policy that receivers apply to mail that falsely claims to come from the domain (RFC 9989).
 
 use mailapi_backend::DnsError;
 
 use super::tags::Tags;
 use super::{Context, RecordCheck, RecordStatus, texts};
 
-/// A longer name is cut to so many labels after its own record was asked for (section 4.10): its owner cannot make
-/// receivers ask without end.
+/// After its own record was queried, a longer name is cut to this many labels (section 4.10), so that its owner cannot
+/// cause unlimited queries.
 const MAX_LABELS: usize = 7;
 const POLICIES: [&str; 3] = ["none", "quarantine", "reject"];
 
-/// A name above the domain, and the only policy that it has.
+/// A name above the domain, with its only policy.
 type Found = (String, String);
 
 pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
@@ -23,17 +23,17 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
     };
     match policies(&own)[..] {
         [] if own.is_empty() => {}
-        [] => return check.with(RecordStatus::Mismatch, own, "The record is no DMARC policy."),
+        [] => return check.with(RecordStatus::Mismatch, own, "The record is not a DMARC policy."),
         [policy] => {
-            let (status, hint) = judged(policy, "p", "Receivers know what to do with forged mail.");
+            let (status, hint) = judged(policy, "p", "The policy states how receivers treat forged mail.");
             return check.with(status, own, hint);
         }
-        _ => return check.with(RecordStatus::Mismatch, own, "Several policies count as none: keep one."),
+        _ => return check.with(RecordStatus::Mismatch, own, "Several policies count as none; keep one."),
     }
     match inherited(context).await {
         Err(error) => check.unanswered(&error),
         Ok(Some((ancestor, policy, tag))) => {
-            let fine = format!("The policy of {ancestor} holds for this domain, too.");
+            let fine = format!("The policy of {ancestor} also applies to this domain.");
             let (status, hint) = judged(&policy, tag, &fine);
             check.with(status, vec![policy], hint)
         }
@@ -44,12 +44,12 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
     }
 }
 
-/// The policy of the names above the domain that holds for it, and the tag of that policy which does.
+/// The policy that the domain inherits from the names above it, and the tag of that policy that applies.
 async fn inherited(context: &Context<'_>) -> Result<Option<(String, String, &'static str)>, DnsError> {
     let mut found: Vec<Found> = Vec::new();
     for ancestor in ancestors(context.domain.as_str()) {
         let texts = texts(context.dns, &format!("_dmarc.{ancestor}")).await?;
-        // Several policies of one name count as none (section 4.10).
+        // Several policies at one name count as none (section 4.10).
         if let [policy] = policies(&texts)[..] {
             found.push((ancestor.to_owned(), policy.clone()));
             if Tags::of(policy).get("psd").is_some_and(|psd| psd == "n" || psd == "y") {
@@ -63,8 +63,8 @@ async fn inherited(context: &Context<'_>) -> Result<Option<(String, String, &'st
     Ok(Some((ancestor, policy, tag)))
 }
 
-/// Which of the policies, from the nearest name upward, holds for a domain without its own (section 4.10.2): that of the
-/// organizational domain, or else that of the public suffix above it.
+/// Of the policies found, from the nearest name upward, the one for a domain without its own (section 4.10.2): that of
+/// the organizational domain, or else that of the public suffix above it.
 fn organizational(mut found: Vec<Found>, domain: &str) -> Option<Found> {
     let (name, policy) = found.pop()?;
     if Tags::of(&policy).get("psd") != Some("y") {
@@ -77,7 +77,7 @@ fn organizational(mut found: Vec<Found>, domain: &str) -> Option<Found> {
     }
 }
 
-/// The tag that holds for names below the one of the policy (section 4.7): `np` for those that do not exist.
+/// The tag that applies to names below the policy's own (section 4.7): `np` for names that do not exist.
 fn applicable(tags: &Tags<'_>, is_missing: bool) -> &'static str {
     match () {
         () if is_missing && tags.get("np").is_some() => "np",
@@ -86,8 +86,8 @@ fn applicable(tags: &Tags<'_>, is_missing: bool) -> &'static str {
     }
 }
 
-/// What receivers make of a policy for which this tag holds. Without a valid one they only report, where the record
-/// names an address for reports, and otherwise leave the record alone (section 4.7).
+/// How receivers treat a policy to which this tag applies. Without a valid tag they accept the mail and only report, if
+/// the record has an address for reports. Otherwise they ignore the record (section 4.7).
 fn judged(policy: &str, tag: &str, fine: &str) -> (RecordStatus, String) {
     let tags = Tags::of(policy);
     let is_valid =
@@ -97,7 +97,7 @@ fn judged(policy: &str, tag: &str, fine: &str) -> (RecordStatus, String) {
     }
     let is_reported = tags.get("rua").is_some_and(|rua| rua.split(',').any(|to| to.trim().starts_with("mailto:")));
     if is_reported {
-        let hint = format!("Without a valid {tag}= it counts as p=none: receivers report forged mail and accept it.");
+        let hint = format!("Without a valid {tag}= it counts as p=none: receivers report and accept forged mail.");
         return (RecordStatus::Ok, hint);
     }
     (RecordStatus::Mismatch, "p=, sp= and np= must be none, quarantine or reject.".to_owned())
@@ -107,7 +107,7 @@ fn policies(texts: &[String]) -> Vec<&String> {
     texts.iter().filter(|text| Tags::of(text).has_version("DMARC1")).collect()
 }
 
-/// The names above a domain that are asked, down to one label.
+/// The names above a domain that are queried, down to one label.
 fn ancestors(domain: &str) -> impl Iterator<Item = &str> {
     let above = |name: &str| name.split_once('.').map_or("", |(_, rest)| rest).len();
     let skipped = domain.split('.').count().saturating_sub(MAX_LABELS).max(1);
