@@ -136,8 +136,8 @@ impl Accounts<'_> {
         touched_first(&self.0.batch(vec![change, end_sessions(email)]).await?)
     }
 
-    /// Puts the hash of another password in the place of the one that was verified, and ends all sessions but `kept`;
-    /// whether the account still had that one.
+    /// Replaces the verified password hash, and ends all sessions but `kept`; returns whether the account still had the
+    /// verified hash.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -202,7 +202,7 @@ impl Accounts<'_> {
         Ok(self.0.execute(note_login(email, verified, at)).await?.touched > 0)
     }
 
-    /// Deletes an account with its permissions, and ends its tokens; whether there was one.
+    /// Deletes an account with its permissions, and ends its tokens; returns whether it existed.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -222,7 +222,7 @@ fn touched_first(effects: &[Effect]) -> Result<bool, StoreError> {
     Ok(first.touched > 0)
 }
 
-/// Whether a batch whose first statement demands the account found it.
+/// Whether a batch whose first statement requires the account found it.
 fn there_was_one(done: Result<Vec<Effect>, StoreError>) -> Result<bool, StoreError> {
     match done {
         Ok(_) => Ok(true),

@@ -154,7 +154,7 @@ fn move_cursor(feed: &str, from: &FeedCursor, to: &FeedCursor) -> Stmt {
 }
 
 /// A message of ours never leaves with the null reverse-path: where an event names none, the mail server was given
-/// another than the author's. Addresses are shown as the message has them: a mail server may report them folded.
+/// another than the author's. Addresses are shown as in the message, because a mail server may report them folded.
 fn insert_event(event: &DeliveryEvent) -> Stmt {
     Stmt::new(
         "INSERT INTO delivery_events (at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, \
@@ -182,7 +182,7 @@ fn insert_event(event: &DeliveryEvent) -> Stmt {
     .bind(event.sender.as_ref().and_then(EmailAddress::given))
 }
 
-/// An entry of a recipient that the mail server refused at submission; none once the message is submitted or failed.
+/// An entry for a recipient that the mail server refused at submission; none once the message is submitted or failed.
 pub(crate) fn insert_refusal(
     message_id: MessageId,
     queue_id: &QueueId,

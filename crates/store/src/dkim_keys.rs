@@ -24,7 +24,7 @@ impl DkimKeys<'_> {
         self.0.batch_in_turn(Turn::DkimKeys, vec![insert_key(domain, key)]).await.map(drop)
     }
 
-    /// The selectors that begin with `start` and that the domain has had, whatever became of their keys.
+    /// The selectors with the prefix `start` that the domain has ever had, including those of deleted keys.
     ///
     /// # Errors
     /// When the database cannot be read.

@@ -1,28 +1,28 @@
-//! The count of changes that others made.
+//! The count of changes made by others.
 
 use tokio::sync::watch;
 
 /// Counts the changes of other processes and other nodes.
 ///
-/// A copy remembers no position: each reader passes the count that it has seen. A receiver of a channel would keep that
-/// position by itself, and a copy of one that is never read would report a change for ever.
+/// A copy remembers no position: each reader passes the count that it has seen. A channel's receiver would keep the
+/// position itself, and a copy of a receiver that is never read would report a change forever.
 #[derive(Debug, Clone)]
 pub struct ForeignChanges(watch::Receiver<u64>);
 
 impl ForeignChanges {
-    /// The changes that the sender of this channel counts.
+    /// Wraps the receiver of a channel whose sender counts the changes.
     #[must_use]
     pub const fn counted_by(count: watch::Receiver<u64>) -> Self {
         Self(count)
     }
 
-    /// How many there were until now.
+    /// Changes so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         *self.0.borrow()
     }
 
-    /// Waits until the count is another than `seen`, and returns it. Waits for ever when the database is closed, since
+    /// Waits until the count differs from `seen`, and returns it. Waits forever when the database is closed, because
     /// nothing will change any more. Cancel-safe.
     pub async fn after(&self, seen: u64) -> u64 {
         let changed = self.0.clone().wait_for(|count| *count != seen).await.map(|count| *count);

@@ -1,4 +1,4 @@
-//! When names were last deleted: the next owner of one must not see what was counted of the one before.
+//! When names were last deleted. The next owner of a name must not see counts of the previous one.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use crate::{Stats, StoreError};
 
 const KEEP_LATEST: &str = "ON CONFLICT (name) DO UPDATE SET gone_at = EXCLUDED.gone_at";
 
-/// Notes that this account or domain is deleted.
+/// Records the deletion of this account or domain.
 pub(crate) fn note_gone(name: impl Into<Value>, now: Timestamp) -> Stmt {
     let sql = format!("INSERT INTO former_names (name, gone_at) VALUES ($1, $2) {KEEP_LATEST}");
     Stmt::new(sql).bind(name).bind(now)
 }
 
-/// The same of every account of a domain, before they are deleted.
+/// Records the deletion of every account of a domain. Must run before they are deleted.
 pub(crate) fn note_accounts_gone(domain: impl Into<Value>, now: Timestamp) -> Stmt {
     let all = "SELECT email, CAST($2 AS BIGINT) FROM accounts WHERE domain = $1";
     Stmt::new(format!("INSERT INTO former_names (name, gone_at) {all} {KEEP_LATEST}")).bind(domain).bind(now)
 }
 
 impl Stats<'_> {
-    /// When accounts or domains of these names were last deleted; those that never were are left out.
+    /// When accounts or domains of these names were last deleted; names that were never deleted are omitted.
     ///
     /// # Errors
     /// When the database cannot be read.

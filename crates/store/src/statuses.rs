@@ -68,7 +68,7 @@ pub(crate) fn after_submission(message_id: MessageId) -> Stmt {
     .bind(message_id)
 }
 
-/// Notes that the mail server refused one recipient, permanently or temporarily.
+/// Records that the mail server refused one recipient, permanently or temporarily.
 pub(crate) fn after_refusal(message_id: MessageId, recipient: &EmailAddress, reply: &Reply, at: Timestamp) -> Stmt {
     let status = match Outcome::of_refusal(reply) {
         Outcome::Failed => "status = 'failed'",

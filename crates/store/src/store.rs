@@ -61,7 +61,7 @@ pub struct Store {
     turns: Arc<Turns>,
 }
 
-/// The row that is written to see whether the database keeps what is written; it holds no secret.
+/// The row for write tests of the database; it holds no secret.
 const PROBE: &str = "health-check";
 const PROBE_OCTETS: usize = 1024;
 
@@ -107,7 +107,7 @@ impl Store {
         }
     }
 
-    /// Writes something, to see that the database answers and keeps what is written.
+    /// Writes a row, to test that the database answers and stores data.
     ///
     /// # Errors
     /// Why it does not.
@@ -115,7 +115,7 @@ impl Store {
         if let Db::Sqlite(engine) = &self.db {
             engine.keeps()?;
         }
-        // As long as a sent message, so that it needs room on the disk as well.
+        // As long as a sent message, so that the test also needs disk space.
         let sql = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2";
         let probe = Stmt::new(sql).bind(PROBE).bind(&[0x55; PROBE_OCTETS][..]);
         self.db.execute(probe).await.map(drop)

@@ -33,7 +33,7 @@ pub struct TokenChange {
 /// A session that was added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
-    /// Its token.
+    /// The session's token.
     pub record: TokenRecord,
     /// Whether older sessions of the mailbox ended to make room.
     pub others_ended: bool,
@@ -63,8 +63,8 @@ impl Tokens<'_> {
     /// Adds a token and gives it its number.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when there is a token of this value, [`StoreError::Reference`] without its mailbox,
-    /// [`StoreError::Guard`] when the mailbox has `most` tokens that may work.
+    /// [`StoreError::Conflict`] when a token has this value, [`StoreError::Reference`] without its mailbox,
+    /// [`StoreError::Guard`] when the mailbox has `most` usable tokens.
     pub async fn insert(&self, token: &NewToken, most: u32) -> Result<TokenRecord, StoreError> {
         let mut statements = hold_owner(token);
         statements.extend(token.email.as_ref().map(|email| room_for_one(email, token.created_at, most)));
@@ -73,9 +73,8 @@ impl Tokens<'_> {
         Ok(new_record(token, id))
     }
 
-    /// Adds a session and notes the log-in that it comes from; `None`, and neither was done, when what the password was
-    /// verified against holds no longer, or the mailbox may not log in. The oldest sessions end, so that there are
-    /// `most`.
+    /// Adds a session and records its log-in. Returns `None` and does neither when the password check no longer holds, or
+    /// the mailbox may not log in. The oldest sessions end, so that `most` remain.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when there is a token of this value.
@@ -120,20 +119,19 @@ impl Tokens<'_> {
         }
     }
 
-    /// Ends a session whose time is over at `now`, or that was not used since `idle_since`, so that it stays ended
-    /// whatever the clock shows later. Returns whether it ended by this call. An API token is left alone: its end may be
-    /// moved.
+    /// Ends a session that has expired at `now`, or that was not used since `idle_since`. It then stays ended even if
+    /// the clock is set back. Returns whether this call ended it. An API token is not changed: its expiry may be moved.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn end_session(&self, id: TokenId, now: Timestamp, idle_since: Timestamp) -> Result<bool, StoreError> {
-        // Another node may have noted a use that this one has not seen.
+        // Another node may have recorded a use that this one has not seen.
         let sql = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_session AND is_active \
                    AND (expires_at <= $2 OR COALESCE(last_used_at, created_at) < $3)";
         Ok(self.0.execute(Stmt::new(sql).bind(id).bind(now).bind(idle_since)).await?.touched > 0)
     }
 
-    /// Ends all sessions that should have ended by `now`; how many there were.
+    /// Ends all sessions that should have ended by `now`; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -290,7 +288,7 @@ pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     .bind(token.expires_at)
 }
 
-/// Fails the batch when the mailbox has `most` API tokens that may work, now or when they are switched on again.
+/// Fails the batch when the mailbox has `most` API tokens that are usable, now or after being enabled again.
 fn room_for_one(email: &EmailAddress, now: Timestamp, most: u32) -> Stmt {
     let sql = "SELECT 1 WHERE (SELECT COUNT(*) FROM tokens WHERE email = $1 AND is_session = FALSE \
                AND is_removed = FALSE AND is_revoked = FALSE AND (expires_at IS NULL OR expires_at > $2)) < $3";
@@ -332,7 +330,7 @@ pub(crate) fn new_record(token: &NewToken, id: TokenId) -> TokenRecord {
     }
 }
 
-/// Ends all sessions of a mailbox but this one.
+/// Ends all sessions of a mailbox except this one.
 pub(crate) fn end_other_sessions(email: &EmailAddress, kept: Option<TokenId>) -> Stmt {
     let sql = "UPDATE tokens SET is_active = FALSE WHERE email = $1 AND is_removed = FALSE AND is_session \
                AND is_active AND (CAST($2 AS BIGINT) IS NULL OR id <> $2)";

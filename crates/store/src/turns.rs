@@ -1,10 +1,11 @@
-//! One operation at a time on each name.
+//! Serialises operations on each name.
 //!
-//! An operation on an address or a domain changes two things that no transaction holds together: the account database
-//! and the mail server. It takes its turn first, and gives it back when both are changed. An operation on an address
-//! shares the turn of its domain with those on other addresses; one on the domain has all of it to itself.
+//! An operation on an address or a domain changes two stores that no transaction covers together: the account database
+//! and the mail server. It takes its turn first, and returns it when both are changed. Operations on addresses share
+//! the turn of their domain; an operation on the domain has it exclusively.
 //!
-//! A turn holds in this process, across processes on one SQLite file, and across the nodes of one PostgreSQL database.
+//! A turn is exclusive in this process, across processes on one SQLite file, and across the nodes of one PostgreSQL
+//! database.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -20,14 +21,15 @@ use crate::postgres::NamesHeld;
 use crate::sqlite::FileHeld;
 use crate::{Store, StoreError};
 
-/// How long an operation waits for its turn. A mailbox server may take this long to remove a large mailbox, and a
-/// caller rarely waits longer.
+/// How long an operation waits for its turn. A mailbox server may take this long to remove a large mailbox, and callers
+/// rarely wait longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The turn of one operation. The next one's when it is dropped.
+/// The turn of one operation; dropping it passes the turn to the next one.
 #[derive(Debug)]
 pub struct Turn {
-    // Fields drop in this order: who waits in this process finds the others let go, or about to.
+    // Fields drop in this order: when the next one in this process proceeds, the other locks are released or about to
+    // be.
     _engine: EngineTurn,
     _here: Here,
 }
@@ -38,21 +40,21 @@ enum EngineTurn {
     Names { _held: NamesHeld },
 }
 
-/// The same within this process.
+/// The turn within this process.
 #[derive(Debug)]
 enum Here {
     Address { _domain: OwnedRwLockReadGuard<()>, _address: OwnedRwLockWriteGuard<()> },
     Domain { _domain: OwnedRwLockWriteGuard<()> },
 }
 
-/// What a turn is for.
+/// The name that a turn is for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TurnOf<'a> {
     Address(&'a EmailAddress),
     Domain(&'a DomainName),
 }
 
-/// Who waits for which name in this process.
+/// The locks in this process, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<HashMap<String, Weak<RwLock<()>>>>);
 
@@ -68,7 +70,7 @@ impl Turns {
         line
     }
 
-    /// The domain comes before the address, so that no two operations ever wait for each other.
+    /// The domain is locked before the address, which avoids deadlocks.
     async fn take(&self, of: TurnOf<'_>) -> Here {
         match of {
             TurnOf::Domain(domain) => Here::Domain { _domain: self.line(domain.as_str()).write_owned().await },
@@ -98,7 +100,7 @@ impl Store {
     }
 
     async fn take_turn(&self, of: TurnOf<'_>) -> Result<Turn, StoreError> {
-        // First in this process: who waits for a neighbour needs no connection for it.
+        // The turn in this process comes first, so that waiting for it needs no connection.
         let here = self.turns().take(of).await;
         let engine = match self.db() {
             Db::Sqlite(engine) => EngineTurn::File { _held: engine.hold_file().await? },
@@ -109,7 +111,7 @@ impl Store {
 }
 
 async fn in_time<T>(turn: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    let late = || StoreError::Unavailable("another operation on the same name is taking long".to_owned());
+    let late = || StoreError::Unavailable("another operation on the same name is still running".to_owned());
     timeout(PATIENCE, turn).await.unwrap_or_else(|_| Err(late()))
 }
 

@@ -1,4 +1,4 @@
-//! Changes that mailboxes in the same file follow.
+//! Changes that are applied to mailboxes in the same file.
 
 use mailapi_model::{DomainName, EmailAddress};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,21 +7,21 @@ use super::{Db, Effect, Stmt, sqlite};
 use crate::StoreError;
 use crate::sqlite::Followed;
 
-/// What a batch changes of which mailboxes follow.
+/// A change in a batch that affects mailboxes.
 #[derive(Debug, Clone)]
 pub(crate) enum Changed {
     /// An account that the batch adds.
     NewAccount(EmailAddress),
-    /// An account that there was before.
+    /// An existing account.
     Account(EmailAddress),
-    /// A domain, and none of its accounts.
+    /// A domain without its accounts.
     Domain(DomainName),
     /// A domain with all its accounts.
     WholeDomain(DomainName),
 }
 
 impl Changed {
-    /// The same without [`Changed::WholeDomain`], before the batch has run.
+    /// Expands [`Changed::WholeDomain`] into its accounts. Must run before the batch.
     fn spelt_out(self, connection: &Connection) -> Result<Vec<Self>, StoreError> {
         let Self::WholeDomain(name) = self else { return Ok(vec![self]) };
         let mut statement = connection.prepare_cached("SELECT email FROM accounts WHERE domain = ?1")?;
@@ -35,7 +35,7 @@ impl Changed {
         Ok(spelt_out)
     }
 
-    /// How it is after the batch: what its statements were meant to do decides nothing.
+    /// The state after the batch. It is read back, because a statement may not have had its intended effect.
     fn now(self, connection: &Connection) -> Result<Followed, StoreError> {
         let is_new = matches!(self, Self::NewAccount(_));
         match self {
@@ -53,7 +53,7 @@ impl Changed {
     }
 }
 
-/// The limit of an account; nothing without such an account.
+/// The quota of an account; `None` without the account.
 fn quota(connection: &Connection, email: &EmailAddress) -> Result<Option<Option<u64>>, StoreError> {
     let sql = "SELECT quota_bytes FROM accounts WHERE email = ?1";
     let mut statement = connection.prepare_cached(sql)?;
@@ -62,8 +62,7 @@ fn quota(connection: &Connection, email: &EmailAddress) -> Result<Option<Option<
 }
 
 impl Db {
-    /// Runs the statements as [`Db::batch`] does. Where mailboxes follow the accounts, they do so in the same
-    /// transaction.
+    /// Runs the statements as [`Db::batch`] does. Mailboxes in the same file change in the same transaction.
     pub(crate) async fn batch_followed(
         &self,
         changed: Changed,
@@ -72,7 +71,7 @@ impl Db {
         self.batch_all_followed(vec![changed], statements).await
     }
 
-    /// The same for several.
+    /// The same for several changes.
     pub(crate) async fn batch_all_followed(
         &self,
         changed: Vec<Changed>,

@@ -103,10 +103,10 @@ impl<'a> Row<'a> {
         Ok(self.looked_at()?.map(Cow::into_owned))
     }
 
-    /// The addresses of a column that holds one of them on each line, as given.
+    /// The addresses in a column with one address on each line, as given.
     pub(crate) fn addresses(&mut self) -> Result<Vec<EmailAddress>, StoreError> {
         let text = self.looked_at()?.ok_or_else(|| self.odd("is null"))?;
-        let read = |line| EmailAddress::as_given(line).map_err(|_| self.odd("is not what it should be"));
+        let read = |line| EmailAddress::as_given(line).map_err(|_| self.odd("is not an address"));
         text.lines().map(read).collect()
     }
 

@@ -23,7 +23,7 @@ use crate::db::{Row, Stmt, count};
 use crate::postgres::{ForeignPostgres, PostgresUrl};
 use crate::sqlite::ForeignSqlite;
 
-/// An address that nobody has (RFC 2606 section 2).
+/// An address that does not exist (RFC 2606 section 2).
 const NOBODY: &str = "health-check@mailapi.invalid";
 
 /// A user database that is not ours; clones share its connections.
@@ -153,7 +153,7 @@ impl Directory {
     pub async fn password(&self, email: &EmailAddress) -> Result<Option<SecretText>, StoreError> {
         let mut rows = self.rows_of(email, self.0.queries.password().to_owned()).await?;
         if rows.len() > 1 {
-            // None of them is surely the right one.
+            // None of them is certain to be the right one.
             tracing::warn!(%email, rows = rows.len(), "the password query returns several rows; the log-in is refused");
             return Ok(None);
         }
@@ -161,8 +161,8 @@ impl Directory {
         Ok(hash.map(|hash| self.with_scheme(hash)))
     }
 
-    /// The rows of an address. An international domain may be stored as A-labels, as Postfix asks for it, or in the
-    /// form that people write.
+    /// The rows of an address. An internationalised domain may be stored as A-labels, the form that Postfix queries, or
+    /// as U-labels.
     async fn rows_of(&self, email: &EmailAddress, query: String) -> Result<Vec<Row<'static>>, StoreError> {
         let rows = self.query(Stmt::new(query.clone()).bind(email.as_str())).await?;
         let international = email.international();
@@ -207,10 +207,10 @@ impl Directory {
         Ok(page)
     }
 
-    /// Runs both queries for an address that nobody has, to see that log-ins work.
+    /// Runs both queries for a non-existent address, to check that log-ins work.
     ///
     /// # Errors
-    /// Why they do not.
+    /// The errors of the queries.
     pub async fn ping(&self) -> Result<(), StoreError> {
         for query in [self.0.queries.password().to_owned(), self.0.queries.one_mailbox()] {
             self.query(Stmt::new(query).bind(NOBODY)).await?;

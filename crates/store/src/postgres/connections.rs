@@ -1,4 +1,4 @@
-//! The connections to a server: as many as the settings allow, or as the server allows if that is less.
+//! The connections to a server: as many as the settings allow, or fewer if the server has a lower limit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::failure;
 use super::lease::Lease;
 use crate::StoreError;
 
-/// How long a place stays closed after the server refused its connection: others may have closed theirs by then.
+/// How long a place stays closed after the server refused its connection. Other clients may have disconnected by then.
 const CLOSED: Duration = Duration::from_secs(10);
-/// How long to wait before the only place asks a full server again.
+/// How long to wait before the only place connects to a full server again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A pool. Work waits for a connection until the time-out, also where the server refuses to open another one.
+/// A pool. Callers wait for a connection until the time-out, even when the server refuses to open another one.
 pub(super) struct Connections {
     pool: Pool,
     places: Arc<Semaphore>,
@@ -31,12 +31,12 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct Closed {
     count: usize,
-    /// When they open again.
+    /// When they are opened again.
     until: Option<Instant>,
 }
 
 impl Connections {
-    /// Connects to nobody yet.
+    /// Creates the pool without connecting.
     pub(super) fn new(
         config: Config,
         tls: MakeRustlsConnect,
@@ -50,11 +50,11 @@ impl Connections {
             .wait_timeout(Some(timeout))
             .runtime(Runtime::Tokio1)
             .build()
-            .map_err(|_| StoreError::unexpected("the pool of connections cannot be made"))?;
+            .map_err(|_| StoreError::unexpected("cannot create the connection pool"))?;
         Ok(Self { pool, places: Arc::new(Semaphore::new(count)), closed: Mutex::default(), timeout })
     }
 
-    /// A connection, and the place that it takes until it is given back.
+    /// A connection, with the place that it occupies until it is returned.
     pub(super) async fn get(&self) -> Result<(Lease, OwnedSemaphorePermit), StoreError> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -69,7 +69,7 @@ impl Connections {
         }
     }
 
-    /// Takes a place away, so that work waits for the connections that there are. The last one stays open.
+    /// Closes a place, so that callers wait for the existing connections. The last place stays open.
     async fn close_place(&self, place: OwnedSemaphorePermit) {
         let is_last = {
             let mut closed = self.closed();
@@ -96,19 +96,19 @@ impl Connections {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many connections there are.
+    /// Number of open connections.
     pub(super) fn count(&self) -> usize {
         self.pool.status().size
     }
 
-    /// Closes them; later calls are refused.
+    /// Closes all connections; later calls fail.
     pub(super) fn close(&self) {
         self.places.close();
         self.pool.close();
     }
 }
 
-/// Whether the server, the database or the role has as many connections as it may have.
+/// Whether the server, the database or the role has reached its connection limit.
 fn is_full(error: &PoolError) -> bool {
     let PoolError::Backend(error) = error else { return false };
     error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)

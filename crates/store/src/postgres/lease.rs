@@ -17,7 +17,7 @@ impl Lease {
         self.0.as_deref()
     }
 
-    /// The connection, which no longer belongs to the pool.
+    /// The connection, which is detached from the pool.
     pub(super) fn keep(mut self) -> Option<ClientWrapper> {
         self.0.take().map(Object::take)
     }

@@ -48,7 +48,7 @@ impl Listener {
                 let why = lost.as_ref().map_or_else(StoreError::closed, connecting);
                 tracing::warn!(error = %why, "changes by other nodes are not heard of for a while");
                 if began.elapsed() < retry {
-                    // A server that ends each connection at once would otherwise be asked without a pause.
+                    // Without a pause, a server that closes each connection at once would be retried in a tight loop.
                     tokio::time::sleep(retry).await;
                 }
                 ear = loop {

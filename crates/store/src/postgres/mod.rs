@@ -38,11 +38,11 @@ use connections::Connections;
 use failure::Failed;
 use listener::{Line, Listener};
 
-/// One that holds a name, and one to work on.
+/// One connection that holds a name, and one to work on.
 const LEAST_CONNECTIONS: usize = 2;
-/// The shortest pause before work is tried again that met others; each pause is twice as long as the one before.
+/// The shortest pause before a retry after a conflict; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// Pauses are up to so many times as long, one after the other.
+/// Successive pauses vary up to this factor.
 const SPREAD: u32 = 8;
 
 /// A handle on one PostgreSQL database; clones share its connections.
@@ -52,7 +52,7 @@ pub struct Postgres(Arc<Inner>);
 struct Inner {
     connections: Connections,
     scans: Semaphore,
-    /// Operations that hold names: each keeps one connection, and works on another.
+    /// Operations that hold names: each keeps one connection and uses another for its work.
     holders: Arc<Semaphore>,
     listener: Listener,
     settings: PostgresSettings,
@@ -169,7 +169,7 @@ impl Postgres {
                 return Err(failed.error);
             }
             if !failed.broken {
-                // Those that were in each other's way must not meet again.
+                // Transactions that conflicted must not retry at the same moment.
                 sleep(pause * (1 + self.0.retries.fetch_add(1, Ordering::Relaxed) % SPREAD)).await;
                 pause *= 2;
             }

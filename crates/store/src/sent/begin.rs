@@ -37,7 +37,7 @@ pub enum StoredAnswer {
         message_id: MessageId,
         /// Why, in words.
         reason: String,
-        /// Whether another send may reach somebody.
+        /// Whether a retry may reach some recipient.
         retryable: bool,
     },
 }
@@ -122,8 +122,8 @@ fn insert_recipient(message: &NewSent, email: &EmailAddress, kind: RecipientKind
     .bind(RecipientStatus::Pending)
 }
 
-/// What is known of a request whose key is taken; nothing when the conflict was about something else. A failed message may
-/// be sent again when a recipient was refused for now (4yz), or not refused at all.
+/// The earlier request with this key; `None` when the conflict had another cause. A failed message may be sent again if
+/// a recipient was refused temporarily (4yz), or was not refused at all.
 async fn seen_before(db: &Db, request: &Idempotency) -> Result<Option<Begun>, StoreError> {
     let sql = "SELECT body_hash, idempotency.message_id, queue_id, failure, recipient_count, \
                submitted_at IS NOT NULL, failed_at IS NOT NULL, \

@@ -85,8 +85,8 @@ impl Sent<'_> {
         begin::begin(self.0, message, begin::Kept::BeforeWhatFollows).await
     }
 
-    /// Notes that the mail server has taken the message for all but the `refused`, of whom the delivery log gets an entry
-    /// each. Delivery events that came earlier are kept; a second call changes nothing.
+    /// Records that the mail server accepted the message for all recipients but the `refused`, each of which gets an
+    /// entry in the delivery log. Earlier delivery events are kept; a second call changes nothing.
     ///
     /// It answers when everybody sees it, and does not wait for the disk: the message itself is at the mail server, and
     /// that it was begun is on disk. A loss of power leaves the message pending, as a crash between the two steps does,
@@ -108,8 +108,8 @@ impl Sent<'_> {
         self.0.batch_in_order(statements).await.map(drop)
     }
 
-    /// Notes that the mail server has not taken the message. The delivery log gets an entry of each recipient that was
-    /// refused by itself.
+    /// Records that the mail server did not accept the message. The delivery log gets an entry for each recipient that
+    /// was refused individually.
     ///
     /// # Errors
     /// A failed guard when there is no such message, or when it was submitted.
@@ -155,8 +155,8 @@ impl Sent<'_> {
     }
 }
 
-/// What follows from each refusal: an entry of the delivery log, and the recipient's status. It comes before the message is
-/// noted as submitted or failed, which is what keeps a second call from adding the entries again.
+/// For each refusal, an entry in the delivery log and the recipient's status. They are written before the message is
+/// marked as submitted or failed, because that mark keeps a second call from adding the entries again.
 fn refusals(
     message_id: MessageId,
     queue_id: &QueueId,

@@ -1,4 +1,4 @@
-//! What lies in the same file and follows the accounts.
+//! Data in the same file that changes with the accounts.
 
 use std::fmt;
 
@@ -7,35 +7,35 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 
-/// How a domain or an account is now.
+/// The state of a domain or an account after a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Followed {
     /// A domain.
     Domain {
-        /// Which.
+        /// Its name.
         name: DomainName,
-        /// Whether mail for it is delivered here: it exists, and does not wait for approval.
+        /// Whether mail for it is delivered here: it exists and is approved.
         is_here: bool,
     },
-    /// There is an account.
+    /// An account that exists.
     Account {
         /// Its address.
         email: EmailAddress,
-        /// How many octets its mailbox may hold.
+        /// Mailbox quota in octets.
         quota_bytes: Option<u64>,
-        /// Whether this transaction made it: a mailbox that exists already is an earlier owner's.
+        /// Whether this transaction created it. An existing mailbox then belonged to an earlier owner.
         is_new: bool,
     },
     /// The account was deleted.
     AccountGone(EmailAddress),
 }
 
-/// Mailboxes in the same file as the accounts. They change in the transaction that changes the accounts: no crash comes
-/// in between, and no other process.
+/// Mailboxes in the same file as the accounts. They change in the transaction that changes the accounts, so neither a
+/// crash nor another process can come in between.
 pub trait FollowsAccounts: fmt::Debug + Send + Sync {
-    /// Makes domains and mailboxes what these are. What it returns is dropped after the commit.
+    /// Makes domains and mailboxes match these states. The returned value is dropped after the commit.
     ///
     /// # Errors
-    /// When the database fails; then nothing of the transaction is kept.
+    /// When the database fails; the transaction is then rolled back.
     fn follow(&self, connection: &Connection, changed: &[Followed]) -> Result<Box<dyn Send>, StoreError>;
 }

@@ -1,8 +1,8 @@
-//! Keeps other processes on the same file from what one of them does in several steps.
+//! Excludes other processes on the same file while one of them runs an operation of several steps.
 //!
-//! The lock is on the directory of the file (flock(2)): a file of its own would have an owner, and the command line may
-//! run as another user than the server. It must not be on the database itself, since closing a second descriptor of
-//! that would let go of SQLite's own locks (fcntl(2)).
+//! The lock is on the directory of the file (flock(2)). A separate lock file would have an owner, and the command line
+//! may run as another user than the server. It must not be on the database itself: closing a second descriptor of that
+//! file would release SQLite's own locks (fcntl(2)).
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -14,10 +14,10 @@ use tokio::sync::Mutex;
 
 use crate::StoreError;
 
-/// How long to wait before trying again: about as long as the shortest operation takes.
+/// Pause between attempts: about the duration of the shortest operation.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Held while any operation of this process is under way; the system lets go of it when the process dies.
+/// Held while any operation of this process is running; the system releases it when the process dies.
 #[derive(Debug)]
 pub(crate) struct FileHeld(#[expect(dead_code, reason = "holding it open is what keeps the lock")] File);
 
@@ -45,7 +45,7 @@ impl HeldFile {
             match directory.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(RETRY).await,
-                // A file system without such locks is no place for a database that several processes use.
+                // A file system without such locks is unsuitable for a database that several processes use.
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => break,
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }

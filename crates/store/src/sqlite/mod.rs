@@ -64,9 +64,9 @@ impl Sqlite {
         Ok(Self(Arc::new(Inner { readers, writer, follower, held })))
     }
 
-    /// Lets mailboxes in this file follow the accounts, through all clones. Only the first follower counts.
+    /// Makes mailboxes in this file follow the accounts, for all clones. Only the first follower counts.
     pub fn follow_accounts(&self, follower: Arc<dyn FollowsAccounts>) {
-        // A second one would be the same tables again.
+        // A second follower would cover the same tables again.
         let _ = self.0.follower.set(follower);
     }
 
@@ -74,7 +74,7 @@ impl Sqlite {
         self.0.follower.get().cloned()
     }
 
-    /// Keeps other processes on this file from operations on names, until it is dropped.
+    /// Keeps other processes on this file from operations on names until the lock is dropped.
     pub(crate) async fn hold_file(&self) -> Result<Arc<FileHeld>, StoreError> {
         self.0.held.hold().await
     }

@@ -32,7 +32,7 @@ async fn rows_that_are_older_than_the_journal_are_counted_by_the_first_roll_ups(
     let folder = tempfile::tempdir().unwrap();
     let engine = Sqlite::open(&folder.path().join("old.db"), SqliteSettings::default()).unwrap();
     engine.migrate(COMPONENT, &SQLITE_MIGRATIONS[..2], SENT_AT).await.unwrap();
-    // A message and its refusals are stored with columns that came later.
+    // A message and its refusals are stored with columns that were added later.
     let later = ["sent_messages/node", "delivery_events/sender_given", "delivery_events/recipient_given"];
     let later = later.map(|column| column.split_once('/').unwrap());
     let alter = async |how| {
