@@ -27,7 +27,7 @@ use crate::{
 /// The password of every mailbox that a test makes.
 pub const PASSWORD: &str = "correct horse battery";
 
-/// Of the randomness of a second process.
+/// Seed of the randomness of a second process.
 const OTHER_SEED: u64 = 77;
 
 /// A whole server.
@@ -149,7 +149,7 @@ impl TestApp {
         self.database.another_node().await
     }
 
-    /// Another process, with operations of its own, on the same database and mail server.
+    /// Another process on the same database and mail server, with its own turns.
     ///
     /// # Panics
     /// When it cannot be opened.

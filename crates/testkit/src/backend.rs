@@ -154,7 +154,7 @@ impl TestMailServer {
         }
     }
 
-    /// The port to it as another process on the same data has it, and the accounts of that process.
+    /// The port as another process on the same data sees it, and the accounts of that process.
     ///
     /// # Panics
     /// When the data cannot be opened again.

@@ -16,7 +16,7 @@ impl Clock for RealClock {
     }
 
     fn steady(&self) -> Duration {
-        // The clock of a machine that runs tests is not set.
+        // The system clock of a test machine is not changed during tests.
         Duration::from_millis(self.now().as_millis().unsigned_abs())
     }
 }
@@ -56,7 +56,7 @@ impl FakeClock {
         self.passed.fetch_add((real - before).max(0), Ordering::SeqCst);
     }
 
-    /// Shows an earlier time from now on, as when somebody sets the clock back; no time passes.
+    /// Shows an earlier time from now on, as after setting the clock back; no time passes.
     pub fn set_back(&self, by: Duration) {
         self.shown.fetch_sub(millis(by), Ordering::SeqCst);
     }

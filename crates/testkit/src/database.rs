@@ -91,7 +91,7 @@ impl TestDatabase {
         self.another().await.0
     }
 
-    /// What another process on the same database has, and its handle on the file in which the mail is.
+    /// The database of another process, and its handle on the file that holds the mail.
     ///
     /// # Panics
     /// When they cannot be opened.
@@ -103,7 +103,7 @@ impl TestDatabase {
         }
     }
 
-    /// Whether the accounts are in the file in which the mail is.
+    /// Whether the accounts are in the file that holds the mail.
     #[must_use]
     pub const fn is_one_file(&self) -> bool {
         self.server.is_none()

@@ -152,7 +152,7 @@ impl RealMailServer {
             postqueue: ["postqueue", "-c", &config, "-j"].map(str::to_owned).to_vec(),
             // What is not in the log right away after an answer was never handed over.
             settle_time: Duration::ZERO,
-            // The clock of a test stands still.
+            // The clock of a test does not advance.
             clock_tolerance: Duration::MAX,
             ..LogSettings::new(LogSource::file(self.postfix.log()), state_dir.join("log"))
         };

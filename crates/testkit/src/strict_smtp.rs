@@ -1,4 +1,4 @@
-//! A remote mail server that is strict with its client, and whose reactions a test decides.
+//! A remote mail server that is strict with its client, and whose reactions a test chooses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,18 +9,18 @@ use tokio::task::JoinHandle;
 
 use crate::Received;
 
-/// What a strict server is about to answer.
+/// The command or input that a strict server is about to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
     /// MAIL with this sender.
     Mail(String),
     /// RCPT with this address.
     Rcpt(String),
-    /// DATA, with a recipient that was taken.
+    /// DATA, with an accepted recipient.
     Data,
     /// DATA without an envelope or a recipient.
     DataForNobody,
-    /// The first line of a message. Yes means that nothing is said yet.
+    /// The first line of a message. `Yes` means no reply yet.
     Midway,
     /// The end of a message.
     Dot,
@@ -28,29 +28,29 @@ pub enum Moment {
     Reset,
 }
 
-/// How it answers.
+/// The server's reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaction {
-    /// It does what it was asked.
+    /// Accepts.
     Yes,
-    /// It refuses with this code.
+    /// Refuses with this code.
     No(u16),
-    /// It says 421 and closes the connection.
+    /// Replies 421 and closes the connection.
     Closing,
-    /// It closes the connection without a word.
+    /// Closes the connection without a reply.
     HangUp,
-    /// After a dot: it takes the message and closes the connection without a word. Elsewhere like `HangUp`.
+    /// After a dot: accepts the message and closes the connection without a reply. Elsewhere like `HangUp`.
     TakeAndHangUp,
-    /// After a dot: it takes the message and says something that is no reply. Elsewhere like `HangUp`.
+    /// After a dot: accepts the message and sends text that is not a reply. Elsewhere like `HangUp`.
     TakeAndMumble,
 }
 
-/// What all sessions of a server took, and what their clients did wrong.
+/// The messages that all sessions of a server accepted, and the faults of their clients.
 #[derive(Debug, Default)]
 pub struct StrictRecord {
     /// Each envelope with its message.
     pub taken: Vec<Received>,
-    /// Each command that no client with an idea of the server's state sends.
+    /// Each command that a client which tracks the server's state would not send.
     pub faults: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct StrictSmtp {
     output: Vec<u8>,
     envelope: Option<Received>,
     data: Data,
-    /// RSET or MAIL was refused: the commands that were pipelined after it are no faults.
+    /// RSET or MAIL was refused: commands pipelined after it are not faults.
     forgives: bool,
     closed: bool,
 }
@@ -73,12 +73,12 @@ enum Data {
     No,
     Begins,
     Goes,
-    /// Refused before its end.
+    /// The message was refused before its end.
     Refused,
 }
 
 impl StrictSmtp {
-    /// A session that has just greeted.
+    /// A session that has just sent its greeting.
     pub fn new(
         record: Arc<Mutex<StrictRecord>>,
         pipelining: bool,
@@ -97,7 +97,7 @@ impl StrictSmtp {
         }
     }
 
-    /// Takes octets of the client, and answers each complete line.
+    /// Reads octets from the client, and answers each complete line.
     pub fn push(&mut self, octets: &[u8]) {
         self.input.extend_from_slice(octets);
         while !self.closed
@@ -111,12 +111,12 @@ impl StrictSmtp {
         }
     }
 
-    /// What it said since this was called last.
+    /// Replies since the last call.
     pub fn output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// Whether it has closed the connection; what it said before can still be read.
+    /// Whether the session has closed the connection; earlier replies can still be read.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed
@@ -227,7 +227,7 @@ impl StrictSmtp {
         }
     }
 
-    /// Whether it does what it is asked; otherwise it has said so.
+    /// Whether the server accepts; otherwise it has already replied.
     fn agrees(&mut self, moment: &Moment, name: &str) -> bool {
         let reaction = (self.decide)(moment);
         self.react(reaction, name)
@@ -267,7 +267,7 @@ fn address_in(command: &str) -> String {
     command[start.min(end)..end].to_owned()
 }
 
-/// Strict sessions on a loopback port, every second one without PIPELINING.
+/// Strict sessions on a loopback port; every second one lacks PIPELINING.
 pub struct StrictServer {
     address: SocketAddr,
     record: Arc<Mutex<StrictRecord>>,
@@ -275,10 +275,10 @@ pub struct StrictServer {
 }
 
 impl StrictServer {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Panics
-    /// When there is no free loopback port.
+    /// When no loopback port is free.
     pub async fn start(decide: impl Fn(&Moment) -> Reaction + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let address = listener.local_addr().expect("the address it listens on");
@@ -296,13 +296,13 @@ impl StrictServer {
         Self { address, record, task }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What its sessions took, and what their clients did wrong.
+    /// The messages that its sessions accepted, and the faults of their clients.
     pub fn record(&self) -> MutexGuard<'_, StrictRecord> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -314,7 +314,7 @@ impl Drop for StrictServer {
     }
 }
 
-/// Replies leave in two pieces.
+/// Sends replies in two pieces.
 async fn serve(mut session: StrictSmtp, mut stream: TcpStream) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut buffer = [0; 4096];

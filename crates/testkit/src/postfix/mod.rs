@@ -284,7 +284,7 @@ impl Postfix {
 
     fn signal(&self, name: &str) {
         let (master, _) = self.master.as_ref().expect("a running Postfix");
-        // The master passes signals on to its daemons, except SIGKILL, which it cannot catch.
+        // The master forwards signals to its daemons, except SIGKILL, which it cannot catch.
         let sent = match name {
             "KILL" => signal::send_to_group(name, master),
             _ => signal::send_signal(name, master),
@@ -296,7 +296,7 @@ impl Postfix {
 impl Drop for Postfix {
     fn drop(&mut self) {
         let Some((mut master, _guard)) = self.master.take() else { return };
-        // Processes that have ended already take no signal.
+        // Processes that have already ended receive no signal.
         signal::send_to_group("TERM", &master);
         let _ = master.wait();
         signal::send_to_group("KILL", &master);

@@ -28,7 +28,7 @@ impl Postfix {
     /// Waits until the queue is empty.
     ///
     /// # Panics
-    /// When it does not become so.
+    /// When the queue does not become empty.
     pub async fn drained(&self) {
         let queues = ["maildrop", "incoming", "active", "deferred", "hold"];
         let paths = queues.map(|name| self.path(&format!("queue/{name}")));
@@ -56,7 +56,7 @@ impl Postfix {
     }
 }
 
-/// A directory that vanishes meanwhile holds nothing.
+/// A directory that vanishes in the meantime holds nothing.
 fn holds_no_file(directory: &Path) -> bool {
     let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.all(|entry| entry.path().is_dir() && holds_no_file(&entry.path()))
