@@ -1,4 +1,4 @@
-//! What the server costs when nothing happens, after everything that wakes its background loops.
+//! Processor time of an idle server, after everything that wakes its background loops.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,9 +15,9 @@ use crate::scale::Scale;
 use crate::server::{Product, Server};
 use crate::world::{PASSWORD, World};
 
-/// The most processor time at rest, in percent of one processor.
+/// Maximum processor time at rest, in percent of one processor.
 const MOST: f64 = 0.5;
-/// How long is measured. The kernel counts in steps of 10 ms: 0.1 percent of this.
+/// The duration of the measurement. The kernel counts in steps of 10 ms: 0.1 percent of this.
 const WINDOW: Duration = Duration::from_secs(10);
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
@@ -49,7 +49,7 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
     Ok(rows)
 }
 
-/// The processor time that the server uses once it has come to rest.
+/// The processor time that the server uses once it is idle.
 pub(super) async fn after(event: &str, server: &Server) -> Outcome<Row> {
     server.settle().await?;
     let process = server.process();

@@ -46,7 +46,7 @@ impl External {
         self.world.stop().await.map(drop)
     }
 
-    /// The processor time at rest after each of the two servers was lost and came back.
+    /// The processor time at rest after each of the two servers went away and came back.
     pub(super) async fn rest(&mut self) -> Outcome<Vec<Row>> {
         let mut rows = vec![after("a start in front of Postfix and Dovecot", &self.world.server).await?];
         self.office.dovecot.kill().await;
