@@ -107,7 +107,7 @@ async fn follow_deliveries(service: Service, retry_pause: Duration, mut shutdown
         }
     }
     complain("the delivery feed could not be followed to its end", service.follow_once().await);
-    complain("the state of the log follower could not be saved", service.stop_following().await);
+    complain("could not save the state of the log follower", service.stop_following().await);
 }
 
 /// Keeps our copies of mailboxes equal to the user database that has them.

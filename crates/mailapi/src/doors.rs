@@ -44,8 +44,8 @@ impl Doors {
         Ok(Addresses { base_url, smtp: mail.smtp, submission: mail.submission, imap: mail.imap })
     }
 
-    /// Lets everybody in, until `shutdown`. The tasks end when what was in flight is finished, or after the grace. Also
-    /// returns the certificate that the listeners show.
+    /// Accepts connections until `shutdown`. The tasks end when the work in flight is finished, or after the grace
+    /// period. Also returns the certificate that the listeners use.
     pub(crate) fn open(
         self,
         config: &Config,

@@ -1,17 +1,17 @@
-//! Open files, and connections among them: as many as the system allows.
+//! The limit of open files, connections included: raised as far as the system allows.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of this process as far as it may. Returns how many files it may open.
+/// Raises this process's limit to the hard limit. Returns how many files it may open.
 pub(crate) fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // Where it is refused the limit stays as it was.
+    // If raising fails, the limit stays as it was.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
     if raised { maximum } else { current }.unwrap_or(u64::MAX)
 }
 
-/// How many connections HTTP may have of the `wanted` ones: half of the files are for the other listeners, the
-/// database and messages on their way.
+/// How many of the `wanted` connections HTTP may have. Half of the files are reserved for the other listeners, the
+/// database, and messages in transit.
 pub(crate) fn connections_of_http(wanted: usize, files: u64) -> usize {
     let most = usize::try_from(files / 2).unwrap_or(usize::MAX);
     if most < wanted {

@@ -1,4 +1,4 @@
-//! What is read again while the server runs: the certificate and its key, and secrets that lie in files.
+//! Data that is read again while the server runs: the certificate and its key, and secrets in files.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use mailapi_model::{SecretText, SharedSecret};
 use crate::config::{CertificateFiles, Config, ConfigError};
 use crate::signals::Hangups;
 
-/// How often the files are looked at without a signal. A certificate is renewed weeks before its end.
+/// How often the files are read without a signal. A certificate is renewed weeks before it expires.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Secrets that can be replaced while they are in use. Clones share them.
@@ -25,7 +25,7 @@ struct LiveSecret {
 }
 
 impl LiveSecrets {
-    /// Those of the operator's own mail server.
+    /// Adds the secrets of the operator's own mail server.
     pub(crate) fn add_external(&self, settings: &ExternalSettings) {
         let external = |config: &Config| config.mail.external.master_password();
         self.add("mail.external.imap.master_password", &settings.imap.master_password, external);
@@ -36,7 +36,7 @@ impl LiveSecrets {
         }
     }
 
-    /// The relay's.
+    /// Adds the relay's password.
     pub(crate) fn add_courier(&self, settings: &CourierSettings) {
         if let Some(log_in) = settings.relay.as_ref().and_then(|relay| relay.credentials.as_ref()) {
             let key = "mail.embedded.relay_password";
@@ -55,14 +55,14 @@ impl LiveSecrets {
     }
 }
 
-/// The certificate that the listeners show.
+/// The certificate that the listeners use.
 struct Certificates {
     tls: ServerTls,
     shown: Option<CertificateFiles>,
 }
 
 impl Certificates {
-    /// Reads the files again. Returns whether the certificate or the key is another one now.
+    /// Reads the files again. Returns whether the certificate or the key changed.
     fn reload_once(&mut self, config: &Config) -> Result<bool, ConfigError> {
         let read = config.certificate_files()?;
         if read == self.shown {
@@ -82,12 +82,12 @@ pub(crate) struct Files {
     secrets: LiveSecrets,
 }
 
-/// What became of the files.
+/// The result of reading the files again.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Reloaded {
-    /// The settings whose files hold something else than before.
+    /// The settings whose files changed.
     replaced: Vec<&'static str>,
-    /// Files that cannot be used, as in the middle of a renewal; what was read before stays in use.
+    /// Unusable files, for instance in the middle of a renewal; the previous contents stay in use.
     failed: Vec<ConfigError>,
 }
 
@@ -102,13 +102,13 @@ impl Reloaded {
 }
 
 impl Files {
-    /// `tls` shows the certificate of the configuration's files.
+    /// `tls` uses the certificate from the configuration's files.
     pub(crate) fn new(tls: Option<ServerTls>, secrets: LiveSecrets, config: &Config) -> Self {
         let shown = config.certificate_files().ok().flatten();
         Self { certificates: tls.map(|tls| Certificates { tls, shown }), secrets }
     }
 
-    /// Reads all of them again.
+    /// Reads all files again.
     pub(crate) fn reload_once(&mut self, config: &Config) -> Reloaded {
         let mut reloaded = Reloaded::default();
         if let Some(certificates) = &mut self.certificates {
@@ -122,7 +122,7 @@ impl Files {
     }
 }
 
-/// Reads the files at each SIGHUP and now and then, until the end.
+/// Reads the files at each SIGHUP and at intervals, until shutdown.
 pub(crate) async fn keep_fresh(mut files: Files, config: Config, mut hangups: Hangups, mut shutdown: Shutdown) {
     let mut known = Vec::new();
     loop {
@@ -135,7 +135,7 @@ pub(crate) async fn keep_fresh(mut files: Files, config: Config, mut hangups: Ha
         for setting in replaced {
             tracing::info!(setting, "a file has changed and is in use now");
         }
-        // Once is enough for a file that stays broken.
+        // A file that stays unusable is logged once.
         for error in failed.iter().filter(|error| asked || !known.contains(*error)) {
             tracing::error!(%error, "a file cannot be used; what was read before stays in use");
         }
@@ -150,7 +150,7 @@ pub(crate) async fn keep_fresh(mut files: Files, config: Config, mut hangups: Ha
 mod tests {
     use super::*;
 
-    /// A certificate and its key in files, and a configuration that names them.
+    /// A certificate and its key in files, and a configuration with their paths.
     fn files(directory: &std::path::Path) -> Config {
         write(directory);
         let text =

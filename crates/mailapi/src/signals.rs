@@ -1,10 +1,10 @@
-//! Signals from outside: those that end the server, and the one to read files again.
+//! Signals from outside: those that stop the server, and the one to read files again.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Outcome;
 
-/// SIGHUP, heard from the moment this exists: it does not end the server from then on.
+/// Receives SIGHUP, which no longer ends the server once a value exists.
 pub(crate) struct Hangups(Signal);
 
 impl Hangups {
@@ -13,7 +13,7 @@ impl Hangups {
         Ok(Self(signal(SignalKind::hangup())?))
     }
 
-    /// Returns at the next signal.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         self.0.recv().await;
     }

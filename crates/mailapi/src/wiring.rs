@@ -192,7 +192,7 @@ async fn open_store(
     Ok((store, file))
 }
 
-/// Where bounces go.
+/// Where bounces are delivered.
 async fn bounces(config: &Config, store: &Store, entropy: &dyn Entropy) -> Outcome<Option<BounceSettings>> {
     if !config.mail.external.collects_bounces() {
         return Ok(None);
@@ -200,8 +200,8 @@ async fn bounces(config: &Config, store: &Store, entropy: &dyn Entropy) -> Outco
     Ok(config.mail.external.bounces(return_key(store, entropy).await?))
 }
 
-/// What proves that we wrote a return address. It is made once and kept in the database, so that every node recognises the
-/// addresses of the others.
+/// The key that proves that we wrote a return address. It is generated once and stored in the database, so that every
+/// node recognises the addresses of the others.
 async fn return_key(store: &Store, entropy: &dyn Entropy) -> Outcome<BounceKey> {
     const NAME: &str = "return-address";
     let mut fresh = vec![0; BounceKey::OCTETS];

@@ -35,8 +35,8 @@ pub(super) fn settings(variables: &[(OsString, OsString)], known: &KnownKeys) ->
     settings.map(|(name, value)| setting(name, value, known)).collect()
 }
 
-/// The variables with our prefix that are not meant as settings, for a warning. Kubernetes sets `MAILAPI_SERVICE_HOST`
-/// and `MAILAPI_PORT_8080_TCP_ADDR` in each pod beside a Service that is called `mailapi`.
+/// Variables with our prefix that are not settings, for a warning. In each pod beside a Service named `mailapi`,
+/// Kubernetes sets `MAILAPI_SERVICE_HOST` and `MAILAPI_PORT_8080_TCP_ADDR`.
 pub(super) fn ignored<'a>(variables: &'a [(OsString, OsString)], known: &KnownKeys) -> Vec<&'a str> {
     with_prefix(variables).map(|(name, _)| name).filter(|name| !is_setting(name, known)).collect()
 }
@@ -46,7 +46,7 @@ fn with_prefix(variables: &[(OsString, OsString)]) -> impl Iterator<Item = (&str
     named.filter(|(name, _)| name.starts_with(PREFIX) && *name != CONFIG_FILE)
 }
 
-/// A separator shows that a setting is meant, even one that does not exist; so does the name of a setting or a section.
+/// A separator marks a variable as a setting, even a non-existent one; so does the name of a setting or a section.
 fn is_setting(name: &str, known: &KnownKeys) -> bool {
     name.contains(SEPARATOR) || known.get(&path(name)).is_some()
 }

@@ -33,7 +33,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The names of environment variables with our prefix that are no settings. They change nothing.
+    /// Names of environment variables with our prefix that are not settings. They are ignored.
     pub(crate) fn ignored_variables(environment: &[(OsString, OsString)]) -> Vec<&str> {
         environment::ignored(environment, &KnownKeys::new(Self::default().to_table()))
     }

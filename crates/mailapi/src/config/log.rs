@@ -16,7 +16,7 @@ use super::values::{ByteSize, HumanDuration, Text};
 pub(crate) struct Log {
     /// A level, or directives such as `info,mailapi_service=debug`.
     pub(crate) level: String,
-    /// The level of the line that each request gets.
+    /// The log level of the line for each request.
     pub(crate) access: Text<LevelFilter>,
     /// How a line looks.
     pub(crate) format: LogFormat,

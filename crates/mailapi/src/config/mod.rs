@@ -141,7 +141,7 @@ impl Config {
         self.mail.embedded.listeners(self.auth.admins(), self.shutdown_grace.0)
     }
 
-    /// The certificate and the key of the embedded mail server, as their files have them now.
+    /// Reads the certificate and the key of the embedded mail server from their files.
     pub(crate) fn certificate_files(&self) -> Result<Option<CertificateFiles>, ConfigError> {
         self.mail.embedded.certificate_files()
     }

@@ -31,14 +31,14 @@ pub(super) fn losses(config: &Config, now: Timestamp) -> Option<Finding> {
     })
 }
 
-/// Whether the log's clock is ours; nothing where it is not followed, or nothing else is known.
+/// Whether the log's clock agrees with ours; `None` if the log is not followed here, or nothing else is known.
 pub(super) fn clock(config: &Config) -> Option<Finding> {
     let ahead = FollowerStatus::saved(&settings(config)?).ok()??.clock_ahead;
     let direction = if ahead > 0 { "ahead of" } else { "behind" };
     (ahead != 0).then(|| {
         Finding::noted(
             "log clock",
-            format!("it is {} seconds {direction} mailapi's; times in the log are corrected by that", ahead.abs()),
+            format!("it is {} seconds {direction} mailapi's; log times are corrected by this", ahead.abs()),
             "give both the same time zone (TZ), or let the logger write RFC 3339 times, and synchronize both clocks",
         )
     })

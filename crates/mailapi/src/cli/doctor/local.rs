@@ -12,7 +12,7 @@ use super::finding::Finding;
 use crate::config::{Config, LogPlace};
 use crate::system::SystemClock;
 
-/// Mail that has no owner.
+/// Quarantined mail: mail without an owner.
 pub(super) fn quarantine(found: Result<Vec<Quarantined>, Unavailable>) -> Finding {
     const WHAT: &str = "quarantine";
     let found = match found {
@@ -36,7 +36,7 @@ pub(super) fn output_of(program: &str, arguments: &[&str]) -> Option<Result<Stri
     Some(if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) })
 }
 
-/// Whether the log can be read, and is that of Postfix.
+/// Whether the log is readable and is Postfix's.
 pub(super) fn log(config: &Config) -> Finding {
     let external = &config.mail.external;
     match (external.log_place(), external.log_settings(&config.data_dir)) {
@@ -65,14 +65,14 @@ fn log_file(path: &Path, settings: &LogSettings) -> Finding {
     if understood > 0 {
         return Finding::fine("log", format!("{path} can be read"));
     }
-    let what = format!("none of the newest {lines} lines of {path} is one of Postfix that mailapi understands");
+    let what = format!("none of the newest {lines} lines of {path} is a Postfix line that mailapi understands");
     let advice = "compare mail.external.log.path and syslog_name with Postfix's maillog_file and syslog_name; mailapi reads \
                   the traditional form, with RFC 3339 times too, and RFC 5424, for which rsyslog needs \
                   global(parser.permitSlashInProgramName=\"on\")";
     match FollowerStatus::saved(settings) {
-        // Programs that share the file may have filled it since.
+        // Other programs that share the file may have filled its end since.
         Ok(Some(FollowerStatus { last_line_at: Some(at), .. })) => {
-            Finding::noted("log", format!("{what}; the newest one that it understood is from {at}"), advice)
+            Finding::noted("log", format!("{what}; the newest understood line is from {at}"), advice)
         }
         _ => Finding::wrong("log", what, advice),
     }

@@ -22,7 +22,7 @@ use super::{ConfigError, at_least_one, read_file};
 use relay::{RelayAddress, RelayTlsName};
 use sections::{ConnectionKeys, CourierKeys, ImapKeys, MaildropKeys, SmtpKeys};
 
-/// The texts of two PEM files. They are compared to see whether they changed, and never shown.
+/// The contents of two PEM files. They are compared to detect changes, and never logged.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CertificateFiles {
     certificates: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// Lets the listeners show this certificate from now on.
+    /// Makes the listeners use this certificate from now on.
     pub(crate) fn put_into(&self, tls: &ServerTls) -> Result<(), ConfigError> {
         tls.replace(&self.certificates, &self.key).map_err(bad_certificate)
     }
@@ -165,7 +165,7 @@ impl Embedded {
         ServerTls::from_pem(&certificates, &key).map(Some).map_err(bad_certificate)
     }
 
-    /// The certificate and the key as their files have them now.
+    /// Reads the certificate and the key from their files.
     pub(super) fn certificate_files(&self) -> Result<Option<CertificateFiles>, ConfigError> {
         let (Some(certificate), Some(key)) = (&self.tls_cert.0, &self.tls_key.0) else {
             return Ok(None);

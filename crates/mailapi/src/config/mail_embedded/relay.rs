@@ -77,7 +77,7 @@ impl Embedded {
         Ok(Some(relay))
     }
 
-    /// The password for the relay, as its file has it now.
+    /// Reads the password for the relay.
     pub(crate) fn relay_password(&self) -> Result<Option<SecretText>, ConfigError> {
         self.relay_password.resolve("mail.embedded.relay_password", &self.relay_password_file)
     }

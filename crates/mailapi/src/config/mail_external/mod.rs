@@ -234,12 +234,12 @@ impl External {
         self.doveadm.api_key.resolve("mail.external.doveadm.api_key", &self.doveadm.api_key_file)
     }
 
-    /// The password for handing mail over, where there is one.
+    /// Reads the submission password, if there is one.
     pub(crate) fn smtp_password(&self) -> Result<Option<SecretText>, ConfigError> {
         self.smtp.password()
     }
 
-    /// The master user's password.
+    /// Reads the master user's password.
     pub(crate) fn master_password(&self) -> Result<Option<SecretText>, ConfigError> {
         self.imap.password().map(Some)
     }
@@ -273,7 +273,7 @@ impl External {
 }
 
 impl Smtp {
-    /// The user's password.
+    /// Reads the user's password.
     fn password(&self) -> Result<Option<SecretText>, ConfigError> {
         self.password.resolve("mail.external.smtp.password", &self.password_file)
     }
