@@ -1,11 +1,11 @@
-//! The same messages and the same commands, here and at a Dovecot: the answers are the same.
+//! Compares answers of this server and of Dovecot to the same commands on the same messages.
 
 use mailapi_testkit::Dovecot;
 
 use crate::client::Client;
 use crate::door::Door;
 
-/// Addresses in all their forms, texts in all places.
+/// Addresses in all their forms, and texts in all parts.
 const MESSAGES: &[&str] = &[
     "From: ann@elsewhere.example\nTo: bob@example.org\nCc: carl@elsewhere.example\nBcc: dora@elsewhere.example\n\
      Date: Fri, 20 Nov 2026 23:15:30 -0800\nMessage-ID: <one@elsewhere.example>\n\nplainword here\n",
@@ -95,7 +95,7 @@ async fn both() -> (Door, Dovecot, Client, Client) {
     (door, dovecot, ours, theirs)
 }
 
-/// The answers without the tag that ESEARCH names.
+/// The answers, without the tag that ESEARCH repeats.
 fn plain(answer: &[String]) -> Vec<String> {
     let mut lines =
         answer.iter().map(|line| line.split(") ").last().unwrap_or_default().to_owned()).collect::<Vec<_>>();
@@ -161,7 +161,7 @@ async fn an_envelope_shows_what_dovecot_shows() {
     let (_door, _dovecot, mut ours, mut theirs) = both().await;
     let (own, other) = (ours.ok("FETCH 1:* ENVELOPE").await, theirs.ok("FETCH 1:* ENVELOPE").await);
     assert_eq!((own.len(), other.len()), (MESSAGES.len(), MESSAGES.len()));
-    // Dovecot leaves encoded words as they are written; here they are decoded and written anew.
+    // Dovecot returns encoded words as written; this server decodes and re-encodes them.
     for (own, other) in own.iter().zip(&other).take(MESSAGES.len() - 1) {
         assert_eq!(own, other);
     }

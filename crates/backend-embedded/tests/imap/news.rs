@@ -78,7 +78,7 @@ async fn a_session_whose_folder_is_removed_must_select_again_and_one_that_is_ren
     assert_eq!(renamed.ok("NOOP").await, ["* 1 EXISTS"]);
     admin.ok("DELETE Drafts").await;
     let appended = removed.append("INBOX", "", MAIL).await;
-    // The client hears that the message is stored, so that it does not store it again.
+    // The client learns that the message is stored, so it does not store it again.
     assert!(appended.end.starts_with("OK [APPENDUID "), "{appended:?}");
     assert_eq!(removed.line().await.as_deref(), Some("* BYE the selected mailbox is gone"));
     assert_eq!(removed.line().await, None);

@@ -147,7 +147,7 @@ async fn a_recipient_is_judged_before_the_message_comes() {
     };
     assert_eq!(ask("nobody@example.org", 0, Relaying::Allowed).await, "550");
     assert_eq!(ask("carl@elsewhere.example", 0, Relaying::Denied).await, "550");
-    // Another server tries again, an author here learns it at once.
+    // Another server retries; an author here gets the refusal at once.
     assert_eq!(ask("bob@example.org", 1_001, Relaying::Denied).await, "452");
     assert_eq!(ask("bob@example.org", 1_001, Relaying::Allowed).await, "552");
     assert_eq!(ask("bob@example.org", 1_000, Relaying::Denied).await, "Local");

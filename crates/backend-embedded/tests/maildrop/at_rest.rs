@@ -5,10 +5,10 @@ use mailapi_backend::DeliveryFeed;
 
 use crate::house::{House, ann, folder, mail};
 
-/// Rounds after one change: a loop may look twice at what is new.
+/// Rounds after one change: a loop may check twice for new data.
 const ROUNDS: usize = 3;
 
-/// How often a loop finds a reason to look again without a new change, up to a number that means for ever.
+/// How often a loop runs again without a new change, up to a limit that means forever.
 async fn rounds(mut changed: impl AsyncFnMut() -> Option<()>) -> usize {
     let mut count = 0;
     while count < 100 && changed().await.is_some() {

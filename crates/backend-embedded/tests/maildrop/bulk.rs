@@ -1,4 +1,4 @@
-//! Commands about very many messages: others write between their steps, and the result is all of them or none.
+//! Commands on very many messages: other writers run between their steps, and the result is all or nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use mailapi_imap::Flags;
 
 use crate::house::{House, ann, bob, folder};
 
-/// More than a command changes in one step, many times over.
+/// Many times the number of messages that a command changes in one step.
 const MANY: u32 = 4_096;
 
 const MAIL: &str = "Subject: x\r\n\r\nx\r\n";
@@ -17,7 +17,7 @@ async fn id(house: &House, name: &str) -> FolderId {
     house.maildrop.folder(&ann(), &folder(name)).await.unwrap().id
 }
 
-/// A house in which ann's INBOX holds [`MANY`] messages that share their octets.
+/// A setup in which ann's INBOX holds [`MANY`] messages with shared octets.
 async fn full_house() -> (House, FolderId, Vec<u32>) {
     let house = House::new().await;
     let inbox = id(&house, "INBOX").await;
@@ -31,7 +31,7 @@ async fn full_house() -> (House, FolderId, Vec<u32>) {
     (house, inbox, (1..=MANY).collect())
 }
 
-/// Whether somebody else, who begins to write when the command has changed something, is done before it.
+/// Whether another writer that starts after the command's first change finishes before the command.
 async fn lets_others_write<T>(house: &House, command: impl Future<Output = T>) -> (T, bool) {
     let is_done = AtomicBool::new(false);
     let command = async {

@@ -75,7 +75,7 @@ fn notice(id: &str, action: &str, recipient: &str) -> String {
     )
 }
 
-/// A notice as it comes from outside: to ann by the return address of the message that it names.
+/// A notice from outside, sent to the return address of the message that it names (ann's).
 fn from_outside(house: &House, from: &str, to: &str, notice: &str) -> Incoming {
     let sender = (!from.is_empty()).then(|| address(from));
     let mut incoming = Incoming::new(sender, [address(to)], notice.to_owned(), house.clock.now(), Relaying::Denied);
@@ -112,7 +112,7 @@ async fn a_forged_notice_changes_nothing() {
     ] {
         assert_eq!(told(&house, from, to, &notice).await, [], "{from} {to} {notice}");
     }
-    // By who knows the Message-ID, and not the return address.
+    // From a sender with the Message-ID, but without the return address.
     let mut guessed = from_outside(&house, "", "ann@example.org", &good);
     guessed.recipients[0].returned = None;
     house.maildrop.accept(guessed).await.unwrap();

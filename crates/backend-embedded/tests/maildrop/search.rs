@@ -102,7 +102,7 @@ async fn letters_of_any_width_are_found_also_where_indexed_before() {
     house.deliver(&["ann@example.org"], &mail("Ｍａｉｌ １２", "ﾃﾞｰﾀ")).await;
     house.deliver(&["ann@example.org"], &mail("mail 12", "データ")).await;
     house.maildrop.keep_house_until_done().await.unwrap();
-    // As an earlier version has left it.
+    // The state that an earlier version left.
     house
         .database()
         .execute_batch(

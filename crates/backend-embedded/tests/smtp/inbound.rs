@@ -53,7 +53,7 @@ async fn senders_may_have_addresses_that_users_here_may_not() {
     }
 }
 
-/// Hands a message in from outside; what bob gets.
+/// Sends a message from outside; returns what bob receives.
 async fn delivered(office: &Office, message: &str) -> String {
     let mut line = Line::to(office.smtp).await;
     line.reply().await;
@@ -101,7 +101,7 @@ async fn a_header_too_long_to_be_looked_at_is_refused() {
     for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>", "DATA"] {
         line.say(command).await;
     }
-    // More than one read, so that it does not lie in memory.
+    // Larger than one read, so that it is not kept in memory.
     line.send("X: y\r\n".repeat(20_000).as_bytes()).await;
     line.send(b"Return-Path: <boss@here.example>\r\n\r\nhello\r\n").await;
     assert!(line.say(".").await.starts_with("554 5.6.0"));

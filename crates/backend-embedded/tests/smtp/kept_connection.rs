@@ -1,6 +1,6 @@
-//! Random messages over kept connections of the courier: what the relay took is what we report.
+//! Random messages over the courier's kept connections: our reports must match what the relay accepted.
 //!
-//! `PROPTEST_CASES` says how many messages.
+//! `PROPTEST_CASES` sets the number of messages.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn below(entropy: &SeededEntropy, end: usize) -> usize {
     u32::from_le_bytes(octets) as usize % end
 }
 
-/// Every fourth command is refused, few of them with the connection.
+/// Refuses every fourth command; a few refusals also close the connection.
 fn reaction(entropy: &SeededEntropy, moment: &Moment) -> Reaction {
     let seldom = matches!(moment, Moment::Reset | Moment::Midway) && below(entropy, 20) > 0;
     match below(entropy, 60) {
@@ -37,7 +37,7 @@ fn message(number: usize) -> String {
     format!("From: ann@here.example\r\nSubject: {number}\r\n\r\n.{number}\r\n..\r\n{number}\r\n")
 }
 
-/// Copies by recipient. Each envelope holds its own message and nobody else's recipients.
+/// Copies by recipient. Each envelope must have its own message and only its own recipients.
 fn copies(server: &StrictServer) -> BTreeMap<String, usize> {
     let mut copies = BTreeMap::new();
     for taken in &server.record().taken {
@@ -66,7 +66,7 @@ async fn what_the_relay_took_is_what_the_courier_reports() {
         settings.max_messages_per_connection = 20;
         settings.max_recipients = 3;
     });
-    // The fourth round leaves some that still wait.
+    // Some are still waiting after the fourth round.
     for minutes in [0, 5, 10, 20] {
         office.wait(minutes);
         courier.deliver_due_once().await.unwrap();

@@ -141,7 +141,7 @@ impl Office {
         self.maildrop.read_after(&FeedCursor::default(), 1000).await.unwrap().events
     }
 
-    /// The same, however many there are.
+    /// The same, for any number of them.
     pub(crate) async fn all_events(&self) -> Vec<DeliveryEvent> {
         let (mut cursor, mut events) = (FeedCursor::default(), Vec::new());
         loop {
@@ -218,7 +218,7 @@ pub(crate) fn mail(subject: &str) -> String {
     format!("From: ann@here.example\r\nSubject: {subject}\r\n\r\nHello.\r\n")
 }
 
-/// The local part that no user has.
+/// The local part of no user.
 pub(crate) const NO_USER: &str = "no.user";
 
 /// Knows ann, and bob whose account is locked.

@@ -158,7 +158,7 @@ async fn a_local_part_leaves_as_it_was_given() {
         assert!(line.say(command).await.starts_with('2'), "{command}");
     }
     assert!(line.say(&rcpt).await.starts_with('2'));
-    // Another way to write the same address is the same recipient.
+    // Another spelling of the same address is the same recipient.
     assert!(line.say(&rcpt.to_uppercase()).await.starts_with('2'));
     line.say("DATA").await;
     line.send(mail("Hi").as_bytes()).await;

@@ -128,7 +128,7 @@ async fn a_delayed_bounce_causes_no_notice() {
     assert!(office.inbox("ann@here.example").await.is_empty());
 }
 
-/// What ann finds in her inbox when a message of hers waits for most of a day.
+/// The notices in ann's inbox when a message of hers waits for most of a day.
 async fn inbox_after_a_day_of_delay(notify: Option<Notify>) -> Vec<String> {
     let (office, sink) = (Office::open().await, SmtpSink::start().await);
     let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));

@@ -21,7 +21,7 @@ async fn sent(office: &Office, entropy: &dyn Entropy) -> MessageId {
     id
 }
 
-/// Hands in a notice about zoe; the reply to it.
+/// Sends a notice about zoe; returns the reply.
 async fn handed_in(smtp: SocketAddr, to: &str, id: MessageId) -> String {
     let mut line = Line::to(smtp).await;
     line.reply().await;
@@ -57,7 +57,7 @@ fn address_of(id: MessageId) -> String {
     ReturnAddress::new("bounces@here.example".parse().unwrap(), '+', &key).unwrap().of(id)
 }
 
-/// The reverse-path that the sink got last.
+/// The reverse-path of the sink's last message.
 fn return_address(sink: &SmtpSink) -> String {
     sink.received().last().unwrap().sender.clone()
 }
