@@ -1,6 +1,6 @@
-//! Random messages over one pooled connection to a real Postfix: what it took is what we report.
+//! Random messages over one pooled connection to a real Postfix: our reports must match what it accepted.
 //!
-//! `PROPTEST_CASES` says how many messages.
+//! `PROPTEST_CASES` sets the number of messages.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use mailapi_testkit::{Postfix, PostfixSettings, Received, SeededEntropy, SmtpSin
 use mailapi_tls::{Trust, client_config};
 use proptest::test_runner::Config;
 
-/// The first word of an address says what Postfix does with it.
+/// The first word of an address decides how Postfix treats it.
 const REFUSALS: [(&str, &str); 4] = [
     (
         "smtpd_sender_restrictions",
@@ -53,7 +53,7 @@ struct Message {
     octets: Vec<u8>,
 }
 
-/// Half of the senders are welcome; of them, half have welcome recipients only.
+/// Half of the senders are accepted; of these, half have only accepted recipients.
 fn message(entropy: &SeededEntropy, number: usize) -> Message {
     let kind = if below(entropy, 2) == 0 { "ok" } else { SENDERS[below(entropy, SENDERS.len())] };
     let all_welcome = below(entropy, 3) == 0;
@@ -73,7 +73,7 @@ fn message(entropy: &SeededEntropy, number: usize) -> Message {
     Message { kind, sender, recipients, octets: octets.into_bytes() }
 }
 
-/// Sends a message; nothing when nobody waited for the answer.
+/// Sends a message; returns `None` when the caller stopped waiting for the answer.
 async fn send(pool: &SmtpPool, entropy: &SeededEntropy, message: &Message) -> Option<Outcome> {
     let envelope = Envelope::new(message.sender.as_str(), message.recipients.iter().cloned());
     let octets = || message.octets.clone().into();
@@ -100,11 +100,11 @@ async fn send(pool: &SmtpPool, entropy: &SeededEntropy, message: &Message) -> Op
     }
 }
 
-/// What arrived from each sender: all recipients, and the text, the same in each copy.
+/// The messages that arrived from each sender: all recipients, and the text, which is the same in each copy.
 fn arrived(received: Vec<Received>) -> BTreeMap<String, (Vec<String>, Vec<u8>)> {
     let mut arrived = BTreeMap::<String, (Vec<String>, Vec<u8>)>::new();
     for Received { sender, recipients, data } in received {
-        // Postfix writes its own line at the top, of several lines.
+        // Postfix adds its own field at the top, over several lines.
         let start = data.windows(11).position(|window| window == b"Message-ID:").unwrap_or(0);
         let entry = arrived.entry(sender.clone()).or_insert_with(|| (Vec::new(), data[start..].to_vec()));
         assert_eq!(entry.1, data[start..], "two messages of {sender}");
@@ -144,7 +144,7 @@ async fn what_postfix_took_is_what_we_report() {
     settings.parameters.extend(REFUSALS.map(own));
     settings.parameters.extend(
         [
-            // Refusals come where they are meant to, and do not slow the test down.
+            // Refusals come at the configured commands, and do not slow the test down.
             ("smtpd_delay_reject", "no"),
             ("smtpd_error_sleep_time", "0"),
             ("header_checks", "regexp:{{/^Subject: refuse/ REJECT no}}"),

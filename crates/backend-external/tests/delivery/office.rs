@@ -24,7 +24,7 @@ pub(crate) struct Office {
     pub(crate) cursor: FeedCursor,
     pub(crate) events: Vec<DeliveryEvent>,
     pub(crate) discarded: Vec<Discarded>,
-    /// How long Postfix is silent about a message in its queue at most.
+    /// The longest time for which Postfix logs nothing about a queued message.
     pub(crate) retry_time: Duration,
     state: TempDir,
     entropy: SeededEntropy,

@@ -1,5 +1,5 @@
-//! Mixed mail in front of a Postfix whose log is rotated, whose processes are killed, and whose operator deletes: no
-//! recipient ends in a state that is not what happened. Where a line was lost, it stays open.
+//! Mixed mail through a Postfix whose log is rotated, whose processes are killed, and whose operator deletes. No
+//! recipient may end in a wrong state. If a log line was lost, the state stays open.
 //!
 //! The ordinary run is small. `MAILAPI_TEST_STORM=300` sets the number of messages.
 
@@ -15,11 +15,11 @@ use mailapi_testkit::PostfixRecipients;
 
 use crate::office::{Office, attempt};
 
-/// Longer than this Postfix leaves no message alone: it tries each every 2 seconds.
+/// Longer than the retry interval of this Postfix, which is 2 seconds.
 const RETRY_TIME: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// What is stored of a recipient.
+/// The stored state of a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Open,
@@ -40,13 +40,13 @@ fn messages() -> usize {
     std::env::var("MAILAPI_TEST_STORM").ok().and_then(|count| count.parse().ok()).unwrap_or(40)
 }
 
-/// Where the counts of a long run are written.
+/// The file for the counts of a long run.
 #[expect(clippy::disallowed_methods, reason = "the report of a long run is asked for from outside")]
 fn report_path() -> Option<String> {
     std::env::var("MAILAPI_TEST_STORM_REPORT").ok()
 }
 
-/// Recipients of all kinds: taken, refused, put off once, put off until they are deleted, of this server, aliases.
+/// Recipients of all kinds: accepted, refused, deferred once, deferred until deleted, local ones, aliases.
 fn recipients(n: usize) -> Vec<String> {
     let remote = |kind: &str| format!("{kind}{n}@example.net");
     let here = |name: &str| format!("{name}@example.org");
@@ -78,17 +78,17 @@ fn rotated(log: &Path) -> std::path::PathBuf {
     log.with_file_name("mail.log.1")
 }
 
-/// Kills a daemon of this Postfix, when one of this name runs.
+/// Kills a daemon of this Postfix, if one of this name is running.
 fn kill_daemon(office: &Office, name: &str) {
     let Some(master) = office.postfix.process_id() else { return };
     let found = Command::new("pgrep").args(["-P", &master.to_string(), "-x", name]).output().unwrap();
     for pid in String::from_utf8_lossy(&found.stdout).split_whitespace() {
-        // It may be gone already.
+        // It may have ended already.
         let _ = Command::new("kill").args(["-KILL", pid]).status().unwrap();
     }
 }
 
-/// What happens between two messages.
+/// An event between two messages.
 async fn disturb(office: &mut Office, n: usize, sent: &Sent) {
     let log = office.postfix.log();
     match n % 20 {
@@ -106,7 +106,7 @@ async fn disturb(office: &mut Office, n: usize, sent: &Sent) {
             office.postfix.kill();
             office.postfix.restart().await;
         }
-        // The newest may be in the middle of its first try.
+        // The newest message may be in its first attempt.
         13 => {
             if let Some((_, id, _)) = sent.taken.last() {
                 postsuper(office, &["-h", id]);
@@ -115,7 +115,7 @@ async fn disturb(office: &mut Office, n: usize, sent: &Sent) {
         }
         17 => {
             postsuper(office, &["-r", "ALL"]);
-            // Otherwise they lie there for a minute.
+            // Otherwise they stay in the queue for a minute.
             let config = office.postfix.config_dir();
             let kicked = Command::new("postkick").arg("-c").arg(config).args(["public", "pickup", "W"]).status();
             assert!(kicked.unwrap().success());
@@ -152,7 +152,7 @@ async fn send_all(office: &mut Office) -> Sent {
     sent
 }
 
-/// What is stored, by the rules of the store: the first final event counts.
+/// The state that the store keeps: the first final event counts.
 fn states(office: &Office, sent: &Sent) -> BTreeMap<(MessageId, String), State> {
     let mut states = BTreeMap::new();
     for (id, queue_id, to) in &sent.taken {
@@ -178,7 +178,7 @@ fn states(office: &Office, sent: &Sent) -> BTreeMap<(MessageId, String), State> 
     states
 }
 
-/// Who got what, by message and recipient; members of the alias count for it.
+/// The deliveries, by message and recipient; members of the alias count for the alias.
 fn received(office: &Office) -> HashSet<(String, String)> {
     let id_in = |data: &[u8]| {
         let text = String::from_utf8_lossy(data).into_owned();
@@ -193,7 +193,7 @@ fn received(office: &Office) -> HashSet<(String, String)> {
         }
     }
     for message in office.postfix.delivered("bob@example.org") {
-        // No message is for both.
+        // No message is for both recipients.
         for recipient in ["bob@example.org", "team@example.org"] {
             received.insert((id_in(&message), recipient.to_owned()));
         }
@@ -205,7 +205,8 @@ fn is_stuck(recipient: &str) -> bool {
     recipient.starts_with("stuck")
 }
 
-/// Reads until each recipient has a final state, or the time is up. Now and then something is sent, so that the log grows.
+/// Reads until each recipient has a final state, or the time is up. Sends a message now and then, so that the log
+/// grows.
 async fn read_to_the_end(office: &mut Office, sent: &Sent, is_awaited: impl Fn(&str) -> bool, patience: Duration) {
     let reading = async {
         loop {
@@ -219,7 +220,7 @@ async fn read_to_the_end(office: &mut Office, sent: &Sent, is_awaited: impl Fn(&
             drop(answer);
         }
     };
-    // What stays open lost its line.
+    // A recipient that stays open lost its line.
     let _ = tokio::time::timeout(patience, reading).await;
 }
 

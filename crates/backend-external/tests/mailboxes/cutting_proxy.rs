@@ -1,4 +1,4 @@
-//! Stands between us and a server, and ends connections in the middle of an answer.
+//! A proxy between us and a server that cuts connections in the middle of an answer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 
 use crate::model_server::Dice;
 
-/// What a server says until it is logged in to is shorter than this.
+/// The server's output before log-in is shorter than this.
 const LOG_IN_OCTETS: usize = 4_000;
 
-/// A proxy; it ends when it is dropped.
+/// A proxy; dropping it ends it.
 pub(crate) struct CuttingProxy {
     pub(crate) port: u16,
     cuts: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ impl CuttingProxy {
         self.has_cut.store(false, Ordering::SeqCst);
     }
 
-    /// Whether one was cut since that was last decided.
+    /// Whether a connection was cut since the last reset.
     pub(crate) fn has_cut(&self) -> bool {
         self.has_cut.load(Ordering::SeqCst)
     }

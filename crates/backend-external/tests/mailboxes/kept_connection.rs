@@ -1,5 +1,5 @@
-//! What a kept connection carries from one use to the next: whatever happened on it, an answer of the API is what the
-//! server holds, or an error.
+//! State that a kept connection carries from one use to the next must not matter. After any fault, an answer of the API
+//! matches the server's data, or is an error.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -39,7 +39,7 @@ fn rounds(variable: &str, default: usize) -> usize {
     value.map_or(default, |value| value.parse().expect("a number of rounds"))
 }
 
-/// One question to the API.
+/// One query to the API.
 #[derive(Debug, Clone)]
 enum Question {
     Folders,
@@ -92,7 +92,7 @@ fn folder(name: &str) -> FolderName {
     name.parse().expect("a folder's name")
 }
 
-/// Compares what the API answers with what the server holds.
+/// Compares the API's answers with the server's data.
 struct Examiner<'a> {
     mailboxes: &'a ImapMailboxes,
     bob: EmailAddress,
@@ -101,7 +101,7 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
-    /// Asks. The answer is true, or an error.
+    /// Sends a query. The answer must be correct, or an error.
     async fn ask(&self, question: &Question, held: &Held) -> Result<(), MailboxError> {
         let (api, bob) = (self.mailboxes, &self.bob);
         match *question {
@@ -198,7 +198,7 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// Whether the question has an answer.
+    /// Whether the query has an answer.
     fn has_answer(question: &Question, held: &Held) -> bool {
         match *question {
             Question::Read(name, uid) | Question::Raw(name, uid) => found(held, name, uid).is_some(),
@@ -208,7 +208,7 @@ impl Examiner<'_> {
     }
 }
 
-/// Gives the work up after it has been looked at so many times; `None` then.
+/// Cancels the work after this many polls; returns `None` then.
 async fn up_to<F: Future>(turns: usize, work: F) -> Option<F::Output> {
     let (mut work, mut left) = (Box::pin(work), turns);
     std::future::poll_fn(move |context| match work.as_mut().poll(context) {
@@ -222,7 +222,7 @@ async fn up_to<F: Future>(turns: usize, work: F) -> Option<F::Output> {
     .await
 }
 
-/// `MAILAPI_TEST_IMAP_ROUNDS` is the number of questions that are asked of the server that makes faults.
+/// `MAILAPI_TEST_IMAP_ROUNDS` sets the number of queries to the server with faults.
 #[tokio::test]
 async fn a_kept_connection_tells_the_truth_or_an_error() {
     const QUESTIONS: usize = 100;
@@ -246,7 +246,7 @@ async fn ask_a_faulty_server(seed: u64, questions: usize) {
             let mut world = server.world();
             (0..dice.below(3)).for_each(|_| world.change());
             (world.faults, world.has_left_out) = (0, false);
-            // At the end the server is well again, and so are we.
+            // At the end the server has no faults, and the API recovers.
             world.is_faulty = number < questions - 10;
             world.folders.clone()
         };
@@ -268,7 +268,7 @@ async fn ask_a_faulty_server(seed: u64, questions: usize) {
     }
 }
 
-/// `MAILAPI_TEST_DOVECOT_ROUNDS` is the number of questions that are asked of Dovecot over connections that are cut.
+/// `MAILAPI_TEST_DOVECOT_ROUNDS` sets the number of queries to Dovecot over connections that are cut.
 #[tokio::test]
 async fn cut_connections_to_dovecot_tell_the_truth_or_an_error() {
     let fixture = DovecotFixture::start().await;
@@ -303,7 +303,7 @@ async fn cut_connections_to_dovecot_tell_the_truth_or_an_error() {
     }
 }
 
-/// What a mail client does beside us; only INBOX is delivered to.
+/// Changes by another mail client; only INBOX receives mail.
 async fn change_dovecot(fixture: &DovecotFixture, bob: &EmailAddress, dice: &Dice, held: &mut Held) {
     let count = held["INBOX"].messages.len();
     let inbox = held.get_mut("INBOX").expect("a folder");

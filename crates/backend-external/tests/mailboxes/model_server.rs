@@ -1,4 +1,4 @@
-//! An IMAP server that holds a small mailbox in memory, and answers with the faults that connections have.
+//! An IMAP server with a small mailbox in memory. Its answers have the faults of real connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 pub(crate) const FOLDERS: [&str; 3] = ["INBOX", "Archive", "Archive/Old"];
 pub(crate) const FLAGS: [&str; 3] = ["\\Seen", "\\Flagged", "$Label"];
 
-/// Random choices that repeat.
+/// Reproducible random choices.
 pub(crate) struct Dice(SeededEntropy);
 
 impl Dice {
@@ -40,7 +40,7 @@ pub(crate) struct Message {
     pub(crate) flags: BTreeSet<&'static str>,
     pub(crate) subject: String,
     pub(crate) text: String,
-    /// Decoded; a message that has one consists of a text and it.
+    /// The decoded attachment; a message with one consists of a text and the attachment.
     pub(crate) attachment: Option<Vec<u8>>,
 }
 
@@ -61,7 +61,7 @@ impl Message {
         encoded.as_bytes().chunks(76).map(|line| String::from_utf8_lossy(line).into_owned() + "\r\n").collect()
     }
 
-    /// The first part, as it is written.
+    /// The first part, as sent.
     fn body(&self) -> String {
         format!("{}\r\n", self.text)
     }
@@ -111,15 +111,15 @@ pub(crate) struct Folder {
     pub(crate) messages: Vec<Message>,
 }
 
-/// All that the server holds, and how it behaves.
+/// All data of the server, and its settings.
 pub(crate) struct World {
     pub(crate) folders: BTreeMap<&'static str, Folder>,
     pub(crate) dice: Dice,
     /// Whether answers have faults.
     pub(crate) is_faulty: bool,
-    /// Faults since this was last set to zero.
+    /// Faults since the counter was reset.
     pub(crate) faults: usize,
-    /// Whether the answer to the present question lacked something: nobody finds out about two lies of one tale.
+    /// Whether the answer to the current query lacked something: two consistent faults in one answer are undetectable.
     pub(crate) has_left_out: bool,
     extensions: &'static str,
     serial: usize,
@@ -156,7 +156,7 @@ impl World {
         folder.messages.push(Message { uid, flags: BTreeSet::new(), subject, text, attachment });
     }
 
-    /// Another client changes something.
+    /// Simulates a change by another client.
     pub(crate) fn change(&mut self) {
         let name = FOLDERS[self.dice.below(FOLDERS.len())];
         let count = self.folders[name].messages.len();
@@ -178,7 +178,7 @@ impl World {
     }
 }
 
-/// A server; it ends when it is dropped.
+/// A server; dropping it ends it.
 pub(crate) struct ModelServer {
     pub(crate) port: u16,
     world: Arc<Mutex<World>>,
@@ -211,7 +211,7 @@ impl Drop for ModelServer {
     }
 }
 
-/// What may go wrong with one answer.
+/// Faults of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     /// NO instead of OK; with the data, or without.
@@ -222,12 +222,12 @@ enum Fault {
     Bye,
     /// The connection ends within the answer.
     Cut,
-    /// A line comes behind the tagged one; at once, or before the next answer.
+    /// A surplus line after the tagged one: at once, or before the next answer.
     Late {
         at_once: bool,
     },
     LeftOut,
-    /// Data of another message or folder, which is true but was not asked for.
+    /// Data of another message or folder, which is correct but was not requested.
     Alien,
 }
 
@@ -243,7 +243,7 @@ const FAULTS: [Fault; 9] = [
     Fault::Alien,
 ];
 
-/// The folder that a connection has open, as far as it told its client.
+/// The folder that a connection has open, in the state last sent to its client.
 struct Opened {
     name: &'static str,
     view: Vec<(u32, BTreeSet<&'static str>)>,
@@ -254,16 +254,16 @@ struct Conversation {
     write: OwnedWriteHalf,
     world: Arc<Mutex<World>>,
     opened: Option<Opened>,
-    /// What is told before the next answer.
+    /// Data to send before the next answer.
     late: Vec<String>,
-    /// Whether something old is on its way, which nobody can tell from the present where that is left out.
+    /// Whether an outdated response is pending, which a client cannot recognise if the current one is missing.
     is_late: bool,
 }
 
-/// Lines without a tag, and the words behind it.
+/// Untagged lines, and the text after the tag.
 struct Answer {
     data: Vec<String>,
-    /// What the client could not know to be missing.
+    /// A fault that the client cannot detect.
     news: Vec<String>,
     end: String,
 }
@@ -308,7 +308,7 @@ impl Conversation {
         }
     }
 
-    /// The octets of the answer as they are cut, and whether the connection goes on.
+    /// The octets of the answer after cutting, and whether the connection continues.
     fn reply(&mut self, tag: &str, command: &str) -> (Vec<Vec<u8>>, bool) {
         let world = self.world.clone();
         let mut world = world.lock().expect("nobody panicked");
@@ -390,7 +390,7 @@ impl Conversation {
         }
     }
 
-    /// The news of the folder that is still open come first, as a server may tell them.
+    /// News of the previously open folder come first, as the protocol allows.
     fn examine(&mut self, world: &World, arguments: &str) -> Answer {
         let mut news = self.news(world, true);
         self.opened = None;
@@ -403,14 +403,14 @@ impl Conversation {
         let validity = 7 + FOLDERS.iter().position(|known| *known == name).unwrap_or_default();
         data.push(format!("* OK [UIDVALIDITY {validity}] valid"));
         self.opened = Some(Opened { name, view });
-        // Without its count, that of the folder before would be taken for it.
+        // Without its own count, the previous folder's count would be used.
         if !news.is_empty() {
             news.append(&mut data);
         }
         Answer { news, ..Answer::ending("OK [READ-ONLY] open", data) }
     }
 
-    /// What changed in the open folder; removed messages only where that may be told.
+    /// Changes in the open folder; expunged messages only where the protocol allows them.
     fn news(&mut self, world: &World, may_expunge: bool) -> Vec<String> {
         let Some(Opened { name, view }) = &mut self.opened else { return Vec::new() };
         let (folder, mut news) = (&world.folders[name], Vec::new());
@@ -472,7 +472,7 @@ impl Conversation {
         Answer { news: self.news(world, true), ..Answer::ok(data) }
     }
 
-    /// Something true that was not asked for.
+    /// Correct data that was not requested.
     fn alien(&self, world: &World, command: &str) -> Vec<String> {
         let of_folder = || {
             let name = FOLDERS[world.dice.below(FOLDERS.len())];

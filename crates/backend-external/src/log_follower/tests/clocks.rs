@@ -1,4 +1,4 @@
-//! A log whose clock, or zone, is another one than ours.
+//! A log whose clock or time zone differs from ours.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::support::{OURS, Reader, Scene, attempt, line};
 use crate::log_follower::follow::{Signs, Verdict};
 use crate::log_follower::{FollowerStatus, Trace};
 
-/// Read so many seconds after a log that begins at 08:00 by its own clock.
+/// Read this many seconds after a log that begins at 08:00 by its own clock.
 fn scene(now: &str) -> Scene {
     Scene { clock: Arc::new(FakeClock::at(now)), ..Scene::new() }
 }
 
-/// One second later, with a line that was written just now; `second` is that of the log's clock, after 08:00.
+/// One second later, with a new line; `second` is by the log's clock, after 08:00.
 fn hear(scene: &Scene, reader: &mut Reader, second: u32, tag: &str, text: &str) {
     reader.read_all();
     scene.clock.advance(Duration::from_secs(1));
@@ -27,7 +27,7 @@ fn hear(scene: &Scene, reader: &mut Reader, second: u32, tag: &str, text: &str) 
 fn a_dead_server_is_not_alive_because_its_clock_is_ahead() {
     let mut scene = scene("2026-11-21T06:00:05Z");
     scene.settings.settle_time = Duration::from_secs(10);
-    // It was killed after this line, which has a time two hours ahead.
+    // Postfix was killed after this line, whose time is two hours ahead.
     scene.append(&line(0, "qmgr", "A0B1C2: removed"));
     let mut reader = Reader::new(&scene);
     reader.read_all();
@@ -38,7 +38,7 @@ fn a_dead_server_is_not_alive_because_its_clock_is_ahead() {
         let verdict = reader.follow.find(&attempt(), Signs { ended, alive: None }).unwrap();
         assert_eq!(verdict, Verdict::Told(Trace::Silent));
     }
-    // Started anew, it speaks; however late its clock says that is.
+    // After its restart it logs again, however late that is by its clock.
     scene.append(&line(1, "qmgr", "A0B1C3: removed"));
     assert_eq!(reader.follow.find(&attempt(), Signs { ended, alive: None }).unwrap(), Verdict::Told(Trace::NotTaken));
 }
@@ -56,7 +56,7 @@ fn times_of_another_zone_are_corrected_and_reported() {
         let delivery = "A00001: to=<bob@example.net>, relay=none, delay=1, delays=1/0/0/0, dsn=2.0.0, status=sent (ok)";
         hear(&scene, &mut reader, 4, "smtp", delivery);
         assert_eq!(reader.events[0].at, scene.clock.now());
-        // It is remembered, for the doctor too.
+        // The difference is saved, which the doctor needs too.
         scene.clock.advance(scene.settings.save_interval);
         reader.read_all();
         let saved = FollowerStatus::saved(&scene.settings).unwrap().unwrap();
@@ -74,7 +74,7 @@ fn a_clock_that_is_behind_shows_in_our_own_messages() {
     for second in 1..=9 {
         hear(&scene, &mut reader, second, "qmgr", "A0B1C2: removed");
     }
-    // The log may as well be copied here every five hours.
+    // The log may equally be copied here every five hours.
     assert_eq!(reader.follow.snapshot().clock_ahead, 0);
     let handed = reader.follow.handed();
     for second in 10..13 {

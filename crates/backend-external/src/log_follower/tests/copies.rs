@@ -1,4 +1,4 @@
-//! Copies of a message of ours: whoever received it can send it again, with any header and to anybody.
+//! Copies of a message of ours: any recipient can resend it, with any header and to anyone.
 
 use super::support::{OURS, Reader, Scene, line, outcomes};
 
@@ -72,7 +72,7 @@ fn a_copy_of_a_message_that_left_is_inbound_mail() {
         scene.append(&removed("A00001"));
         let mut reader = Reader::new(&scene);
         reader.read_all();
-        // The index outlives the process.
+        // The index survives a restart of the process.
         reader.restart(&scene);
         scene.append(&[copy("A00002", from), to("lmtp", "A00002", "bob@example.org", "sent (250 Saved)")].concat());
         reader.read_all();
@@ -139,7 +139,7 @@ fn what_is_put_in_again_is_counted_once_and_our_own_never() {
         let meanwhile = [first.clone(), again.clone(), pipe("A00001"), removed("A00001")];
         assert_eq!(read(&meanwhile).inbound.len(), expected, "{first}");
     }
-    // A user sends a message of ours again.
+    // A user resends a message of ours.
     let resent = [
         ours("A00001", 1),
         removed("A00001"),
@@ -160,7 +160,7 @@ fn a_server_that_names_a_copy_of_its_own_has_accepted() {
         let begun = [ours("A00001", 1), copy("A00002", from)].concat();
         let of_copy = format!("A00002 bob@example.org sent {whose}");
         let copy_first = [of_copy, "A00001 eve@example.net sent ours".to_owned()];
-        // The copy is gone before, or after, its sender answers.
+        // The copy leaves the queue before, or after, its sender gets the reply.
         let before = [begun.clone(), delivered.clone(), removed("A00002"), accepted.clone(), removed("A00001")];
         assert_eq!(told(&before), copy_first, "{from}");
         let after = [begun, accepted, removed("A00001"), delivered, removed("A00002")];
@@ -182,7 +182,7 @@ fn a_copy_is_ours_only_for_what_was_handed_over() {
         lines.extend([removed("A00002"), removed("A00001")]);
         lines
     };
-    // bob is a recipient of the copy that its sender chose.
+    // bob is a recipient of the copy, chosen by its sender.
     let first = told(&lines([0, 1, 2]));
     assert_eq!(first, ["A00002 bob@example.org bounced other", "A00002 eve@example.net bounced ours"]);
     let last = told(&lines([1, 2, 0]));

@@ -1,4 +1,4 @@
-//! What the operator deletes with postsuper(1), as Postfix 3.7 logs it.
+//! Deletions by the operator with postsuper(1), as Postfix 3.7 logs them.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn postsuper(second: u32, text: &str) -> String {
     line(second, "postsuper", text)
 }
 
-/// A scene where a message that waits for its next try is mentioned every 100 seconds at least.
+/// A scene where a deferred message is logged at least every 100 seconds.
 fn scene() -> Scene {
     let mut scene = Scene::new();
     scene.settings.retry_time = Duration::from_secs(100);
@@ -30,7 +30,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// What is reported after these lines, with a restart after each.
+/// The events after these lines, with a restart after each line.
 fn read(scene: &Scene, lines: &[String]) -> Reader {
     let mut reader = Reader::new(scene);
     for line in lines {
@@ -86,7 +86,7 @@ fn a_part_that_is_deleted_says_nothing_of_the_rest() {
     ];
     // A content filter has the other half.
     let filtered = [received("A00001"), queued("A00001", 2), received("A00002"), postsuper(9, "A00001: removed")];
-    // Nobody's message, and somebody's copy.
+    // A copy from outside, and an unknown message.
     let copy = [
         received("A00001"),
         line(1, "smtpd", "A00002: client=mx.example.net[192.0.2.9]"),
@@ -137,17 +137,17 @@ fn silence_alone_deletes_nothing() {
     let all = postsuper(9, "Deleted: 1 message");
     let crash = line(20, "master", "daemon started -- version 3.7.11, configuration /etc/postfix");
     let stories = [
-        // Nothing was deleted, or something that has a line of its own, or nothing of Postfix's queue.
+        // Nothing was deleted, or a message with its own line, or nothing in Postfix's queue.
         vec![begun.clone(), later(300)],
         vec![begun.clone(), postsuper(9, "B00001: removed"), all.clone(), later(300)],
         vec![begun.clone(), postsuper(9, "Deleted: 0 messages"), later(300)],
-        // It is tried again later, or was put on hold.
+        // The message is retried later, or was put on hold.
         vec![begun.clone(), all.clone(), queued("A00001", 1).replace("08:00:01", "08:01:00"), later(300)],
         vec![begun.clone(), postsuper(8, "A00001: placed on hold"), all.clone(), later(300)],
         vec![begun.clone(), postsuper(8, "Placed on hold: 1 message"), all.clone(), later(300)],
-        // It is in the middle of its first try.
+        // The message is in its first attempt.
         vec![received("A00001"), queued("A00001", 1), all.clone(), later(300)],
-        // Postfix was down meanwhile, or a gap may hide the line.
+        // Postfix was stopped meanwhile, or a gap may hide the line.
         vec![begun.clone(), all.clone(), crash, later(110)],
         vec![
             begun,

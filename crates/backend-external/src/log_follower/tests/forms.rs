@@ -1,4 +1,4 @@
-//! The same log in every form that is read; and a log in none of them proves nothing.
+//! The same log in every supported form; a log in any other form proves nothing.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::support::{OURS, Reader, SAMPLE, Scene, attempt, events_of, line};
 use crate::log_follower::Trace;
 use crate::log_follower::follow::{Signs, Verdict};
 
-/// The sample with each line made by this from its time of day, its tag without a colon, and its text.
+/// The sample, with each line built by `form` from its time of day, its tag without a colon, and its text.
 fn written(form: impl Fn(&str, &str, &str) -> String) -> String {
     let lines = SAMPLE.lines().map(|line| {
         let (time, rest) = (&line["Nov 21 ".len().."Nov 21 07:45:29".len()], &line["Nov 21 07:45:29 mx ".len()..]);
@@ -49,7 +49,7 @@ fn every_form_of_a_log_means_the_same() {
     }
 }
 
-/// A log of which no line is understood: rsyslog cut the names at their slash.
+/// A log without an understood line: rsyslog cut the names at their slash.
 fn not_understood(scene: &Scene) {
     scene.append(&format!("<22>1 2026-11-21T19:59:59Z mx postfix 7 - - A00001: message-id=<{OURS}@example.org>\n"));
     scene.append(
@@ -94,7 +94,7 @@ fn a_log_that_is_no_longer_that_of_the_server_proves_nothing() {
     let ended = scene.clock.now();
     scene.clock.advance(Duration::from_secs(60));
     assert_eq!(look(&mut reader, ended, None), Trace::Silent);
-    // It answers, and would have logged that.
+    // Postfix answers, and would have logged the message.
     let alive = Some(scene.clock.now());
     not_understood(&scene);
     scene.clock.advance(Duration::from_secs(60));
@@ -128,7 +128,7 @@ fn a_server_that_accepts_mail_and_whose_log_is_mute_is_reported() {
         scene.append(&line(2, "smtpd", "connect from unknown[127.0.0.1]"));
         reader.read_all();
         assert_eq!(reader.follow.unheard(), None);
-        // A line that came before the reply was read counts, too.
+        // A line that arrived before the reply was read also counts.
         reader.follow.handed().note(
             &mailapi_model::QueueId("A00002".to_owned()),
             OURS.parse().unwrap(),

@@ -1,9 +1,9 @@
-//! What the follower knows of messages outlives its stop, also when the lines that say it are rotated away.
+//! The follower's knowledge of messages survives a stop, even when its lines are rotated away.
 
 use super::support::{OURS, Reader, Scene, line, outcomes};
 use crate::log_follower::GapKind;
 
-/// Postfix has taken the message of ours, and could not deliver it yet.
+/// Postfix has accepted our message, and has not delivered it yet.
 fn deferred() -> String {
     line(1, "api/smtpd", "A00001: client=unknown[127.0.0.1]")
         + &line(1, "cleanup", &format!("A00001: message-id=<{OURS}@example.org>"))
@@ -25,7 +25,7 @@ fn delivered() -> String {
         + &line(4, "qmgr", "A00001: removed")
 }
 
-/// Rotates once, and keeps one older file.
+/// Rotates once, keeping one older file.
 fn rotate(scene: &Scene, text: &str) {
     scene.rotate();
     scene.append(text);
@@ -34,7 +34,7 @@ fn rotate(scene: &Scene, text: &str) {
     }
 }
 
-/// A state that is saved for no other reason than that a file was left, or at a stop.
+/// Settings under which the state is saved only after a rotation, or at a stop.
 fn scene() -> Scene {
     let mut scene = Scene::new();
     scene.settings.save_interval = std::time::Duration::from_hours(24);
@@ -71,7 +71,7 @@ fn a_stop_saves_what_the_reader_has_stored_and_no_more() {
     let mut reader = Reader::new(&scene);
     reader.read_all();
     scene.append(&deferred());
-    // The database is down.
+    // The database is unavailable.
     reader.follow.read(&reader.cursor, 10).unwrap();
     reader.follow.stop().unwrap();
     reader.restart(&scene);

@@ -1,5 +1,5 @@
-//! Text that strangers choose stands in every line of the log: names of clients, Message-IDs, subjects, addresses, replies
-//! of their servers, names with which they log in elsewhere. A model that looks at no text says what each message earned.
+//! Every log line contains text that strangers choose: client names, Message-IDs, subjects, addresses, server replies,
+//! log-in names. A model that ignores such text computes the expected events for each message.
 //!
 //! The ordinary run is short. `PROPTEST_CASES=100000` makes a long one.
 
@@ -10,10 +10,10 @@ use proptest::prelude::*;
 use super::support::{Reader, Scene};
 use mailapi_model::{DeliveryEvent, InboundOutcome};
 
-/// Our messages in a case, and those of strangers.
+/// Number of our messages in a case, and of strangers' messages.
 const OURS: usize = 2;
 const THEIRS: usize = 3;
-/// Longer than what is read of a line.
+/// Longer than the limit for a line.
 const LONG: usize = 2000;
 
 /// Random choices.
@@ -31,7 +31,7 @@ impl Dice {
         from[self.roll(from.len())]
     }
 
-    /// What a stranger writes: pieces of lines about messages that the stranger knows.
+    /// Text that a stranger writes: parts of lines about messages that the stranger has seen.
     fn text(&mut self) -> String {
         let (ours, theirs) = (self.roll(OURS), self.roll(THEIRS));
         let id = if self.roll(2) == 0 { our_id(ours) } else { their_id(theirs) };
@@ -95,11 +95,11 @@ fn message_id(n: usize) -> String {
     format!("67e55044-10b1-426f-9247-bb680e5fe0c{n}")
 }
 
-/// Lines in their order, and what they earn.
+/// Lines in order, with the expected events.
 #[derive(Default)]
 struct Case {
     begun: Vec<String>,
-    /// Of each message, from then on.
+    /// For each message, from then on.
     rest: Vec<Vec<String>>,
     /// Queue id, recipient, outcome and response of our deliveries; whether the next hop named a queue id.
     earned: HashMap<[String; 4], bool>,
@@ -129,7 +129,7 @@ impl Case {
         let mut lines = Vec::new();
         for to in [format!("eve{n}@evil.example"), "bob@example.org".to_owned()] {
             for (round, status) in ["deferred", *dice.pick(&[&"sent", &"bounced"])].into_iter().enumerate() {
-                // Their server chooses its reply; ours does not.
+                // Their server chooses its reply text; our server does not.
                 let is_theirs = to.starts_with("eve");
                 let said =
                     if is_theirs { format!("250 {round} {}", dice.text()) } else { format!("250 {round} Saved") };
@@ -206,7 +206,7 @@ impl Case {
                 ),
                 3 => line("dovecot", &format!("imap-login: Login aborted: user=<{text}>, rip=203.0.113.7")),
                 4 => format!("Nov 21 08:00:02 mx dovecot: imap-login: user=<{text}>\n"),
-                // The end of a long line begins where a stranger wants.
+                // A stranger chooses where the rest of a long line begins.
                 5 => line("dovecot", &format!("imap-login: user=<{}{text}>", "x".repeat(LONG - dice.roll(120)))),
                 _ => line("nginx", &format!("203.0.113.7 GET /{}\u{0}{text}", "x".repeat(LONG + dice.roll(300)))),
             });
@@ -254,7 +254,7 @@ proptest! {
         for event in reader.events.iter().filter(|event| event.message_id.is_some_and(is_ours)) {
             prop_assert!(left.remove(&key(event)).is_some(), "{:?} was not earned: {}", key(event), shown());
         }
-        // Whether a next hop that names a failed message is believed, nobody can prove.
+        // An acceptance by a next hop that names a failed message can be neither proved nor refuted.
         left.retain(|_, names_another| !(*names_another && case.has_their_failure));
         prop_assert!(left.is_empty(), "{left:?} is missing: {}", shown());
         prop_assert!(reader.discarded.is_empty(), "{:?}: {}", reader.discarded, shown());
