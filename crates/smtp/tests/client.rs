@@ -237,7 +237,7 @@ fn every_refused_transaction_is_reset_before_the_next() {
 
 #[test]
 fn a_late_reply_never_answers_the_next_message() {
-    // Half of it, which the next reply would complete, and all of it.
+    // Half a reply, which the next reply would complete, and a whole one.
     for late in ["250-late", "250-late\r\n", "250 late\r\n"] {
         let mut client = ready(PLAIN);
         client.push(late.as_bytes());
@@ -247,7 +247,7 @@ fn a_late_reply_never_answers_the_next_message() {
         assert!(matches!(outcome.end, End::Failed(Failure::Protocol(_))), "{late}: {outcome:?}");
     }
 
-    // It comes after MAIL, and each reply then answers the wrong recipient.
+    // It comes after MAIL, so each reply would answer the wrong recipient.
     let mut client = ready(PIPELINING);
     let server = ["250 late\r\n250 ok\r\n550 a?\r\n250 b\r\n354 go\r\n"];
     let (_, outcome) = send(&mut client, &to(&["a@r.example", "b@r.example"]), &server);

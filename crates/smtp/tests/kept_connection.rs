@@ -1,6 +1,6 @@
-//! Random messages one after the other over one connection: what the server took is what we report.
+//! Random messages one after the other over one connection: our reports must match what the server accepted.
 //!
-//! `PROPTEST_CASES` says how many connections; each carries up to 20 messages, about 10 on average.
+//! `PROPTEST_CASES` sets the number of connections; each carries up to 20 messages, about 10 on average.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
-/// One message and what happens to it.
+/// One message and its events.
 #[derive(Debug, Clone)]
 struct Plan {
     reset: Reaction,
@@ -26,18 +26,18 @@ struct Plan {
     midway: Reaction,
     dot: Reaction,
     body: Vec<u8>,
-    /// The message is given in pieces of this size instead of as a whole.
+    /// The message is passed in pieces of this size instead of as a whole.
     piece: Option<usize>,
     trouble: Trouble,
-    /// What the server says after the transaction, though nobody asked.
+    /// The server's unsolicited output after the transaction.
     late: Option<&'static str>,
 }
 
-/// What happens on our side.
+/// An event on our side.
 #[derive(Debug, Clone)]
 enum Trouble {
     None,
-    /// We lose patience at this read.
+    /// Our time-out occurs at this read.
     TimeOut(usize),
     /// This write fails after a part of it.
     BrokenWrite(usize, Index),
@@ -64,7 +64,7 @@ fn reaction() -> impl Strategy<Value = Reaction> {
     ]
 }
 
-/// Of what should happen seldom, so that a connection is kept for long.
+/// For rare events, so that a connection is kept for long.
 fn seldom() -> impl Strategy<Value = Reaction> {
     prop_oneof![40 => Just(Reaction::Yes), 1 => reaction()]
 }
@@ -129,12 +129,12 @@ fn recipient(message: usize, at: usize) -> String {
     format!("r{message}-{at}@b.example")
 }
 
-/// The number of a message, out of an address of its envelope.
+/// The number of a message, from an address of its envelope.
 fn number(address: &str) -> usize {
     address[1..].split(['@', '-']).next().and_then(|number| number.parse().ok()).expect("an address of a plan")
 }
 
-/// What the plans say about a moment. RSET and everything without an address belong to the message that goes now.
+/// The plan for a moment. RSET and commands without an address belong to the current message.
 fn decided(plans: &[Plan], now: &Mutex<usize>, moment: &Moment) -> Reaction {
     let plan = &plans[*now.lock().unwrap()];
     match moment {
@@ -155,7 +155,7 @@ fn decided(plans: &[Plan], now: &Mutex<usize>, moment: &Moment) -> Reaction {
 struct Wire {
     server: StrictSmtp,
     client: Client,
-    /// Octets of the server on their way.
+    /// Octets from the server that have not arrived yet.
     coming: VecDeque<u8>,
     cuts: std::iter::Cycle<std::vec::IntoIter<usize>>,
 }
@@ -188,7 +188,7 @@ impl Wire {
         }
     }
 
-    /// Sends message `index`; nothing when the transaction was dropped.
+    /// Sends message `index`; `None` when the transaction was dropped.
     fn send(&mut self, index: usize, plan: &Plan) -> Result<Option<Outcome>, TestCaseError> {
         let Self { server, client, coming, cuts } = self;
         let envelope = Envelope::new(sender(index), (0..plan.rcpts.len()).map(|at| recipient(index, at)));
@@ -241,7 +241,7 @@ impl Wire {
     }
 }
 
-/// What was reported, by kind.
+/// The reports, by kind.
 #[derive(Default)]
 struct Counts {
     messages: Cell<usize>,
@@ -255,7 +255,7 @@ fn count(cell: &Cell<usize>) {
     cell.set(cell.get() + 1);
 }
 
-/// The report on one message against what the server has taken of it.
+/// Checks the report on one message against what the server accepted of it.
 fn compare(
     index: usize,
     plan: &Plan,

@@ -141,7 +141,7 @@ async fn slow_uploads_do_not_stop_others() {
     for _ in 0..8 {
         let mut stream = TcpStream::connect(running.address).await.unwrap();
         stream.write_all(head(30_000_000).as_bytes()).await.unwrap();
-        // More than what is taken in without room.
+        // More than a body may have without room.
         stream.write_all(&[b' '; 400_000]).await.unwrap();
         slow.push(stream);
     }

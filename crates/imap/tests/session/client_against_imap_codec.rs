@@ -41,7 +41,7 @@ const RESPONSES: &[&str] = &[
     "a1 BAD command unknown",
 ];
 
-/// A command that asks for what this response tells.
+/// A command that requests the data of this response.
 fn command_for(response: &[u8]) -> Command {
     let response = String::from_utf8_lossy(response);
     let sections = [

@@ -231,7 +231,7 @@ fn greeted() -> Connection {
     connection
 }
 
-/// A late answer, or one about another message, must not be taken for what was asked.
+/// A late answer, or one about another message, must not be used for this command.
 #[test]
 fn contents_that_nothing_asked_for_end_the_connection() {
     let body = || FetchAttribute::Section(Section::message());

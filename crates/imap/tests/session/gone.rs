@@ -6,7 +6,7 @@ use mailapi_imap::server::session::{Reply, Session, SessionConfig, Step};
 
 use crate::memory_host::MemoryHost;
 
-/// The lines that answer a command after the selected mailbox went, and whether the connection is then closed.
+/// The answer after the selected mailbox was deleted, and whether the connection is then closed.
 fn answer(command: &str) -> (Vec<String>, bool) {
     let mut host = MemoryHost::new();
     let mut session = Session::new(SessionConfig { plaintext_login: true, ..SessionConfig::default() }, false);
@@ -68,7 +68,7 @@ fn a_command_that_leaves_the_mailbox_needs_no_bye() {
     }
 }
 
-/// LIST with figures takes two steps of the host; what is heard in the first one is told as well.
+/// LIST with figures takes two steps of the host; news from the first step must also be sent.
 #[test]
 fn news_within_a_list_with_figures_are_not_lost() {
     let mut host = MemoryHost::new();

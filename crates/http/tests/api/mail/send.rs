@@ -44,7 +44,7 @@ async fn a_delegate_sends_as_the_users_of_the_domain() {
     let sent_as = async |from: &str| app.post(&ann, "/mail/send", with(|m| m["from"] = json!(from))).await;
     sent_as("bob@example.org").await.assert(StatusCode::ACCEPTED);
     sent_as("nobody@example.org").await.assert_error(403, "SENDER_NOT_AUTHORIZED");
-    // The right holds for the users of the moment.
+    // The right covers the domain's current users.
     app.user("nobody@example.org").await;
     sent_as("nobody@example.org").await.assert(StatusCode::ACCEPTED);
     app.delete(&app.admin, "/users/nobody@example.org").await.assert(StatusCode::OK);
@@ -243,7 +243,7 @@ fn refusals(said: &[(&str, &str)]) -> Vec<Refusal> {
     said.iter().map(refusal).collect()
 }
 
-/// Checks that the send failed, and returns its message's identifier.
+/// Checks that the send failed, and returns the message identifier.
 fn failed(answer: &Answer, retryable: bool) -> String {
     answer.assert_error(500, "SEND_FAILED");
     let body = answer.json();

@@ -57,7 +57,7 @@ impl Trouble {
         self.state().refusal = Some(error);
     }
 
-    /// The next submission is refused for these recipients, and taken for the others.
+    /// The next submission is refused for these recipients, and accepted for the others.
     pub(crate) fn refuse_next_for(&self, refused: Vec<Refusal>) {
         self.state().refused = refused;
     }
