@@ -1,4 +1,4 @@
-//! What a running server does when there is nothing to do: its background loops wait.
+//! The background loops of an idle server wait.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
 mod external_office;
@@ -15,17 +15,17 @@ use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use serde_json::{Value, json};
 use support::{Dialogue, Place, REPORT_ROUNDS, Server};
 
-/// Rounds that a loop at rest may begin while [`QUESTIONS`] are answered: for its own interval, and for what a last
-/// line of a log woke. A loop that spins begins thousands.
+/// Rounds that an idle loop may begin while [`QUESTIONS`] are answered: for its own interval, and for the last line of
+/// a log. A spinning loop begins thousands.
 const ROUNDS: u64 = 3;
-/// The measure of time: requests that are answered one after the other.
+/// The unit of time: requests that are answered one after the other.
 const QUESTIONS: usize = 100;
-/// A loop may be busy for so many measures before it rests.
+/// A loop may be busy for this many units before it rests.
 const MEASURES: usize = 300;
 const PASSWORD: &str = "correct horse battery";
 const QUIET: [(&str, &str); 3] = [
     REPORT_ROUNDS,
-    // These loops look at the clock alone.
+    // These loops depend only on the clock.
     ("MAILAPI_STATS__ROLL_UP_PAUSE", "1h"),
     ("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1h"),
 ];
@@ -115,7 +115,7 @@ impl House {
         submission.say("From: ann@example.org\r\nTo: bob@example.org\r\nSubject: Hi\r\n\r\nHi\r\n.", "250 ");
     }
 
-    /// A session that waits for changes and is cut.
+    /// A session that waits for changes and is cut off.
     fn look_and_leave(&self) {
         let mut imap = self.say("imap", "* OK ");
         imap.say(&format!("a LOGIN bob@example.org \"{PASSWORD}\""), "a OK ");
@@ -126,7 +126,7 @@ impl House {
 
 fn command(place: &Place, postgres: Option<&(Arc<PostgresServer>, PostgresDatabase)>, arguments: &[&str]) -> Command {
     let mut command = place.command(arguments);
-    // A relay that is not there: what goes out waits in the queue.
+    // The relay is unreachable, so outgoing mail stays in the queue.
     command.envs(QUIET).env("MAILAPI_MAIL__EMBEDDED__RELAY", "127.0.0.1:9");
     if let Some((_, database)) = postgres {
         command.env("MAILAPI_DATABASE__URL", database.url());
@@ -134,7 +134,7 @@ fn command(place: &Place, postgres: Option<&(Arc<PostgresServer>, PostgresDataba
     command
 }
 
-/// What happens to the built-in mail server on either engine.
+/// The built-in mail server, on either database engine.
 async fn built_in_rests(engine: Engine) {
     let house = House::open(engine).await;
     house.rests("the start").await;
@@ -171,7 +171,7 @@ async fn the_built_in_server_rests_on_postgres() {
     built_in_rests(Engine::Postgres).await;
 }
 
-/// What happens in front of Postfix and Dovecot on either engine.
+/// Postfix and Dovecot, on either database engine.
 async fn external_rests(engine: Engine) {
     let mut office = Office::open_with(engine, &QUIET).await;
     let health = office.health_address();

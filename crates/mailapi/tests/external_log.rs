@@ -303,7 +303,7 @@ async fn messages_of_a_killed_node_are_decided_by_another_one() {
     assert_eq!(received.len(), 1, "{received:?}");
 }
 
-/// A way to a server that answers nothing more after the first message was taken, and takes nothing of the second.
+/// A proxy to a server that answers nothing after the first accepted message, and accepts nothing of the second.
 async fn hold(server: SocketAddr, held: mpsc::Sender<()>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -316,7 +316,7 @@ async fn hold(server: SocketAddr, held: mpsc::Sender<()>) -> SocketAddr {
     address
 }
 
-/// Holds back the reply that has these octets and all that follows.
+/// Holds back the reply with these octets, and everything after it.
 async fn pass_on_until(client: TcpStream, server: SocketAddr, last: &[u8], held: mpsc::Sender<()>) {
     let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
     let (mut from_client, mut to_client) = client.into_split();
@@ -325,7 +325,7 @@ async fn pass_on_until(client: TcpStream, server: SocketAddr, last: &[u8], held:
     while let Ok(count @ 1..) = from_server.read(&mut octets).await {
         if octets[..count].windows(last.len()).any(|some| some == last) {
             held.send(()).await.unwrap();
-            // Until the client is gone.
+            // Until the client disconnects.
             let _ = sending.await;
             return;
         }

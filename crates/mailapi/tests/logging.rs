@@ -1,4 +1,4 @@
-//! Who did what from where, as the log of the real binary shows it.
+//! Author, action and origin in the log of the real binary.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Sends all of `said` and reads until the server closes.
+/// Sends all of `said`, then reads until the server closes.
 fn dialogue(address: &str, said: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(said.as_bytes()).unwrap();
@@ -157,8 +157,7 @@ fn each_administrative_change_is_an_audit_event() {
     assert!(!log.contains(PASSWORD), "{log}");
 }
 
-/// Fails to log in at each door, once with a mailbox that exists and at HTTP once with one that looks like a part of the
-/// line.
+/// Fails to log in at each door with an existing mailbox; at HTTP also with a name that looks like a part of the line.
 fn fail_everywhere(running: &Value) {
     let hostile = r#"\"log-in,failed,client=203.0.113.66\"@example.org"#;
     for email in ["ann@example.org", hostile] {
@@ -174,7 +173,7 @@ fn fail_everywhere(running: &Value) {
     assert!(heard.contains("535 "), "{heard}");
 }
 
-/// How many lines of a log the documented filter finds, as fail2ban's own program counts them.
+/// The number of lines that the documented filter matches, counted by fail2ban's own program.
 fn found_by_fail2ban(log: &Path) -> String {
     let output = Command::new("fail2ban-regex").arg(log).arg(FILTER).output().expect("fail2ban is installed");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -9,7 +9,7 @@ use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use serde_json::{Value, json};
 use support::{Place, Server};
 
-/// How often two requests meet.
+/// Number of rounds in which two requests collide.
 const ROUNDS: usize = 50;
 
 fn on(database: &PostgresDatabase, mut command: Command) -> Command {

@@ -1,11 +1,11 @@
-//! Every program that a test starts is one that `./test` installs: on a bare machine nothing else is there.
+//! `./test` must install every program that a test starts: a bare machine has nothing else.
 
 use std::path::{Path, PathBuf};
 
-/// Programs of packages that each Debian system has (`Essential: yes`, and bash).
+/// Programs in packages that every Debian system has (`Essential: yes`, and bash).
 const ESSENTIAL: &[&str] = &["bash", "env", "gzip", "id", "setpriv", "sh"];
 
-/// Programs that come with a package of the list for another program of that package.
+/// Programs from a package that is listed for another program.
 const SAME_PACKAGE: &[(&str, &str)] =
     &[("doveadm", "dovecot-imapd"), ("journalctl", "systemd-journal-remote"), ("postconf", "postfix")];
 
@@ -43,7 +43,7 @@ fn started_in(source: &str) -> Vec<String> {
     let calls = [r#"Command::new(""#, r#"subprocess.run([""#, r#"subprocess.Popen([""#];
     let names = calls.iter().flat_map(|call| source.split(call).skip(1));
     let names = names.filter_map(|rest| rest.split('"').next());
-    // A path is not looked up; an empty name is this file.
+    // A path is not looked up; an empty name comes from this file.
     names.filter(|name| !name.is_empty() && !name.contains('/')).map(str::to_owned).collect()
 }
 
@@ -51,7 +51,7 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
     let wanted = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs" || extension == "py");
-    // This file names the calls that it looks for.
+    // This file contains the search patterns itself.
     let wanted = |path: &PathBuf| wanted(path) && !path.ends_with("mailapi/tests/programs.rs");
     let below = directories.iter().flat_map(|directory| sources(directory));
     below.chain(files.into_iter().filter(wanted)).collect()

@@ -165,7 +165,7 @@ fn renew(place: &Place) -> String {
     made.cert.pem().lines().nth(1).unwrap().to_owned()
 }
 
-/// The certificate that a door shows, as a client that we did not write sees it.
+/// The certificate of a door, as seen by OpenSSL's client.
 fn shown_certificate(address: &str, protocol: &str) -> String {
     let mut client = std::process::Command::new("openssl");
     client.args(["s_client", "-starttls", protocol, "-connect", address, "-showcerts"]).stdin(Stdio::null());

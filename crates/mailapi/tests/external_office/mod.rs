@@ -192,7 +192,7 @@ impl Office {
         self.restart_mailapi();
     }
 
-    /// Kills mailapi for ever; another node, which has a data directory of its own, answers from now on.
+    /// Kills mailapi permanently; another node, with its own data directory, answers from now on.
     pub(crate) fn replace_mailapi(&mut self) {
         self.server.take().unwrap().kill();
         let mut command = self.command(&["serve", "--log-format", "json"]);
@@ -269,7 +269,7 @@ impl Office {
         self.server.as_ref().unwrap().id()
     }
 
-    /// The rounds that mailapi's loops have begun, where the log reports them.
+    /// The rounds that mailapi's loops have begun, if the log reports them.
     pub(crate) fn rounds(&self) -> BTreeMap<String, u64> {
         self.server.as_ref().unwrap().rounds()
     }

@@ -114,10 +114,10 @@ pub(crate) struct Server {
     rounds: Rounds,
 }
 
-/// The rounds that each background loop has begun, by the log of a server that reports them.
+/// The rounds that each background loop has begun, from a server's log.
 pub(crate) type Rounds = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// The setting by which a server reports the rounds of its background loops.
+/// The setting that makes a server log the rounds of its background loops.
 pub(crate) const REPORT_ROUNDS: (&str, &str) = ("MAILAPI_LOG__LEVEL", "info,mailapi::rounds=trace");
 
 impl Server {
@@ -139,7 +139,7 @@ impl Server {
         Self { child, stdout: Some(stdout), running, first_start, start, rounds: Rounds::default() }
     }
 
-    /// Reads what the server logs from now on, so that a full pipe never stops it, and counts the rounds of its loops.
+    /// Reads the server's log from now on, so that a full pipe never blocks it, and counts the rounds of its loops.
     pub(crate) fn drain(&mut self) {
         let stdout = self.stdout.take().unwrap();
         self.start.iter().for_each(|event| note_round(&self.rounds, event));
@@ -151,7 +151,7 @@ impl Server {
         });
     }
 
-    /// The rounds that were reported since [`Server::drain`].
+    /// The rounds reported since [`Server::drain`].
     pub(crate) fn rounds(&self) -> BTreeMap<String, u64> {
         self.rounds.lock().unwrap().clone()
     }
@@ -227,7 +227,7 @@ fn note_round(rounds: &Rounds, event: &Value) {
 /// How long a client of SMTP or IMAP waits for an answer.
 const DIALOGUE_PATIENCE: Duration = Duration::from_secs(120);
 
-/// A client of SMTP or IMAP that says one thing at a time.
+/// A client of SMTP or IMAP that sends one line at a time.
 pub(crate) struct Dialogue(BufReader<TcpStream>);
 
 impl Dialogue {
@@ -238,7 +238,7 @@ impl Dialogue {
         dialogue
     }
 
-    /// Says a line, and waits for the answer that begins so.
+    /// Sends a line, and waits for the answer with this prefix.
     pub(crate) fn say(&mut self, line: &str, answer: &str) {
         self.write(format!("{line}\r\n").as_bytes());
         self.hear(answer);
@@ -248,7 +248,7 @@ impl Dialogue {
         self.0.get_mut().write_all(octets).unwrap();
     }
 
-    /// Reads on to the line that begins so; those before it are parts of an answer (`250-`) or untagged (`*`).
+    /// Reads up to the line with this prefix; earlier lines are parts of an answer (`250-`) or untagged (`*`).
     pub(crate) fn hear(&mut self, wanted: &str) {
         loop {
             let mut line = String::new();
