@@ -25,7 +25,7 @@ const BLOWFISH: &str = "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItA
 
 const ADMIN: &str = "root@example.org";
 
-/// The operations on the accounts of `app` and of `users`.
+/// The services for the accounts of `app` and of `users`.
 fn service(app: &TestApp, users: &ForeignUsers, password: &str) -> Service {
     let settings = DirectorySettings { page: 2, ..DirectorySettings::default() };
     let directory = users.directory(password, ForeignSchema::POSTFIXADMIN.mailboxes, settings);
@@ -66,7 +66,7 @@ impl Installation {
         Self { app, users, service }
     }
 
-    /// The same with another query for passwords.
+    /// The same with another password query.
     fn reading(&self, password: &str) -> Service {
         service(&self.app, &self.users, password)
     }

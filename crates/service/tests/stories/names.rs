@@ -1,5 +1,5 @@
-//! Two operations at once on one name: afterwards accounts, mail server and mail agree, and no owner reads what an earlier
-//! owner of an address was sent.
+//! Two concurrent operations on one name. Afterwards accounts, mail server and mail agree, and no owner reads mail of
+//! an earlier owner of the address.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -23,14 +23,14 @@ use crate::HERE;
 
 /// Longer than two operations take on a busy machine.
 const ENOUGH: Duration = Duration::from_secs(60);
-/// How long an operation may take until it stops; one that does not stop has been over long before.
+/// How long to wait until an operation stops at the gate; one that does not stop has long finished.
 const STOPS: Duration = Duration::from_secs(2);
-/// How long another one may take within it. One that waits for its turn waits until then.
+/// How long the second operation may take meanwhile. One that waits for its turn takes this long.
 const WAITS: Duration = Duration::from_millis(40);
 const EARLIER: &str = "the earlier owner";
 const QUOTAS: [u64; 2] = [10_485_760, 20_971_520];
 
-/// What can be done with one address, or with its domain.
+/// An operation on one address, or on its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Create,
@@ -71,14 +71,14 @@ const ALL: [Operation; 14] = [
     DeleteDomain,
 ];
 
-/// What there is before the two begin.
+/// The state before the two operations begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     /// An address with mail.
     Owner,
     /// A domain without the address.
     Domain,
-    /// A domain that was signed up, with the address.
+    /// A signed-up domain with the address.
     Pending,
     Nothing,
 }
@@ -105,7 +105,7 @@ fn new_user(name: &Name, called: &str) -> CreateUser {
     CreateUser { email: name.address.clone(), password: password(), name: called.to_owned(), quota_bytes: None }
 }
 
-/// Does it, whatever comes of it. `turn` is which of the two it is.
+/// Runs it and ignores the result. `turn` is the operation's position.
 async fn perform(service: &Service, operation: Operation, name: &Name, turn: usize) {
     let (admin, address, domain) = (Caller::operator(), &name.address, &name.domain);
     let called = format!("made by {turn}");
@@ -136,7 +136,7 @@ async fn perform(service: &Service, operation: Operation, name: &Name, turn: usi
     }
 }
 
-/// A server, and another process beside it.
+/// A server, and a second process beside it.
 struct Pair {
     app: TestApp,
     beside: Service,
@@ -167,7 +167,7 @@ impl Pair {
         }
     }
 
-    /// A domain without a key, which would take long to make.
+    /// A domain without a DKIM key, because making one is slow.
     async fn domain(&self, name: &Name) {
         let (creator_email, description) = (None, None);
         let created_at = self.app.clock.now();
@@ -176,7 +176,7 @@ impl Pair {
         self.app.mail_server.backend().provisioning.put_domain(&name.domain).await.unwrap();
     }
 
-    /// The domains and mailboxes that the mail server keeps by itself.
+    /// The domains and mailboxes that the mail server manages itself.
     async fn known(&self) -> Option<(HashSet<DomainName>, HashSet<EmailAddress>)> {
         let provisioning = self.app.mail_server.backend().provisioning;
         let domains = provisioning.domains().await.unwrap()?.into_iter().collect();
@@ -188,7 +188,7 @@ impl Pair {
         self.app.mail_server.backend().mailboxes.quota(address).await.ok()
     }
 
-    /// What is wrong now, if anything.
+    /// The present inconsistencies, if any.
     async fn wrong(&self, name: &Name) -> Option<String> {
         let account = self.app.store.accounts().get(&name.address).await.unwrap();
         let domain = self.app.store.domains().get(&name.domain).await.unwrap();
@@ -244,7 +244,7 @@ impl Pair {
     }
 }
 
-/// Stops its first change of the mail server, before it or after it, until the test lets it go on.
+/// Stops its first change of the mail server, before or after it, until the test releases it.
 struct Stopping {
     behind: Arc<dyn Provisioning>,
     is_after: bool,
@@ -318,7 +318,8 @@ impl Pair {
         (service, was_reached, open)
     }
 
-    /// The second operation comes while the first one changes the mail server; either it waits, or it is over before.
+    /// The second operation starts while the first one changes the mail server. It either waits, or has finished
+    /// before.
     async fn round_within(
         &self,
         operations: [Operation; 2],
@@ -331,7 +332,7 @@ impl Pair {
         let both = async {
             let first = perform(&stopping, operations[0], name, 0);
             let second = async {
-                // An operation that has nothing to change does not stop; the gate is then dropped with its server.
+                // An operation that changes nothing does not stop; the gate is then dropped with its server.
                 let stops = timeout(STOPS, reached).await.is_ok_and(|reached| reached.is_ok());
                 let mut second = pin!(perform(&self.beside, operations[1], name, 1));
                 if stops && timeout(WAITS, &mut second).await.is_ok() {

@@ -114,7 +114,7 @@ async fn however_many_were_interrupted_each_has_its_turn() {
 async fn the_mail_server_is_told_of_accounts_that_it_does_not_know() {
     let app = TestApp::start().await;
     app.domain("example.org").await;
-    // What is left when the process ends before the mail server is changed.
+    // The state when the process ends before the mail server is changed.
     let without_mail_server = app.another_node().await;
     for n in 0..3 {
         let account = NewAccount {
@@ -194,7 +194,7 @@ async fn a_mailbox_that_outlived_its_account_is_not_the_next_owners() {
     app.deliver("cid@far.example", "bob@example.org", "Subject: Secret\n\nFor the earlier owner\n").await;
     let bob = "bob@example.org".parse().unwrap();
     assert!(app.another_node().await.accounts().delete(&bob, app.clock.now()).await.unwrap());
-    // No start comes in between.
+    // There is no restart in between.
     app.mailbox("bob@example.org", Some(1_048_576)).await;
     let held = app.mail_server.backend().mailboxes.quota(&bob).await.unwrap();
     assert_eq!((held.messages, held.limit_bytes), (0, Some(1_048_576)));

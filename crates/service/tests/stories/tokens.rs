@@ -73,7 +73,7 @@ async fn a_session_lives_while_any_node_uses_it() {
     }
     app.service.authenticate(&session).await.expect("it was used at the other node just now");
 
-    // A use after a long rest is seen at once, before the other node's next write.
+    // A use after a long pause is visible at once, before the other node's next write.
     app.clock.advance(minutes(9));
     app.service.authenticate(&session).await.unwrap();
     app.clock.advance(minutes(2));
@@ -85,7 +85,7 @@ async fn a_session_lives_while_any_node_uses_it() {
     }
 }
 
-/// The operations of another process on the same database.
+/// The service of another process on the same database.
 async fn another_service(app: &TestApp) -> Service {
     Service::new(Parts {
         store: app.another_node().await,

@@ -174,11 +174,11 @@ async fn dmarc_of_the_names_above_holds_as_receivers_read_it() {
     assert_eq!(dmarc("v=DMARC1; p=reject; sp=never").await.0, RecordStatus::Mismatch);
     let (status, hint) = dmarc("v=DMARC1; rua=mailto:reports@example.org").await;
     assert!(status == RecordStatus::Ok && hint.contains("counts as p=none"), "{hint}");
-    // Two policies of a name between count as none, and so the one above holds.
+    // Two policies at a name in between count as none, so the one above applies.
     app.dns.set_txt("_dmarc.shop.example.org", &["v=DMARC1; p=none", "v=DMARC1; p=reject"]);
     let (status, hint) = dmarc("v=DMARC1; p=reject").await;
     assert!(status == RecordStatus::Ok && hint.contains("example.org"), "{hint}");
-    // A name that goes on without end is asked for eight times.
+    // An endlessly long name causes eight queries.
     let long = format!("{}example.org", "a.".repeat(40));
     app.domain(&long).await;
     app.dns.silence("_dmarc.a.a.a.a.a.a.example.org");

@@ -199,7 +199,7 @@ async fn each_refusal_is_in_the_delivery_log_once() {
             message.recipients.push((EmailAddress::as_given("LATER@example.net").unwrap(), RecipientKind::To));
             store.sent().begin(&message).await.unwrap();
         }
-        // What was found after a crash may be noted twice.
+        // Recovery after a crash may record the result twice.
         for seconds in [5, 6] {
             store.sent().submitted(message_id(1), &queue_id, at(seconds), &refused).await.unwrap();
             let failure = Failure { reason: "nobody was taken", reply: None, refused: &refused };
