@@ -16,11 +16,10 @@ const LOCAL: &str = "bounces";
 const DELIMITER: char = '+';
 
 impl Maildrop {
-    /// The reverse-path of an outgoing message.
-    pub(crate) fn reverse_path(&self, message: &QueuedMessage) -> String {
-        let Some(sender) = &message.sender else { return String::new() };
-        let own = message.message_id.and_then(|id| Some(self.return_addresses(&sender.domain())?.of(id)));
-        own.unwrap_or_else(|| sender.as_str().to_owned())
+    /// The return address of a message; none of one that did not come from the API.
+    pub(crate) fn return_address(&self, message: &QueuedMessage) -> Option<String> {
+        let (sender, id) = (message.sender.as_ref()?, message.message_id?);
+        Some(self.return_addresses(&sender.domain())?.of(id))
     }
 
     /// The message that this return address belongs to, and the mailbox that receives its bounces.

@@ -3,7 +3,21 @@
 use mailapi_smtp::client::Capabilities;
 use mailapi_smtp::{Envelope, MailFrom, RcptTo};
 
+use super::Inner;
+use super::next_hop::comes_to;
 use crate::queue::QueuedMessage;
+
+impl Inner {
+    /// The reverse-path that a message leaves with. A return address would lose every bounce where mail for the author's
+    /// domain goes to another provider, so the bounces go to the author there.
+    pub(super) async fn reverse_path(&self, message: &QueuedMessage) -> String {
+        let Some(sender) = &message.sender else { return String::new() };
+        match self.maildrop.return_address(message) {
+            Some(own) if comes_to(&self.hostname, sender.domain_str(), &*self.dns).await => own,
+            _ => sender.as_str().to_owned(),
+        }
+    }
+}
 
 /// What MAIL and RCPT say to a server with these capabilities.
 pub(super) fn envelope(message: &QueuedMessage, reverse_path: String, offered: Capabilities) -> Envelope {

@@ -92,7 +92,7 @@ impl Errand<'_> {
                 Err(no_link) => return vec![Finding::without_link(&no_link); message.recipients.len()],
             };
             let offered = link.client.capabilities();
-            let envelope = envelope(message, self.courier.maildrop.reverse_path(message), offered);
+            let envelope = envelope(message, self.courier.reverse_path(message).await, offered);
             let outcome = match link.send(&envelope, letter, settings).await {
                 Ok(outcome) => outcome,
                 Err(error) => {

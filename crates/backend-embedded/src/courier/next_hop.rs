@@ -27,7 +27,7 @@ pub(super) async fn servers(
     }
     records.retain(|mx| mx.exchange != NOBODY);
     order(&mut records, entropy);
-    if let Some(ours) = records.iter().find(|mx| mx.exchange.eq_ignore_ascii_case(our_name)).map(|mx| mx.preference) {
+    if let Some(ours) = records.iter().find(|mx| is_host(mx, our_name)).map(|mx| mx.preference) {
         // Servers that are no better than ourselves would only send the mail back.
         records.retain(|mx| mx.preference < ours);
     }
@@ -35,6 +35,16 @@ pub(super) async fn servers(
         return Err(loops(domain));
     }
     Ok(records.into_iter().map(|mx| mx.exchange).collect())
+}
+
+/// Whether mail for the domain is known to come to the server of this name.
+pub(super) async fn comes_to(our_name: &str, domain: &str, dns: &dyn Dns) -> bool {
+    dns.mx(domain).await.is_ok_and(|records| records.iter().any(|mx| is_host(mx, our_name)))
+}
+
+/// Names are the same in any case, with and without the final dot.
+fn is_host(mx: &MailExchange, name: &str) -> bool {
+    mx.exchange.trim_end_matches('.').eq_ignore_ascii_case(name.trim_end_matches('.'))
 }
 
 /// Mail for the domain would come back to us.

@@ -46,9 +46,12 @@ async fn told(office: &Office) -> Vec<(Outcome, Evidence)> {
     events.iter().filter(|event| event.recipient.as_str() == ZOE).map(|event| (event.outcome, event.evidence)).collect()
 }
 
-/// An office whose messages have return addresses.
+/// An office whose messages have return addresses: mail for its domain comes to it.
 async fn open() -> Office {
-    Office::open_with(|_, maildrop| maildrop.return_key = Some(BounceKey::new([7; BounceKey::OCTETS]))).await
+    let key = BounceKey::new([7; BounceKey::OCTETS]);
+    let office = Office::open_with(|_, maildrop| maildrop.return_key = Some(key)).await;
+    office.dns.set_mx("here.example", &["mx.far.example", "MX.here.example."]);
+    office
 }
 
 /// The return address of a message.
@@ -136,4 +139,22 @@ async fn a_bounce_of_a_mail_program_s_message_is_none_of_the_api_s() {
     assert_eq!(told(&office).await, [SENT, REFUSED]);
     let events = office.events().await;
     assert!(events.iter().all(|event| event.outcome != Outcome::Bounced || event.message_id.is_none()), "{events:?}");
+}
+
+#[tokio::test]
+async fn bounces_go_to_the_author_where_the_mx_is_not_ours() {
+    type Arrange = fn(&Office);
+    let cases: [(&str, Arrange); 4] = [
+        ("another provider's", |office| office.dns.set_mx("here.example", &["mx.far.example", "not-mx.here.example"])),
+        ("none", |office| office.dns.set_mx("here.example", &[])),
+        ("the null MX", |office| office.dns.set_mx("here.example", &["."])),
+        ("not known", |office| office.dns.silence("here.example")),
+    ];
+    for (what, arrange) in cases {
+        let (office, sink) = (open().await, SmtpSink::start().await);
+        arrange(&office);
+        sent(&office, &SeededEntropy::new(7)).await;
+        office.courier_to(&sink).deliver_due_once().await.unwrap();
+        assert_eq!(return_address(&sink), ANN, "{what}");
+    }
 }
