@@ -14,7 +14,7 @@ impl Inner {
         let Some(sender) = &message.sender else { return String::new() };
         match self.maildrop.return_address(message) {
             Some(own) if comes_to(&self.hostname, sender.domain_str(), &*self.dns).await => own,
-            _ => sender.as_str().to_owned(),
+            _ => sender.wire().into_owned(),
         }
     }
 }

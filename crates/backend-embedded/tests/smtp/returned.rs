@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use mailapi_backend::{BounceKey, ReturnAddress};
-use mailapi_model::{Entropy, Evidence, MessageId, Outcome};
+use mailapi_model::{EmailAddress, Entropy, Evidence, MessageId, Outcome};
 use mailapi_testkit::{SeededEntropy, SmtpSink};
 
 use crate::office::{Office, mail};
@@ -157,4 +157,14 @@ async fn bounces_go_to_the_author_where_the_mx_is_not_ours() {
         office.courier_to(&sink).deliver_due_once().await.unwrap();
         assert_eq!(return_address(&sink), ANN, "{what}");
     }
+}
+
+#[tokio::test]
+async fn the_reverse_path_is_the_author_s_address_as_given() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let mut outgoing = office.outgoing(&[ZOE], &mail("Hi"));
+    outgoing.sender = Some(EmailAddress::as_given("Ann@here.example").unwrap());
+    office.maildrop.accept(outgoing).await.unwrap();
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(return_address(&sink), "Ann@here.example");
 }
