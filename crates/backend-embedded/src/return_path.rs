@@ -30,6 +30,8 @@ impl Maildrop {
         let addresses = self.return_addresses(&address.domain());
         let Some(id) = addresses.and_then(|addresses| addresses.message_id_of(address)) else { return Ok(None) };
         let sender = self.read(move |connection| sender_of(connection, id)).await?;
+        // The proof is the same in every domain, and the address is written only in that of the sender.
+        let sender = sender.filter(|sender| sender.domain_str() == address.domain_str());
         Ok(sender.map(|sender| (id, sender)))
     }
 

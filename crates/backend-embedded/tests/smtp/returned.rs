@@ -168,3 +168,19 @@ async fn the_reverse_path_is_the_author_s_address_as_given() {
     office.courier_to(&sink).deliver_due_once().await.unwrap();
     assert_eq!(return_address(&sink), "Ann@here.example");
 }
+
+#[tokio::test]
+async fn a_return_address_leads_nowhere_in_another_domain() {
+    let (office, sink) = (open().await, SmtpSink::start().await);
+    let id = sent(&office, &SeededEntropy::new(7)).await;
+    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    for command in ["EHLO mx.far.example", "MAIL FROM:<>"] {
+        line.say(command).await;
+    }
+    for (domain, answer) in [("team.example", "550 5.1.1"), ("far.example", "550 5.7.1"), ("here.example", "250")] {
+        let moved = address_of(id).replace("here.example", domain);
+        assert!(line.say(&format!("RCPT TO:<{moved}>")).await.starts_with(answer), "{moved}");
+    }
+}
