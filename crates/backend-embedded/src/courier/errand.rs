@@ -11,9 +11,8 @@ use super::notices::{Tried, wants_notice};
 use super::transfer::Link;
 use super::verdict::{Finding, findings, follow_up};
 use super::{Courier, Inner};
-use crate::accept::Prepared;
 use crate::maildrop::{MaildropError, unreadable};
-use crate::queue::{Attempt, QueuedMessage, RecipientResult};
+use crate::queue::{Attempt, Notice, QueuedMessage, RecipientResult};
 
 /// A claimed message, its recipients all of one destination.
 #[derive(Debug)]
@@ -165,7 +164,7 @@ impl Errand<'_> {
 
     /// Does not give up: were the result forgotten, the message would go out once more. Meanwhile nobody else tries
     /// these recipients, however long it takes ([`super::in_hand`]).
-    async fn write_down(&self, message: QueuedMessage, results: Vec<RecipientResult>, notices: Vec<Prepared>) {
+    async fn write_down(&self, message: QueuedMessage, results: Vec<RecipientResult>, notices: Vec<Notice>) {
         let Inner { maildrop, settings, .. } = self.courier;
         let mut pause = settings.first_record_pause;
         while let Err(error) = maildrop.record(message.clone(), results.clone(), notices.clone()).await {

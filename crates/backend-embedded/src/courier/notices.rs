@@ -7,7 +7,7 @@ use super::Inner;
 use super::verdict::Finding;
 use crate::accept::{AcceptError, Incoming, Prepared, Relaying};
 use crate::dsn::{self, Action, Fate, Report, Returned};
-use crate::queue::{Attempt, QueuedMessage, QueuedRecipient};
+use crate::queue::{Attempt, Notice, QueuedMessage, QueuedRecipient};
 
 /// One recipient with what was found out and what follows from it; nothing was found out about one whose message lies
 /// in a mailbox here.
@@ -30,7 +30,7 @@ impl Inner {
     /// The notices about a try, ready to be taken over in the transaction that records it. `octets` is the message as
     /// it was handed over, or the beginning of it. One that cannot be made is left out: what became of the message has
     /// to be recorded all the same.
-    pub(super) async fn notices(&self, message: &QueuedMessage, tried: &[Tried<'_>], octets: &[u8]) -> Vec<Prepared> {
+    pub(super) async fn notices(&self, message: &QueuedMessage, tried: &[Tried<'_>], octets: &[u8]) -> Vec<Notice> {
         // Nobody is told about a notice (RFC 5321 section 6.1).
         let Some(sender) = &message.sender else { return Vec::new() };
         let mut notices = Vec::new();
@@ -41,7 +41,7 @@ impl Inner {
                 continue;
             }
             match self.notice(message, sender, action, recipients, octets).await {
-                Ok(notice) => notices.push(notice),
+                Ok(mail) => notices.push(Notice { mail, of_delay: action == Action::Delayed }),
                 Err(error) => tracing::error!(queue_id = %message.queue_id, %error, "a notice could not be made"),
             }
         }

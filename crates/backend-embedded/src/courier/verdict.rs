@@ -85,7 +85,7 @@ pub(super) fn follow_up(
     }
 }
 
-/// Whether the sender gets a notice of a delay now: once, and unless NOTIFY excludes it. RFC 3461 section 4.1 leaves
+/// Whether the sender gets a notice of a delay now: once for a message, and unless NOTIFY excludes it. RFC 3461 section 4.1 leaves
 /// the default without NOTIFY to the server.
 fn delay_is_due(
     message: &QueuedMessage,

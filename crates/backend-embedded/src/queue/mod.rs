@@ -16,7 +16,7 @@ use crate::maildrop::Layout;
 
 pub(crate) use columns::{read_reply, reply_columns};
 pub(crate) use insert::insert;
-pub use record::{Attempt, RecipientResult};
+pub use record::{Attempt, Notice, RecipientResult};
 
 /// A message in the queue, as a number that is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,7 +78,7 @@ pub struct QueuedRecipient {
     pub orcpt: Option<String>,
     /// How often it was tried before.
     pub attempts: u32,
-    /// Whether the sender was told of the delay.
+    /// Whether the sender was told of the message's delay.
     pub delay_notified: bool,
     /// How the last try ended.
     pub last_reply: Option<Reply>,

@@ -19,6 +19,15 @@ pub struct RecipientResult {
     pub attempt: Attempt,
 }
 
+/// A notice to the sender.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    /// What is delivered.
+    pub mail: Prepared,
+    /// Whether it reports a delay. The sender gets one such notice of a message, however many servers it waits for.
+    pub of_delay: bool,
+}
+
 /// How a try ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attempt {
@@ -81,13 +90,18 @@ impl Maildrop {
         &self,
         message: QueuedMessage,
         results: Vec<RecipientResult>,
-        notices: Vec<Prepared>,
+        notices: Vec<Notice>,
     ) -> Result<(), StoreError> {
         let (settings, now) = (self.settings().clone(), self.clock().now());
         self.write(move |connection, touched| {
+            // Other servers are tried at the same time, so only the transaction sees whose delay comes first.
+            let was_reported = delay_is_reported(connection, message.key)?;
             record_all(connection, &message, &results, now, touched)?;
-            for notice in &notices {
-                match accept_in_transaction(connection, notice, &settings, now, touched) {
+            if !was_reported && delay_is_reported(connection, message.key)? {
+                mark_delay_reported(connection, message.key)?;
+            }
+            for notice in notices.iter().filter(|notice| !(notice.of_delay && was_reported)) {
+                match accept_in_transaction(connection, &notice.mail, &settings, now, touched) {
                     Ok(_) => {}
                     Err(AcceptError::Store(error)) => return Err(error),
                     Err(refused) => {
@@ -100,6 +114,19 @@ impl Maildrop {
         })
         .await
     }
+}
+
+/// Whether the sender got a notice of the message's delay.
+fn delay_is_reported(connection: &Connection, queue: QueueKey) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM drop_queue_recipients WHERE queue = ?1 AND delay_notified)";
+    Ok(connection.prepare_cached(sql)?.query_row(params![queue.0], |row| row.get(0))?)
+}
+
+/// All recipients keep it, since the one with the delay may leave the queue first.
+fn mark_delay_reported(connection: &Connection, queue: QueueKey) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_queue_recipients SET delay_notified = 1 WHERE queue = ?1";
+    connection.prepare_cached(sql)?.execute(params![queue.0])?;
+    Ok(())
 }
 
 fn record_all(
@@ -172,7 +199,7 @@ fn defer(
     delay_notified: bool,
 ) -> Result<bool, StoreError> {
     let sql = "UPDATE drop_queue_recipients SET attempts = attempts + 1, next_attempt_at = ?3, leased_until = 0,
-            delay_notified = ?4, last_code = ?5, last_enhanced = ?6, last_text = ?7
+            delay_notified = MAX(delay_notified, ?4), last_code = ?5, last_enhanced = ?6, last_text = ?7
         WHERE queue = ?1 AND position = ?2";
     let (code, enhanced, text) = reply_columns(reply);
     let values = params![queue.0, position, next_attempt_at.as_millis(), delay_notified, code, enhanced, text];

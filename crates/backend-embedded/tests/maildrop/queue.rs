@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use mailapi_backend::{DeliveryFeed, Mailboxes};
 use mailapi_backend_embedded::accept::Incoming;
-use mailapi_backend_embedded::queue::{Attempt, QueuedMessage, RecipientResult, Task};
+use mailapi_backend_embedded::queue::{Attempt, Notice, QueuedMessage, RecipientResult, Task};
 use mailapi_model::{Clock, EnhancedCode, FeedCursor, Outcome, Reply};
 use mailapi_smtp::{Notify, Ret};
 
@@ -123,7 +123,7 @@ async fn a_bounce_and_what_it_reports_are_one_transaction() {
     let [queued] = &claim(&house).await[..] else { panic!() };
     let mut notice = house.incoming(&["ann@example.org"], &mail("Undelivered", "Sorry."));
     notice.sender = None;
-    let notice = house.maildrop.prepare(notice).await.unwrap();
+    let notice = Notice { mail: house.maildrop.prepare(notice).await.unwrap(), of_delay: false };
 
     let stop = "CREATE TRIGGER stop AFTER INSERT ON drop_entries BEGIN SELECT RAISE(FAIL, 'stopped'); END";
     house.database().execute_batch(stop).unwrap();
@@ -145,7 +145,7 @@ async fn a_notice_that_nobody_takes_does_not_hold_up_the_result() {
     let [queued] = &claim(&house).await[..] else { panic!() };
     let mut notice = house.incoming(&["gone@example.org"], &mail("Undelivered", "Sorry."));
     notice.sender = None;
-    let notice = house.maildrop.prepare(notice).await.unwrap();
+    let notice = Notice { mail: house.maildrop.prepare(notice).await.unwrap(), of_delay: false };
     house.maildrop.record(queued.clone(), vec![bounced(0)], vec![notice]).await.unwrap();
     assert_eq!(house.number("SELECT count(*) FROM drop_queue"), 0);
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::office::{Office, mail};
 
-fn courier_to_port(office: &Office, address: SocketAddr) -> Courier {
+pub(crate) fn courier_to_port(office: &Office, address: SocketAddr) -> Courier {
     office.courier(|settings| {
         settings.port = address.port();
         settings.allow_loopback = true;

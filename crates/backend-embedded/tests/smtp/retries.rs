@@ -6,6 +6,7 @@ use mailapi_smtp::Notify;
 use mailapi_testkit::SmtpSink;
 use std::time::Duration;
 
+use crate::direct::courier_to_port;
 use crate::office::{Office, address, mail, relay_at};
 
 fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
@@ -110,6 +111,28 @@ async fn a_delay_is_reported_once_unless_notify_leaves_it_out() {
             assert!(notice.contains("Will-Retry-Until: Wed, 25 Nov 2026 10:15:30 +0000\r\n"), "{notice}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_delay_is_reported_once_however_many_domains() {
+    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let recipients = ["zoe@far.example", "joe@away.example", "eve@elsewhere.example"];
+    // Each notice is written where no other one is yet, and the recipient of the first one leaves the queue.
+    for (recipient, refusals) in recipients.iter().zip([3, 5, 5]) {
+        office.dns.set_addresses(address(recipient).domain_str(), &["127.0.0.1"]);
+        sink.refuse(recipient, &["450 4.2.1 No"].repeat(refusals));
+    }
+    office.send(&recipients, &mail("Hi")).await;
+    let courier = courier_to_port(&office, sink.address());
+    for (minutes, notices) in [(0, 0), (5, 0), (4 * 60, 1), (4 * 60, 1), (4 * 60, 1)] {
+        office.wait(minutes);
+        courier.deliver_due_once().await.unwrap();
+        let inbox = office.inbox("ann@here.example").await;
+        assert_eq!(inbox.len(), notices, "{inbox:?}");
+    }
+    let told = office.told().await;
+    let of = |outcome| told.iter().filter(|(_, seen, _)| *seen == outcome).count();
+    assert_eq!((of(Outcome::Deferred), of(Outcome::Sent)), (13, 1 + 1), "zoe's message, and the notice to ann");
 }
 
 #[tokio::test]
