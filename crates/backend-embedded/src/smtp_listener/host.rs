@@ -86,7 +86,10 @@ impl Host for InboundHost<'_> {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Answer::Accept,
             Ok(RecipientCheck::Refused(_)) if is_mailer_daemon(&address, &self.setup.hostname) => Answer::Accept,
             Ok(RecipientCheck::Refused(reply)) => {
-                self.note_refusal(&address).await;
+                // After a refusal for now the other server comes again.
+                if !reply.is_transient() {
+                    self.note_refusal(&address).await;
+                }
                 Answer::Refuse(to_wire(&reply))
             }
             Err(error) => Answer::Refuse(not_looked_up(&error)),
@@ -115,15 +118,23 @@ impl Host for InboundHost<'_> {
             recipients.filter_map(|recipient| forward_path(recipient, delivery.postmaster).ok()).collect();
         recipients.retain(|recipient| !is_mailer_daemon(recipient, &self.setup.hostname));
         let answer = take_over(&delivery, message, body).await;
-        let taken = matches!(answer, Answer::Queued(_));
-        let outcome = if taken { InboundOutcome::Accepted } else { InboundOutcome::Rejected };
-        for recipient in recipients {
-            self.note(recipient.domain(), outcome);
+        if let Some(outcome) = outcome_of(&answer) {
+            for recipient in recipients {
+                self.note(recipient.domain(), outcome);
+            }
         }
         answer
     }
 
     fn tls_established(&mut self) {
         self.size = 0;
+    }
+}
+
+/// What an answer means for statistics; nothing yet when the other server is to come again.
+fn outcome_of(answer: &Answer) -> Option<InboundOutcome> {
+    match answer {
+        Answer::Accept | Answer::Queued(_) => Some(InboundOutcome::Accepted),
+        Answer::Refuse(reply) => reply.is_permanent().then_some(InboundOutcome::Rejected),
     }
 }

@@ -24,6 +24,24 @@ async fn every_recipient_of_ours_is_counted_and_nobody_elses() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_may_pass_is_not_counted() {
+    let office = Office::open().await;
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    line.say("EHLO client.example").await;
+    line.say("MAIL FROM:<zoe@far.example> SIZE=5000").await;
+    assert!(line.say("RCPT TO:<full@here.example>").await.starts_with("452 4.2.2"));
+    line.say("RSET").await;
+    // Nobody says how long the message will be, so it is too long only when it is there.
+    for command in ["MAIL FROM:<zoe@far.example>", "RCPT TO:<full@here.example>", "DATA"] {
+        assert!(line.say(command).await.starts_with(['2', '3']), "{command}");
+    }
+    line.send(format!("Subject: long\r\n\r\n{}\r\n", "x".repeat(600)).as_bytes()).await;
+    assert!(line.say(".").await.starts_with("452 4.2.2"));
+    assert_eq!(office.counted(), []);
+}
+
+#[tokio::test]
 async fn senders_may_have_addresses_that_users_here_may_not() {
     let office = Office::open().await;
     for (sender, shown) in [
