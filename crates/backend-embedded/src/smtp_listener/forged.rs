@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::smtp_session::header_lines;
+
 /// The end of the header, and the header without forged fields. `None` when it has no such field.
 ///
 /// Final delivery writes Return-Path, so an existing one is removed (RFC 5321 section 4.4). An Authentication-Results
@@ -26,7 +28,7 @@ pub(super) fn has_end(message: &[u8]) -> bool {
 fn fields(message: &[u8]) -> Vec<Range<usize>> {
     let mut fields: Vec<Range<usize>> = Vec::new();
     let mut start = 0;
-    for line in message.split_inclusive(|octet| *octet == b'\n').take_while(|line| !line.trim_ascii().is_empty()) {
+    for line in header_lines(message) {
         let end = start + line.len();
         match fields.last_mut() {
             Some(field) if line.starts_with(b" ") || line.starts_with(b"\t") => field.end = end,
@@ -108,6 +110,19 @@ mod tests {
             assert_eq!(kept(&format!("{forged}{rest}")), rest, "{forged}");
             let in_between = format!("To: a@b.example\r\n{forged}No field\r\n{forged}{rest}");
             assert_eq!(kept(&in_between), format!("To: a@b.example\r\nNo field\r\n{rest}"), "{forged}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_white_space_does_not_end_the_header() {
+        let forged = "Authentication-Results: mx.here.example; dkim=pass\r\n";
+        for line in [" \r\n", "\t\r\n", " \t \n", "\x0c\r\n"] {
+            let message = format!("Subject: x\r\n{line}{forged}\r\n{forged}");
+            assert_eq!(kept(&message), format!("Subject: x\r\n{line}\r\n{forged}"), "{line:?}");
+            assert!(!has_end(format!("Subject: x\r\n{line}").as_bytes()), "{line:?}");
+        }
+        for end in ["\r\n", "\n"] {
+            assert!(has_end(format!("Subject: x\r\n{end}").as_bytes()), "{end:?}");
         }
     }
 

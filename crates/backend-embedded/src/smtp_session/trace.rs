@@ -67,12 +67,10 @@ fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
     (hops > max).then(|| Reply::new(554, (5, 4, 6), "The message has come through too many servers"))
 }
 
-/// The lines in front of the first empty one.
-fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
-    message
-        .split(|byte| *byte == b'\n')
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
-        .take_while(|l| !l.is_empty())
+/// The lines in front of the first empty one, with their ends. A line of white space is not empty: it belongs to the
+/// field above it (RFC 5322 section 4.2).
+pub(crate) fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
+    message.split_inclusive(|octet| *octet == b'\n').take_while(|line| !matches!(*line, b"\r\n" | b"\n"))
 }
 
 fn is_received(line: &[u8]) -> bool {

@@ -86,7 +86,8 @@ async fn delivered(office: &Office, message: &str) -> String {
 
 #[tokio::test]
 async fn outside_mail_says_nothing_in_the_name_of_this_server() {
-    let forged = "Return-Path: <boss@here.example>\r\nAuthentication-Results:\r\n mx.here.example; dkim=pass\r\n";
+    // A line of white space belongs to the field above it, so the header goes on (RFC 5322 section 4.2).
+    let forged = "Return-Path: <boss@here.example>\r\n \r\nAuthentication-Results:\r\n mx.here.example; dkim=pass\r\n";
     let own = "Authentication-Results: mx.far.example; spf=pass\r\nFrom: zoe@far.example\r\n\r\n";
     for (kept, body) in [(1 << 20, "hello\r\n".to_owned()), (100, "hello\r\n".repeat(4000))] {
         let office = Office::open_spooling(
