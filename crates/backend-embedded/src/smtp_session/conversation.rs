@@ -135,7 +135,9 @@ impl Conversation<'_> {
     /// Delays each refusal after the first ones, to slow clients that probe for existing addresses.
     async fn check_recipient(&self, recipient: &RcptTo, host: &mut impl Host) -> Answer {
         let answer = host.may_receive(recipient).await;
-        if matches!(answer, Answer::Refuse(_)) {
+        if let Answer::Refuse(reply) = &answer
+            && self.session.counts_refusal(reply)
+        {
             tokio::time::sleep(self.settings.refusal_delay(self.session.refused_recipients())).await;
         }
         answer

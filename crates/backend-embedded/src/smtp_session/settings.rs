@@ -16,7 +16,7 @@ pub struct SmtpSettings {
     /// How many bad commands end a session. Default 20.
     pub max_errors: u32,
     /// Delay of each reply to a refused recipient after the first [`SmtpSettings::FREE_REFUSALS`] of the session.
-    /// Default 1 s.
+    /// Refusals with 4xx, and those of a client that logged in, do not count. Default 1 s.
     pub refused_recipient_delay: Duration,
     /// Most Received headers of a message: more of them mean that it goes round in circles (RFC 5321 section 6.3).
     /// Default 50.

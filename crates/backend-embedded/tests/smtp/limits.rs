@@ -134,3 +134,51 @@ async fn a_client_that_tries_three_thousand_addresses_is_sent_away() {
     assert_eq!(refused, 100);
     assert!(line.read().await.is_none());
 }
+
+/// More than the refused recipients that a session may have.
+const MANY: usize = 120;
+
+/// An answer that waits takes longer than any test.
+async fn with_long_delays() -> Office {
+    let long = Duration::from_secs(24 * 3600);
+    Office::open_with(|doors, _| {
+        (doors.smtp.refused_recipient_delay, doors.submission.refused_recipient_delay) = (long, long);
+    })
+    .await
+}
+
+/// What a recipient is answered, many times over.
+async fn answers(line: &mut Line, recipient: &str) -> Vec<String> {
+    let asked = async {
+        let mut answers = Vec::new();
+        for _ in 0..MANY {
+            answers.push(line.say(&format!("RCPT TO:<{recipient}>")).await);
+        }
+        answers
+    };
+    tokio::time::timeout(Duration::from_secs(60), asked).await.expect("an answer comes at once")
+}
+
+#[tokio::test]
+async fn refusals_that_may_pass_are_no_search_for_addresses() {
+    let office = with_long_delays().await;
+    let mut line = Line::to(office.smtp).await;
+    line.reply().await;
+    line.say("EHLO client.example").await;
+    assert!(line.say("MAIL FROM:<zoe@far.example> SIZE=5000").await.starts_with("250"));
+    let answers = answers(&mut line, "full@here.example").await;
+    assert!(answers.iter().all(|answer| answer.starts_with("452 4.2.2")), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_user_s_old_address_list_is_answered_at_once() {
+    let office = with_long_delays().await;
+    let mut line = Line::to(office.submission).await;
+    line.reply().await;
+    for command in ["EHLO client.example", "AUTH LOGIN YW5uQGhlcmUuZXhhbXBsZQ==", "c2VjcmV0"] {
+        assert!(line.say(command).await.starts_with(['2', '3']), "{command}");
+    }
+    assert!(line.say("MAIL FROM:<ann@here.example>").await.starts_with("250"));
+    let answers = answers(&mut line, "nobody@here.example").await;
+    assert!(answers.iter().all(|answer| answer.starts_with("550 5.1.1")), "{answers:?}");
+}

@@ -24,8 +24,8 @@ pub struct Config {
     /// How many commands may be bad (unknown, malformed, out of order, wrong password) before the session
     /// is ended with 421. A message that is taken starts the count anew. Default: 20.
     pub max_errors: u32,
-    /// Maximum number of refused recipients, after which the session ends with 421. Further ones would only reveal
-    /// which addresses exist. Default: 100.
+    /// Maximum number of recipients refused with 5xx, after which the session ends with 421. Further ones would only
+    /// reveal which addresses exist. Refusals of a client that logged in do not count. Default: 100.
     pub max_refused_recipients: u32,
     /// Maximum number of idle commands (NOOP, RSET, VRFY, HELP, EHLO, HELO), after which the session ends with 421. An
     /// accepted message resets the count. Default: 100.

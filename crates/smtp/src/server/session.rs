@@ -191,6 +191,9 @@ impl Session {
 
     /// Counts a refused recipient. Ends the session above the limit.
     fn refused_recipient(&mut self, reply: Reply) -> Reply {
+        if !self.counts_refusal(&reply) {
+            return reply;
+        }
         self.refused_recipients += 1;
         if self.refused_recipients <= self.config.max_refused_recipients {
             return reply;
@@ -209,7 +212,13 @@ impl Session {
         Reply::new(421, (4, 7, 0), "Too many commands without a message")
     }
 
-    /// Number of refused recipients so far.
+    /// Whether the refusal counts as a search for existing addresses. A temporary refusal reveals no address, and a
+    /// client that logged in may have an old address list.
+    pub fn counts_refusal(&self, reply: &Reply) -> bool {
+        reply.is_permanent() && !self.authenticated
+    }
+
+    /// Number of refused recipients that count.
     pub fn refused_recipients(&self) -> u32 {
         self.refused_recipients
     }

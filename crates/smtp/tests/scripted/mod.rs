@@ -6,7 +6,7 @@ use mailapi_smtp::server::{Answer, Config, Message, Question, Role, Session, Ste
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 use mailapi_testkit::dialog::Peer;
 
-/// Takes mail for `here.example`, but not for `unknown@here.example`, from anyone but `refused@…`. The one user is
+/// Takes mail for `here.example`, but not for `unknown@here.example` and not yet for `busy@here.example`, from anyone but `refused@…`. The one user is
 /// `ann@here.example` with the password `secret`.
 pub(crate) struct ScriptedHost {
     session: Session,
@@ -152,6 +152,7 @@ fn may_send(mail: &MailFrom) -> Answer {
 fn may_receive(rcpt: &RcptTo) -> Answer {
     match rcpt.forward_path.as_str() {
         "unknown@here.example" => Answer::Refuse(Reply::new(550, (5, 1, 1), "No such user")),
+        "busy@here.example" => Answer::Refuse(Reply::new(451, (4, 3, 0), "Come again")),
         path if path.ends_with("@here.example") => Answer::Accept,
         path if path.eq_ignore_ascii_case("postmaster") => Answer::Accept,
         _ => Answer::Refuse(Reply::new(554, (5, 7, 1), "Relaying denied")),
