@@ -96,7 +96,13 @@ impl Connections {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of open connections.
+    /// How many connections there may be, as far as is known.
+    pub(super) fn count_allowed(&self) -> usize {
+        self.open_places();
+        self.pool.status().max_size.saturating_sub(self.closed().count)
+    }
+
+    /// How many connections there are.
     pub(super) fn count(&self) -> usize {
         self.pool.status().size
     }

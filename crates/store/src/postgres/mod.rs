@@ -37,6 +37,7 @@ use crate::{ForeignChanges, StoreError};
 use connections::Connections;
 use failure::Failed;
 use listener::{Line, Listener};
+use names::Holders;
 
 /// One connection that holds a name, and one to work on.
 const LEAST_CONNECTIONS: usize = 2;
@@ -52,8 +53,7 @@ pub struct Postgres(Arc<Inner>);
 struct Inner {
     connections: Connections,
     scans: Semaphore,
-    /// Operations that hold names: each keeps one connection and uses another for its work.
-    holders: Arc<Semaphore>,
+    holders: Holders,
     listener: Listener,
     settings: PostgresSettings,
     retries: AtomicU32,
@@ -81,7 +81,7 @@ impl Postgres {
         let connections = Connections::new(config.clone(), tls.clone(), count, settings.pool_timeout)?;
         let listener = Listener::start(Line { config, tls, node }, &settings).await?;
         let scans = Semaphore::new(settings.scan_connections.max(1));
-        let holders = Arc::new(Semaphore::new((settings.connections / 4).max(1)));
+        let holders = Holders::new((settings.connections / 4).max(1));
         let engine = Self(Arc::new(Inner {
             connections,
             scans,

@@ -1,9 +1,9 @@
 use mailapi_model::SecretText;
 use mailapi_store::postgres::{Postgres, PostgresSettings, PostgresUrl};
 use mailapi_store::{Begun, Store, StoreError};
-use mailapi_testkit::{PostgresServer, SeededEntropy};
+use mailapi_testkit::{PostgresDatabase, PostgresServer, SeededEntropy};
 
-use crate::support::{database, new_sent};
+use crate::support::{database, message_id, new_sent, parse};
 
 async fn open(url: &str) -> Result<Postgres, StoreError> {
     let url: PostgresUrl = url.parse().unwrap();
@@ -79,17 +79,22 @@ async fn a_database_that_cannot_hold_every_text_is_refused() {
     assert!(refused.to_string().contains("UTF8"), "{refused}");
 }
 
+/// A node with a role of its own; one of its connections listens.
+async fn node_with_few_connections(database: &PostgresDatabase, role: &str, limit: usize) -> Store {
+    let password = database.password();
+    database.sql(&format!(
+        "CREATE ROLE {role} LOGIN CONNECTION LIMIT {limit} PASSWORD '{password}';
+         GRANT ALL ON ALL TABLES IN SCHEMA public TO {role};
+         GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role};"
+    ));
+    Store::on_postgres(open(&database.url().replacen("mailapi:", &format!("{role}:"), 1)).await.unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn work_waits_where_the_server_gives_few_connections() {
     const SENDS: u64 = 200;
     let database = database().await;
-    let password = database.password();
-    database.sql(&format!(
-        "CREATE ROLE few LOGIN CONNECTION LIMIT 3 PASSWORD '{password}';
-         GRANT ALL ON ALL TABLES IN SCHEMA public TO few;
-         GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO few;"
-    ));
-    let store = Store::on_postgres(open(&database.url().replacen("mailapi:", "few:", 1)).await.unwrap());
+    let store = node_with_few_connections(&database, "few", 3).await;
     let sends: Vec<_> = (0..SENDS)
         .map(|number| {
             let store = store.clone();
@@ -101,4 +106,27 @@ async fn work_waits_where_the_server_gives_few_connections() {
     }
     let open = "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = 'few'";
     assert_eq!(database.sql(open), "3", "one of them listens");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_that_hold_names_leave_a_connection_to_work_on() {
+    const OPERATIONS: u64 = 40;
+    let database = database().await;
+    for (role, limit) in [("three", 3), ("four", 4)] {
+        let store = node_with_few_connections(&database, role, limit).await;
+        let operations: Vec<_> = (0..OPERATIONS)
+            .map(|number| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    let _turn = store.turn_of_address(&parse(&format!("u{number}@example.org"))).await?;
+                    let number = number + 1000 * limit as u64;
+                    store.sent().begin(&new_sent(number)).await?;
+                    store.sent().get(message_id(number)).await
+                })
+            })
+            .collect();
+        for operation in operations {
+            assert!(operation.await.unwrap().unwrap().is_some(), "{role}");
+        }
+    }
 }

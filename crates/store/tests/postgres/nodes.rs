@@ -1,7 +1,12 @@
+use std::pin::pin;
+use std::time::Duration;
+
 use mailapi_model::{EmailAddress, NewToken, Outcome, QueueId, Secret, SecretText, TokenId, TokenKind};
+use mailapi_store::postgres::PostgresSettings;
 use mailapi_store::{
     Begun, Hours, Idempotency, NewSent, RollUpSize, SentScope, Span, Store, StoreError, TokenChange, Verified,
 };
+use tokio::time::timeout;
 
 use crate::support::{add_account, admin_token, at, cursor, database, event, message_id, new_sent, node, parse};
 
@@ -202,4 +207,20 @@ async fn two_nodes_cannot_revoke_the_last_two_admin_tokens() {
         assert_eq!(nodes[0].tokens().count_active_admin(at(1)).await, Ok(1));
         database.sql("UPDATE tokens SET is_active = FALSE");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_waited_for_longer_than_a_statement_may_take() {
+    let database = database().await;
+    let limit = Duration::from_secs(1);
+    let settings = PostgresSettings { statement_timeout: limit, ..PostgresSettings::default() };
+    let (here, there) = (node(&database).await, Store::on_postgres(database.open_with(settings).await));
+    let held = here.turn_of_address(&parse(ANN)).await.unwrap();
+    let domain = parse::<EmailAddress>(ANN).domain();
+    let mut waiting = pin!(there.turn_of_domain(&domain));
+    assert!(timeout(limit * 2, &mut waiting).await.is_err(), "it is held");
+    // Who waits for another node keeps nothing that others need.
+    drop(there.turn_of_address(&parse("bob@example.net")).await.unwrap());
+    drop(held);
+    assert!(waiting.await.is_ok());
 }
