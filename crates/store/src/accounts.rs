@@ -245,6 +245,11 @@ pub(crate) fn hold_account(email: &EmailAddress) -> Stmt {
     Stmt::new("SELECT 1 FROM accounts WHERE email = $1 FOR SHARE").bind(email).locking()
 }
 
+/// As [`hold_account`], and others that hold the account wait for the end of the batch.
+pub(crate) fn hold_account_alone(email: &EmailAddress) -> Stmt {
+    Stmt::new("SELECT 1 FROM accounts WHERE email = $1 FOR UPDATE").bind(email).locking()
+}
+
 pub(crate) fn insert_account(account: &NewAccount) -> Stmt {
     Stmt::new(
         "INSERT INTO accounts (email, email_given, domain, name, name_folded, password_hash, active, quota_bytes, \

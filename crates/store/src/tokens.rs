@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mailapi_model::{EmailAddress, Listed, NewToken, Page, StoredToken, Timestamp, TokenHash, TokenId, TokenRecord};
 
 use crate::StoreError;
-use crate::accounts::{Verified, hold_account, note_login};
+use crate::accounts::{Verified, hold_account, hold_account_alone, note_login};
 use crate::db::{Db, Effect, Filter, List, Row, Stmt, Turn, exactly_one};
 
 /// The tokens.
@@ -66,8 +66,11 @@ impl Tokens<'_> {
     /// [`StoreError::Conflict`] when a token has this value, [`StoreError::Reference`] without its mailbox,
     /// [`StoreError::Guard`] when the mailbox has `most` usable tokens.
     pub async fn insert(&self, token: &NewToken, most: u32) -> Result<TokenRecord, StoreError> {
-        let mut statements = hold_owner(token);
-        statements.extend(token.email.as_ref().map(|email| room_for_one(email, token.created_at, most)));
+        let mut statements = Vec::new();
+        if let Some(email) = &token.email {
+            // Were the account shared, those that add a token at the same time would all count the same number.
+            statements.extend([hold_account_alone(email), room_for_one(email, token.created_at, most)]);
+        }
         statements.push(insert_token(token));
         let id = inserted(self.0.batch(statements).await?)?.ok_or(StoreError::Reference)?;
         Ok(new_record(token, id))

@@ -224,3 +224,22 @@ async fn a_name_is_waited_for_longer_than_a_statement_may_take() {
     drop(held);
     assert!(waiting.await.is_ok());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_at_once_get_no_more_tokens_than_a_mailbox_may_have() {
+    const MOST: u32 = 3;
+    let database = database().await;
+    let nodes = [node(&database).await, node(&database).await];
+    add_account(&nodes[0], ANN).await;
+    let inserts: Vec<_> = (0..12_u8)
+        .map(|number| {
+            let store = nodes[usize::from(number % 2)].clone();
+            tokio::spawn(async move { store.tokens().insert(&anns_token(number, false), MOST).await })
+        })
+        .collect();
+    for insert in inserts {
+        let inserted = insert.await.unwrap();
+        assert!(matches!(inserted, Ok(_) | Err(StoreError::Guard { .. })), "{inserted:?}");
+    }
+    assert_eq!(database.sql("SELECT COUNT(*) FROM tokens"), MOST.to_string());
+}
