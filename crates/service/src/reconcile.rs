@@ -43,6 +43,11 @@ impl Service {
         let Some(known) = self.0.backend.provisioning.domains().await? else { return Ok(0) };
         let known: BTreeSet<DomainName> = known.into_iter().collect();
         let approved: BTreeSet<DomainName> = self.0.store.domains().approved_names().await?.into_iter().collect();
+        if approved.is_empty() && !known.is_empty() && self.0.store.accounts().all_quotas(None, 1).await?.is_empty() {
+            // Another database is likelier than an installation that everybody left.
+            tracing::warn!(domains = known.len(), "the database has no domains and no accounts; no domain is removed");
+            return Ok(0);
+        }
         let differing: Vec<_> = known.symmetric_difference(&approved).cloned().collect();
         for domain in &differing {
             let name = domain.clone();

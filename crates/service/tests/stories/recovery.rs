@@ -211,3 +211,14 @@ async fn a_database_without_accounts_costs_nobody_a_mailbox() {
     assert_eq!(app.service.reconcile().await.unwrap(), Reconciled::default());
     assert_eq!(app.mail_server.backend().mailboxes.quota(&bob).await.unwrap().messages, 1);
 }
+
+#[tokio::test]
+async fn a_database_without_domains_costs_nobody_a_domain() {
+    let app = TestApp::start().await;
+    app.mailbox("bob@example.org", None).await;
+    let domain = "example.org".parse().unwrap();
+    app.another_node().await.domains().delete(&domain, true, app.clock.now()).await.unwrap();
+    assert_eq!(app.service.reconcile().await.unwrap(), Reconciled::default());
+    let domains = app.mail_server.backend().provisioning.domains().await.unwrap();
+    assert!(domains.unwrap().contains(&domain));
+}
