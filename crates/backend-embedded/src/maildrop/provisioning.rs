@@ -93,7 +93,7 @@ impl Provisioning for Maildrop {
         limit: usize,
     ) -> Result<Option<Vec<KnownMailbox>>, ProvisioningError> {
         let sql = "SELECT address, quota_bytes FROM drop_mailboxes WHERE address > ?1
-            AND address NOT LIKE 'quarantine/%' ORDER BY address LIMIT ?2";
+            AND instr(address, '@') > 0 ORDER BY address LIMIT ?2";
         let after = after.map_or("", EmailAddress::as_str).to_owned();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows: Vec<(String, Option<u64>)> =

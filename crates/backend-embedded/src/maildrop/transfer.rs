@@ -2,6 +2,7 @@
 
 use mailapi_imap::Flags;
 use mailapi_model::{EmailAddress, FolderName, Octets, Timestamp};
+use mailapi_store::StoreError;
 use rusqlite::Connection;
 
 use super::flag_bits::to_columns;
@@ -104,7 +105,10 @@ impl Maildrop {
         uids.dedup();
         let target = target.clone();
         if uids.len() > STEP {
-            return self.transfer_in_steps(source, uids, target, mode).await;
+            // It runs to its end also when the client leaves: half a copy must not stay.
+            let maildrop = self.clone();
+            let running = tokio::spawn(async move { maildrop.transfer_in_steps(source, uids, target, mode).await });
+            return running.await.unwrap_or(Err(MaildropError::Store(StoreError::Panicked)));
         }
         self.write(move |connection, touched| {
             let target = target_of(connection, source, &target)?;
@@ -143,7 +147,10 @@ impl Maildrop {
             match (stepped.await, mode) {
                 (Ok(uids), _) => done.extend(uids),
                 (Err(error), Mode::Copy) => {
-                    self.take_back(target.id, done.into_iter().map(|(_, uid)| uid).collect()).await?;
+                    let copies = done.into_iter().map(|(_, uid)| uid).collect();
+                    if let Err(failed) = self.take_back(target.id, copies).await {
+                        tracing::warn!(error = %failed, "a part of a failed copy could not be taken back");
+                    }
                     return Err(error);
                 }
                 (Err(error), Mode::Move) => return Err(error),
