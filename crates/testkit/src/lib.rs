@@ -52,6 +52,6 @@ pub use ports::free_port;
 pub use postfix::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
 pub use postgres::{PostgresDatabase, PostgresServer};
 pub use runtime::turns_of_the_runtime;
-pub use signal::send_signal;
+pub use signal::{kill_children, send_signal};
 pub use sink::{Received, SmtpSink};
 pub use strict_smtp::{Moment, Reaction, StrictRecord, StrictServer, StrictSmtp};

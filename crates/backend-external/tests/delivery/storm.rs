@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mailapi_backend::{Submission, SubmitError};
 use mailapi_model::{DeliveryEvent, MessageId, Outcome};
-use mailapi_testkit::PostfixRecipients;
+use mailapi_testkit::{PostfixRecipients, kill_children};
 
 use crate::office::{Office, attempt};
 
@@ -81,11 +81,7 @@ fn rotated(log: &Path) -> std::path::PathBuf {
 /// Kills a daemon of this Postfix, if one of this name is running.
 fn kill_daemon(office: &Office, name: &str) {
     let Some(master) = office.postfix.process_id() else { return };
-    let found = Command::new("pgrep").args(["-P", &master.to_string(), "-x", name]).output().unwrap();
-    for pid in String::from_utf8_lossy(&found.stdout).split_whitespace() {
-        // It may have ended already.
-        let _ = Command::new("kill").args(["-KILL", pid]).status().unwrap();
-    }
+    kill_children(master, name);
 }
 
 /// An event between two messages.
