@@ -160,28 +160,6 @@ async fn slow_uploads_do_not_stop_others() {
 }
 
 #[tokio::test]
-async fn each_octet_of_a_large_body_takes_room() {
-    let running = run(|http| http.max_request_bytes_in_flight = 4_000_000).await;
-    let admin = running.app.admin.clone();
-    let mut slow = TcpStream::connect(running.address).await.unwrap();
-    let head = format!(
-        "POST /api/v1/mail/send HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {admin}\r\n\
-         Content-Type: application/json\r\nContent-Length: 30000000\r\n\r\n"
-    );
-    slow.write_all(head.as_bytes()).await.unwrap();
-    slow.write_all(&[b' '; 3_000_000]).await.unwrap();
-    let url = format!("http://{}/api/v1/mail/send", running.address);
-    let other = async || {
-        let request = reqwest::Client::new().post(&url).header("X-MAILAPI-TOKEN", &admin);
-        let request = request.header("Content-Type", "application/json").body(vec![b' '; 1_000_000]);
-        request.send().await.unwrap().status().as_u16()
-    };
-    // The server reads the slow body while the other requests come.
-    let refused = async { while other().await != 503 {} };
-    tokio::time::timeout(Duration::from_secs(60), refused).await.expect("the slow body fills its caller's share");
-}
-
-#[tokio::test]
 async fn a_request_names_one_host() {
     let running = run(|_| ()).await;
     for (hosts, version, status) in
