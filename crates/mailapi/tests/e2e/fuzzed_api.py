@@ -34,7 +34,7 @@ def populate(server):
     """Makes what the dictionaries of the set-up name; and what its hooks have to know."""
     for domain in ["guard.test", "example.org", "example.com"]:
         made(server, "/domains", {"domain": domain})
-    for email in [ROOT, "ann@example.org", "bob@example.org", "eve@example.com"]:
+    for email in [ROOT, "ann@example.org", "bob@example.org", "carol@guard.test", "eve@example.com"]:
         made(server, "/users", {"email": email, "password": PASSWORD})
     made(server, "/permissions", {"email": "ann@example.org", "permission": "view_stats", "domain": "example.com"})
     sent = [made(server, "/mail/send", WITH_ATTACHMENT, status=202) for _ in range(3)]

@@ -1,5 +1,6 @@
 """What a schema cannot say: rules between two members, and which things the run itself stands on."""
 
+import functools
 import itertools
 import json
 import os
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 TOKEN_HEADER = "X-MAILAPI-TOKEN"
 ROOT = os.environ["GUARD_EMAIL"]
+# Wrong current passwords lock the mailbox whose session changes its password.
+LOCKED = "carol@guard.test"
 # What the run must not lose, and what is asked for instead: something that does not exist.
 GUARDED = {
     "email": ([ROOT, "ann@example.org"], "nobody@guard.test"),
@@ -29,7 +32,9 @@ schemathesis.openapi.format("mailbox", ADDRESS | st.builds("{} <{}>".format, WOR
 def before_call(context, case, kwargs):
     spare_the_run(case)
     if case.path.endswith(("/auth/logout", "/auth/refresh")):
-        show_a_session(case)
+        show_a_session(case, lambda: fresh_session(ROOT))
+    if case.path.endswith("/auth/password"):
+        show_a_session(case, session_to_lock)
     if case.meta is not None and case.meta.generation.mode.is_positive:
         keep_rules_between_members(case)
         if next(calls) % 2 == 0:
@@ -49,14 +54,19 @@ def spare_the_run(case):
         body["email"] = "nobody@guard.test"
 
 
-def show_a_session(case):
-    """Only a session can be logged out or refreshed. A call that shows no token, or a wrong one, goes on to."""
+def show_a_session(case, session):
+    """Replaces the run's own token, which must stay. A call with another token, or without one, keeps it."""
     if (case.headers or {}).get(TOKEN_HEADER) == os.environ["GUARD_TOKEN"]:
-        case.headers[TOKEN_HEADER] = fresh_session()
+        case.headers[TOKEN_HEADER] = session()
 
 
-def fresh_session():
-    body = json.dumps({"email": ROOT, "password": os.environ["GUARD_PASSWORD"]}).encode()
+@functools.cache
+def session_to_lock():
+    return fresh_session(LOCKED)
+
+
+def fresh_session(email):
+    body = json.dumps({"email": email, "password": os.environ["GUARD_PASSWORD"]}).encode()
     request = urllib.request.Request(os.environ["GUARD_LOGIN"], data=body, method="POST")
     request.add_header("Content-Type", "application/json")
     with urllib.request.urlopen(request, timeout=60) as response:
