@@ -258,12 +258,15 @@ async fn states(app: &App, token: &str, id: &str) -> (Value, Vec<Value>) {
     (status["status"].clone(), recipients.iter().map(|recipient| recipient["status"].clone()).collect())
 }
 
-/// Recipient, status, code and reply of each entry of the delivery log, the oldest first.
+/// Recipient, status, code and reply of each entry of the delivery log, by recipient: the time of a line of the mail
+/// server may lie before that of an entry of our own.
 async fn entries(app: &App, id: &str) -> Vec<[String; 4]> {
     let log = app.get(&app.admin, &format!("/mail/delivery-log?message_id={id}")).await.assert(StatusCode::OK);
     let words = ["recipient", "status", "dsn_code", "smtp_response"];
     let entry = |entry: &Value| words.map(|word| entry[word].as_str().unwrap_or_default().to_owned());
-    log["entries"].as_array().unwrap().iter().rev().map(entry).collect()
+    let mut entries: Vec<_> = log["entries"].as_array().unwrap().iter().map(entry).collect();
+    entries.sort();
+    entries
 }
 
 #[tokio::test]
@@ -349,8 +352,8 @@ async fn a_recipient_refused_for_now_fails_and_the_rest_is_sent() {
         ["later@example.net", "failed", "4.2.0", "450 4.2.0 Greylisted"],
         ["no@example.net", "bounced", "5.1.1", "550 5.1.1 No such user"],
     ];
-    assert_eq!(log[..2], refused);
-    assert_eq!((log.len(), log[2][1].as_str()), (3, "sent"));
+    assert_eq!((log.len(), log[0][1].as_str()), (3, "sent"));
+    assert_eq!(log[1..], refused);
     let of_status = |status: &str| format!("/mail/delivery-log?status={status}&queue_id={}", answer["queue_id"]);
     let failed = app.get(&app.admin, &of_status("failed").replace('"', "")).await.assert(StatusCode::OK);
     assert_eq!((&failed["total"], &failed["entries"][0]["sender"]), (&json!(1), &json!("ann@example.org")));
@@ -373,7 +376,7 @@ async fn one_refusal_for_now_makes_the_send_retryable() {
         assert_eq!(states(&app, &ann, &id).await, (json!("failed"), expected.map(Value::from).to_vec()));
         let log = entries(&app, &id).await;
         let shown: Vec<[&str; 3]> = log.iter().map(|entry| [&*entry[0], &*entry[1], &*entry[3]]).collect();
-        let said = [0, 1].map(|place| [refused[place].0, expected[place], refused[place].1]);
+        let said = [1, 0].map(|place| [refused[place].0, expected[place], refused[place].1]);
         assert_eq!(shown, said);
     }
     assert_eq!(app.trouble.submitted(), 0);
