@@ -135,6 +135,16 @@ pub(crate) fn api(path: &str) -> String {
     format!("/api/v1{path}")
 }
 
+/// A log-in with a wrong password, for another mailbox and from another client address for each number. The addresses
+/// are those of RFC 2544, appendix C.2.2.
+pub(crate) fn wrong_password(number: usize) -> Request {
+    const FIRST: u32 = u32::from_be_bytes([198, 18, 0, 0]);
+    const ADDRESSES: usize = 1 << 17;
+    let client = FIRST + u32::try_from(number % ADDRESSES).unwrap_or_default();
+    let guess = json!({ "email": format!("user{number}@bench.test"), "password": "wrong password" });
+    Request::post(&api("/auth/login"), "", &guess).forwarded_for(client.into())
+}
+
 /// The database in a server's directory.
 pub(crate) fn database(directory: &Path) -> PathBuf {
     directory.join("mailapi-data/mailapi.db")

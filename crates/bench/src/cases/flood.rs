@@ -2,32 +2,29 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::http_clients;
 use super::reading::Reading;
-use crate::client::http::{Connection, Request};
+use crate::client::http::Connection;
 use crate::load::{Client, Clients, Load};
 use crate::measure::{figures, median};
 use crate::outcome::{Outcome, same};
 use crate::report::{Row, Unit};
 use crate::scale::Scale;
-use crate::world::api;
+use crate::world::wrong_password;
 
 /// How many times slower others may become.
 const MOST: f64 = 5.0;
 /// How far ahead of the measured window the flood begins.
 const HEAD_START: Duration = Duration::from_millis(200);
 
-/// Guesses the password of another address each time, so that no lock-out helps.
+/// Guesses the password of another mailbox from another client address each time, so that no lock-out ends the flood.
 struct Guesser {
     connection: Connection,
 }
 
 impl Client for Guesser {
     async fn operate(&mut self, number: usize) -> Outcome {
-        let guess = json!({ "email": format!("nobody{number}@bench.test"), "password": "wrong password" });
-        let (status, _) = self.connection.exchange(&Request::post(&api("/auth/login"), "", &guess)).await?;
+        let (status, _) = self.connection.exchange(&wrong_password(number)).await?;
         same("the answer to a wrong password", status, 401)
     }
 }

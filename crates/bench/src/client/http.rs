@@ -1,7 +1,7 @@
 //! A kept HTTP/1.1 connection (RFC 9112): a request that was written beforehand goes out in one piece, the answer is
 //! read into a buffer that is used again.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -40,6 +40,13 @@ impl Request {
             body.len()
         );
         Self([head.as_bytes(), body].concat())
+    }
+
+    /// The same request as a trusted proxy forwards it for `client`.
+    pub(crate) fn forwarded_for(mut self, client: Ipv4Addr) -> Self {
+        let line_end = self.0.windows(2).position(|two| two == b"\r\n").map_or(0, |at| at + 2);
+        self.0.splice(line_end..line_end, format!("X-Forwarded-For: {client}\r\n").into_bytes());
+        self
     }
 }
 

@@ -13,7 +13,7 @@ use crate::load::Client;
 use crate::mail::{Author, PLANTED, READER, RECEIVER, WRITER};
 use crate::outcome::{Failure, Outcome, same};
 use crate::scale::FULL;
-use crate::world::{PASSWORD, World, api};
+use crate::world::{PASSWORD, World, api, wrong_password};
 
 /// What the messages are called that go to another server.
 pub(super) const TO_ANOTHER_SERVER: &str = "sent to another server";
@@ -212,10 +212,7 @@ struct Visitor {
 impl Client for Visitor {
     async fn operate(&mut self, number: usize) -> Outcome {
         if number % 10 == 9 {
-            // Each time another address, so that nobody is locked out.
-            let guess = json!({ "email": format!("nobody{number}@bench.test"), "password": "wrong password" });
-            self.api.token.clear();
-            return self.api.post("/auth/login", &guess, 401).await.map(drop);
+            return self.api.http.json(&wrong_password(number), 401).await.map(drop);
         }
         self.api.token.clear();
         let session = self.api.post("/auth/login", &json!({ "email": READER, "password": PASSWORD }), 200).await?;
