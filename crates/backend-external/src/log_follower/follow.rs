@@ -117,6 +117,11 @@ impl Live {
     fn new(source: Box<dyn Source>, ledger: Ledger, cursor: &Cursor) -> Self {
         Self { source, ledger, lines: 0, cursor: cursor.clone(), pending: VecDeque::new() }
     }
+
+    /// Number of lines of Postfix read before the cursor. The line of events that are still pending is after it.
+    fn lines_before_cursor(&self) -> u64 {
+        self.lines.saturating_sub(u64::from(!self.pending.is_empty()))
+    }
 }
 
 impl Follow {
@@ -282,13 +287,15 @@ impl Follow {
             if batch.more {
                 break;
             }
+            let before = live.ledger.last_at;
             let step = self.step(live.source.as_mut(), &mut live.ledger);
-            self.note_gaps(live.source.as_mut(), live.ledger.last_at);
+            self.note_gaps(live.source.as_mut(), before);
             match step {
                 Ok(Some(Step { findings, octets, is_postfix })) => {
                     batch.lines_read += 1;
                     if is_postfix {
                         live.lines += 1;
+                        self.hearing.note_line(live.lines, self.clock.now());
                         self.compare_clocks(live.ledger.last_at, end_seen_at, &findings.taken);
                     }
                     self.note_crash(findings.crash);
@@ -324,10 +331,7 @@ impl Follow {
                 let text = text.trim_start_matches('\0');
                 let now = self.clock.now();
                 let findings = match Line::of_file(text, &self.settings.syslog_name, &mut self.times, now, before) {
-                    Some(line) => {
-                        self.hearing.note_line(now);
-                        Some(self.take_in(ledger, &line)?)
-                    }
+                    Some(line) => Some(self.take_in(ledger, &line)?),
                     None => {
                         if reports_loss(text, &self.settings.syslog_name, &mut self.times, now, before) {
                             note_dropped(&mut self.notes.gaps, &self.settings, now, before);
@@ -340,9 +344,6 @@ impl Follow {
             Record::Entry { at, tag, message } => {
                 let at = self.times.by_our_clock(at);
                 let line = Line::of_tag(at, tag, message, &self.settings.syslog_name);
-                if line.is_some() {
-                    self.hearing.note_line(self.clock.now());
-                }
                 let findings = line.map(|line| self.take_in(ledger, &line)).transpose()?;
                 Ok(Some(Step::new(findings, message.len())))
             }
@@ -363,10 +364,14 @@ impl Follow {
         Ok(findings)
     }
 
-    fn note_gaps(&mut self, source: &mut dyn Source, before: Option<Timestamp>) {
-        for (kind, detail) in source.take_gaps() {
+    /// Notes the gaps that the source met since the line that was written at `before`. Whether there are any.
+    fn note_gaps(&mut self, source: &mut dyn Source, before: Option<Timestamp>) -> bool {
+        let gaps = source.take_gaps();
+        let has_gaps = !gaps.is_empty();
+        for (kind, detail) in gaps {
             note_gap(&mut self.notes.gaps, &self.settings, gap_until(self.clock.now(), before, kind, detail));
         }
+        has_gaps
     }
 
     fn note_crash(&mut self, crash: Option<Crash>) {
@@ -403,6 +408,9 @@ impl Follow {
 
     fn note_taken(&mut self, taken: &[Taken]) {
         for one in taken {
+            if let Some(replied_at) = self.handed.noted_at(&one.queue_id.0) {
+                self.hearing.note_own(replied_at);
+            }
             self.index.add(one);
             self.confirmed.push(one.queue_id.clone());
         }
@@ -475,8 +483,12 @@ impl Follow {
                 return Ok(*live);
             }
         }
-        // The place is gone: the source goes on behind the gap, and says so.
-        let source = self.open(&cursor.place)?;
+        let known_at = kept.as_ref().and_then(|ledger| ledger.last_at);
+        let mut source = self.open(&cursor.place)?;
+        // If the place is gone, the source continues after a gap and reports it. Otherwise only lines before it are missing.
+        if !self.note_gaps(source.as_mut(), known_at) {
+            self.note_lost_state(known_at, cursor.place.newest_line_at());
+        }
         Ok(Live::new(source, kept.unwrap_or_default(), cursor))
     }
 

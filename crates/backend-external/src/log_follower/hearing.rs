@@ -17,6 +17,8 @@ pub(super) struct Hearing {
     looked_at: Option<Timestamp>,
     /// The newest line was written after this moment.
     spoke_after: Option<Timestamp>,
+    /// The most lines of Postfix that were read so far; `None` until the end was seen after the count was reset.
+    read: Option<u64>,
     /// When a new line was last read.
     heard_at: Option<Timestamp>,
 }
@@ -24,12 +26,21 @@ pub(super) struct Hearing {
 impl Hearing {
     /// Resets the count: the reader continues elsewhere, and counts its lines from another place.
     pub(super) fn count_anew(&mut self) {
-        self.lines = None;
+        (self.lines, self.read) = (None, None);
     }
 
-    /// Notes that a line of Postfix was read.
-    pub(super) fn note_line(&mut self, now: Timestamp) {
-        self.heard_at = self.heard_at.max(Some(now));
+    /// Notes that a line of Postfix was read, as number `count` of them. A line that is read again proves nothing.
+    pub(super) fn note_line(&mut self, count: u64, now: Timestamp) {
+        if self.read.is_some_and(|read| count > read) {
+            self.read = Some(count);
+            self.heard_at = self.heard_at.max(Some(now));
+        }
+    }
+
+    /// Notes a line about a message of ours, which the mail server accepted at `replied_at`: whenever the line is read,
+    /// it was not written before that.
+    pub(super) fn note_own(&mut self, replied_at: Timestamp) {
+        self.heard_at = self.heard_at.max(Some(replied_at));
     }
 
     /// Notes that a look that began at `begun` reached the end of the log after this many lines of Postfix.
@@ -38,6 +49,7 @@ impl Hearing {
             self.spoke_after = self.spoke_after.max(self.looked_at);
         }
         self.lines = Some(lines);
+        self.read = self.read.max(Some(lines));
         self.looked_at = Some(begun);
     }
 
@@ -51,7 +63,7 @@ impl Hearing {
         self.spoke_after.is_some_and(|after| after >= moment)
     }
 
-    /// Whether a line of Postfix was read after this moment, whenever it was written.
+    /// Whether a new line of Postfix was read after this moment, or one that was written then.
     pub(super) fn heard_since(&self, moment: Timestamp) -> bool {
         self.heard_at.is_some_and(|heard_at| heard_at >= moment)
     }

@@ -18,6 +18,16 @@ pub(super) enum Place {
     Journal(String),
 }
 
+impl Place {
+    /// When the newest line before this place was written, where the place records that.
+    pub(super) fn newest_line_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::File(file) => Some(file.at).filter(|at| at.as_millis() != 0),
+            Self::Beginning | Self::Journal(_) => None,
+        }
+    }
+}
+
 /// A place in a file that keeps its meaning when the file is renamed, copied or compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FilePlace {

@@ -70,7 +70,7 @@ impl Follow {
         }
         let begun = self.clock.now();
         let (place, mut ledger, mut lines) = match &self.live {
-            Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id), live.lines),
+            Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id), live.lines_before_cursor()),
             None => match saved_state::load(&self.settings.state_dir)? {
                 Some(saved) => (saved.place, saved.ledger.only(message_id), 0),
                 None => (Place::Beginning, Ledger::default(), 0),
@@ -85,7 +85,10 @@ impl Follow {
         }
         let mut unread = Unread::default();
         while let Some(step) = self.step(source.as_mut(), &mut ledger)? {
-            lines += u64::from(step.is_postfix);
+            if step.is_postfix {
+                lines += 1;
+                self.hearing.note_line(lines, self.clock.now());
+            }
             let findings = step.findings;
             if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
                 return Ok(Verdict::Told(Trace::Taken(taken.into())));

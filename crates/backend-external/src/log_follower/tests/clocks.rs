@@ -86,3 +86,42 @@ fn a_clock_that_is_behind_shows_in_our_own_messages() {
     }
     assert_eq!(reader.follow.snapshot().clock_ahead, -5 * 3600);
 }
+
+#[test]
+fn a_line_that_is_read_again_does_not_prove_that_the_log_is_written() {
+    let scene = scene("2026-11-21T08:00:05Z");
+    scene.append(&line(0, "qmgr", "A0B1C2: removed"));
+    let mut reader = Reader::new(&scene);
+    reader.read_all();
+    // The database is unavailable, so only the search for the message reads this line, each time anew.
+    scene.append(&line(4, "qmgr", "A0B1C3: removed"));
+    scene.clock.advance(Duration::from_secs(1));
+    let ended = Some(scene.clock.now());
+    let look = |reader: &mut Reader, alive| reader.follow.find(&attempt(), Signs { ended, alive }).unwrap();
+    assert_eq!(look(&mut reader, None), Verdict::Told(Trace::Silent));
+    scene.clock.advance(Duration::from_secs(1));
+    let alive = Some(scene.clock.now());
+    scene.clock.advance(Duration::from_secs(60));
+    for _ in 0..3 {
+        assert_eq!(look(&mut reader, alive), Verdict::Told(Trace::Silent));
+    }
+    reader.restart(&scene);
+    for _ in 0..3 {
+        assert_eq!(look(&mut reader, alive), Verdict::Told(Trace::Silent));
+    }
+    scene.append(&line(66, "api/smtpd", "connect from unknown[127.0.0.1]"));
+    assert_eq!(look(&mut reader, alive), Verdict::Told(Trace::NotTaken));
+}
+
+#[test]
+fn a_line_of_our_own_message_is_heard_at_a_first_reading() {
+    let scene = scene("2026-11-21T08:00:05Z");
+    scene.append(&line(0, "qmgr", "A0B1C2: removed"));
+    let mut reader = Reader::new(&scene);
+    let handed = reader.follow.handed();
+    handed.note(&QueueId("A00001".to_owned()), OURS.parse().unwrap(), scene.clock.now());
+    scene.append(&line(5, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+    reader.read_all();
+    scene.clock.advance(Duration::from_secs(60));
+    assert_eq!(reader.follow.unheard(), None);
+}

@@ -128,3 +128,42 @@ fn a_lost_state_is_a_gap_where_the_log_does_not_say_it_all() {
         assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), kinds);
     }
 }
+
+#[test]
+fn a_missing_file_before_the_cursor_is_a_gap() {
+    let scene = scene();
+    let mut reader = Reader::new(&scene);
+    scene.append(&deferred());
+    reader.read_all();
+    reader.follow.stop().unwrap();
+    let old = std::fs::read(scene.path("state/state")).unwrap();
+    for second in 2..5 {
+        scene.rotate();
+        scene.append(&line(second, "qmgr", "A0B1C3: removed"));
+        reader.read_all();
+    }
+    // The state is a former one, from a backup, and a file between it and the cursor was removed.
+    scene.remove("mail.log.2");
+    std::fs::write(scene.path("state/state"), old).unwrap();
+    reader.restart(&scene);
+    reader.read_all();
+    let gaps = reader.gaps();
+    assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::StateLost]);
+    let times = ["2026-11-21T08:00:01Z", "2026-11-21T08:00:04Z"].map(|at| at.parse().unwrap());
+    assert_eq!([gaps[0].from, gaps[0].to], times);
+}
+
+#[test]
+fn a_gap_begins_with_the_last_line_before_it() {
+    let scene = scene();
+    let mut reader = Reader::new(&scene);
+    scene.append(&line(1, "qmgr", "A0B1C2: removed"));
+    reader.read_all();
+    // The file is cut without a copy, and the next line is written much later.
+    std::fs::write(scene.path("mail.log"), "").unwrap();
+    scene.append(&line(900, "qmgr", "A0B1C3: removed"));
+    reader.read_all();
+    let gaps = reader.gaps();
+    assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::Truncated]);
+    assert_eq!(gaps[0].from, "2026-11-21T08:00:01Z".parse().unwrap());
+}
