@@ -55,7 +55,7 @@ impl MessageIndex {
         }
         for (recipient, reply) in &taken.refused {
             let enhanced = reply.enhanced.map_or(String::new(), |code| code.to_string());
-            let (recipient, code) = (recipient.as_str(), reply.code.to_string());
+            let (recipient, code) = (recipient.shown(), reply.code.to_string());
             push_line(&mut self.unwritten, &[&message_id, &taken.queue_id.0, recipient, &code, &enhanced, &reply.text]);
         }
         self.newest = self.newest.max(Some(taken.at));
@@ -201,7 +201,7 @@ fn take_in(line: &str, message_id: MessageId, found: &mut Option<Taken>) {
             *found = Some(Taken { at, message_id, queue_id: QueueId((*queue_id).to_owned()), refused: Vec::new() });
         }
         ([_, queue_id, recipient, code, enhanced, text], Some(taken)) if taken.queue_id.0 == *queue_id => {
-            let (Ok(recipient), Ok(code)) = (recipient.parse::<EmailAddress>(), code.parse()) else { return };
+            let (Ok(recipient), Ok(code)) = (EmailAddress::as_given(recipient), code.parse()) else { return };
             if taken.refused.iter().all(|(known, _)| *known != recipient) {
                 let reply = Reply { code, enhanced: enhanced.parse().ok(), text: (*text).to_owned() };
                 taken.refused.push((recipient, reply));
@@ -225,7 +225,7 @@ mod tests {
             at: Timestamp::from_seconds(seconds),
             message_id: id(number),
             queue_id: QueueId(format!("4jWk{number}")),
-            refused: vec![("bob@example.org".parse().unwrap(), reply)],
+            refused: vec![(EmailAddress::as_given("Bob@example.org").unwrap(), reply)],
         }
     }
 

@@ -100,15 +100,20 @@ fn sender_text(sender: Option<&ReversePath>) -> &str {
     match sender {
         None => "?",
         Some(None) => "",
-        Some(Some(address)) => address.as_str(),
+        // As given: the log's later lines and the events have the case that the sender chose.
+        Some(Some(address)) => address.shown(),
     }
+}
+
+fn address(text: &str) -> Option<EmailAddress> {
+    EmailAddress::as_given(text).ok()
 }
 
 fn push_refused(text: &mut String, refused: &RefusedRecipient) {
     let RefusedRecipient { sender, recipient, reply } = refused;
     let enhanced = reply.enhanced.map_or(String::new(), |code| code.to_string());
     let (code, sender) = (reply.code.to_string(), sender_text(sender.as_ref()));
-    push_line(text, &["refused", sender, recipient.as_str(), &code, &enhanced, &reply.text]);
+    push_line(text, &["refused", sender, recipient.shown(), &code, &enhanced, &reply.text]);
 }
 
 fn message_text(instance: &str, id: &str, message: &Message) -> String {
@@ -138,13 +143,13 @@ fn message_text(instance: &str, id: &str, message: &Message) -> String {
     for one in &message.waiting {
         let dsn = one.dsn.map_or(String::new(), |dsn| dsn.to_string());
         let relay = one.relay.as_deref().unwrap_or_default();
-        push_line(&mut text, &["waiting", &one.to, one.named.as_str(), &dsn, relay, &one.response]);
+        push_line(&mut text, &["waiting", &one.to, one.named.shown(), &dsn, relay, &one.response]);
     }
     for successor in &message.successors {
         push_line(&mut text, &["successor", &successor.queue_id]);
     }
     for (to, named) in &message.renamed {
-        push_line(&mut text, &["renamed", to.as_str(), named.as_str()]);
+        push_line(&mut text, &["renamed", to.shown(), named.shown()]);
     }
     message.refused.iter().for_each(|one| push_refused(&mut text, one));
     push_behind(&mut text, message);
@@ -156,10 +161,10 @@ fn push_answer(text: &mut String, Answer { to, event }: &Answer) {
     let [at, delay] = [event.at.as_millis().to_string(), event.delay.as_millis().to_string()];
     let dsn = event.dsn.map_or(String::new(), |dsn| dsn.to_string());
     let relay = event.relay.as_deref().unwrap_or_default();
-    let (named, sender) = (event.recipient.as_str(), sender_text(Some(&event.sender)));
+    let (named, sender) = (event.recipient.shown(), sender_text(Some(&event.sender)));
     push_line(
         text,
-        &["answer", to.as_str(), named, &at, &delay, &event.queue_id.0, sender, &dsn, relay, &event.response],
+        &["answer", to.shown(), named, &at, &delay, &event.queue_id.0, sender, &dsn, relay, &event.response],
     );
 }
 
@@ -169,12 +174,12 @@ fn push_behind(text: &mut String, message: &Message) {
     }
     for Behind { named, got_through, failure } in &message.behind {
         if *got_through {
-            push_line(text, &["reached", named.as_str()]);
+            push_line(text, &["reached", named.shown()]);
         }
         if let Some(Failed { outcome, dsn, relay, response }) = failure {
             let dsn = dsn.map_or(String::new(), |dsn| dsn.to_string());
             let relay = relay.as_deref().unwrap_or_default();
-            push_line(text, &["failed", named.as_str(), outcome.as_str(), &dsn, relay, response]);
+            push_line(text, &["failed", named.shown(), outcome.as_str(), &dsn, relay, response]);
         }
     }
 }
@@ -223,7 +228,7 @@ fn sender(text: &str) -> Option<Option<ReversePath>> {
     match text {
         "?" => Some(None),
         "" => Some(Some(None)),
-        address => address.parse().ok().map(|address| Some(Some(address))),
+        text => address(text).map(|address| Some(Some(address))),
     }
 }
 
@@ -273,7 +278,7 @@ impl Loader {
             }
             ["refused", from, recipient, code, enhanced, text] => {
                 let reply = Reply { code: code.parse().ok()?, enhanced: optional(enhanced)?, text: text.to_owned() };
-                let refused = RefusedRecipient { sender: sender(from)?, recipient: recipient.parse().ok()?, reply };
+                let refused = RefusedRecipient { sender: sender(from)?, recipient: address(recipient)?, reply };
                 match (&mut self.message, &self.session) {
                     (Some((_, _, message)), _) => message.refused.push(refused),
                     (None, Some(session)) => {
@@ -292,7 +297,7 @@ impl Loader {
         match *fields {
             ["waiting", to, named, dsn, relay, response] => message.waiting.push(Waiting {
                 to: to.to_owned(),
-                named: named.parse().ok()?,
+                named: address(named)?,
                 dsn: optional(dsn)?,
                 relay: (!relay.is_empty()).then(|| Arc::from(relay)),
                 response: Arc::from(response),
@@ -304,7 +309,7 @@ impl Loader {
             ["recipients", recipients, settled] => {
                 (message.recipients, message.settled) = (Some(recipients.parse().ok()?), settled.parse().ok()?);
             }
-            ["reached", named] => message.note_behind(&named.parse().ok()?, None),
+            ["reached", named] => message.note_behind(&address(named)?, None),
             ["failed", named, outcome, dsn, relay, response] => {
                 let failure = Failed {
                     outcome: outcome.parse().ok()?,
@@ -312,9 +317,9 @@ impl Loader {
                     relay: (!relay.is_empty()).then(|| Arc::from(relay)),
                     response: Arc::from(response),
                 };
-                message.note_behind(&named.parse().ok()?, Some(failure));
+                message.note_behind(&address(named)?, Some(failure));
             }
-            ["renamed", to, named] => message.renamed.push((to.parse().ok()?, named.parse().ok()?)),
+            ["renamed", to, named] => message.renamed.push((address(to)?, address(named)?)),
             _ => return None,
         }
         Some(())
@@ -341,7 +346,7 @@ fn message(fields: &[&str]) -> Option<(String, String, Message)> {
 
 fn answer(fields: &[&str], message_id: Option<MessageId>) -> Option<Answer> {
     let ["answer", to, named, at, delay, queue_id, from, dsn, relay, response] = *fields else { return None };
-    let (to, recipient): (EmailAddress, EmailAddress) = (to.parse().ok()?, named.parse().ok()?);
+    let (to, recipient) = (address(to)?, address(named)?);
     let event = DeliveryEvent {
         at: time(at)?,
         message_id,
@@ -398,6 +403,42 @@ mod tests {
                 line[..at].to_owned() + &text + &line[at..]
             });
         prop_oneof![8 => known, 2 => named, 1 => changed, 1 => "\\PC{0,20}"]
+    }
+
+    #[test]
+    fn a_state_keeps_each_field_as_it_was_given() {
+        let start = Cursor { place: Place::Beginning, told: 0 }.encode().0;
+        let lines = [
+            HEADER,
+            &format!("at\t{start}\t5"),
+            "forgotten\t3",
+            "clock\t-7200000",
+            "gap\t1\ttruncated\tx\t-5\t9",
+            "unnamed\t7",
+            "instance\tpostfix\trunning\t5\t6",
+            "session\tpostfix\t17",
+            "refused\tAnn@Example.org\tBob@Bücher.example\t550\t5.1.1\tno",
+            "postsuper\t17\t1",
+            &format!("message\tpostfix\t4jWk1\t1\t2\tsubmitted\thqwscif\t{ID}\t{ID}\tSRS0=AbCd=2K@Fwd.example"),
+            "waiting\tBob@Example.net\tBob@example.net\t4.1.1\tmx\tnot now",
+            "successor\t4jWk2",
+            "renamed\tA.B@example.net\tC.D@example.net",
+            "refused\t\tEve@example.net\t550\t5.1.1\tno",
+            "recipients\t2\t9",
+            "reached\tTeam@example.net",
+            "failed\tTeam@example.net\tbounced\t5.1.1\t\tgone",
+            "answer\tX.Y@example.net\tV.W@example.net\t1\t2\t4jWk1\tAnn@example.org\t2.0.0\tmx\tOk",
+            "end\t19",
+        ];
+        let Saved { place, ledger, notes } = parse(&(lines.join("\n") + "\n")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        save(dir.path(), &place, &ledger, &notes).unwrap();
+        let saved = fs::read_to_string(dir.path().join(FILE)).unwrap();
+        // The domain of an address has no case to keep.
+        let expected =
+            lines.map(|line| line.replace("Example.", "example.").replace("Fwd.", "fwd.").replace("Bücher", "bücher"));
+        let shown = saved.lines().map(|line| line.replace("Example.", "example.")).collect::<Vec<_>>();
+        assert_eq!(shown, expected);
     }
 
     proptest! {
