@@ -1,13 +1,19 @@
 //! What holds for JSON bodies, at whatever operation they arrive.
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::support::{App, api};
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn typed(app: &App, headers: &[(&str, &str)]) -> (u16, String) {
     let request = api(Method::POST, "/domains").header("X-MAILAPI-TOKEN", &app.admin);
@@ -116,5 +122,48 @@ async fn a_body_of_many_tiny_values_is_refused_before_it_fills_the_memory() {
     for piece in [r#"{"":0}"#, "[[]]", "0"] {
         let text = format!("{{\"x\":[0{}]}}", format!(",{piece}").repeat(3_000_000));
         app.post_text(&app.admin, "/mail/send", text).await.assert_error(413, "PAYLOAD_TOO_LARGE");
+    }
+}
+
+/// Octets of a body that are taken in at a time.
+const BATCH: usize = 1000;
+
+/// A body of so many octets that does not end. The receiver resolves when there is room for all of them: each piece is
+/// one batch, and the server asks for the next batch after it took room for the last.
+fn unfinished(octets: usize) -> (Body, oneshot::Receiver<()>) {
+    let (taken, is_taken) = oneshot::channel();
+    let mut taken = Some(taken);
+    let last = octets - 4 * (BATCH + 1);
+    assert!(last > BATCH);
+    let mut lengths = [BATCH + 1, BATCH + 1, BATCH + 1, BATCH + 1, last].into_iter();
+    let body = futures_util::stream::poll_fn(move |_| match lengths.next() {
+        Some(length) => Poll::Ready(Some(Ok::<_, std::io::Error>(Bytes::from(vec![b' '; length])))),
+        None => {
+            taken.take().map(|taken| taken.send(()));
+            Poll::Pending
+        }
+    });
+    (Body::from_stream(body), is_taken)
+}
+
+#[tokio::test]
+async fn each_octet_of_a_large_body_takes_room() {
+    const HALF: usize = 5 * (BATCH + 1);
+    for (held, code) in [(HALF, "INVALID_JSON"), (HALF + 1, "SERVICE_UNAVAILABLE")] {
+        let app = App::with(|_, http| {
+            http.long_work_bytes = BATCH;
+            http.max_request_bytes_in_flight = 2 * HALF;
+        })
+        .await;
+        app.domain("example.org").await;
+        let (ann, bob) = (app.user("ann@example.org").await, app.user("bob@example.org").await);
+        let (body, is_taken) = unfinished(held);
+        let mut first = pin!(app.post_text(&ann, "/mail/send", body));
+        tokio::select! {
+            _ = &mut first => panic!("the body does not end"),
+            taken = timeout(PATIENCE, is_taken) => taken.expect("in time").unwrap(),
+        }
+        let second = app.post_text(&bob, "/mail/send", vec![b' '; HALF]).await;
+        assert_eq!(second.json()["error"], code, "{held} octets held");
     }
 }
