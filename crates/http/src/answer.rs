@@ -6,12 +6,17 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::error::ApiError;
+use crate::body::RETRY_WHEN_FULL;
+use crate::error::{ApiError, ErrorCode};
+use crate::room::{Full, Held};
 
 /// Octets that most answers fit into.
 const USUAL_LENGTH: usize = 1024;
 /// Headers that every answer gets on its way out, and a few more: a map that grows is made anew.
 const USUAL_HEADERS: usize = 10;
+
+/// Answers above this many octets take room until they are sent. Shorter ones fit into the buffers of most connections.
+pub(crate) const LARGE: usize = 32 * 1024;
 
 /// An answer as JSON. It is written into plain memory: a list is some hundred small writes, each of which the buffer of
 /// `axum::Json` takes more time for.
@@ -19,6 +24,41 @@ pub(crate) struct Json<T>(pub(crate) T);
 
 /// An answer that was written before.
 pub(crate) struct WrittenJson(pub(crate) Bytes);
+
+/// The octets of a large answer, for [`held`].
+#[derive(Clone)]
+struct Large(Bytes);
+
+/// An answer that keeps its room as long as its octets are in memory.
+struct HeldOctets {
+    octets: Bytes,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for HeldOctets {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets
+    }
+}
+
+/// Takes room for a large answer. Its client may read slowly or never.
+pub(crate) fn held(mut response: Response, hold: impl FnOnce() -> Held) -> Response {
+    let Some(Large(octets)) = response.extensions_mut().remove() else { return response };
+    let mut held = hold();
+    match held.grow(octets.len()) {
+        Ok(()) => {
+            *response.body_mut() = Body::from(Bytes::from_owner(HeldOctets { octets, _held: held }));
+            response
+        }
+        Err(full) => ApiError::from(full).into_response(),
+    }
+}
+
+impl From<Full> for ApiError {
+    fn from(Full: Full) -> Self {
+        Self::later(ErrorCode::ServiceUnavailable, RETRY_WHEN_FULL)
+    }
+}
 
 /// Writes an answer.
 pub(crate) fn written(answer: &impl Serialize) -> Result<Vec<u8>, ApiError> {
@@ -40,8 +80,37 @@ impl IntoResponse for WrittenJson {
     fn into_response(self) -> Response {
         let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let large = (self.0.len() > LARGE).then(|| Large(self.0.clone()));
         let mut response = Response::new(Body::from(self.0));
         *response.headers_mut() = headers;
+        large.map(|large| response.extensions_mut().insert(large));
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::room::{Room, Share};
+
+    fn answer(octets: usize) -> Response {
+        WrittenJson(vec![b' '; octets].into()).into_response()
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_keeps_its_room_until_it_is_sent() {
+        let room = Room::new(LARGE + 1);
+        let hold = || room.hold(Share::Nobody);
+        let first = held(answer(LARGE + 1), hold);
+        assert_eq!(first.status(), 200);
+        let second = held(answer(LARGE + 1), hold);
+        assert_eq!((second.status().as_u16(), &second.headers()["retry-after"]), (503, &HeaderValue::from(10)));
+        assert_eq!(held(answer(LARGE), hold).status(), 200, "a short answer needs no room");
+        let octets = first.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(held(answer(LARGE + 1), hold).status(), 503, "the octets are still in memory");
+        drop(octets);
+        assert_eq!(held(answer(LARGE + 1), hold).status(), 200);
     }
 }

@@ -12,6 +12,7 @@ use mailapi_service::Unavailable;
 use tokio::task::JoinError;
 
 use crate::error::{ApiError, ErrorCode};
+use crate::room::Full;
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
 
@@ -25,8 +26,8 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), ErrorCode> {
     if is_json && is_plain { Ok(()) } else { Err(ErrorCode::UnsupportedMediaType) }
 }
 
-/// `Retry-After` for a body that found no room.
-const RETRY_WHEN_FULL: Duration = Duration::from_secs(10);
+/// `Retry-After` for a body or an answer that found no room.
+pub(crate) const RETRY_WHEN_FULL: Duration = Duration::from_secs(10);
 
 /// Why a body was not taken in to its end.
 pub(crate) enum Incomplete {
@@ -50,7 +51,7 @@ impl From<Incomplete> for ApiError {
             }
             Incomplete::TooSlow => ErrorCode::RequestTimeout.into(),
             Incomplete::Broken => Self::new(ErrorCode::InvalidJson, "The body ended too early."),
-            Incomplete::Full => Self::later(ErrorCode::ServiceUnavailable, RETRY_WHEN_FULL),
+            Incomplete::Full => Full.into(),
             Incomplete::Room(error) => Unavailable::Room(error).into(),
             Incomplete::Unforeseen(error) => Self::internal(error),
         }

@@ -47,8 +47,9 @@ impl FromRequestParts<HttpState> for Caller {
             count(parts, state, key).await?;
         }
         let caller = known?.at(address(parts, state));
-        if let Some(arrival) = parts.extensions.get_mut::<Arrival>() {
-            arrival.caller = Some(caller.clone());
+        if let Some(arrival) = parts.extensions.get::<Arrival>() {
+            // A second extractor would find the same caller.
+            let _ = arrival.noted.caller.set(caller.clone());
         }
         Ok(Self(caller))
     }
@@ -91,7 +92,7 @@ fn address(parts: &Parts, state: &HttpState) -> IpAddr {
 }
 
 async fn count(parts: &Parts, state: &HttpState, key: LimitKey) -> Result<(), ApiError> {
-    let note = parts.extensions.get::<Arrival>().map(|arrival| &arrival.limit);
+    let note = parts.extensions.get::<Arrival>().map(|arrival| &arrival.noted.limit);
     take(state.limits(), state.settings().limits, key, state.clock().now(), note).await
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 
 use axum::http::Extensions;
 use axum::http::HeaderMap;
@@ -47,10 +48,17 @@ pub(crate) struct Arrival {
     pub(crate) peer: Option<SocketAddr>,
     /// The request names no host, or more than one.
     pub(crate) is_ambiguous: bool,
-    /// Where the state of the request limit goes.
+    /// What extractors find out. The handler takes the request; these notes outlive it.
+    pub(crate) noted: Arc<Noted>,
+}
+
+/// What extractors find out about a request.
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    /// The state of the request limit.
     pub(crate) limit: RateLimitNote,
-    /// The caller, once the token was checked: callers share the room for bodies.
-    pub(crate) caller: Option<mailapi_service::Caller>,
+    /// The caller, once the token was checked: callers share the room for bodies and answers.
+    pub(crate) caller: OnceLock<mailapi_service::Caller>,
 }
 
 /// The client's address: the peer's own, or what trusted proxies say of it.

@@ -49,7 +49,7 @@ impl FromRequest<HttpState> for LargeJsonBody {
         let limit = state.settings().max_request_bytes;
         let mut room = state
             .room()
-            .hold(Share::of(request.extensions().get::<Arrival>().and_then(|arrival| arrival.caller.as_ref())));
+            .hold(Share::of(request.extensions().get::<Arrival>().and_then(|arrival| arrival.noted.caller.get())));
         check_media_type(request.headers())?;
         let name = request.headers().get("idempotency-key").cloned();
         match in_time(state, arrived(request, state, limit, name.is_some(), &mut room)).await? {

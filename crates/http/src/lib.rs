@@ -21,6 +21,7 @@ mod json;
 mod kept_pages;
 mod large_json;
 mod limits;
+mod long_answer;
 mod long_strings;
 mod openapi;
 mod passage;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -221,8 +221,8 @@ impl RateLimit {
 }
 
 /// Where the extractor leaves the state of the limit for the answer, however the request ends.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RateLimitNote(Arc<OnceLock<RateLimit>>);
+#[derive(Debug, Default)]
+pub(crate) struct RateLimitNote(OnceLock<RateLimit>);
 
 /// Counts the request.
 ///
@@ -257,6 +257,8 @@ impl RateLimitNote {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     const NOON: Timestamp = Timestamp::from_seconds(1_795_600_800);

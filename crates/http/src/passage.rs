@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::Request;
@@ -13,15 +14,17 @@ use futures_util::FutureExt;
 use tower::Service;
 use tracing::Instrument;
 
+use crate::answer;
 use crate::client_address::Arrival;
 use crate::discard::UnreadBody;
 use crate::error::{ApiError, ErrorCode};
 use crate::guard;
 use crate::request_id::Named;
+use crate::room::Share;
 use crate::state::HttpState;
 
 /// From the outside in: the request's name and its line in the log, the headers of every answer with the state of the
-/// rate limit, what is left of its body, and the catcher of panics.
+/// rate limit, what is left of its body, room for a large answer, and the catcher of panics.
 #[derive(Clone)]
 pub(crate) struct Passage<S> {
     state: HttpState,
@@ -52,13 +55,13 @@ where
         let state = self.state.clone();
         let (named, span) = Named::of(&request, &state);
         let arrival = request.extensions_mut().get_or_insert_default::<Arrival>();
-        let (limit, is_ambiguous) = (arrival.limit.clone(), arrival.is_ambiguous);
+        let (noted, is_ambiguous) = (Arc::clone(&arrival.noted), arrival.is_ambiguous);
         let (request, unread) = UnreadBody::of(request);
         let mut handled = (!is_ambiguous).then(|| AssertUnwindSafe(self.inner.call(request)).catch_unwind());
         let answering = async move {
             // By reference: awaited as a value it would be moved to another place within this future, which then has
             // room for it twice.
-            let mut response = match &mut handled {
+            let response = match &mut handled {
                 Some(handled) => match handled.await {
                     Ok(Ok(response)) => response,
                     Ok(Err(never)) => match never {},
@@ -67,9 +70,10 @@ where
                 None => ApiError::from(ErrorCode::BadRequest).into_response(),
             };
             drop(handled);
+            let mut response = answer::held(response, || state.answers().hold(Share::of(noted.caller.get())));
             unread.discard(response.status(), state.settings()).await;
             guard::write_headers(response.headers_mut());
-            limit.write_to(response.headers_mut());
+            noted.limit.write_to(response.headers_mut());
             named.answered(&mut response, state.clock().now(), state.settings().access_log);
             Ok(response)
         };

@@ -1,4 +1,5 @@
-//! Room for the octets of large bodies. It is taken as they arrive; a body without room is refused at once.
+//! Room for the octets of large bodies and large answers. Bodies take it as they arrive, answers before they are sent;
+//! one without room is refused at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ pub(crate) enum Share {
     Nobody,
 }
 
-/// The room of one body; freed on drop.
+/// The room of one body or answer; freed on drop.
 #[derive(Debug)]
 pub(crate) struct Held {
     room: Arc<Room>,

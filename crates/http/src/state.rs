@@ -14,6 +14,10 @@ use crate::request_id::NameEntropy;
 use crate::room::Room;
 use crate::settings::HttpSettings;
 
+/// Maximum total octets of large answers that wait for their clients. A caller takes at most half of it, which holds the
+/// text of two messages of the largest size that the defaults accept.
+const MAX_ANSWER_BYTES_IN_FLIGHT: usize = 128 * 1024 * 1024;
+
 /// What every handler can reach. Cheap to clone; every clone is the same state.
 #[derive(Clone)]
 pub struct HttpState(Arc<Parts>);
@@ -24,6 +28,8 @@ struct Parts {
     limits: Arc<dyn LimitStore>,
     /// Room for large bodies.
     room: Arc<Room>,
+    /// Room for large answers.
+    answers: Arc<Room>,
     kept_pages: KeptPages,
     name_entropy: NameEntropy,
     started: Timestamp,
@@ -43,9 +49,10 @@ impl HttpState {
         let document = openapi::document(settings.public_url.as_deref()).to_json().unwrap_or_default().into();
         let started = service.clock().now();
         let room = Room::new(settings.max_request_bytes_in_flight);
+        let answers = Room::new(MAX_ANSWER_BYTES_IN_FLIGHT);
         let kept_pages = KeptPages::new(settings.kept_page_bytes);
         let name_entropy = NameEntropy::new(Arc::clone(service.entropy()));
-        Self(Arc::new(Parts { service, settings, limits, room, kept_pages, name_entropy, started, document }))
+        Self(Arc::new(Parts { service, settings, limits, room, answers, kept_pages, name_entropy, started, document }))
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -59,6 +66,11 @@ impl HttpState {
     /// Room for large bodies.
     pub(crate) fn room(&self) -> &Arc<Room> {
         &self.0.room
+    }
+
+    /// Room for large answers.
+    pub(crate) fn answers(&self) -> &Arc<Room> {
+        &self.0.answers
     }
 
     /// Pages of folders as they were written.

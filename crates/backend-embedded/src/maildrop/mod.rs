@@ -43,6 +43,7 @@ use mailapi_model::{Clock, EmailAddress, Entropy};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
 use rusqlite::Connection;
+use tokio::sync::Semaphore;
 
 pub(crate) use changes::{Announcement, Changes, Signal, Touched};
 pub(crate) use content::{NewContent, unreadable};
@@ -80,6 +81,8 @@ struct Inner {
     changes: Arc<Changes>,
     turns: Arc<Turns>,
     spool: Spool,
+    /// Octets of long messages that may be opened at once.
+    opening: Semaphore,
 }
 
 impl Maildrop {
@@ -96,7 +99,8 @@ impl Maildrop {
     ) -> Result<Self, StoreError> {
         sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, clock.now()).await?;
         let turns = Arc::new(Turns::new(settings.mailbox_searches));
-        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default(), turns, spool })))
+        let opening = Semaphore::new(reading::OPENED_AT_ONCE as usize);
+        Ok(Self(Arc::new(Inner { sqlite, settings, clock, entropy, changes: Arc::default(), turns, spool, opening })))
     }
 
     /// The number of a mailbox.
@@ -126,6 +130,10 @@ impl Maildrop {
     /// Where long messages lie on their way.
     pub(crate) fn spool(&self) -> &Spool {
         &self.0.spool
+    }
+
+    pub(crate) fn opening(&self) -> &Semaphore {
+        &self.0.opening
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

@@ -51,22 +51,33 @@ impl Named<'_> {
     }
 }
 
-/// One message, decoded; none when more than `most` octets would have to be read for it.
-fn full_message(connection: &Connection, named: &Named<'_>, most: u64) -> Result<Option<FullMessage>, MaildropError> {
+/// Octets of long messages that are opened at once. Twice as many or more are in memory while they are decoded.
+pub(super) const OPENED_AT_ONCE: u32 = 32 * 1024 * 1024;
+
+/// The octets to read for a message that was not opened, because they are too many.
+struct Long(u64);
+
+/// One message, decoded, unless more than `most` octets would have to be read for it.
+fn full_message(
+    connection: &Connection,
+    named: &Named<'_>,
+    most: u64,
+) -> Result<Result<FullMessage, Long>, MaildropError> {
     named.look_up(connection, |row| {
         let layout = content::read_layout(row)?;
         let digest = content::read_digest(connection, row)?;
         let header = 0..range(&layout, &digest.header()).end;
         let body = |body: Option<&BodyPart>| body.map_or(0..0, |body| range(&layout, &body.span));
         let parts = [header, body(digest.text.as_ref()), body(digest.html.as_ref())];
-        if parts.iter().map(|part| part.end - part.start).sum::<u64>() > most {
-            return Ok(None);
+        let octets = parts.iter().map(|part| part.end - part.start).sum();
+        if octets > most {
+            return Ok(Err(Long(octets)));
         }
         let [header, text, html] = pieces::read_ranges(connection, &layout, parts)?;
         let flags = from_columns(row.get(6)?, row.get_ref(7)?.as_str().map_err(|_| damaged("a keyword"))?);
         let (flags, date) = (flags.words().map(str::to_owned).collect(), Timestamp::from_millis(row.get(5)?));
         let summary = digest.summary(named.uid, layout.size, flags, date);
-        Ok(Some(digest.full_message(summary, &header, &text, &html)))
+        Ok(Ok(digest.full_message(summary, &header, &text, &html)))
     })
 }
 
@@ -115,14 +126,18 @@ impl Maildrop {
     ) -> Result<FullMessage, MaildropError> {
         let most = self.settings().inline_bytes as u64;
         let named = Named { mailbox: address, folder: name, uid };
-        if let Some(message) = self.read(|connection| full_message(connection, &named, most)).await? {
-            return Ok(message);
-        }
+        let octets = match self.read(|connection| full_message(connection, &named, most)).await? {
+            Ok(message) => return Ok(message),
+            Err(Long(octets)) => octets,
+        };
+        let octets = u32::try_from(octets).map_or(OPENED_AT_ONCE, |octets| octets.min(OPENED_AT_ONCE));
+        // The semaphore is never closed. A client cannot keep its permits: opening waits for the disk alone.
+        let _permit = self.opening().acquire_many(octets).await.ok();
         let (address, name) = (address.clone(), name.clone());
         let long = self.scan(move |connection| {
             full_message(connection, &Named { mailbox: &address, folder: &name, uid }, u64::MAX)
         });
-        long.await?.ok_or(MaildropError::NoSuchMessage)
+        long.await?.map_err(|Long(_)| damaged("the length of a message").into())
     }
 
     /// One attachment, decoded: a short one at once, a long one piece by piece.

@@ -1,6 +1,7 @@
 //! `GET /mailbox/{email}/messages/{uid}`, and the same with the folder in the path.
 
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use mailapi_model::{EmailAddress, FolderName};
 use mailapi_service::mailbox::FullMessage;
 use serde::{Serialize, Serializer};
@@ -8,11 +9,13 @@ use utoipa::ToSchema;
 
 use super::shape::{AttachmentEntry, Named, named};
 use super::{folder_in, folder_in_path, mailbox_in};
-use crate::answer::Json;
+use crate::answer::{Json, LARGE, written};
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
+use crate::long_answer::LongAnswer;
 use crate::path::PathParameters;
 use crate::query::Query;
+use crate::room::Share;
 use crate::shape::Moment;
 use crate::state::HttpState;
 
@@ -23,11 +26,10 @@ use crate::state::HttpState;
     "from": { "name": "Ann Lee", "email": "ann@example.org" }, "to": [{ "name": "", "email": "bob@example.org" }],
     "cc": [], "subject": "The minutes", "date": "2026-11-20T10:15:30.000Z",
     "headers": { "From": "Ann Lee <ann@example.org>", "Subject": "The minutes" },
-    "body": { "text": "See attached.", "html": null },
     "attachments": [
         { "index": 0, "filename": "minutes.txt", "content_type": "text/plain", "size": 6, "content_id": null }
     ],
-    "flags": ["\\Seen"]
+    "flags": ["\\Seen"], "body": { "text": "See attached.", "html": null }
 }))]
 pub(crate) struct MessageFound {
     /// Always true.
@@ -50,16 +52,17 @@ pub(crate) struct MessageFound {
     #[serde(serialize_with = "by_name")]
     #[schema(value_type = std::collections::BTreeMap<String, String>)]
     headers: Vec<(String, String)>,
-    /// What it says.
-    body: BodyFound,
     /// Its attachments.
     attachments: Vec<AttachmentEntry>,
     /// IMAP flags, such as `\Seen`.
     flags: Vec<String>,
+    // The last member: a long one is sent after the rest.
+    /// What it says.
+    body: BodyFound,
 }
 
 /// What a message says.
-#[derive(Serialize, ToSchema)]
+#[derive(Default, Serialize, ToSchema)]
 #[schema(as = Body)]
 struct BodyFound {
     /// As plain text; null when it has none.
@@ -88,10 +91,28 @@ impl From<FullMessage> for MessageFound {
             subject: summary.subject,
             date: summary.date.into(),
             headers,
-            body: BodyFound { text, html },
             attachments: attachments.into_iter().map(Into::into).collect(),
             flags: summary.flags,
+            body: BodyFound { text, html },
         }
+    }
+}
+
+impl BodyFound {
+    fn octets(&self) -> usize {
+        [&self.text, &self.html].into_iter().flatten().map(String::len).sum()
+    }
+}
+
+impl MessageFound {
+    /// The same with its body escaped while it is sent.
+    fn into_long(mut self) -> Result<LongAnswer, ApiError> {
+        const NO_BODY: &str = r#"{"text":null,"html":null}}"#;
+        let BodyFound { text, html } = std::mem::take(&mut self.body);
+        let mut rest = written(&self)?;
+        let length = rest.strip_suffix(NO_BODY.as_bytes()).map(<[u8]>::len);
+        rest.truncate(length.ok_or_else(|| ApiError::internal("the body is not the last member"))?);
+        Ok(LongAnswer::new(rest).json(r#"{"text":"#).text(text).json(r#","html":"#).text(html).json("}}"))
     }
 }
 
@@ -118,7 +139,7 @@ pub(crate) async fn read_message(
     Caller(caller): Caller,
     path: PathParameters,
     query: Query,
-) -> Result<Json<MessageFound>, ApiError> {
+) -> Result<Response, ApiError> {
     let mailbox = mailbox_in(&path, &caller)?;
     let folder = folder_in(&query);
     query.check()?;
@@ -142,7 +163,7 @@ pub(crate) async fn read_folder_message(
     Caller(caller): Caller,
     path: PathParameters,
     query: Query,
-) -> Result<Json<MessageFound>, ApiError> {
+) -> Result<Response, ApiError> {
     let mailbox = mailbox_in(&path, &caller)?;
     query.check()?;
     read(&state, &caller, &mailbox, &folder_in_path(&path)?, path.uid()).await
@@ -154,6 +175,13 @@ async fn read(
     mailbox: &EmailAddress,
     folder: &FolderName,
     uid: u32,
-) -> Result<Json<MessageFound>, ApiError> {
-    Ok(Json(state.service().read_message(caller, mailbox, folder, uid).await?.into()))
+) -> Result<Response, ApiError> {
+    let found = MessageFound::from(state.service().read_message(caller, mailbox, folder, uid).await?);
+    if found.body.octets() <= LARGE {
+        return Ok(Json(found).into_response());
+    }
+    let answer = found.into_long()?;
+    let mut held = state.answers().hold(Share::of(Some(caller)));
+    held.grow(answer.octets())?;
+    Ok(answer.into_response(held))
 }

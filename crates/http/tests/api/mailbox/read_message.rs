@@ -47,6 +47,24 @@ async fn a_message_has_its_shape() {
 }
 
 #[tokio::test]
+async fn a_long_text_is_escaped_while_it_is_sent() {
+    let (app, _, bob) = bobs_mailbox().await;
+    // One body below the length that the mail server opens at once, and one above.
+    for (uid, lines) in [(2, 1_000), (3, 5_000)] {
+        let text = format!("{}☃\n", "\u{1}\u{7f}\"é".repeat(12)).repeat(lines);
+        let header = "Subject: Control\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\n";
+        app.deliver("bob@example.org", &format!("{header}{text}")).await;
+        let path = format!("/mailbox/bob@example.org/messages/{uid}");
+        let answer = app.get(&bob, &path).await;
+        assert_eq!(answer.headers.get("content-length"), None, "the answer is written while it is sent");
+        let read = answer.assert(StatusCode::OK);
+        let shown = read["body"]["text"].as_str().unwrap();
+        assert_eq!(shown.trim_end().replace('\r', ""), text.trim_end().replace('\r', ""));
+        assert_eq!((&read["subject"], &read["body"]["html"]), (&json!("Control"), &json!(null)));
+    }
+}
+
+#[tokio::test]
 async fn a_message_without_anything_is_a_message() {
     let (app, _, bob) = bobs_mailbox().await;
     app.append("bob@example.org", "Empty", "").await;

@@ -1,0 +1,139 @@
+//! Long texts in a JSON answer. They are escaped as the client reads: a control character takes six octets in JSON, so
+//! an answer that is written at once can be six times as long as its text.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+
+use crate::room::Held;
+
+/// How much text is escaped at a time.
+const STEP: usize = 16 * 1024;
+
+/// A JSON text whose long strings are not escaped yet.
+pub(crate) struct LongAnswer(VecDeque<Part>);
+
+enum Part {
+    /// JSON as it is sent.
+    Written(Bytes),
+    /// The inside of a JSON string.
+    Text { text: String, at: usize },
+}
+
+impl LongAnswer {
+    /// Begins with this JSON.
+    pub(crate) fn new(written: Vec<u8>) -> Self {
+        Self(VecDeque::from([Part::Written(written.into())]))
+    }
+
+    /// Adds JSON.
+    pub(crate) fn json(mut self, written: &'static str) -> Self {
+        self.0.push_back(Part::Written(Bytes::from_static(written.as_bytes())));
+        self
+    }
+
+    /// Adds a string, or null.
+    pub(crate) fn text(mut self, text: Option<String>) -> Self {
+        let Some(text) = text else { return self.json("null") };
+        self = self.json("\"");
+        self.0.push_back(Part::Text { text, at: 0 });
+        self.json("\"")
+    }
+
+    /// Octets in memory until the client has read them.
+    pub(crate) fn octets(&self) -> usize {
+        let octets = |part: &Part| match part {
+            Part::Written(octets) => octets.len(),
+            Part::Text { text, .. } => text.capacity(),
+        };
+        self.0.iter().map(octets).sum()
+    }
+
+    /// The answer. It keeps its room until it is sent or given up.
+    pub(crate) fn into_response(self, held: Held) -> Response {
+        let pieces = Pieces { parts: self.0, _held: held };
+        let mut response = Response::new(Body::from_stream(stream::iter(pieces)));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+/// The pieces that are still to be sent.
+struct Pieces {
+    parts: VecDeque<Part>,
+    _held: Held,
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Bytes, Infallible>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        next_piece(&mut self.parts).map(Ok)
+    }
+}
+
+fn next_piece(parts: &mut VecDeque<Part>) -> Option<Bytes> {
+    loop {
+        match parts.front_mut()? {
+            Part::Written(octets) => {
+                let octets = std::mem::take(octets);
+                parts.pop_front();
+                return Some(octets);
+            }
+            Part::Text { text, at } if *at < text.len() => {
+                let end = text.floor_char_boundary(text.len().min(*at + STEP));
+                let piece = escaped(&text[*at..end]);
+                *at = end;
+                return Some(piece);
+            }
+            Part::Text { .. } => drop(parts.pop_front()),
+        }
+    }
+}
+
+/// The inside of a JSON string.
+fn escaped(text: &str) -> Bytes {
+    // Writing a text into memory cannot fail.
+    let quoted = Bytes::from(serde_json::to_vec(text).unwrap_or_else(|_| b"\"\"".to_vec()));
+    quoted.slice(1..quoted.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pieces(answer: LongAnswer) -> Vec<Bytes> {
+        let mut parts = answer.0;
+        std::iter::from_fn(|| next_piece(&mut parts)).collect()
+    }
+
+    #[test]
+    fn no_piece_is_much_longer_than_a_step() {
+        let answer = LongAnswer::new(b"[".to_vec()).text(Some("\u{1}".repeat(STEP * 5))).json("]");
+        let pieces = pieces(answer);
+        assert!(pieces.iter().all(|piece| piece.len() <= STEP * 6), "six octets for a control character");
+        assert_eq!(pieces.iter().map(Bytes::len).sum::<usize>(), STEP * 5 * 6 + 4);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sent_is_what_was_meant(
+            text in prop::option::of("(\\PC|[\u{0}-\u{20}\"\\\\]|☃|😀){0,40}"),
+            times in 0_usize..2_000,
+        ) {
+            let text = text.map(|text| text.repeat(times));
+            let expected = json!({ "a": text, "b": null });
+            let answer = LongAnswer::new(b"{\"a\":".to_vec()).text(text).json(",\"b\":").text(None).json("}");
+            let read: Value = serde_json::from_slice(&pieces(answer).concat()).unwrap();
+            prop_assert_eq!(read, expected);
+        }
+    }
+}
