@@ -24,6 +24,7 @@ mod limits;
 mod long_answer;
 mod long_strings;
 mod openapi;
+mod parser_errors;
 mod passage;
 mod path;
 mod query;

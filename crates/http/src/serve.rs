@@ -23,11 +23,18 @@ use tower::Service;
 
 use crate::client_address::Arrival;
 use crate::connections_of_client::{ConnectionsOfClients, Counted};
+use crate::parser_errors::ParserErrors;
 use crate::settings::HttpSettings;
 use crate::write_timeout::WriteTimeout;
 
 /// How long a client may stop reading an answer.
 const ANSWER_PAUSE: Duration = Duration::from_secs(30);
+
+/// Maximum length of a request's head. An unfinished head stays in memory until its time-out; 10,000 connections hold
+/// 160 MiB of them at most.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// How much of a body or an answer one connection buffers.
+const CONNECTION_BUFFER: usize = 64 * 1024;
 
 /// Serves `router` until `shutdown` is ready. Then no more connections are accepted, idle ones are closed, and
 /// requests in flight have [`HttpSettings::shutdown_grace`] to finish.
@@ -95,7 +102,9 @@ impl Server {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.settings.header_timeout)
-            .serve_connection(TokioIo::new(WriteTimeout::new(stream, ANSWER_PAUSE)), service);
+            .max_header_size(MAX_HEAD_BYTES)
+            .max_buf_size(CONNECTION_BUFFER)
+            .serve_connection(TokioIo::new(ParserErrors::new(WriteTimeout::new(stream, ANSWER_PAUSE))), service);
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
             // A client that goes away or breaks the protocol is no failure of ours.

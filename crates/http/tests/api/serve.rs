@@ -4,12 +4,18 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use mailapi_http::{HttpSettings, serve};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::support::App;
+
+/// How long a request's head may be.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Running {
     app: App,
@@ -82,15 +88,27 @@ async fn a_head_that_never_ends_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_to_answer_is_refused_without_a_body() {
+async fn errors_of_the_parser_have_the_form_of_all_errors() {
     let running = run(|_| ()).await;
-    let long_target = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(66_000));
+    // No longer than the server reads: more would reset the connection before the answer is read.
+    let long_target = format!("GET /{}", "x".repeat(MAX_HEAD_BYTES - 5));
     let many_fields = format!("GET /health HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(200));
     for (request, status) in [("EHLO client.example\r\n\r\n", 400), (&long_target, 414), (&many_fields, 431)] {
         let answer = exchange(running.address, request.as_bytes()).await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert_eq!((head.split(' ').nth(1), body), (Some(status.to_string().as_str()), ""), "{head}");
+        assert_eq!(head.split(' ').nth(1), Some(status.to_string().as_str()), "{head}");
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&body["success"], &body["error"]), (&json!(false), &json!("BAD_REQUEST")), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_head_is_read_no_further_than_its_limit() {
+    let running = run(|_| ()).await;
+    let start = "GET /health HTTP/1.1\r\nHost: x\r\nX: ";
+    let unfinished = format!("{start}{}", "y".repeat(MAX_HEAD_BYTES - start.len()));
+    let answer = timeout(PATIENCE, exchange(running.address, unfinished.as_bytes())).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
 }
 
 #[tokio::test]
