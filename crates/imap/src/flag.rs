@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A flag defined by the standard. `\Recent` is missing on purpose: it is never set (RFC 9051
-/// dropped it) and clients cannot store it.
+/// A flag defined by the standard. `\Recent` is missing on purpose: it belongs to a session, not to a
+/// message, and clients cannot store it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SystemFlag {
     /// `\Answered`

@@ -14,10 +14,10 @@ use super::user::{User, folder_name};
 use crate::maildrop::Folder;
 
 impl User {
-    pub(super) async fn select(&mut self, mailbox: &MailboxName) -> Result<Reply, Failure> {
+    pub(super) async fn select(&mut self, mailbox: &MailboxName, read_only: bool) -> Result<Reply, Failure> {
         self.selected = None;
         let snapshot = self.maildrop.select(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
-        let (selected, told) = Selected::new(snapshot);
+        let (selected, told) = Selected::open(&self.maildrop, snapshot, read_only).await;
         self.selected = Some(selected);
         Ok(Reply::Selected(told))
     }
@@ -66,14 +66,16 @@ impl User {
         Ok(Reply::Folders(told))
     }
 
-    pub(super) async fn statuses(&self, mailboxes: Vec<MailboxName>) -> Result<Reply, Failure> {
+    pub(super) async fn statuses(&self, mailboxes: Vec<MailboxName>, recent: bool) -> Result<Reply, Failure> {
         let folders = self.maildrop.list_folders(&self.address).await.map_err(failure)?;
-        let folders: HashMap<&str, &Folder> = folders.iter().map(|folder| (folder.name.as_str(), folder)).collect();
-        let statuses = mailboxes.into_iter().filter_map(|mailbox| {
-            let figures = status(folders.get(mailbox.as_str())?);
-            Some((mailbox, figures))
-        });
-        Ok(Reply::Statuses(statuses.collect()))
+        let mut folders: HashMap<String, Folder> =
+            folders.into_iter().map(|folder| (folder.name.as_str().to_owned(), folder)).collect();
+        let (names, wanted): (Vec<_>, Vec<_>) =
+            mailboxes.into_iter().filter_map(|name| folders.remove(name.as_str()).map(|folder| (name, folder))).unzip();
+        let counts = if recent { self.maildrop.count_recent(&wanted).await.map_err(failure)? } else { Vec::new() };
+        let counts = counts.into_iter().chain(std::iter::repeat(0));
+        let figures = wanted.iter().zip(counts).map(|(folder, recent)| status(folder, recent));
+        Ok(Reply::Statuses(names.into_iter().zip(figures).collect()))
     }
 
     pub(super) async fn quota(&self) -> Result<Reply, Failure> {
@@ -102,10 +104,11 @@ fn special_use(attribute: &str) -> Option<SpecialUse> {
     [All, Archive, Drafts, Flagged, Junk, Sent, Trash].into_iter().find(|known| known.as_str() == attribute)
 }
 
-fn status(folder: &Folder) -> MailboxStatus {
+fn status(folder: &Folder, recent: u32) -> MailboxStatus {
     let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     MailboxStatus {
         messages: count(folder.messages),
+        recent,
         unseen: count(folder.unread),
         uid_next: folder.uid_next,
         uid_validity: folder.uid_validity,

@@ -1,14 +1,17 @@
 //! What a session knows of its selected folder, and what has changed since.
 
+use mailapi_imap::server::command::UidRanges;
 use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry};
 
+use super::failure::failure;
 use crate::Maildrop;
-use crate::maildrop::{EntryState, FolderId, FolderSnapshot, MaildropError};
+use crate::maildrop::{EntryState, Folder, FolderId, FolderSnapshot, MaildropError};
 
 /// The selected folder as the session last saw it.
 #[derive(Debug)]
 pub(super) struct Selected {
     folder: FolderId,
+    read_only: bool,
     modseq: u64,
     /// Ascending.
     uids: Vec<u32>,
@@ -16,7 +19,11 @@ pub(super) struct Selected {
 
 impl Selected {
     /// A folder that was just selected, and what its session is told of it.
-    pub(super) fn new(snapshot: FolderSnapshot) -> (Self, view::FolderSnapshot) {
+    pub(super) async fn open(
+        maildrop: &Maildrop,
+        snapshot: FolderSnapshot,
+        read_only: bool,
+    ) -> (Self, view::FolderSnapshot) {
         let FolderSnapshot { folder, entries } = snapshot;
         let uids = entries.iter().map(|entry| entry.uid).collect();
         let told = view::FolderSnapshot {
@@ -24,8 +31,9 @@ impl Selected {
             uid_validity: folder.uid_validity,
             uid_next: folder.uid_next,
             messages: entries.into_iter().map(told).collect(),
+            recent: recent(maildrop, &folder, read_only).await,
         };
-        (Self { folder: folder.id, modseq: folder.highest_modseq, uids }, told)
+        (Self { folder: folder.id, read_only, modseq: folder.highest_modseq, uids }, told)
     }
 
     /// What has changed since the last time, whoever changed it; none when nothing has.
@@ -46,7 +54,8 @@ impl Selected {
             self.take_missing(&maildrop.uids(self.folder).await?)
         };
         self.modseq = folder.highest_modseq;
-        Ok(Some(FolderUpdate::Changes { changed: entries.into_iter().map(told).collect(), removed }))
+        let recent = recent(maildrop, &folder, self.read_only).await;
+        Ok(Some(FolderUpdate::Changes { changed: entries.into_iter().map(told).collect(), removed, recent }))
     }
 
     fn add_new(&mut self, entries: &[EntryState]) {
@@ -61,6 +70,17 @@ impl Selected {
         self.uids = kept;
         missing
     }
+}
+
+/// The UIDs that become `\Recent` in a session that has just looked at the folder. After the look, so that a message that
+/// comes in between is found by the next one.
+async fn recent(maildrop: &Maildrop, folder: &Folder, read_only: bool) -> UidRanges {
+    let seen = folder.recent();
+    if read_only || seen.is_empty() {
+        return UidRanges::of(seen);
+    }
+    let taken = maildrop.take_recent(folder.id).await;
+    UidRanges::of(taken.map_err(failure).unwrap_or_default())
 }
 
 fn told(entry: EntryState) -> MessageEntry {

@@ -43,13 +43,13 @@ impl User {
         max_search_texts: usize,
     ) -> Result<Reply, Failure> {
         match effect {
-            Effect::Select { mailbox, .. } => self.select(&mailbox).await,
+            Effect::Select { mailbox, read_only } => self.select(&mailbox, read_only).await,
             Effect::Create(mailbox) => self.create(&mailbox).await,
             Effect::Delete(mailbox) => self.delete(&mailbox).await,
             Effect::Rename { from, to } => self.rename(&from, &to).await,
             Effect::Subscribe { mailbox, subscribed } => self.subscribe(&mailbox, subscribed).await,
             Effect::Folders => self.folders().await,
-            Effect::Status(mailboxes) => self.statuses(mailboxes).await,
+            Effect::Status { mailboxes, recent } => self.statuses(mailboxes, recent).await,
             Effect::Quota => self.quota().await,
             Effect::QuotaRoot(mailbox) => self.quota_root(&mailbox).await,
             Effect::Refresh { .. } => Ok(Reply::Done),

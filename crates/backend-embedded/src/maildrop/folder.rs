@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::id::{FolderId, MailboxId};
 use super::{EntryState, MaildropError, damaged};
 
-const COLUMNS: &str =
-    "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size";
+const COLUMNS: &str = "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size, \
+     first_recent";
 
 /// A folder as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Folder {
     pub unread: u64,
     /// Octets of all its messages.
     pub size: u64,
+    /// The first UID that no session has been given as `\Recent`.
+    pub first_recent: u32,
 }
 
 impl From<Folder> for FolderInfo {
@@ -100,6 +102,7 @@ fn read(row: &Row<'_>) -> Result<Folder, StoreError> {
         messages: row.get(7)?,
         unread: row.get(8)?,
         size: row.get(9)?,
+        first_recent: row.get(10)?,
     })
 }
 

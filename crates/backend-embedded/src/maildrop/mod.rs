@@ -29,6 +29,7 @@ pub(crate) mod pieces;
 mod provisioning;
 mod quarantine;
 mod reading;
+mod recent;
 mod schema;
 mod search;
 mod spooled;

@@ -81,6 +81,14 @@ async fn log_in(client: &mut Client, user: &str, password: &str) {
 
 /// Both servers with the messages in their INBOX, which is selected.
 async fn both() -> (Door, Dovecot, Client, Client) {
+    let (door, dovecot, mut ours, mut theirs) = both_with_mail().await;
+    ours.ok("SELECT INBOX").await;
+    theirs.ok("SELECT INBOX").await;
+    (door, dovecot, ours, theirs)
+}
+
+/// Both servers with the messages in their INBOX.
+async fn both_with_mail() -> (Door, Dovecot, Client, Client) {
     let (door, dovecot) = (Door::open().await, Dovecot::start().await);
     dovecot.put_mailbox("ann@example.org", None);
     let (mut ours, mut theirs) = (Client::connect(door.address).await, Client::connect(dovecot.imap()).await);
@@ -90,7 +98,6 @@ async fn both() -> (Door, Dovecot, Client, Client) {
         for message in MESSAGES {
             assert!(client.append("INBOX", "", message).await.end.starts_with("OK"));
         }
-        client.ok("SELECT INBOX").await;
     }
     (door, dovecot, ours, theirs)
 }
@@ -165,4 +172,137 @@ async fn an_envelope_shows_what_dovecot_shows() {
     for (own, other) in own.iter().zip(&other).take(MESSAGES.len() - 1) {
         assert_eq!(own, other);
     }
+}
+
+/// The counts of an answer, and the numbers of the messages that it shows as `\\Recent`.
+fn recent(answer: &[String]) -> Vec<String> {
+    let recent = |line: &String| match line.split_once(" FETCH ") {
+        Some((message, items)) => Some(format!("{message} {}", items.contains("\\Recent"))),
+        None => ["EXISTS", "RECENT", "EXPUNGE", "SEARCH"].iter().any(|word| line.contains(word)).then(|| line.clone()),
+    };
+    answer.iter().filter_map(recent).collect()
+}
+
+/// Commands of two sessions, in their order.
+const TWO_SESSIONS: &[(usize, &str)] = &[
+    (0, "EXAMINE INBOX"),
+    (0, "FETCH 1:2 FLAGS"),
+    (1, "STATUS INBOX (RECENT)"),
+    (0, "UNSELECT"),
+    (1, "STATUS INBOX (RECENT)"),
+    (1, "LIST \"\" INBOX RETURN (STATUS (RECENT))"),
+    (0, "SELECT INBOX"),
+    (1, "SELECT INBOX"),
+    (0, "FETCH 1:3 (UID FLAGS)"),
+    (1, "FETCH 1:3 (UID FLAGS)"),
+    (0, "STORE 1 +FLAGS (\\Seen)"),
+    (0, "SEARCH RECENT"),
+    (0, "SEARCH NEW"),
+    (0, "SEARCH OLD"),
+    (0, "SEARCH NOT NEW"),
+    (0, "SEARCH OR OLD SEEN"),
+    (1, "SEARCH RECENT"),
+    (1, "SEARCH OLD"),
+    (0, "COPY 1:2 INBOX"),
+    (1, "NOOP"),
+    (0, "FETCH 1:* FLAGS"),
+    (1, "FETCH 1:* FLAGS"),
+    (0, "STORE 2 +FLAGS.SILENT (\\Deleted)"),
+    (0, "EXPUNGE"),
+    (1, "NOOP"),
+    (0, "CREATE Other"),
+    (0, "COPY 1:2 Other"),
+    (1, "STATUS Other (MESSAGES RECENT)"),
+    (1, "SELECT Other"),
+    (0, "STATUS Other (RECENT)"),
+    (0, "MOVE 1 Other"),
+    (1, "NOOP"),
+    (1, "FETCH 1:* FLAGS"),
+    (1, "MOVE 1 Other"),
+    (1, "SELECT Other"),
+    (1, "FETCH 1:* FLAGS"),
+];
+
+#[tokio::test]
+async fn recent_is_given_once_as_dovecot_gives_it() {
+    let (door, dovecot, ours, theirs) = both_with_mail().await;
+    let (mut ours, mut theirs) = ([ours, door.connect().await], [theirs, Client::connect(dovecot.imap()).await]);
+    ours[1].ok(&format!("LOGIN ann@example.org {}", crate::door::PASSWORD)).await;
+    log_in(&mut theirs[1], &format!("ann@example.org*{}", Dovecot::MASTER_USER), Dovecot::MASTER_PASSWORD).await;
+    let mut differences = Vec::new();
+    for &(session, command) in TWO_SESSIONS {
+        let (own, other) = (ours[session].ok(command).await, theirs[session].ok(command).await);
+        if recent(&own) != recent(&other) {
+            differences.push(format!("{session} {command}: {own:?}, Dovecot {other:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+/// Subscriptions and folders on several levels, some of them without the other.
+const FOLDERS: &[&str] = &[
+    "CREATE one",
+    "CREATE two",
+    "CREATE two/one",
+    "CREATE two/two",
+    "CREATE three",
+    "CREATE three/three",
+    "SUBSCRIBE one",
+    "SUBSCRIBE two/one",
+    "SUBSCRIBE three/three",
+    "CREATE gone",
+    "SUBSCRIBE gone",
+    "DELETE gone",
+];
+
+const LISTS: &[&str] = &[
+    "LIST (SUBSCRIBED) \"\" *",
+    "LIST (SUBSCRIBED RECURSIVEMATCH) \"\" %",
+    "LIST (SUBSCRIBED RECURSIVEMATCH) \"\" *",
+    "LIST (SUBSCRIBED RECURSIVEMATCH) \"\" (two two/one)",
+    "LIST (SUBSCRIBED RECURSIVEMATCH) \"\" (two)",
+    "LIST (SUBSCRIBED RECURSIVEMATCH) \"\" *three",
+];
+
+/// The lines in one order, without regard to case and to what only one of the two shows: whether there are children.
+fn listed(answer: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = answer.iter().map(|line| line.to_lowercase().replace('"', "")).collect();
+    for line in &mut lines {
+        let (attributes, name) = line.split_once(')').unwrap();
+        let mut words: Vec<&str> = attributes.split(['(', ' ']).filter(|word| word.starts_with('\\')).collect();
+        words.retain(|word| !word.ends_with("children"));
+        words.sort_unstable();
+        *line = format!("{words:?} {name}");
+    }
+    lines.retain(|line| !line.contains("inbox"));
+    lines.sort_unstable();
+    lines
+}
+
+#[tokio::test]
+async fn an_extended_list_shows_what_dovecot_shows() {
+    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    for folder in ["Drafts", "Junk", "Sent", "Trash"] {
+        ours.ok(&format!("DELETE {folder}")).await;
+        ours.ok(&format!("UNSUBSCRIBE {folder}")).await;
+    }
+    for command in FOLDERS {
+        ours.ok(command).await;
+        theirs.ok(command).await;
+    }
+    let mut differences = Vec::new();
+    for command in LISTS {
+        let (own, other) = (ours.ok(command).await, theirs.ok(command).await);
+        if listed(&own) != listed(&other) {
+            differences.push(format!("{command}: {own:?}, Dovecot {other:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+#[tokio::test]
+async fn a_move_into_the_same_folder_is_shown_alike() {
+    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    let (own, other) = (ours.ok("MOVE 1 INBOX").await, theirs.ok("MOVE 1 INBOX").await);
+    assert_eq!(recent(&own), recent(&other));
 }

@@ -17,13 +17,13 @@ async fn two_sessions_see_what_the_other_does() {
     one.append("INBOX", "\\Flagged todo", MAIL).await;
     assert_eq!(two.ok("NOOP").await, ["* FLAGS (\\Answered \\Flagged \\Deleted \\Seen \\Draft todo)", "* 2 EXISTS"]);
     two.ok("STORE 1 +FLAGS.SILENT (\\Deleted)").await;
-    assert_eq!(one.ok("NOOP").await, ["* 1 FETCH (UID 1 FLAGS (\\Deleted))"]);
-    assert_eq!(one.ok("EXPUNGE").await, ["* 1 EXPUNGE"]);
+    assert_eq!(one.ok("NOOP").await, ["* 1 FETCH (UID 1 FLAGS (\\Deleted \\Recent))"]);
+    assert_eq!(one.ok("EXPUNGE").await, ["* 1 EXPUNGE", "* 1 RECENT"]);
     // The second message is still number 2 for the other session, which reads it before it hears the news.
     assert_eq!(two.ok("FETCH 2 UID").await, ["* 2 FETCH (UID 2)"]);
     assert_eq!(two.ok("NOOP").await, ["* 1 EXPUNGE"]);
     assert_eq!(two.ok("MOVE 1 Trash").await.last().unwrap(), "* 1 EXPUNGE");
-    assert_eq!(one.ok("NOOP").await, ["* 1 EXPUNGE"]);
+    assert_eq!(one.ok("NOOP").await, ["* 1 EXPUNGE", "* 0 RECENT"]);
     assert_eq!(one.ok("NOOP").await, [""; 0]);
 }
 
@@ -35,15 +35,18 @@ async fn a_client_that_idles_hears_at_once() {
     door.deliver(MAIL).await;
     idle.idle().await;
     assert_eq!(idle.line().await.unwrap(), "* 1 EXISTS");
+    assert_eq!(idle.line().await.unwrap(), "* 1 RECENT");
     door.deliver(MAIL).await;
     assert_eq!(idle.line().await.unwrap(), "* 2 EXISTS");
+    assert_eq!(idle.line().await.unwrap(), "* 2 RECENT");
     let folder = door.maildrop.folder(&ann(), &"INBOX".parse().unwrap()).await.unwrap().id;
     door.maildrop.store_flags(folder, vec![1], FlagChange::Add, Flags::from_words(["\\Seen"])).await.unwrap();
-    assert_eq!(idle.line().await.unwrap(), "* 1 FETCH (UID 1 FLAGS (\\Seen))");
+    assert_eq!(idle.line().await.unwrap(), "* 1 FETCH (UID 1 FLAGS (\\Seen \\Recent))");
     // Purged by the API.
     door.maildrop.purge(&ann()).await.unwrap();
     assert_eq!(idle.line().await.unwrap(), "* 2 EXPUNGE");
     assert_eq!(idle.line().await.unwrap(), "* 1 EXPUNGE");
+    assert_eq!(idle.line().await.unwrap(), "* 0 RECENT");
     assert_eq!(idle.done().await, [""; 0]);
 }
 
@@ -75,7 +78,7 @@ async fn a_session_whose_folder_is_removed_must_select_again_and_one_that_is_ren
     let (mut removed, mut renamed) = (door.ann_in("Drafts").await, door.ann_in("Work/a").await);
     admin.ok("RENAME Work Job").await;
     admin.append("Job/a", "", MAIL).await;
-    assert_eq!(renamed.ok("NOOP").await, ["* 1 EXISTS"]);
+    assert_eq!(renamed.ok("NOOP").await, ["* 1 EXISTS", "* 1 RECENT"]);
     admin.ok("DELETE Drafts").await;
     let appended = removed.append("INBOX", "", MAIL).await;
     // The client learns that the message is stored, so it does not store it again.
@@ -107,11 +110,11 @@ async fn renaming_the_inbox_moves_its_messages_and_leaves_what_is_below() {
     client.ok("CREATE INBOX/below").await;
     client.append("INBOX", "\\Seen", MAIL).await;
     // APPEND told of the message; the rename takes it away again.
-    assert_eq!(client.ok("RENAME INBOX Old").await, ["* 1 EXPUNGE"]);
+    assert_eq!(client.ok("RENAME INBOX Old").await, ["* 1 EXPUNGE", "* 0 RECENT"]);
     let listed = client.ok("LIST \"\" *").await.join("\n");
     assert!(listed.contains("INBOX/below") && listed.contains("Old") && !listed.contains("Old/"), "{listed}");
     client.ok("SELECT Old").await;
-    assert_eq!(client.ok("FETCH 1 FLAGS").await, ["* 1 FETCH (FLAGS (\\Seen))"]);
+    assert_eq!(client.ok("FETCH 1 FLAGS").await, ["* 1 FETCH (FLAGS (\\Seen \\Recent))"]);
 }
 
 #[tokio::test]

@@ -19,12 +19,12 @@ async fn a_delivered_message_has_one_uid_and_the_same_flags_and_the_api_leaves_s
     let read = door.maildrop.read(&ann(), &inbox(), api.uid).await.unwrap();
     assert_eq!(read.text.as_deref(), Some("text\r\n"));
     let told = client.ok("FETCH 1 (UID FLAGS RFC822.SIZE)").await;
-    assert_eq!(told, [format!("* 1 FETCH (UID {} FLAGS () RFC822.SIZE {})", api.uid, api.size)]);
+    assert_eq!(told, [format!("* 1 FETCH (UID {} FLAGS (\\Recent) RFC822.SIZE {})", api.uid, api.size)]);
     client.ok("FETCH 1 BODY.PEEK[]").await;
     assert!(door.maildrop.list(&ann(), &inbox(), Page::new(50, 0)).await.unwrap().items[0].flags.is_empty());
     // Reading by IMAP without PEEK is what sets it.
     let told = client.ok("FETCH 1 BODY[TEXT]").await;
-    assert!(told[0].ends_with(" FLAGS (\\Seen))"), "{told:?}");
+    assert!(told[0].ends_with(" FLAGS (\\Seen \\Recent))"), "{told:?}");
     let api = door.maildrop.list(&ann(), &inbox(), Page::new(50, 0)).await.unwrap().items.remove(0);
     assert_eq!(api.flags, [SystemFlag::Seen.as_str()]);
 }

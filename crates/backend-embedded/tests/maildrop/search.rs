@@ -85,6 +85,7 @@ async fn a_text_is_found_in_whatever_form_it_was_written_or_indexed_before() {
             "DELETE FROM drop_fts WHERE rowid = 1;
              INSERT INTO drop_fts (rowid, owners, words) VALUES (1, '<1>', 'mu\u{308}ller cafe\u{301}');
              DROP TABLE drop_quarantine;
+             ALTER TABLE drop_folders DROP COLUMN first_recent;
              DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 2;",
         )
         .unwrap();

@@ -32,6 +32,8 @@ pub struct FolderSnapshot {
     pub uid_next: u32,
     /// Every message, UIDs ascending.
     pub messages: Vec<MessageEntry>,
+    /// UIDs that are `\Recent` in this session, messages or not (RFC 3501 section 2.3.2).
+    pub recent: UidRanges,
 }
 
 /// News of the selected mailbox.
@@ -45,6 +47,8 @@ pub enum FolderUpdate {
         changed: Vec<MessageEntry>,
         /// UIDs that are gone.
         removed: Vec<u32>,
+        /// UIDs that are `\Recent` in this session; those that were already may be among them.
+        recent: UidRanges,
     },
     /// The mailbox itself is gone, or its UIDVALIDITY changed.
     Gone,
@@ -57,6 +61,8 @@ pub enum Untagged {
     Expunge(u32),
     /// `* n EXISTS`
     Exists(u32),
+    /// `* n RECENT`
+    Recent(u32),
     /// `* FLAGS (...)`: a keyword was seen for the first time.
     Keywords(Vec<Keyword>),
     /// `* n FETCH (UID u FLAGS (...))`
@@ -67,6 +73,8 @@ pub enum Untagged {
         uid: u32,
         /// All its flags.
         flags: Flags,
+        /// Whether it is `\Recent` too.
+        is_recent: bool,
     },
 }
 
@@ -87,14 +95,31 @@ pub struct SelectedView {
     /// Messages that are gone but that the client still counts.
     vanished: BTreeSet<u32>,
     keywords: BTreeSet<Keyword>,
+    recent: UidRanges,
+    /// The number of `\Recent` messages that the client counts.
+    recent_count: u32,
 }
 
 impl SelectedView {
     /// A view of a mailbox that was just selected.
     pub fn new(mailbox: MailboxName, read_only: bool, snapshot: FolderSnapshot) -> Self {
-        let FolderSnapshot { folder, uid_validity, uid_next, messages } = snapshot;
+        let FolderSnapshot { folder, uid_validity, uid_next, messages, recent } = snapshot;
         let keywords = messages.iter().flat_map(|entry| entry.flags.keywords()).cloned().collect();
-        Self { mailbox, read_only, folder, uid_validity, uid_next, messages, vanished: BTreeSet::new(), keywords }
+        let vanished = BTreeSet::new();
+        let mut view = Self {
+            mailbox,
+            read_only,
+            folder,
+            uid_validity,
+            uid_next,
+            messages,
+            vanished,
+            keywords,
+            recent,
+            recent_count: 0,
+        };
+        view.recent_count = view.count_recent();
+        view
     }
 
     /// The name under which it was selected.
@@ -125,6 +150,25 @@ impl SelectedView {
     /// The number of messages that the client counts.
     pub fn exists(&self) -> u32 {
         u32::try_from(self.messages.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The UIDs that are `\Recent` in this session.
+    pub fn recent(&self) -> &UidRanges {
+        &self.recent
+    }
+
+    /// Whether a message is `\Recent` in this session.
+    pub fn is_recent(&self, uid: u32) -> bool {
+        self.recent.contains(uid)
+    }
+
+    /// The number of `\Recent` messages that the client counts.
+    pub fn recent_count(&self) -> u32 {
+        self.recent_count
+    }
+
+    fn count_recent(&self) -> u32 {
+        u32::try_from(self.uids_in(&self.recent).len()).unwrap_or(u32::MAX)
     }
 
     /// The sequence number of the first message without `\Seen`.
@@ -210,22 +254,33 @@ impl SelectedView {
         uids
     }
 
-    /// Takes in news. What it returns may be sent at any time; removed messages are only noted,
-    /// [`Self::take_expunged`] tells of them.
-    pub fn sync(&mut self, update: FolderUpdate) -> Result<Vec<Untagged>, Gone> {
-        let (changed, removed) = match update {
-            FolderUpdate::Gone => return Err(Gone),
-            FolderUpdate::Changes { changed, removed } => (changed, removed),
-            FolderUpdate::Snapshot(snapshot) => {
+    /// Takes in news, and returns what must be sent: first the messages that are gone, if EXPUNGE may be sent now
+    /// (see [`Self::take_expunged`]), then the rest, which may be sent at any time.
+    pub fn sync(&mut self, update: Option<FolderUpdate>, may_expunge: bool) -> Result<Vec<Untagged>, Gone> {
+        let mut changed = Vec::new();
+        match update {
+            None => {}
+            Some(FolderUpdate::Gone) => return Err(Gone),
+            Some(FolderUpdate::Changes { changed: present, removed, recent }) => {
+                // A message may be removed between the host's two looks.
+                let gone: BTreeSet<u32> = removed.iter().copied().collect();
+                changed = present;
+                changed.retain(|entry| !gone.contains(&entry.uid));
+                self.expunge(removed);
+                self.recent.append(&recent);
+            }
+            Some(FolderUpdate::Snapshot(snapshot)) => {
                 if snapshot.folder != self.folder || snapshot.uid_validity != self.uid_validity {
                     return Err(Gone);
                 }
-                let removed = self.missing_from(&snapshot.messages);
-                (snapshot.messages, removed)
+                self.expunge(self.missing_from(&snapshot.messages));
+                changed = snapshot.messages;
+                self.recent = snapshot.recent;
             }
-        };
-        self.expunge(removed);
-        Ok(self.merge(changed))
+        }
+        let mut news = if may_expunge { self.take_expunged() } else { Vec::new() };
+        news.extend(self.merge(changed));
+        Ok(news)
     }
 
     fn missing_from(&self, present: &[MessageEntry]) -> Vec<u32> {
@@ -250,7 +305,8 @@ impl SelectedView {
             match known {
                 None => added.push(entry),
                 Some(at) => {
-                    flags.push(Untagged::Flags { number: number_at(at), uid: entry.uid, flags: entry.flags.clone() });
+                    let (number, uid, is_recent) = (number_at(at), entry.uid, self.is_recent(entry.uid));
+                    flags.push(Untagged::Flags { number, uid, flags: entry.flags.clone(), is_recent });
                     self.messages[at].flags = entry.flags;
                 }
             }
@@ -264,6 +320,11 @@ impl SelectedView {
             added.dedup_by_key(|entry| entry.uid);
             self.messages.extend(added);
             news.push(Untagged::Exists(self.exists()));
+        }
+        let recent = self.count_recent();
+        if recent != self.recent_count {
+            self.recent_count = recent;
+            news.push(Untagged::Recent(recent));
         }
         news.extend(flags);
         news
@@ -280,7 +341,7 @@ impl SelectedView {
 
     /// Lets go of removed messages. To be called only when EXPUNGE may be sent: not while FETCH,
     /// STORE or SEARCH run, and not while no command runs (RFC 3501 section 7.4.1).
-    pub fn take_expunged(&mut self) -> Vec<Untagged> {
+    fn take_expunged(&mut self) -> Vec<Untagged> {
         let vanished = std::mem::take(&mut self.vanished);
         // The last comes first, so that the numbers of those before it still hold.
         let numbers: Vec<_> =
@@ -307,7 +368,7 @@ mod tests {
 
     fn snapshot(messages: &[(u32, &str)]) -> FolderSnapshot {
         let messages = messages.iter().map(|&(uid, flags)| entry(uid, flags)).collect();
-        FolderSnapshot { folder: 1, uid_validity: 9, uid_next: 100, messages }
+        FolderSnapshot { folder: 1, uid_validity: 9, uid_next: 100, messages, recent: UidRanges::default() }
     }
 
     fn view(messages: &[(u32, &str)]) -> SelectedView {
@@ -349,27 +410,61 @@ mod tests {
     #[test]
     fn removed_messages_keep_their_number_until_told() {
         let mut view = view(&[(3, ""), (5, ""), (9, "")]);
-        let news = view.sync(FolderUpdate::Snapshot(snapshot(&[(5, ""), (12, "")]))).unwrap();
-        assert_eq!(news, [Untagged::Exists(4)]);
+        let update = FolderUpdate::Snapshot(snapshot(&[(5, ""), (12, "")]));
+        assert_eq!(view.sync(Some(update), false), Ok(vec![Untagged::Exists(4)]));
         assert_eq!(view.number_of(5), Some(2));
-        assert_eq!(view.take_expunged(), [Untagged::Expunge(3), Untagged::Expunge(1)]);
+        assert_eq!(view.sync(None, true), Ok(vec![Untagged::Expunge(3), Untagged::Expunge(1)]));
         assert_eq!(view.number_of(12), Some(2));
-        assert_eq!(view.take_expunged(), []);
+        assert_eq!(view.sync(None, true), Ok(vec![]));
+    }
+
+    #[test]
+    fn removed_messages_come_before_the_new_count() {
+        let mut view = view(&[(3, ""), (5, "")]);
+        let update = FolderUpdate::Snapshot(snapshot(&[(5, ""), (12, "")]));
+        let news = [Untagged::Expunge(1), Untagged::Exists(2)];
+        assert_eq!(view.sync(Some(update), true), Ok(news.to_vec()));
+    }
+
+    fn changes(changed: Vec<MessageEntry>, removed: Vec<u32>, recent: UidRanges) -> Option<FolderUpdate> {
+        Some(FolderUpdate::Changes { changed, removed, recent })
+    }
+
+    #[test]
+    fn a_message_that_came_and_went_is_not_shown() {
+        let mut view = view(&[(3, "")]);
+        let news = view.sync(changes(vec![entry(4, "")], vec![4], UidRanges::of(4..5)), true).unwrap();
+        assert_eq!(news, []);
+        assert_eq!((view.exists(), view.recent_count()), (1, 0));
+    }
+
+    #[test]
+    fn recent_messages_are_counted_and_marked() {
+        let recent = FolderSnapshot { recent: UidRanges::of(5..9), ..snapshot(&[(3, ""), (5, ""), (8, "")]) };
+        let mut view = SelectedView::new(MailboxName::inbox(), false, recent);
+        assert_eq!((view.recent_count(), view.is_recent(3), view.is_recent(8)), (2, false, true));
+        let news =
+            view.sync(changes(vec![entry(9, ""), entry(5, "\\Seen")], vec![], UidRanges::of(9..10)), true).unwrap();
+        let flags = Untagged::Flags { number: 2, uid: 5, flags: entry(5, "\\Seen").flags, is_recent: true };
+        assert_eq!(news, [Untagged::Exists(4), Untagged::Recent(3), flags]);
+        assert_eq!(view.recent().ranges(), [(5, 9)], "adjoining ranges are one");
+        let news = view.sync(changes(vec![], vec![8], UidRanges::default()), true).unwrap();
+        assert_eq!(news, [Untagged::Expunge(3), Untagged::Recent(2)]);
     }
 
     #[test]
     fn flags_are_told_once() {
         let mut view = view(&[(3, "\\Seen")]);
-        let update = FolderUpdate::Changes { changed: vec![entry(3, "\\Seen $Junk")], removed: vec![] };
-        let news = view.sync(update.clone()).unwrap();
+        let update = changes(vec![entry(3, "\\Seen $Junk")], vec![], UidRanges::default());
+        let news = view.sync(update.clone(), false).unwrap();
         assert!(matches!(&news[..], [Untagged::Keywords(_), Untagged::Flags { number: 1, uid: 3, .. }]));
-        assert_eq!(view.sync(update).unwrap(), []);
+        assert_eq!(view.sync(update, false).unwrap(), []);
     }
 
     #[test]
     fn another_uidvalidity_means_another_mailbox() {
         let other = FolderSnapshot { uid_validity: 10, ..snapshot(&[]) };
-        assert_eq!(view(&[]).sync(FolderUpdate::Snapshot(other)), Err(Gone));
+        assert_eq!(view(&[]).sync(Some(FolderUpdate::Snapshot(other)), false), Err(Gone));
     }
 
     proptest! {
@@ -391,11 +486,7 @@ mod tests {
                     mailbox.messages.push(entry(mailbox.uid_next, ""));
                     mailbox.uid_next += 1;
                 }
-                let mut news = view.sync(FolderUpdate::Snapshot(mailbox.clone())).unwrap();
-                if may_expunge {
-                    news.extend(view.take_expunged());
-                }
-                for change in news {
+                for change in view.sync(Some(FolderUpdate::Snapshot(mailbox.clone())), may_expunge).unwrap() {
                     match change {
                         Untagged::Exists(exists) => { prop_assert!(exists >= count); count = exists; }
                         Untagged::Expunge(number) => { prop_assert!(number >= 1 && number <= count); count -= 1; }

@@ -155,6 +155,7 @@ impl Mailbox {
             uid_validity: UID_VALIDITY,
             uid_next: self.uid_next,
             messages: self.messages.iter().map(entry).collect(),
+            recent: UidRanges::default(),
         }
     }
 }
@@ -226,7 +227,7 @@ impl MemoryHost {
             }
             Effect::Select { mailbox, .. } => self.mailbox(&mailbox).map(|mailbox| Reply::Selected(mailbox.snapshot())),
             Effect::Folders => Ok(Reply::Folders(self.mailboxes.iter().map(as_folder).collect())),
-            Effect::Status(names) => Ok(Reply::Statuses(self.statuses(names))),
+            Effect::Status { mailboxes, .. } => Ok(Reply::Statuses(self.statuses(mailboxes))),
             Effect::Append { mailbox, message } => {
                 let mailbox = self.mailbox(&mailbox)?;
                 let date = message.internal_date.unwrap_or(Timestamp::UNIX_EPOCH);
@@ -302,6 +303,7 @@ impl MemoryHost {
     fn statuses(&mut self, names: Vec<MailboxName>) -> Vec<(MailboxName, MailboxStatus)> {
         let status = |mailbox: &Mailbox| MailboxStatus {
             messages: mailbox.messages.len() as u32,
+            recent: 0,
             unseen: mailbox.messages.iter().filter(|m| !m.flags.contains(SystemFlag::Seen)).count() as u32,
             uid_next: mailbox.uid_next,
             uid_validity: UID_VALIDITY,

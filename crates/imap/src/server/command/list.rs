@@ -11,6 +11,8 @@ pub struct ListQuery {
     pub lsub: bool,
     /// `LIST "" ""`: only the hierarchy delimiter is wanted (RFC 3501 section 6.3.8).
     pub delimiter_only: bool,
+    /// True for a command in the form of RFC 5258: the client knows its attributes.
+    pub extended: bool,
     /// Names that match any of these.
     pub patterns: Vec<MailboxPattern>,
     /// Selection option SUBSCRIBED.
@@ -30,7 +32,7 @@ pub struct ListQuery {
 pub enum StatusItem {
     /// The number of messages.
     Messages,
-    /// Always 0.
+    /// The number of messages that no session has been the first to see (RFC 3501 section 2.3.2).
     Recent,
     /// The next UID.
     UidNext,
@@ -88,6 +90,7 @@ pub(super) fn list(cursor: &mut Cursor, limits: &Limits) -> Result<ListQuery, Co
         return_options(cursor, &mut query)?;
         extended = true;
     }
+    query.extended = extended;
     query.delimiter_only = !extended && patterns.iter().all(Vec::is_empty);
     add_patterns(&mut query, &reference, &patterns, limits)?;
     Ok(query)

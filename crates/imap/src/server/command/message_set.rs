@@ -1,5 +1,7 @@
 //! Which messages a command is about.
 
+use std::ops::Range;
+
 use crate::token::SequenceSet;
 
 /// A set as the client wrote it: sequence numbers, or UIDs after `UID`.
@@ -11,6 +13,15 @@ pub struct MessageSet {
     pub set: SequenceSet,
 }
 
+/// The messages that a SEARCH names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchSet {
+    /// A set.
+    Set(MessageSet),
+    /// Messages that are `\Recent` in this session.
+    Recent,
+}
+
 /// UIDs as ascending ranges, ends included, without overlaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UidRanges(Vec<(u32, u32)>);
@@ -19,6 +30,22 @@ impl UidRanges {
     /// Ranges that are ascending and do not overlap already.
     pub(crate) fn new(ascending: Vec<(u32, u32)>) -> Self {
         Self(ascending)
+    }
+
+    /// The UIDs of a range, whose end is not included.
+    pub fn of(range: Range<u32>) -> Self {
+        Self(if range.is_empty() { Vec::new() } else { vec![(range.start, range.end - 1)] })
+    }
+
+    /// Adds UIDs above all that are in it; those below its end are ignored.
+    pub(crate) fn append(&mut self, more: &Self) {
+        for &(from, to) in &more.0 {
+            match self.0.last_mut() {
+                Some((_, last)) if to <= *last => {}
+                Some((_, last)) if from <= last.saturating_add(1) => *last = to,
+                _ => self.0.push((from, to)),
+            }
+        }
     }
 
     /// The ranges, ascending, ends included.

@@ -12,7 +12,7 @@ mod store;
 pub use append::AppendMessage;
 pub use fetch::{FetchItem, SectionItem, SectionLabel};
 pub use list::{ListQuery, StatusItem};
-pub use message_set::{MessageSet, UidRanges};
+pub use message_set::{MessageSet, SearchSet, UidRanges};
 pub use search::{DateTest, SearchCommand, SearchKey, SearchReturn, SearchSubject};
 pub use section::{Partial, Section, SectionText};
 pub use store::{FlagChange, StoreAction};

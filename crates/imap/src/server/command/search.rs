@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 
 use super::CommandError;
-use super::message_set::{MessageSet, UidRanges};
+use super::message_set::{MessageSet, SearchSet, UidRanges};
 use crate::datetime::parse_date;
 use crate::flag::{Flags, Keyword, SystemFlag};
 use crate::token::{Cursor, SyntaxError};
@@ -16,7 +16,7 @@ pub struct SearchCommand {
     /// `RETURN (...)` (RFC 4731); none for the plain answer.
     pub results: Option<SearchReturn>,
     /// What to look for.
-    pub key: SearchKey<MessageSet>,
+    pub key: SearchKey<SearchSet>,
 }
 
 /// The parts of an ESEARCH answer. `RETURN ()` means ALL.
@@ -35,7 +35,7 @@ pub struct SearchReturn {
 /// A search criterion. `S` names messages: as written by the client, or as UIDs for the host.
 ///
 /// Texts are compared without regard to case, as substrings, after decoding; that is the
-/// host's part ([`SearchSubject`]). RECENT, NEW and OLD are read as "nothing", "nothing" and "all".
+/// host's part ([`SearchSubject`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchKey<S = UidRanges> {
     /// Every message.
@@ -182,7 +182,7 @@ impl<S> SearchKey<S> {
     }
 }
 
-type ParsedKey = SearchKey<MessageSet>;
+type ParsedKey = SearchKey<SearchSet>;
 
 pub(super) fn command(cursor: &mut Cursor, uid: bool) -> Result<SearchCommand, CommandError> {
     cursor.space()?;
@@ -239,7 +239,7 @@ fn key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
         };
     }
     if cursor.at_sequence_set() {
-        return Ok(SearchKey::Messages(MessageSet { uid: false, set: cursor.sequence_set()? }));
+        return messages(cursor, false);
     }
     let name = cursor.keyword()?;
     if let Some(key) = without_argument(&name) {
@@ -253,20 +253,30 @@ fn key(cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
             cursor.space()?;
             Ok(SearchKey::Or(Box::new(one), Box::new(key(cursor)?)))
         }),
-        "UID" => Ok(SearchKey::Messages(MessageSet { uid: true, set: cursor.sequence_set()? })),
+        "UID" => messages(cursor, true),
         _ => with_argument(&name, cursor),
     }
 }
 
+fn messages(cursor: &mut Cursor, uid: bool) -> Result<ParsedKey, CommandError> {
+    Ok(SearchKey::Messages(SearchSet::Set(MessageSet { uid, set: cursor.sequence_set()? })))
+}
+
 fn without_argument(name: &str) -> Option<ParsedKey> {
     let positive = match name {
-        "ALL" | "OLD" => return Some(SearchKey::All),
-        "RECENT" | "NEW" => return Some(SearchKey::All.not()),
+        "ALL" => return Some(SearchKey::All),
+        "RECENT" => return Some(recent()),
+        "OLD" => return Some(recent().not()),
+        "NEW" => return Some(SearchKey::And(vec![recent(), SearchKey::Flag(SystemFlag::Seen).not()])),
         name => name.strip_prefix("UN").unwrap_or(name),
     };
     let flag = SystemFlag::ALL.into_iter().find(|flag| flag.as_str()[1..].eq_ignore_ascii_case(positive))?;
     let key = SearchKey::Flag(flag);
     Some(if positive.len() == name.len() { key } else { key.not() })
+}
+
+const fn recent() -> ParsedKey {
+    SearchKey::Messages(SearchSet::Recent)
 }
 
 fn with_argument(name: &str, cursor: &mut Cursor) -> Result<ParsedKey, CommandError> {
@@ -347,8 +357,11 @@ mod tests {
     }
 
     fn matches(keys: &str) -> bool {
-        let one_to_nine = |_| Ok::<_, ()>(UidRanges::new(vec![(1, 9)]));
-        search(keys).key.map_messages(&one_to_nine).unwrap().matches(&Message(Flags::from_words(["\\Seen", "a"])))
+        let uids = |set| match set {
+            SearchSet::Set(_) => Ok::<_, ()>(UidRanges::of(1..10)),
+            SearchSet::Recent => Ok(UidRanges::of(7..8)),
+        };
+        search(keys).key.map_messages(&uids).unwrap().matches(&Message(Flags::from_words(["\\Seen", "a"])))
     }
 
     #[test]
@@ -387,7 +400,8 @@ mod tests {
     fn keys_match() {
         for keys in [
             "ALL",
-            "OLD",
+            "RECENT",
+            "NOT NEW",
             "SEEN",
             "UNDELETED",
             "KEYWORD A",
@@ -410,7 +424,8 @@ mod tests {
         }
         for keys in [
             "NEW",
-            "RECENT",
+            "OLD",
+            "NOT RECENT",
             "UNSEEN",
             "DELETED",
             "NOT ALL",

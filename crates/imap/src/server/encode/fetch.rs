@@ -38,28 +38,34 @@ pub trait MessageSource {
 }
 
 /// Writes `* n FETCH (...)` with its line end.
-pub(in crate::server) fn write(writer: &mut Writer, number: u32, items: &[FetchItem], message: &dyn MessageSource) {
+pub(in crate::server) fn write(
+    writer: &mut Writer,
+    number: u32,
+    items: &[FetchItem],
+    message: &dyn MessageSource,
+    is_recent: bool,
+) {
     writer.raw("* ").number(u64::from(number)).raw(" FETCH ");
-    writer.list(items, |writer, item| write_item(writer, item, message));
+    writer.list(items, |writer, item| write_item(writer, item, message, is_recent));
     writer.crlf();
 }
 
 /// Writes `* n FETCH (UID u FLAGS (...))` with its line end.
-pub(in crate::server) fn write_flags(writer: &mut Writer, number: u32, uid: u32, flags: &Flags) {
+pub(in crate::server) fn write_flags(writer: &mut Writer, number: u32, uid: u32, flags: &Flags, is_recent: bool) {
     writer.raw("* ").number(u64::from(number)).raw(" FETCH (UID ").number(u64::from(uid)).raw(" ");
-    flags_item(writer, flags);
+    flags_item(writer, flags, is_recent);
     writer.raw(")").crlf();
 }
 
-fn flags_item(writer: &mut Writer, flags: &Flags) {
-    writer.raw("FLAGS ").list(flags.words(), |writer, word| {
+fn flags_item(writer: &mut Writer, flags: &Flags, is_recent: bool) {
+    writer.raw("FLAGS ").list(flags.words().chain(is_recent.then_some("\\Recent")), |writer, word| {
         writer.raw(word);
     });
 }
 
-fn write_item(writer: &mut Writer, item: &FetchItem, message: &dyn MessageSource) {
+fn write_item(writer: &mut Writer, item: &FetchItem, message: &dyn MessageSource, is_recent: bool) {
     match item {
-        FetchItem::Flags => flags_item(writer, message.flags()),
+        FetchItem::Flags => flags_item(writer, message.flags(), is_recent),
         FetchItem::Uid => {
             writer.raw("UID ").number(u64::from(message.uid()));
         }

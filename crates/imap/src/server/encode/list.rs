@@ -140,12 +140,11 @@ fn is_selected(query: &ListQuery, folder: Option<&Folder>) -> bool {
     exists && subscribed && special
 }
 
-/// Parents that are shown for the sake of selected names below them: with RECURSIVEMATCH
-/// (RFC 5258 section 3.5), and in LSUB with `%` when the name below does not match itself
-/// (RFC 3501 section 6.3.9).
+/// Parents that are shown for the sake of selected names below them that do not match themselves: with RECURSIVEMATCH
+/// (RFC 5258 section 3.5), and in LSUB with `%` (RFC 3501 section 6.3.9).
 fn parents_to_show(query: &ListQuery, folders: &[Folder]) -> BTreeSet<MailboxName> {
     let selected = folders.iter().filter(|folder| is_selected(query, Some(folder)));
-    let below = selected.filter(|folder| query.recursive_match || (query.lsub && !matches(query, &folder.name)));
+    let below = selected.filter(|folder| (query.recursive_match || query.lsub) && !matches(query, &folder.name));
     below.flat_map(|folder| folder.name.parents()).collect()
 }
 
@@ -175,8 +174,9 @@ fn attributes(query: &ListQuery, entry: &Entry<'_>, tree: &Tree<'_>) -> Vec<&'st
     }
     let mut attributes = Vec::new();
     if !exists {
-        // The second is implied by the first, which old clients do not know.
-        attributes.extend(["\\NonExistent", "\\Noselect"]);
+        attributes.push("\\NonExistent");
+        // RFC 5258 section 3: implied, but a client that sent the old form may not know the other.
+        attributes.extend((!query.extended).then_some("\\Noselect"));
     }
     attributes.push(if tree.leads_somewhere(entry.name) { "\\HasChildren" } else { "\\HasNoChildren" });
     if query.return_subscribed && subscribed {

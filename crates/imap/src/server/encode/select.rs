@@ -10,7 +10,7 @@ use super::fetch;
 pub(in crate::server) fn write_selected(writer: &mut Writer, view: &SelectedView) {
     write_flags(writer, view.keywords());
     writer.raw("* ").number(u64::from(view.exists())).raw(" EXISTS").crlf();
-    writer.raw("* 0 RECENT").crlf();
+    writer.raw("* ").number(u64::from(view.recent_count())).raw(" RECENT").crlf();
     if let Some(unseen) = view.first_unseen() {
         writer.raw("* OK [UNSEEN ").number(u64::from(unseen)).raw("] First unseen message").crlf();
     }
@@ -47,7 +47,12 @@ pub(in crate::server) fn write_untagged(writer: &mut Writer, change: &Untagged) 
         Untagged::Exists(count) => {
             writer.raw("* ").number(u64::from(*count)).raw(" EXISTS").crlf();
         }
+        Untagged::Recent(count) => {
+            writer.raw("* ").number(u64::from(*count)).raw(" RECENT").crlf();
+        }
         Untagged::Keywords(keywords) => write_flags(writer, keywords.iter()),
-        Untagged::Flags { number, uid, flags } => fetch::write_flags(writer, *number, *uid, flags),
+        Untagged::Flags { number, uid, flags, is_recent } => {
+            fetch::write_flags(writer, *number, *uid, flags, *is_recent);
+        }
     }
 }

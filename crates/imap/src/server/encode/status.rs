@@ -9,6 +9,8 @@ use crate::token::Writer;
 pub struct MailboxStatus {
     /// The number of messages.
     pub messages: u32,
+    /// The number of messages that are `\Recent` to the next session; 0 unless the client asks for it.
+    pub recent: u32,
     /// The number of messages without `\Seen`.
     pub unseen: u32,
     /// The UID that the next message gets.
@@ -31,7 +33,7 @@ pub(in crate::server) fn write(
     writer.list(items, |writer, item| {
         let (name, value) = match item {
             StatusItem::Messages => ("MESSAGES ", u64::from(status.messages)),
-            StatusItem::Recent => ("RECENT ", 0),
+            StatusItem::Recent => ("RECENT ", u64::from(status.recent)),
             StatusItem::UidNext => ("UIDNEXT ", u64::from(status.uid_next)),
             StatusItem::UidValidity => ("UIDVALIDITY ", u64::from(status.uid_validity)),
             StatusItem::Unseen => ("UNSEEN ", u64::from(status.unseen)),

@@ -59,7 +59,7 @@ pub(super) fn run(session: &mut Session, tag: &str, command: Command) -> Result<
             Flow::Complete(Completion::ok("LIST completed"))
         }
         Command::List(query) => wait(Effect::Folders, Pending::List(query)),
-        Command::Status { mailbox, items } => wait(Effect::Status(vec![mailbox]), Pending::Status(items)),
+        Command::Status { mailbox, items } => wait(status(vec![mailbox], &items), Pending::Status(items)),
         Command::Append { mailbox, message } => {
             let may_be_new = mailbox.may_be_new();
             wait(Effect::Append { mailbox, message }, Pending::Append { may_be_new })
@@ -130,9 +130,9 @@ pub(super) fn finish(
             if query.return_status.is_empty() || mailboxes.is_empty() {
                 return Some(Completion::ok(if query.lsub { "LSUB completed" } else { "LIST completed" }));
             }
+            session.next = Some(Step::Run(status(mailboxes, &query.return_status)));
             let pending = super::Pending::Authenticated(Pending::ListStatus(query.return_status));
             session.running = Some(Running { tag: tag.to_owned(), pending });
-            session.next = Some(Step::Run(Effect::Status(mailboxes)));
             return None;
         }
         (Pending::ListStatus(items), Reply::Statuses(statuses)) => {
@@ -158,6 +158,10 @@ pub(super) fn finish(
         }
         _ => Completion::server_bug(),
     })
+}
+
+fn status(mailboxes: Vec<MailboxName>, items: &[StatusItem]) -> Effect {
+    Effect::Status { mailboxes, recent: items.contains(&StatusItem::Recent) }
 }
 
 fn write_statuses(

@@ -49,7 +49,12 @@ pub enum Effect {
     /// List all mailboxes and all subscriptions. [`Reply::Folders`].
     Folders,
     /// Figures of mailboxes; those that do not exist are left out. [`Reply::Statuses`].
-    Status(Vec<MailboxName>),
+    Status {
+        /// Which.
+        mailboxes: Vec<MailboxName>,
+        /// True when the number of `\Recent` messages is wanted.
+        recent: bool,
+    },
     /// Store a message. [`Reply::Appended`]; [`Failure::NoSuchMailbox`] tells the client to create it.
     Append {
         /// Where.

@@ -370,11 +370,7 @@ impl Session {
 
     fn tell_changes(&mut self, update: Option<FolderUpdate>, may_expunge: bool) -> Result<(), Gone> {
         let Phase::Selected(view) = &mut self.phase else { return Ok(()) };
-        let mut news = update.map_or(Ok(Vec::new()), |update| view.sync(update))?;
-        if may_expunge {
-            news.extend(view.take_expunged());
-        }
-        for change in &news {
+        for change in &view.sync(update, may_expunge)? {
             select::write_untagged(&mut self.out, change);
         }
         Ok(())

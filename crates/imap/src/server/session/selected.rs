@@ -6,7 +6,7 @@ use super::completion::Completion;
 use super::effect::{Effect, Failure, FetchRequest, Reply};
 use super::{Flow, Phase, Session};
 use crate::server::MessageSource;
-use crate::server::command::{Command, FetchItem, MessageSet, SearchCommand, SearchReturn, StoreAction};
+use crate::server::command::{Command, FetchItem, MessageSet, SearchCommand, SearchReturn, SearchSet, StoreAction};
 use crate::server::encode::{fetch, search, select};
 use crate::server::view::{MessageEntry, SelectedView};
 use crate::token::{SequenceSet, Writer};
@@ -45,15 +45,16 @@ impl Pending {
         let Some(number) = view.number_of(message.uid()) else { return };
         *missing = missing.saturating_sub(1);
         let news = view.flags_of(message.uid()) != Some(message.flags());
+        let is_recent = view.is_recent(message.uid());
         if let Some(keywords) = view.set_flags(message.uid(), message.flags().clone()) {
             select::write_untagged(out, &keywords);
         }
         if news && !items.contains(&FetchItem::Flags) {
             // Such as `\Seen`, set by this FETCH.
             let with_flags: Vec<FetchItem> = items.iter().cloned().chain([FetchItem::Flags]).collect();
-            return fetch::write(out, number, &with_flags, message);
+            return fetch::write(out, number, &with_flags, message, is_recent);
         }
-        fetch::write(out, number, items, message);
+        fetch::write(out, number, items, message, is_recent);
     }
 }
 
@@ -106,7 +107,11 @@ fn on_uids(view: &SelectedView, messages: &MessageSet, run: impl FnOnce(Vec<u32>
 }
 
 fn run_search(view: &SelectedView, SearchCommand { uid, results, key }: SearchCommand) -> Flow {
-    let Ok(key) = key.map_messages(&|set| Ok::<_, Infallible>(view.existing(&set)));
+    let uids = |set| match set {
+        SearchSet::Set(set) => view.existing(&set),
+        SearchSet::Recent => view.recent().clone(),
+    };
+    let Ok(key) = key.map_messages(&|set| Ok::<_, Infallible>(uids(set)));
     wait(Effect::Search { folder: view.folder(), key }, Pending::Search { uid, results })
 }
 
@@ -204,7 +209,7 @@ fn tell_stored(out: &mut Writer, view: &mut SelectedView, action: &StoreAction, 
         select::write_untagged(out, &keywords);
     }
     if !action.silent || expected.as_ref() != Some(&entry.flags) {
-        fetch::write_flags(out, number, entry.uid, &entry.flags);
+        fetch::write_flags(out, number, entry.uid, &entry.flags, view.is_recent(entry.uid));
     }
 }
 
