@@ -22,10 +22,11 @@ use mailapi_model::{
 use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 use mailapi_testkit::{FakeClock, SeededEntropy};
 use tempfile::TempDir;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use crate::client::Client;
+use crate::client::{Client, PATIENCE};
 
 /// The password of everybody.
 pub(crate) const PASSWORD: &str = "secret";
@@ -136,17 +137,25 @@ impl Door {
         self.gatekeeper.is_closed.store(true, Ordering::SeqCst);
     }
 
+    /// Waits until a log-in was refused.
+    pub(crate) async fn refused(&self) {
+        timeout(PATIENCE, self.gatekeeper.refused.notified()).await.expect("a log-in is refused in time");
+    }
+
     /// Gives the signal to end.
     pub(crate) fn stop(&self) {
-        self.stop.send(true).unwrap();
+        self.stop.send_replace(true);
     }
 
     /// Gives the signal to end and waits until all sessions have.
     pub(crate) async fn end(mut self) {
         self.stop();
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.unwrap();
-        }
+        let ended = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                ended.unwrap();
+            }
+        };
+        timeout(PATIENCE, ended).await.expect("the server ends in time");
     }
 }
 
@@ -173,6 +182,7 @@ pub(crate) fn bob() -> EmailAddress {
 #[derive(Default)]
 struct Gatekeeper {
     is_closed: AtomicBool,
+    refused: Notify,
 }
 
 #[async_trait]
@@ -186,7 +196,11 @@ impl LogIn for Gatekeeper {
         }
         let address: EmailAddress = user.parse().map_err(|_| LogInError::Refused)?;
         let fits = password.expose() == PASSWORD;
-        fits.then(|| entered(Grants::of_mailbox(address, false, Vec::new()))).ok_or(LogInError::Refused)
+        if !fits {
+            self.refused.notify_one();
+            return Err(LogInError::Refused);
+        }
+        Ok(entered(Grants::of_mailbox(address, false, Vec::new())))
     }
 
     async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LogInError> {

@@ -128,6 +128,7 @@ async fn who_is_disabled_while_a_session_idles_reads_no_mail_that_comes_afterwar
     assert_eq!(idle.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
     assert_eq!(idle.line().await, None);
     other.send(b"x FETCH 1 BODY[]\r\n").await;
+    assert_eq!(other.line().await.as_deref(), Some("x NO Not carried out"));
     assert_eq!(other.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
     assert_eq!(other.line().await, None);
 }

@@ -36,12 +36,19 @@ async fn run(change: impl FnOnce(&mut HttpSettings)) -> Running {
     Running { app, address, stop, server }
 }
 
+/// Longer than any answer takes: a story that hears nothing fails instead of waiting for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is answered until the server hangs up.
 async fn exchange(address: SocketAddr, request: &[u8]) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(request).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    String::from_utf8(answer).unwrap()
+    let answered = async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    };
+    timeout(PATIENCE, answered).await.expect("the server hangs up in time")
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use mailapi_imap::MailboxName;
 use mailapi_imap::server::Folder;
 use mailapi_imap::server::session::{Reply, Session, SessionConfig, Step};
+use mailapi_imap::server::view::FolderUpdate;
 
 use crate::memory_host::MemoryHost;
 
@@ -68,22 +69,61 @@ fn a_command_that_leaves_the_mailbox_needs_no_bye() {
     }
 }
 
-/// LIST with figures takes two steps of the host; news from the first step must also be sent.
-#[test]
-fn news_within_a_list_with_figures_are_not_lost() {
-    let mut host = MemoryHost::new();
+/// A session in which joe has INBOX selected and LIST with figures waits for the names, its first step.
+fn list_with_figures(host: &mut MemoryHost) -> Session {
     let mut session = Session::new(SessionConfig { plaintext_login: true, ..SessionConfig::default() }, false);
     session.feed(b"a LOGIN joe secret\r\nb SELECT INBOX\r\n");
     host.drive(&mut session);
     session.take_output();
     session.feed(b"c LIST \"\" INBOX RETURN (STATUS (MESSAGES))\r\n");
     let Step::Run(_) = session.step() else { panic!("the list is asked for") };
-    let inbox = Folder { name: MailboxName::inbox(), exists: true, subscribed: false, special_use: None };
+    session
+}
+
+fn inbox() -> Reply {
+    let (name, special_use) = (MailboxName::inbox(), None);
+    Reply::Folders(vec![Folder { name, exists: true, subscribed: false, special_use }])
+}
+
+fn lines(session: &mut Session) -> Vec<String> {
+    String::from_utf8(session.take_output()).unwrap().lines().map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn news_within_a_list_with_figures_are_not_lost() {
+    let mut host = MemoryHost::new();
+    let mut session = list_with_figures(&mut host);
     host.mailboxes[0].messages.remove(0);
     let update = host.update(&session);
-    session.finish(Ok(Reply::Folders(vec![inbox])), update);
+    session.finish(Ok(inbox()), update);
     let Step::Run(_) = session.step() else { panic!("the figures are asked for") };
     session.finish(Ok(Reply::Statuses(Vec::new())), None);
-    let told = String::from_utf8(session.take_output()).unwrap();
-    assert!(told.contains("* 1 EXPUNGE\r\n"), "{told}");
+    let told = lines(&mut session);
+    assert!(told.iter().any(|line| line == "* 1 EXPUNGE"), "{told:?}");
+}
+
+#[test]
+fn a_folder_gone_within_a_list_with_figures_is_told_last() {
+    let mut session = list_with_figures(&mut MemoryHost::new());
+    session.finish(Ok(inbox()), Some(FolderUpdate::Gone));
+    assert!(!lines(&mut session).iter().any(|line| line.starts_with("* BYE")));
+    let Step::Run(_) = session.step() else { panic!("the figures are asked for") };
+    // The host mentions it once.
+    session.finish(Ok(Reply::Statuses(Vec::new())), None);
+    assert_eq!(lines(&mut session), ["c OK LIST completed", "* BYE the selected mailbox is gone"]);
+    assert!(matches!(session.step(), Step::Close));
+}
+
+#[test]
+fn a_command_that_is_not_carried_out_is_refused_before_bye() {
+    let mut session = list_with_figures(&mut MemoryHost::new());
+    session.bye("The server is shutting down");
+    assert_eq!(lines(&mut session), ["c NO Not carried out", "* BYE The server is shutting down"]);
+    assert!(matches!(session.step(), Step::Close));
+    let mut session = list_with_figures(&mut MemoryHost::new());
+    session.finish(Ok(inbox()), Some(FolderUpdate::Gone));
+    let Step::Run(_) = session.step() else { panic!("the figures are asked for") };
+    session.bye("The server is shutting down");
+    let told = lines(&mut session);
+    assert_eq!(told[1..], ["c NO Not carried out", "* BYE The server is shutting down"], "one BYE");
 }

@@ -14,6 +14,7 @@ use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::TokenFilter;
 use mailapi_testkit::{PASSWORD, SeededEntropy, TestApp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
 
 use crate::{HERE, with};
 
@@ -23,6 +24,9 @@ const NEW: &str = "another good one";
 /// `doveadm pw -s SSHA512 -p secret`
 const IMPORTED: &str =
     "{SSHA512}dV6bPDuBT0mYiS803ANg5pTOPP0R6YVBkhihysuLaWrPiBLNMqrCWsMxh4zh51H5IHYMfy93l3wn1ph9/K/SvvK2QAk=";
+
+/// Longer than any operation takes: a story that waits in vain fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where an operation waits for the test.
 struct Gate {
@@ -51,7 +55,7 @@ impl Gate {
 
 impl Keeper {
     async fn reached(&mut self) {
-        self.reached.recv().await.unwrap();
+        timeout(PATIENCE, self.reached.recv()).await.expect("the operation comes to the gate in time").unwrap();
     }
 
     fn open(&self) {

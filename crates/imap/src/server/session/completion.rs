@@ -26,6 +26,11 @@ impl Completion {
         Self { status: Status::No, code: Some(code.to_owned()), text: text.to_owned() }
     }
 
+    /// NO without a response code.
+    pub(super) fn refused(text: &str) -> Self {
+        Self { status: Status::No, code: None, text: text.to_owned() }
+    }
+
     pub(super) fn bad(text: &str) -> Self {
         Self { status: Status::Bad, code: None, text: text.to_owned() }
     }

@@ -102,6 +102,8 @@ pub struct Session {
     running: Option<Running>,
     next: Option<Step>,
     tls: bool,
+    /// The selected mailbox is gone: the session ends with the command that runs.
+    gone: Option<Gone>,
     closing: bool,
     failed_logins: u32,
     bad_commands: u32,
@@ -119,6 +121,7 @@ impl Session {
             running: None,
             next: None,
             tls,
+            gone: None,
             closing: false,
             failed_logins: 0,
             bad_commands: 0,
@@ -294,8 +297,12 @@ impl Session {
         None
     }
 
-    /// Says goodbye; the next step is `Close`. For time-outs and shutdown.
+    /// Says goodbye; the next step is `Close`. For time-outs and shutdown. A command that waits for the host is refused
+    /// first: without its tagged line, the client could not tell whether it was carried out.
     pub fn bye(&mut self, text: &str) {
+        if let Some(Running { tag, .. }) = self.running.take() {
+            Completion::refused("Not carried out").write(&mut self.out, &tag);
+        }
         self.out.raw("* BYE ").text(text).crlf();
         self.closing = true;
     }
@@ -329,11 +336,13 @@ impl Session {
             Pending::Authenticated(pending) => authenticated::finish(self, &tag, pending, result),
             Pending::Selected(pending) => Some(selected::finish(self, &tag, pending, result)),
         };
-        let told = self.tell_changes(update, may_expunge);
+        if let Err(gone) = self.tell_changes(update, may_expunge) {
+            self.gone = Some(gone);
+        }
         if let Some(completion) = completion {
             // Send the tagged line even when the session ends: a client that does not see it repeats the command.
             completion.write(&mut self.out, &tag);
-            if let Err(gone) = told {
+            if let Some(gone) = self.gone.take() {
                 self.bye(&gone.to_string());
             }
         }
