@@ -15,6 +15,8 @@ use super::settings::ImapSettings;
 pub(super) struct Place {
     shared: Weak<Shared>,
     mailbox: EmailAddress,
+    /// [`Taken::forgotten`] when the place was taken.
+    forgotten: u64,
 }
 
 impl Drop for Place {
@@ -82,12 +84,20 @@ impl<'a> Open<'a> {
     }
 }
 
+/// The places of one mailbox.
+#[derive(Default)]
+struct Taken {
+    count: usize,
+    /// How often the mailbox was forgotten while it had places.
+    forgotten: u64,
+}
+
 /// All connections.
 #[derive(Default)]
 pub(super) struct Places {
     /// Those of one mailbox in the order in which they were given back.
     kept: HashMap<EmailAddress, Vec<Kept>>,
-    taken: HashMap<EmailAddress, usize>,
+    taken: HashMap<EmailAddress, Taken>,
     total: usize,
 }
 
@@ -103,7 +113,7 @@ impl Places {
         if let Some(kept) = self.take_with_folder(wanted) {
             return Found::Kept(Box::new(kept));
         }
-        let taken = self.taken.get(wanted.mailbox).copied().unwrap_or_default();
+        let taken = self.taken.get(wanted.mailbox).map_or(0, |taken| taken.count);
         let mailbox_has_room = taken < settings.max_connections_per_mailbox;
         let has_room = mailbox_has_room && self.total < settings.max_connections;
         if !(has_room && taken < settings.warm_connections)
@@ -122,23 +132,35 @@ impl Places {
 
     fn take_place(&mut self, mailbox: &EmailAddress, shared: &Weak<Shared>) -> Place {
         self.total += 1;
-        *self.taken.entry(mailbox.clone()).or_default() += 1;
-        Place { shared: shared.clone(), mailbox: mailbox.clone() }
+        let taken = self.taken.entry(mailbox.clone()).or_default();
+        taken.count += 1;
+        Place { shared: shared.clone(), mailbox: mailbox.clone(), forgotten: taken.forgotten }
     }
 
     pub(super) fn vacate(&mut self, mailbox: &EmailAddress) {
         self.total = self.total.saturating_sub(1);
         if let Some(taken) = self.taken.get_mut(mailbox) {
-            *taken = taken.saturating_sub(1);
-            if *taken == 0 {
+            taken.count = taken.count.saturating_sub(1);
+            if taken.count == 0 {
                 self.taken.remove(mailbox);
             }
         }
     }
 
-    pub(super) fn keep(&mut self, connection: ImapConnection, place: Place) {
+    /// Whether the mailbox was not forgotten since the place was taken. What was learnt before, such as the quota that
+    /// Dovecot looks up at log-in, is otherwise out of date.
+    pub(super) fn is_current(&self, place: &Place) -> bool {
+        self.taken.get(&place.mailbox).is_some_and(|taken| taken.forgotten == place.forgotten)
+    }
+
+    /// Keeps the connection if it is current; otherwise the caller closes it, and not while the places are locked.
+    pub(super) fn keep(&mut self, connection: ImapConnection, place: Place) -> Option<(ImapConnection, Place)> {
+        if !self.is_current(&place) {
+            return Some((connection, place));
+        }
         let kept = self.kept.entry(place.mailbox.clone()).or_default();
         kept.push(Kept { connection, place, since: Instant::now() });
+        None
     }
 
     /// Takes those out that nobody has used for so long.
@@ -152,7 +174,11 @@ impl Places {
         expired
     }
 
-    pub(super) fn take_all_of(&mut self, mailbox: &EmailAddress) -> Vec<Kept> {
+    /// Takes out the kept connections of the mailbox; those in use are not kept afterwards.
+    pub(super) fn forget(&mut self, mailbox: &EmailAddress) -> Vec<Kept> {
+        if let Some(taken) = self.taken.get_mut(mailbox) {
+            taken.forgotten += 1;
+        }
         self.kept.remove(mailbox).unwrap_or_default()
     }
 

@@ -66,10 +66,15 @@ impl ImapPool {
         expired.len()
     }
 
-    /// Closes the kept connections of a mailbox: it was removed, made, or changed from outside.
+    /// Closes the kept connections of a mailbox, and those in use when their work ends: it was removed, made, or changed
+    /// from outside.
     pub fn forget(&self, mailbox: &EmailAddress) {
-        self.shared.unknown_mailboxes.invalidate(mailbox);
-        let closing = self.shared.places().take_all_of(mailbox);
+        let closing = {
+            let mut places = self.shared.places();
+            // Under the lock, so that no log-in that began earlier adds the mailbox again.
+            self.shared.unknown_mailboxes.invalidate(mailbox);
+            places.forget(mailbox)
+        };
         drop(closing);
     }
 
@@ -133,7 +138,7 @@ impl ImapPool {
             Ok((None, place)) => {
                 let dialed = shared.dialer.dial(wanted.mailbox).await;
                 if dialed.as_ref().err() == Some(&MailboxError::NoSuchMailbox) {
-                    shared.unknown_mailboxes.insert(wanted.mailbox.clone(), ());
+                    shared.remember_unknown(wanted.mailbox, &place);
                 }
                 Ok(Lease::new(shared.clone(), dialed?, place, false))
             }
@@ -172,8 +177,17 @@ impl Shared {
         }
     }
 
+    /// The mailbox may have been made since the log-in began.
+    fn remember_unknown(&self, mailbox: &EmailAddress, place: &Place) {
+        let places = self.places();
+        if places.is_current(place) {
+            self.unknown_mailboxes.insert(mailbox.clone(), ());
+        }
+    }
+
     pub(super) fn keep(&self, connection: ImapConnection, place: Place) {
-        self.places().keep(connection, place);
+        let outdated = self.places().keep(connection, place);
+        drop(outdated);
         self.given_back.notify_waiters();
     }
 

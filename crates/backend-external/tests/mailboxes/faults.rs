@@ -1,8 +1,9 @@
 //! What goes wrong between us and the server.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use mailapi_backend::{MailboxError, Mailboxes};
 use mailapi_backend_external::TlsMode;
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
@@ -130,6 +131,36 @@ async fn an_unknown_mailbox_is_named_and_not_asked_for_again_at_once() {
     }
     setup.assert_connections(1);
     setup.mailboxes.forget(&bob());
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn a_connection_in_use_is_not_kept_once_its_mailbox_changed() {
+    let flags = "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
+    let only_once = script(&[LOGIN, INBOX, SUMMARY, "C: nothing more"]);
+    let setup = Setup::start(&[only_once, script(&[LOGIN, INBOX, flags])]).await;
+    let mut first = pin!(setup.subjects());
+    assert!(first.as_mut().now_or_never().is_none(), "the log-in has begun");
+    setup.mailboxes.forget(&bob());
+    assert_eq!(first.await.unwrap(), ["one"]);
+    // The log-in began before the change, so its session may have the old quota.
+    assert_eq!(setup.subjects().await.unwrap(), ["one"]);
+    setup.assert_connections(2);
+}
+
+#[tokio::test]
+async fn a_mailbox_made_during_a_log_in_is_not_taken_for_unknown() {
+    let refused = script(&[
+        "S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] ready",
+        "C: AUTHENTICATE PLAIN",
+        "S: {tag} NO [AUTHORIZATIONFAILED] Authorization failed",
+    ]);
+    let patient = |settings| ImapSettings { unknown_mailbox_pause: Duration::from_secs(60), ..settings };
+    let setup = Setup::start_with(&[refused, script(&[LOGIN, INBOX, SUMMARY])], patient).await;
+    let mut first = pin!(setup.subjects());
+    assert!(first.as_mut().now_or_never().is_none(), "the log-in has begun");
+    setup.mailboxes.forget(&bob());
+    assert_eq!(first.await, Err(MailboxError::NoSuchMailbox));
     assert_eq!(setup.subjects().await.unwrap(), ["one"]);
 }
 
