@@ -131,16 +131,19 @@ impl Doveadm {
         if !self.settings.flush_auth_cache {
             return Ok(());
         }
-        let flush = json!(["authCacheFlush", { "user": [mailbox.as_str()] }, "flush"]);
-        self.run(&[flush]).await.map(drop)
+        self.run(&[flush(mailbox)]).await.map(drop)
     }
 
-    /// Ends the sessions of a mailbox.
+    /// Ends the sessions of a removed mailbox, and flushes the cache as [`Doveadm::flush_auth_cache`] does. One request,
+    /// because Dovecot starts a process for each.
     ///
     /// # Errors
     /// [`DoveadmError`].
-    pub async fn kick(&self, mailbox: &EmailAddress) -> Result<(), DoveadmError> {
-        self.run(&[json!(["kick", { "mask": [mailbox.as_str()] }, "kick"])]).await.map(drop)
+    pub async fn let_go(&self, mailbox: &EmailAddress) -> Result<(), DoveadmError> {
+        // In this order: no session may begin with what the cache still holds after the others were ended.
+        let flush = self.settings.flush_auth_cache.then(|| flush(mailbox));
+        let commands: Vec<_> = flush.into_iter().chain([kick(mailbox)]).collect();
+        self.run(&commands).await.map(drop)
     }
 
     /// Counts the quota's use anew.
@@ -229,6 +232,14 @@ impl Purge for Doveadm {
             DoveadmError::Failed(reason) => MailboxError::Unavailable(reason),
         })
     }
+}
+
+fn flush(mailbox: &EmailAddress) -> Value {
+    json!(["authCacheFlush", { "user": [mailbox.as_str()] }, "flush"])
+}
+
+fn kick(mailbox: &EmailAddress) -> Value {
+    json!(["kick", { "mask": [mailbox.as_str()] }, "kick"])
 }
 
 fn recalculation(mailbox: &EmailAddress) -> Value {

@@ -62,12 +62,12 @@ impl Provisioning for SharedDatabase {
             Err(error) => return Err(ProvisioningError(error.to_string())),
         }
         if let Some(doveadm) = &self.doveadm
-            && let Err(error @ DoveadmError::Failed(_)) = doveadm.kick(mailbox).await
+            && let Err(error @ DoveadmError::Failed(_)) = doveadm.let_go(mailbox).await
         {
             tracing::warn!(%error, %mailbox, "the sessions of a removed mailbox could not be ended");
         }
         self.mailboxes.erase_index(mailbox).await;
-        self.forget(mailbox).await;
+        self.mailboxes.forget(mailbox);
         Ok(())
     }
 

@@ -192,6 +192,17 @@ impl TestMailServer {
         }
     }
 
+    /// Puts a message into a mailbox's INBOX at once, without the way that mail from outside takes.
+    ///
+    /// # Panics
+    /// When there is no such mailbox.
+    pub async fn place(&self, mailbox: &EmailAddress, message: &[u8]) {
+        match &self.kind {
+            Kind::Embedded { .. } => self.deliver("eve@far.example", mailbox.as_str(), &[message]).await,
+            Kind::External(office) => office.servers.dovecot.drop_message(mailbox.as_str(), 1, message),
+        }
+    }
+
     /// Puts a message into a folder, as a mail client does with a draft; the folder is made when it is missing.
     ///
     /// # Panics

@@ -171,10 +171,18 @@ impl RealMailServer {
             log: Some(log),
             log_host: None,
             bounces: None,
-            doveadm: Some(doveadm),
+            doveadm: is_administered().then_some(doveadm),
             trust: Trust::System,
         }
     }
+}
+
+/// Whether Dovecot's administration is used; with `MAILAPI_TEST_DOVEADM=off` in the environment, mail is removed over
+/// IMAP. Dovecot starts a process for each request of its administration, which costs more than the request.
+fn is_administered() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "on which backend tests run is no configuration of the product")]
+    let doveadm = std::env::var("MAILAPI_TEST_DOVEADM").unwrap_or_default();
+    doveadm != "off"
 }
 
 fn write_all(directory: &Path, name: &str, files: impl FnOnce(&str) -> Vec<PrintedFile>) {

@@ -1,12 +1,13 @@
 //! Two concurrent operations on one name. Afterwards accounts, mail server and mail agree, and no owner reads mail of
 //! an earlier owner of the address.
 
-use std::collections::HashSet;
+use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::{StreamExt as _, stream};
 use mailapi_backend::{Backend, Provisioning, ProvisioningError};
 use mailapi_model::{
     AccountChange, Clock as _, DomainName, EmailAddress, NewDomain, Permission, Quota, Secret, SecretText,
@@ -95,6 +96,12 @@ impl Name {
         let domain = format!("n{number}.example");
         Self { address: format!("ann@{domain}").parse().unwrap(), domain: domain.parse().unwrap() }
     }
+
+    /// An address that sorts directly before this one in the test.
+    fn just_before(&self) -> EmailAddress {
+        let (shorter, _) = self.address.as_str().rsplit_once('e').unwrap();
+        shorter.parse().unwrap()
+    }
 }
 
 fn password() -> SecretText {
@@ -105,35 +112,46 @@ fn new_user(name: &Name, called: &str) -> CreateUser {
     CreateUser { email: name.address.clone(), password: password(), name: called.to_owned(), quota_bytes: None }
 }
 
-/// Runs it and ignores the result. `turn` is the operation's position.
-async fn perform(service: &Service, operation: Operation, name: &Name, turn: usize) {
+/// Whether the operation ran, or was refused. One that found the server unavailable raced with nothing.
+fn ran<T, E: Debug>(outcome: Result<T, E>) -> bool {
+    outcome.err().is_none_or(|error| !format!("{error:?}").starts_with("Unavailable"))
+}
+
+/// Performs it and returns whether it [`ran`]. `turn` is the operation's position.
+async fn perform(service: &Service, operation: Operation, name: &Name, turn: usize) -> bool {
     let (admin, address, domain) = (Caller::operator(), &name.address, &name.domain);
     let called = format!("made by {turn}");
     match operation {
-        Create => drop(service.create_user(&admin, new_user(name, &called)).await),
-        Delete => drop(service.delete_user(&admin, address).await),
+        Create => ran(service.create_user(&admin, new_user(name, &called)).await),
+        Delete => ran(service.delete_user(&admin, address).await),
         ChangeQuota => {
             let record = AccountChange { quota_bytes: Some(Some(QUOTAS[turn])), ..AccountChange::default() };
-            drop(service.update_user(&admin, address, UpdateUser { record, password: None }).await);
+            ran(service.update_user(&admin, address, UpdateUser { record, password: None }).await)
         }
-        Purge => drop(service.purge_user(&admin, address).await),
-        Disable => drop(service.disable_user(&admin, address).await),
-        Enable => drop(service.enable_user(&admin, address).await),
-        ResetPassword => drop(service.reset_password(&admin, address, Some(password())).await),
-        Grant => drop(service.grant_permission(&admin, address, Permission::ViewStats, domain).await),
+        Purge => ran(service.purge_user(&admin, address).await),
+        Disable => ran(service.disable_user(&admin, address).await),
+        Enable => ran(service.enable_user(&admin, address).await),
+        ResetPassword => ran(service.reset_password(&admin, address, Some(password())).await),
+        Grant => ran(service.grant_permission(&admin, address, Permission::ViewStats, domain).await),
         Operation::SignUp => {
             let (email, domain) = (address.clone(), domain.clone());
-            drop(service.sign_up(SignUp { domain, email, password: password(), name: called }, HERE).await);
+            ran(service.sign_up(SignUp { domain, email, password: password(), name: called }, HERE).await)
         }
-        AddDomain => drop(service.create_domain(&admin, domain.clone(), None).await),
-        Approve => drop(service.approve_domain(&admin, domain).await),
+        AddDomain => ran(service.create_domain(&admin, domain.clone(), None).await),
+        Approve => ran(service.approve_domain(&admin, domain).await),
         UpdateDomain => {
             let change = DomainChange { active: Some(true), description: Some(Some(called)) };
-            drop(service.update_domain(&admin, domain, change).await);
+            ran(service.update_domain(&admin, domain, change).await)
         }
-        ForceDeleteDomain => drop(service.delete_domain(&admin, domain, true).await),
-        DeleteDomain => drop(service.delete_domain(&admin, domain, false).await),
+        ForceDeleteDomain => ran(service.delete_domain(&admin, domain, true).await),
+        DeleteDomain => ran(service.delete_domain(&admin, domain, false).await),
     }
+}
+
+/// What a round ended as.
+struct Outcome {
+    wrong: Option<String>,
+    both_ran: bool,
 }
 
 /// A server, and a second process beside it.
@@ -162,8 +180,8 @@ impl Pair {
         }
         if before == Before::Owner {
             service.create_user(&Caller::operator(), new_user(name, EARLIER)).await.unwrap();
-            let address = name.address.as_str();
-            self.app.deliver("eve@far.example", address, "Subject: For the earlier owner\n\nSecret\n").await;
+            let message = b"From: eve@far.example\r\nSubject: For the earlier owner\r\n\r\nSecret\r\n";
+            self.app.mail_server.place(&name.address, message).await;
         }
     }
 
@@ -176,12 +194,22 @@ impl Pair {
         self.app.mail_server.backend().provisioning.put_domain(&name.domain).await.unwrap();
     }
 
-    /// The domains and mailboxes that the mail server manages itself.
-    async fn known(&self) -> Option<(HashSet<DomainName>, HashSet<EmailAddress>)> {
+    /// Whether the mail server has the domain and the mailbox, if it manages them itself.
+    async fn known(&self, name: &Name) -> Option<(bool, bool)> {
         let provisioning = self.app.mail_server.backend().provisioning;
-        let domains = provisioning.domains().await.unwrap()?.into_iter().collect();
+        let domains = provisioning.domains().await.unwrap()?;
+        let mailboxes = provisioning.mailboxes_after(Some(&name.just_before()), 1).await.unwrap()?;
+        let has_mailbox = mailboxes.first().is_some_and(|known| known.address == name.address);
+        Some((domains.contains(&name.domain), has_mailbox))
+    }
+
+    /// What the mail server still has when all names are deleted.
+    async fn left_over(&self) -> Option<String> {
+        let provisioning = self.app.mail_server.backend().provisioning;
+        let domains = provisioning.domains().await.unwrap()?;
         let mailboxes = provisioning.mailboxes_after(None, 1000).await.unwrap()?;
-        Some((domains, mailboxes.into_iter().map(|known| known.address).collect()))
+        let is_clean = domains.is_empty() && mailboxes.is_empty();
+        (!is_clean).then(|| format!("left over: {domains:?} {mailboxes:?}"))
     }
 
     async fn held(&self, address: &EmailAddress) -> Option<Quota> {
@@ -192,12 +220,12 @@ impl Pair {
     async fn wrong(&self, name: &Name) -> Option<String> {
         let account = self.app.store.accounts().get(&name.address).await.unwrap();
         let domain = self.app.store.domains().get(&name.domain).await.unwrap();
-        if let Some((domains, mailboxes)) = self.known().await {
+        if let Some((has_domain, has_mailbox)) = self.known(name).await {
             let approved = domain.as_ref().is_some_and(|domain| domain.approved);
-            if domains.contains(&name.domain) != approved {
+            if has_domain != approved {
                 return Some(format!("approved: {approved}, and the mail server says the opposite"));
             }
-            if mailboxes.contains(&name.address) != account.is_some() {
+            if has_mailbox != account.is_some() {
                 return Some(format!("an account: {}, and the mail server says the opposite", account.is_some()));
             }
         }
@@ -228,7 +256,7 @@ impl Pair {
         self.wrong(name).await.map(|wrong| format!("after the end: {wrong}"))
     }
 
-    async fn round(&self, operations: [Operation; 2], before: Before, name: &Name) -> Option<String> {
+    async fn round(&self, operations: [Operation; 2], before: Before, name: &Name) -> Outcome {
         self.begin(before, name).await;
         let both = async {
             tokio::join!(
@@ -236,11 +264,13 @@ impl Pair {
                 perform(&self.beside, operations[1], name, 1)
             )
         };
-        timeout(ENOUGH, both).await.expect("both come to an end");
-        match self.wrong(name).await {
+        let (first, second) = timeout(ENOUGH, both).await.expect("both come to an end");
+        let wrong = match self.wrong(name).await {
             Some(wrong) => Some(wrong),
             None => self.wrong_for_the_next(name).await,
-        }
+        };
+        let wrong = wrong.map(|wrong| format!("{:?} beside {:?} on {before:?}: {wrong}", operations[0], operations[1]));
+        Outcome { wrong, both_ran: first && second }
     }
 }
 
@@ -357,27 +387,46 @@ fn brief(settings: Settings) -> Settings {
 }
 
 fn rounds() -> usize {
+    number_of_environment("MAILAPI_TEST_ROUNDS").unwrap_or(1)
+}
+
+/// Rounds that run at once. Each has its own name, so they meet only in the locks and the pools that all names share.
+fn in_flight() -> usize {
+    number_of_environment("MAILAPI_TEST_IN_FLIGHT").unwrap_or(12)
+}
+
+fn number_of_environment(key: &str) -> Option<usize> {
     #[expect(clippy::disallowed_methods, reason = "how long a test runs is no configuration of the product")]
-    let rounds = std::env::var("MAILAPI_TEST_ROUNDS").ok();
-    rounds.map_or(1, |rounds| rounds.parse().expect("a number of rounds"))
+    let number = std::env::var(key).ok();
+    number.map(|number| number.parse().expect("a number"))
+}
+
+/// The rounds of every pair. Both processes go first in half of them, and each state occurs equally often.
+fn all_rounds() -> impl Iterator<Item = ([Operation; 2], Before, Name)> {
+    let pairs =
+        ALL.into_iter().enumerate().flat_map(|(place, first)| ALL[place..].iter().map(move |second| [first, *second]));
+    let rounds = pairs.flat_map(|pair| (0..rounds()).map(move |round| (pair, round)));
+    rounds.enumerate().map(|(number, ([first, second], round))| {
+        let pair = if round / BEFORE.len() % 2 == 0 { [first, second] } else { [second, first] };
+        (pair, BEFORE[number % BEFORE.len()], Name::new(number))
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn any_two_operations_at_once_leave_all_in_agreement() {
     let pair = Arc::new(Pair::start().await);
-    let (mut number, mut wrong) = (0, Vec::new());
-    for (place, first) in ALL.into_iter().enumerate() {
-        for second in &ALL[place..] {
-            for round in 0..rounds() {
-                number += 1;
-                let before = BEFORE[(round + number) % BEFORE.len()];
-                let found = pair.round([first, *second], before, &Name::new(number)).await;
-                wrong.extend(found.map(|found| format!("{first:?} beside {second:?} on {before:?}: {found}")));
-            }
-        }
-    }
-
-    assert!(wrong.is_empty(), "{} of {number}:\n{}", wrong.len(), wrong.join("\n"));
+    let rounds = all_rounds().map(|(operations, before, name)| {
+        let pair = pair.clone();
+        tokio::spawn(async move { pair.round(operations, before, &name).await })
+    });
+    let outcomes: Vec<_> = stream::iter(rounds).buffer_unordered(in_flight()).map(Result::unwrap).collect().await;
+    let without_race = outcomes.iter().filter(|outcome| !outcome.both_ran).count();
+    let count = outcomes.len();
+    let wrong: Vec<_> =
+        outcomes.into_iter().filter_map(|outcome| outcome.wrong).chain(pair.left_over().await).collect();
+    println!("{count} rounds, {} wrong, {without_race} without a race", wrong.len());
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(without_race * 100 <= count, "too many operations were unavailable: {without_race} of {count}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -94,6 +94,11 @@ pub(super) fn lines_of(settings: &DovecotSettings) -> String {
     lines + "}\n" + settings.format.lines(installed_version()) + &settings.lines + "\n"
 }
 
+/// Dovecot 2.3 otherwise starts a process for each log-in and waits for the disk, which takes most of the time of tests
+/// with many mailboxes. A process of its administration serves one request only: it loses its rights at the first mailbox.
+const LASTING_SERVICES: &str = "service imap-login {\n service_count = 0\n process_min_avail = 1\n}\n\
+    service imap {\n service_count = 1000\n}\nmail_fsync = never\n";
+
 /// Where a server's files and sockets are, and where it listens besides IMAP.
 pub(super) struct Place<'a> {
     pub(super) root: &'a Path,
@@ -107,9 +112,9 @@ impl Place<'_> {
     pub(super) fn adapted(&self, text: &str, more: &str) -> String {
         let (root, imap, lmtp) = (self.root.display(), self.imap.port(), self.lmtp.port());
         let text = text.replace("/var/spool/postfix/private", &format!("{root}/sockets"));
-        let home = match installed_version() {
-            DovecotVersion::V2_3 => "%d/%n",
-            DovecotVersion::V2_4 => "%{user | domain}/%{user | username}",
+        let (home, services) = match installed_version() {
+            DovecotVersion::V2_3 => ("%d/%n", LASTING_SERVICES),
+            DovecotVersion::V2_4 => ("%{user | domain}/%{user | username}", ""),
         };
         format!(
             "{text}\nbase_dir = {root}/run\nstate_dir = {root}/state\ninstance_name = mailapi-test-{imap}\n\
@@ -117,7 +122,7 @@ impl Place<'_> {
              mail_gid = {MAIL_UID}\nfirst_valid_uid = {MAIL_UID}\nmail_home = {root}/mail/{home}\n\
              service anvil {{\n unix_listener anvil-auth-penalty {{\n  mode = 0\n }}\n}}\n\
              service lmtp {{\n inet_listener lmtp {{\n  port = {lmtp}\n }}\n}}\n\
-             protocol lmtp {{\n postmaster_address = postmaster@example.org\n}}\n{more}"
+             protocol lmtp {{\n postmaster_address = postmaster@example.org\n}}\n{services}{more}"
         )
     }
 }
