@@ -7,7 +7,7 @@ use mailapi_backend::Rounds;
 use super::{Maildrop, MaildropError};
 
 impl Maildrop {
-    /// One step of everything that waits in the background: sweep, index, forget. Answers whether there may be more.
+    /// One step of everything that waits in the background: sweep, reread, index, forget. Answers whether there may be more.
     ///
     /// # Errors
     /// Only those of the database; nothing is lost by them.
@@ -17,7 +17,12 @@ impl Maildrop {
 
     /// The same; answers how many transactions it took.
     async fn chores_once(&self) -> Result<u64, MaildropError> {
-        let done = [self.sweep_once().await?, self.index_once().await?, self.forget_accepted_once().await?];
+        let done = [
+            self.sweep_once().await?,
+            self.reread_once().await?,
+            self.index_once().await?,
+            self.forget_accepted_once().await?,
+        ];
         Ok(done.iter().filter(|count| **count > 0).count() as u64)
     }
 

@@ -30,6 +30,7 @@ mod provisioning;
 mod quarantine;
 mod reading;
 mod recent;
+mod reread;
 mod schema;
 mod search;
 mod spooled;

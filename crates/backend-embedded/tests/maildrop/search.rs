@@ -1,5 +1,6 @@
 use mailapi_backend::{FolderScope, MailboxError, Mailboxes, SearchQuery};
 use mailapi_backend_embedded::MaildropSettings;
+use mailapi_backend_embedded::maildrop::FlagChange;
 use mailapi_imap::Flags;
 use mailapi_model::Page;
 use proptest::prelude::*;
@@ -86,6 +87,7 @@ async fn a_text_is_found_in_whatever_form_it_was_written_or_indexed_before() {
              INSERT INTO drop_fts (rowid, owners, words) VALUES (1, '<1>', 'mu\u{308}ller cafe\u{301}');
              DROP TABLE drop_quarantine;
              ALTER TABLE drop_folders DROP COLUMN first_recent;
+             DROP TABLE drop_reread;
              DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 2;",
         )
         .unwrap();
@@ -120,6 +122,48 @@ async fn letters_of_any_width_are_found_also_where_indexed_before() {
         }
         house.maildrop.keep_house_until_done().await.unwrap();
     }
+}
+
+/// What an earlier version stored of a message: only the first author.
+const STORED_BEFORE: &str = "
+    UPDATE drop_texts SET text = replace(text, ', Second <second@elsewhere.example>', '');
+    DELETE FROM drop_fts;
+    INSERT INTO drop_fts (rowid, owners, words) SELECT message_id, '<1>', lower(text) FROM drop_texts;";
+
+/// The tables before version 6.
+const TABLES_BEFORE: &str = "
+    ALTER TABLE drop_folders DROP COLUMN first_recent;
+    DROP TABLE drop_reread;
+    DELETE FROM schema_migrations WHERE component = 'maildrop' AND version = 6;";
+
+#[tokio::test]
+async fn second_authors_are_found_in_mail_that_was_indexed_before() {
+    let house = House::with(MaildropSettings { index_batch: 4, ..MaildropSettings::default() }).await;
+    let authors = "From: First <first@elsewhere.example>, Second <second@elsewhere.example>";
+    for number in 0..10 {
+        let message =
+            mail("co-written", &format!("text {number}")).replace("From: Eve <eve@elsewhere.example>", authors);
+        house.deliver(&["ann@example.org"], &message).await;
+        house.deliver(&["ann@example.org"], &mail("of one", "text")).await;
+    }
+    house.maildrop.keep_house_until_done().await.unwrap();
+    house.database().execute_batch(STORED_BEFORE).unwrap();
+    assert_eq!(uids(&house, "second@").await.len(), 0);
+    house.database().execute_batch(TABLES_BEFORE).unwrap();
+    house.open_again().await;
+    // Each step changes a few of them, and what happens in between does no harm.
+    assert!((1..=8).contains(&house.maildrop.reread_once().await.unwrap()));
+    assert_eq!(uids(&house, "second@").await.len(), 4);
+    house.deliver(&["ann@example.org"], &mail("meanwhile", "second@elsewhere.example")).await;
+    let inbox = house.maildrop.folder(&ann(), &folder("INBOX")).await.unwrap().id;
+    house.maildrop.store_flags(inbox, vec![19], FlagChange::Add, Flags::from_words(["\\Deleted"])).await.unwrap();
+    house.maildrop.expunge(inbox, None).await.unwrap();
+    house.maildrop.keep_house_until_done().await.unwrap();
+    assert_eq!(uids(&house, "second@").await.len(), 10);
+    assert_eq!(uids(&house, "of one").await.len(), 10);
+    assert_eq!(house.number("SELECT count(*) FROM drop_unindexed"), 0);
+    assert_eq!(house.number("SELECT count(*) FROM drop_reread"), 0);
+    assert!(!house.maildrop.keep_house_once().await.unwrap());
 }
 
 #[tokio::test]

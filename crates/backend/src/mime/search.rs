@@ -51,14 +51,20 @@ impl SearchableText {
         let (text, html) = (decoded(digest.text.as_ref())?, decoded(digest.html.as_ref())?);
         // A digest keeps the beginnings of long fields only.
         let block = octets(digest.header())?;
-        let header = Digest::of_header_block(block.as_ref());
-        Ok(Self {
-            from: shown(&authors(block.as_ref())),
+        Ok(Self { body: body_text(text.as_deref(), html.as_deref()), ..Self::of_header(block.as_ref()) })
+    }
+
+    /// The text of a header block, without a body.
+    #[must_use]
+    pub fn of_header(block: &[u8]) -> Self {
+        let header = Digest::of_header_block(block);
+        Self {
+            from: shown(&authors(block)),
             to: shown(&header.to),
             cc: shown(&header.cc),
             subject: header.subject,
-            body: body_text(text.as_deref(), html.as_deref()),
-        })
+            body: String::new(),
+        }
     }
 
     /// The text of a message that was opened.

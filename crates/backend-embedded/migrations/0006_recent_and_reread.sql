@@ -1,0 +1,14 @@
+-- The first UID that no session has been given as \Recent (RFC 3501 section 2.3.2). Mail that was here before is not
+-- recent.
+ALTER TABLE drop_folders ADD COLUMN first_recent INTEGER NOT NULL DEFAULT 1;
+UPDATE drop_folders SET first_recent = uid_next;
+
+-- The header lines of texts were made otherwise before: of several authors they name the first. The texts of messages
+-- above `next` and up to `last` are compared with their headers once more, in the background.
+CREATE TABLE drop_reread (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    next INTEGER NOT NULL,
+    last INTEGER NOT NULL
+);
+INSERT INTO drop_reread (id, next, last)
+    SELECT 1, 0, newest FROM (SELECT MAX(message_id) AS newest FROM drop_texts) WHERE newest IS NOT NULL;
