@@ -7,6 +7,7 @@ mod data_dir;
 mod doors;
 mod failure;
 mod first_token;
+mod host_name;
 mod logging;
 mod open_files;
 mod reload;

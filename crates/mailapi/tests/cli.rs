@@ -141,3 +141,28 @@ fn users_can_be_added_before_the_mail_server_runs() {
     let complaint = again.complaint();
     assert!(complaint.contains("exists"), "{complaint}");
 }
+
+#[test]
+fn a_name_that_only_this_machine_knows_is_named_everywhere() {
+    let place = Place::new();
+    place.run(&["migrate"]).answer();
+    let run = |listen: &str, hostname: &str, arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("MAILAPI_MAIL__EMBEDDED__SMTP_LISTEN", listen).env("MAILAPI_MAIL__EMBEDDED__HOSTNAME", hostname);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    for arguments in [&["config", "check"][..], &["doctor"]] {
+        let shown = run("0.0.0.0:0", "localhost", arguments);
+        assert!(shown.contains("set mail.embedded.hostname") && shown.contains("smtp_listen is 0.0.0.0:0"), "{shown}");
+        for (listen, hostname) in [("127.0.0.1:0", "localhost"), ("[::1]:0", "mx"), ("0.0.0.0:0", "mx.example.org")] {
+            let shown = run(listen, hostname, arguments);
+            assert!(!shown.contains("set mail.embedded.hostname"), "{listen} {hostname}: {shown}");
+        }
+    }
+    // A domain that was verified under an earlier name.
+    place.run(&["domain", "add", "example.org"]).answer();
+    let database = rusqlite::Connection::open(place.data().join("mailapi.db")).unwrap();
+    assert_eq!(database.execute("UPDATE domains SET verified_at = created_at", []).unwrap(), 1);
+    let shown = run("127.0.0.1:0", "localhost", &["doctor"]);
+    assert!(shown.contains("set mail.embedded.hostname") && shown.contains("example.org was verified"), "{shown}");
+}

@@ -35,7 +35,7 @@ pub use caller::Caller;
 pub use error::Unavailable;
 pub use reconcile::Reconciled;
 pub use recovery::Recovered;
-pub use settings::Settings;
+pub use settings::{Settings, is_local_name};
 
 use crate::auth::{CallerCache, FailedLogIns, HashingThreads, LastUsed, SignUpWindows};
 use crate::cache::Epoch;

@@ -7,6 +7,15 @@ use mailapi_model::{DraftLimits, EmailAddress};
 
 use crate::stats::StatsLimits;
 
+/// Whether other servers cannot find a host by this name: it means each machine itself (RFC 6761 section 6.3), or it is not
+/// fully qualified (RFC 5321 section 2.3.5).
+#[must_use]
+pub fn is_local_name(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    let (_, last) = host.rsplit_once('.').unwrap_or_default();
+    last.is_empty() || ["localhost", "localdomain"].contains(&last)
+}
+
 /// How the operations behave.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -125,6 +134,21 @@ impl Default for Settings {
             quota_patience: Duration::from_secs(5),
             health_cache: Duration::from_secs(3),
             health_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_others_cannot_find_is_local() {
+        for name in ["localhost", "LocalHost.", "a.localhost", "localhost.localdomain", "mx", ""] {
+            assert!(is_local_name(name), "{name}");
+        }
+        for name in ["mx.example.org", "localhost.example.org", "example.test."] {
+            assert!(!is_local_name(name), "{name}");
         }
     }
 }

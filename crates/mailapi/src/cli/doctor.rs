@@ -14,6 +14,7 @@ use super::print;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::failure::{Failure, Outcome};
+use crate::host_name;
 use crate::system::SystemClock;
 use crate::wiring::{Assembly, MailServer};
 use finding::Finding;
@@ -61,6 +62,7 @@ async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> 
 }
 
 async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Finding>) {
+    findings.push(host_name(config, &assembly.service).await);
     let MailServer::External(external) = &assembly.mail else {
         findings.push(Finding::fine("mail server", "it is the one built in"));
         findings.push(local::quarantine(assembly.service.quarantined().await));
@@ -102,6 +104,16 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
     // In front of an existing installation Postfix has ways of its own to know its mailboxes.
     let maps = (!config.mail.external.users.is_set()).then_some(example);
     findings.extend(local::postfix(maps.as_ref()));
+}
+
+/// Whether other servers can find the mail server by its name.
+async fn host_name(config: &Config, service: &Service) -> Finding {
+    const WHAT: &str = "host name";
+    match host_name::missing_with(config, service).await {
+        Ok(None) => Finding::fine(WHAT, config.mail.embedded.hostname()),
+        Ok(Some(why)) => Finding::wrong(WHAT, why, host_name::ADVICE),
+        Err(error) => Finding::unknown(WHAT, error),
+    }
 }
 
 /// Whether Dovecot lets the master user into a mailbox.

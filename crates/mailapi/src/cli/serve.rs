@@ -13,6 +13,7 @@ use crate::data_dir::DataDir;
 use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
 use crate::first_token;
+use crate::host_name;
 use crate::logging::Style;
 use crate::reload::{Files, keep_fresh};
 use crate::signals::{Hangups, Signals};
@@ -50,6 +51,9 @@ async fn serve(
     let (mut open_doors, tls) = doors.open(config, assembly, &doors_close)?;
     let files = Files::new(tls, assembly.secrets.clone(), config);
     loops.spawn(keep_fresh(files, config.clone(), hangups, loops_end.clone()));
+    if let Some(why) = host_name::missing_with(config, &assembly.service).await? {
+        tracing::warn!(setting = host_name::KEY, why, "{}", host_name::ADVICE);
+    }
     greet(&addresses, first.as_ref(), directory, style)?;
 
     let end = until_end(signals.next(), &mut open_doors, &mut loops).await;

@@ -20,6 +20,7 @@ mod spool;
 mod stats;
 mod values;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -154,6 +155,23 @@ impl Config {
     /// How the operator's own mail server is reached; reads its secrets and certificates.
     pub(crate) fn external(&self, data_dir: &Path) -> Result<ExternalSettings, ConfigError> {
         self.mail.external.settings(data_dir)
+    }
+
+    /// A listener of the built-in mail server, or the API in front of it, that other machines can reach: its key and
+    /// address.
+    pub(crate) fn public_listener(&self) -> Option<(&'static str, SocketAddr)> {
+        if self.is_external() {
+            return None;
+        }
+        let mail = self.mail.embedded.listen();
+        let listeners = [
+            ("mail.embedded.smtp_listen", mail.smtp),
+            ("mail.embedded.submission_listen", mail.submission),
+            ("mail.embedded.imap_listen", mail.imap),
+            ("http.listen", Some(self.http.listen)),
+        ];
+        let mut listeners = listeners.into_iter().filter_map(|(key, address)| Some((key, address?)));
+        listeners.find(|(_, address)| !address.ip().to_canonical().is_loopback())
     }
 
     /// Whether the mail server is the operator's own.

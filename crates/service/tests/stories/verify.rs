@@ -61,6 +61,28 @@ async fn a_published_domain_is_verified_and_advice_does_not_stand_in_its_way() {
 }
 
 #[tokio::test]
+async fn a_server_without_a_name_is_recommended_to_nobody() {
+    for host in ["localhost", "mx"] {
+        let app = TestApp::start_with(|settings| settings.service.mail_host = host.to_owned()).await;
+        app.domain("example.org").await;
+        let name = "example.org".parse().unwrap();
+        publish(&app, &name).await;
+        app.dns.set_addresses(host, &["127.0.0.1"]);
+        app.dns.set_names("127.0.0.1", &[host]);
+        app.dns.set_mx("example.org", &[host]);
+        app.dns.set_txt("example.org", &["v=spf1 ip4:127.0.0.1 -all"]);
+        let report = verified(&app, &name).await;
+        assert!(!report.verified, "{report:#?}");
+        for kind in ["MX", "PTR"] {
+            let record = record(&report, kind);
+            assert!(record.status != RecordStatus::Ok && record.hint.contains("mail.embedded.hostname"), "{record:#?}");
+        }
+        let recommends = |record: &RecordCheck| record.expected.split([' ', ':', '.']).any(|word| word == host);
+        assert!(!report.records.iter().any(recommends), "{report:#?}");
+    }
+}
+
+#[tokio::test]
 async fn silence_is_no_absence_and_forgets_nothing() {
     let (app, name) = app_with_domain().await;
     publish(&app, &name).await;

@@ -13,6 +13,7 @@ use mailapi_model::SecretText;
 use super::print;
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
+use crate::host_name;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -123,7 +124,8 @@ pub(super) fn run(command: &Command, config: &Config) -> Outcome {
         // It was loaded and checked before any command runs; what is left is what only a server reads.
         Command::Check => {
             config.check_files()?;
-            print("the configuration is fine\n")
+            let note = host_name::missing(config).map(|why| format!("note: {why}; {}\n", host_name::ADVICE));
+            print(&format!("the configuration is fine\n{}", note.unwrap_or_default()))
         }
         Command::Print => print(&config.to_toml()),
         Command::Postfix { output, proof } => {

@@ -45,6 +45,10 @@ async fn tagged(context: &Context<'_>, check: RecordCheck, version: &str, tag: &
 
 /// Whether the addresses from which mail is sent have the server's name.
 async fn ptr(context: &Context<'_>) -> Vec<RecordCheck> {
+    if let Some(hint) = context.name_to_set() {
+        let check = RecordCheck::required("PTR", context.host.to_owned(), String::new()).advised();
+        return vec![check.with(RecordStatus::Missing, Vec::new(), hint)];
+    }
     let expected = context.host.to_owned();
     if context.addresses.is_empty() {
         let check = RecordCheck::required("PTR", context.host.to_owned(), expected).advised();

@@ -13,7 +13,7 @@ use mailapi_backend::{Dns, DnsError};
 use mailapi_model::{DkimKey, DomainName, Timestamp};
 
 use super::DomainError;
-use crate::{Caller, Service};
+use crate::{Caller, Service, is_local_name};
 
 /// What was found in DNS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +83,16 @@ struct Context<'a> {
     addresses: Vec<IpAddr>,
 }
 
+impl Context<'_> {
+    /// The first step for the operator if the mail server has no name that can stand in a record.
+    fn name_to_set(&self) -> Option<String> {
+        let host = self.host;
+        is_local_name(host).then(|| {
+            format!("First set mail.embedded.hostname to this server's name in DNS: no other server can find `{host}`.")
+        })
+    }
+}
+
 impl Service {
     /// Looks the domain's records up. A new DKIM key that is found signs from now on.
     ///
@@ -115,7 +125,8 @@ impl Service {
 
     async fn check_records(&self, name: &DomainName, keys: &[DkimKey]) -> Vec<RecordCheck> {
         let (dns, host) = (self.0.dns.as_ref(), self.0.settings.mail_host.as_str());
-        let addresses = dns.addresses(host).await.unwrap_or_default();
+        // A local name leads to addresses such as 127.0.0.1, from which no mail is sent.
+        let addresses = if is_local_name(host) { Vec::new() } else { dns.addresses(host).await.unwrap_or_default() };
         let context = Context { dns, domain: name, host, addresses };
         let (mx, spf, dkim, dmarc, advice) = tokio::join!(
             mx::check(&context),

@@ -5,7 +5,8 @@ use mailapi_backend::DnsError;
 use super::{Context, RecordCheck, RecordStatus};
 
 pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
-    let expected = format!("10 {}.", context.host);
+    let to_set = context.name_to_set();
+    let expected = if to_set.is_some() { String::new() } else { format!("10 {}.", context.host) };
     let check = RecordCheck::required("MX", context.domain.to_string(), expected);
     let exchanges = match context.dns.mx(context.domain.as_str()).await {
         Err(DnsError::NoSuchName) => Vec::new(),
@@ -13,6 +14,10 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
         Ok(exchanges) => exchanges,
     };
     let found = exchanges.iter().map(|mx| format!("{} {}", mx.preference, mx.exchange)).collect();
+    if let Some(hint) = to_set {
+        let status = if exchanges.is_empty() { RecordStatus::Missing } else { RecordStatus::Mismatch };
+        return check.with(status, found, hint);
+    }
     if exchanges.is_empty() {
         return check.with(RecordStatus::Missing, found, "Add the record, or mail for the domain does not come here.");
     }

@@ -23,7 +23,8 @@ const MAX_DEPTH: u32 = MAX_LOOKUPS + 1;
 
 pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
     let domain = context.domain.as_str();
-    let check = RecordCheck::required("SPF", domain.to_owned(), format!("v=spf1 a:{} mx -all", context.host));
+    let host = if context.name_to_set().is_some() { String::new() } else { format!("a:{} ", context.host) };
+    let check = RecordCheck::required("SPF", domain.to_owned(), format!("v=spf1 {host}mx -all"));
     let found = match texts(context.dns, domain).await {
         Err(error) => return check.unanswered(&error),
         Ok(found) => found.into_iter().filter(|text| is_policy(text)).collect::<Vec<_>>(),
