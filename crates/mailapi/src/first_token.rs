@@ -7,8 +7,8 @@ use mailapi_service::{Caller, Service};
 use crate::data_dir::DataDir;
 use crate::failure::Outcome;
 
-/// What the token is called in lists.
-const NAME: &str = "first start";
+/// The token's name in lists.
+const NAME: &str = "initial admin";
 
 /// Makes the token when there was never one of an admin, and leaves it in its file. A revoked one counts: a restart must
 /// not open a door that somebody has closed.

@@ -1,4 +1,4 @@
-//! What a start tells: where everything listens and, the first time, how to begin.
+//! The message of a start: where everything listens and, the first time, how to begin.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -15,13 +15,13 @@ pub(crate) struct Addresses {
     pub(crate) imap: Option<SocketAddr>,
 }
 
-/// What only a first start has to tell.
+/// The additions of a first start.
 #[derive(Debug)]
 pub(crate) struct FirstStart {
-    /// Shown here, and nowhere again.
+    /// Shown to people here, and nowhere again. A log for machines is kept and copied, so it names the file alone.
     pub(crate) token: TokenValue,
-    /// Three shell lines: create a domain and two users, send, read.
-    pub(crate) examples: [String; 3],
+    /// Shell lines in paragraphs, each with its title.
+    steps: [(&'static str, String); 4],
 }
 
 impl Addresses {
@@ -50,21 +50,21 @@ impl Addresses {
             listener(self.imap),
             version = env!("CARGO_PKG_VERSION"),
         );
-        if let Some(FirstStart { token, examples: [create, send, read] }) = first {
+        if let Some(FirstStart { token, steps }) = first {
             let (token, file) = (token.expose(), token_file.display());
-            text.push_str(&format!(
-                "\nadmin token (shown this once, and kept in {file})\n  {token}\n\
-                 \ncreate a domain and two users\n  {create}\n\nsend\n  {send}\n\nread the inbox\n  {read}\n\n"
-            ));
+            text.push_str(&format!("\nadmin token (shown once, and kept in {file})\n  {token}\n\n"));
+            for (title, lines) in steps {
+                let lines: String = lines.lines().map(|line| format!("  {line}\n")).collect();
+                text.push_str(&format!("{title}\n{lines}\n"));
+            }
         }
         text
     }
 
     /// The same as events of the log, for machines; the last one says that the server is ready.
     pub(crate) fn log(&self, first: Option<&FirstStart>, token_file: &Path) {
-        if let Some(FirstStart { token, examples: [create, send, read] }) = first {
-            let (token, file) = (token.expose(), token_file.display());
-            tracing::info!(admin_token = token, admin_token_file = %file, create, send, read, "first start");
+        if first.is_some() {
+            tracing::info!(admin_token_file = %token_file.display(), "first start");
         }
         let listener = |address: Option<SocketAddr>| address.map(|at| at.to_string());
         tracing::info!(
@@ -80,26 +80,32 @@ impl Addresses {
 }
 
 impl FirstStart {
-    /// The token, and lines that work when they are pasted into a shell on this machine.
+    /// The token, and lines that work when they are pasted into a shell on this machine. They fit into 80 columns, and
+    /// their addresses are not those of README.md, so that both can be pasted.
     pub(crate) fn new(token: TokenValue, addresses: &Addresses, token_file: &Path, entropy: &dyn Entropy) -> Self {
-        let api = addresses.api();
-        let curl =
-            format!("curl -sS --fail-with-body -w '\\n' -H \"X-MAILAPI-TOKEN: $(cat {})\"", shell_word(token_file));
-        let post =
-            |path: &str, body: &str| format!("{curl} -H 'Content-Type: application/json' -d '{body}' {api}/{path}");
+        let (api, file) = (addresses.api(), shell_word(token_file));
+        let prepare = format!(
+            "api={api}\n\
+             key=$(cat {file})\n\
+             call() {{\n\
+             \x20 curl -sS --fail-with-body -w '\\n' -H \"X-MAILAPI-TOKEN: $key\" \\\n\
+             \x20   -H 'Content-Type: application/json' \"$@\"\n\
+             }}"
+        );
         let user = |name: &str| {
             let password = random_password(entropy);
-            post("users", &format!(r#"{{"email":"{name}@example.test","password":"{password}"}}"#))
+            format!(r#"call $api/users -d '{{"email":"{name}@try.test","password":"{password}"}}'"#)
         };
-        let domain = post("domains", r#"{"domain":"example.test"}"#);
-        let message =
-            r#"{"from":"alice@example.test","to":["bob@example.test"],"subject":"Hello","body":{"text":"It works."}}"#;
-        let examples = [
-            format!("{domain} && {} && {}", user("alice"), user("bob")),
-            post("mail/send", message),
-            format!("{curl} {api}/mailbox/bob@example.test/messages"),
+        let create = format!("call $api/domains -d '{{\"domain\":\"try.test\"}}'\n{}\n{}", user("ann"), user("ben"));
+        let send = "call $api/mail/send -d '{\"from\":\"ann@try.test\",\"to\":[\"ben@try.test\"],\n\
+                    \x20 \"subject\":\"Hello\",\"body\":{\"text\":\"It works.\"}}'";
+        let steps = [
+            ("to try it, paste into another shell", prepare),
+            ("create a domain and two users", create),
+            ("send", send.to_owned()),
+            ("read the inbox", "call $api/mailbox/ben@try.test/messages".to_owned()),
         ];
-        Self { token, examples }
+        Self { token, steps }
     }
 }
 
@@ -153,15 +159,23 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_shown_once_and_the_lines_to_paste_do_not_hold_it() {
+    fn the_token_is_shown_once_and_no_line_to_paste_holds_it() {
         let (addresses, file) = (addresses("127.0.0.1:8080"), Path::new("/data/it's here/admin-token"));
         let first = FirstStart::new(TokenValue::from_caller("mapi_secret"), &addresses, file, &Zeros);
-        assert!(
-            first.examples.iter().all(|line| !line.contains("mapi_secret") && line.contains(r"'/data/it'\''s here"))
-        );
+        assert!(first.steps.iter().all(|(_, lines)| !lines.contains("mapi_secret")));
+        assert!(first.steps[0].1.contains(r"'/data/it'\''s here"));
         let text = addresses.human(Some(&first), file);
         assert_eq!(text.matches("mapi_secret").count(), 1);
         assert!(!addresses.human(None, file).contains("mapi_"));
         assert!(text.contains("SMTP        127.0.0.1:2525") && text.contains("IMAP        off"));
+    }
+
+    #[test]
+    fn the_first_start_fits_into_80_columns() {
+        let (addresses, file) = (addresses("127.0.0.1:8080"), Path::new("/var/lib/mailapi/data/admin-token"));
+        let first = FirstStart::new(TokenValue::from_caller("mapi_value"), &addresses, file, &Zeros);
+        for line in addresses.human(Some(&first), file).lines() {
+            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+        }
     }
 }

@@ -9,6 +9,9 @@ use std::process::Stdio;
 
 use support::{Place, Server};
 
+/// The time that a start may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
 #[test]
 fn a_second_server_on_the_same_data_is_refused_and_the_command_line_is_not() {
     let place = Place::new();
@@ -41,6 +44,8 @@ fn the_first_start_makes_one_admin_token_and_later_ones_none() {
     let token = first.token();
     let file = place.data().join("admin-token");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{token}\n"));
+    let logged = format!("{:?}", first.start);
+    assert!(!logged.contains("mapi_") && !logged.contains("password"), "a JSON log holds no secret: {logged}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(first.stop("INT").0, Some(0));
 
@@ -49,7 +54,8 @@ fn the_first_start_makes_one_admin_token_and_later_ones_none() {
     let (code, log) = second.stop("TERM");
     assert_eq!(code, Some(0));
     assert!(log.contains("\"message\":\"stopped\"") && !log.contains(&token), "{log}");
-    assert_eq!(place.run(&["token", "list"]).answer().lines().count(), 2, "a heading and one token");
+    let tokens = place.run(&["token", "list"]).answer();
+    assert!(tokens.lines().count() == 2 && tokens.contains(" initial admin "), "{tokens}");
 }
 
 #[test]
@@ -63,20 +69,40 @@ fn what_the_command_line_made_before_does_not_keep_the_first_start_from_its_admi
 }
 
 #[test]
-fn people_are_told_where_everything_is_and_how_to_begin() {
+fn people_see_all_addresses_and_how_to_begin_below_the_log() {
     let place = Place::new();
     let mut command = place.command(&["serve", "--log-format", "human"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut shown = String::new();
     let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
-    while !shown.contains("/mailbox/bob@example.test/messages") {
-        assert_ne!(std::io::BufRead::read_line(&mut stdout, &mut shown).unwrap(), 0, "{shown}");
-    }
+    let (send, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut shown = String::new();
+        while !shown.contains("/mailbox/ben@try.test/messages")
+            && std::io::BufRead::read_line(&mut stdout, &mut shown).unwrap() > 0
+        {}
+        send.send(shown)
+    });
+    let shown = lines.recv_timeout(PATIENCE);
     child.kill().unwrap();
     child.wait().unwrap();
+    let shown = shown.expect("the lines to paste are shown");
     for expected in ["/api/v1", "/docs", "SMTP  ", "submission  ", "IMAP  ", "mapi_", "curl "] {
         assert!(shown.contains(expected), "{expected} in {shown}");
     }
+    let (log, below) = shown.split_once("mailapi ").unwrap();
+    assert!(log.contains("token created") && !below.contains("INFO"), "{shown}");
+}
+
+#[test]
+fn a_start_that_others_can_reach_asks_for_the_name() {
+    let place = Place::new();
+    let warned = |name: &str| {
+        let mut command = place.command(&["serve", "--log-format", "json"]);
+        command.env("MAILAPI_HTTP__LISTEN", "0.0.0.0:0").env("MAILAPI_MAIL__EMBEDDED__HOSTNAME", name);
+        let server = Server::start(command);
+        server.start.iter().filter(|event| event["setting"] == "mail.embedded.hostname").count()
+    };
+    assert_eq!((warned("localhost"), warned("mx.example.org")), (1, 0));
 }
 
 /// The head and the body of a request that makes a domain.

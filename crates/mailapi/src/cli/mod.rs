@@ -57,8 +57,8 @@ struct Arguments {
 enum Command {
     /// Start the server (the default)
     ///
-    /// The first start in an empty data directory creates the database and one admin token, prints the token once
-    /// and leaves it in the file `admin-token`. SIGTERM or Ctrl-C lets requests in flight finish and ends the server.
+    /// The first start in an empty data directory creates the database and one admin token, writes the token into the
+    /// file `admin-token` and shows it once (not in a JSON log). SIGTERM or Ctrl-C lets requests in flight finish and ends the server.
     Serve,
     /// Follow the mail server's log, and nothing else
     ///

@@ -28,6 +28,7 @@ class Server:
         self.log = os.path.join(directory, "server.log")
         self.process = None
         self.token = None
+        self.shown = ""
 
     def environment(self):
         settings = {
@@ -44,19 +45,38 @@ class Server:
         ours = {"MAILAPI_" + name: value for name, value in settings.items()}
         return {**{k: v for k, v in os.environ.items() if not k.startswith("MAILAPI_")}, **ours}
 
-    def start(self):
+    def _spawn(self, log_format):
         self.process = subprocess.Popen(
-            [os.environ["MAILAPI_BINARY"], "serve", "--log-format", "json"],
+            [os.environ["MAILAPI_BINARY"], "serve", "--log-format", log_format],
             stdout=subprocess.PIPE,
             env=self.environment(),
             cwd=self.directory,
             text=True,
         )
+
+    def start_for_people(self, last_line):
+        """Starts with the log for people; keeps what is shown up to the given last line."""
+        self._spawn("human")
+        for line in self.process.stdout:
+            self.shown += line
+            if last_line in line:
+                break
+        else:
+            raise AssertionError("the server ended before it was ready")
+        address = lambda name: self.shown.split(f"\n  {name} ")[1].split("\n")[0].strip()
+        self.api_url = address("API")
+        self.smtp, self.submission, self.imap = map(split_address, map(address, ("SMTP", "submission", "IMAP")))
+        with open(os.path.join(self.data, "admin-token"), encoding="utf-8") as file:
+            self.token = file.read().strip()
+        threading.Thread(target=self._keep_log, daemon=True).start()
+
+    def start(self):
+        self._spawn("json")
         for line in self.process.stdout:
             event = json.loads(line)
             if event.get("message") == "first start":
-                self.token = event["admin_token"]
-                self.examples = [event["create"], event["send"], event["read"]]
+                with open(event["admin_token_file"], encoding="utf-8") as file:
+                    self.token = file.read().strip()
             if event.get("message") == "mailapi is running":
                 self.api_url = event["api"]
                 self.smtp, self.submission, self.imap = (
@@ -163,11 +183,11 @@ def until(true, what):
 
 
 @contextlib.contextmanager
-def running(settings=None):
+def running(settings=None, start=Server.start):
     """A fresh server; when the story fails, the end of the server's log is shown."""
     with tempfile.TemporaryDirectory(prefix="mailapi-story-") as directory:
         server = Server(directory, settings)
-        server.start()
+        start(server)
         try:
             yield server
             server.stop()

@@ -178,7 +178,8 @@ impl Server {
     }
 
     pub(crate) fn token(&self) -> String {
-        self.first_start.as_ref().unwrap()["admin_token"].as_str().unwrap().to_owned()
+        let file = self.first_start.as_ref().unwrap()["admin_token_file"].as_str().unwrap();
+        std::fs::read_to_string(file).unwrap().trim_end().to_owned()
     }
 
     /// Ends it at once, as a power cut would: SIGKILL.
