@@ -15,7 +15,6 @@ use crate::support::App;
 
 /// How long a request's head may be.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Running {
     app: App,
