@@ -45,7 +45,7 @@ documented_errors!(Errors, documented_public, [RateLimitExceeded]);
 /// The OpenAPI document
 ///
 /// This document, as OpenAPI 3.1.
-#[utoipa::path(get, path = "/openapi.json", tag = "service", operation_id = "openapi_document", security(()),
+#[utoipa::path(get, path = "/openapi.json", tag = "service", operation_id = "get_openapi_document", security(()),
     responses((status = 200, description = "The document.", body = Object), Errors))]
 async fn openapi_json(State(state): State<HttpState>, _: Anybody) -> Response {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json")), (CACHE_CONTROL, REVALIDATE)], state.document())
@@ -55,7 +55,7 @@ async fn openapi_json(State(state): State<HttpState>, _: Anybody) -> Response {
 /// Interactive documentation
 ///
 /// This document in Swagger UI, where every operation can be tried out with a token.
-#[utoipa::path(get, path = "/docs", tag = "service", operation_id = "docs", security(()),
+#[utoipa::path(get, path = "/docs", tag = "service", operation_id = "get_docs_page", security(()),
     responses((status = 200, description = "A page.", body = String, content_type = "text/html"), Errors))]
 async fn swagger_ui(_: Anybody) -> Response {
     page(include_str!("../assets/docs.html"))
@@ -64,7 +64,7 @@ async fn swagger_ui(_: Anybody) -> Response {
 /// Reference documentation
 ///
 /// This document in ReDoc, for reading.
-#[utoipa::path(get, path = "/redoc", tag = "service", operation_id = "redoc", security(()),
+#[utoipa::path(get, path = "/redoc", tag = "service", operation_id = "get_reference_page", security(()),
     responses((status = 200, description = "A page.", body = String, content_type = "text/html"), Errors))]
 async fn redoc(_: Anybody) -> Response {
     page(include_str!("../assets/redoc.html"))

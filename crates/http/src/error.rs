@@ -14,6 +14,7 @@ use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as DocumentedResponse, ResponseBuilder};
 
 use crate::answer::Json;
+use crate::shape::ErrorCodeName;
 
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:ident, $message:literal;)+) => {
@@ -22,6 +23,9 @@ macro_rules! error_codes {
         pub(crate) enum ErrorCode { $($(#[$doc])* $variant,)+ }
 
         impl ErrorCode {
+            /// All of them.
+            pub(crate) const ALL: [Self; [$($code),+].len()] = [$(Self::$variant),+];
+
             /// The code on the wire.
             pub(crate) const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $code,)+ }
@@ -116,12 +120,12 @@ error_codes! {
 
 /// The body of every error.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Error)]
+#[schema(as = ApiError)]
 pub(crate) struct ErrorBody {
     /// Always false.
     success: bool,
     /// The code, for programs.
-    #[schema(example = "VALIDATION_ERROR")]
+    #[schema(value_type = ErrorCodeName, example = "VALIDATION_ERROR")]
     error: &'static str,
     /// What went wrong, for people.
     #[schema(value_type = String, example = "The request breaks a rule; see details.")]
@@ -344,7 +348,7 @@ fn documented_status(codes: &[ErrorCode]) -> DocumentedResponse {
         (code.as_str(), RefOr::T(ExampleBuilder::new().value(Some(body)).build()))
     };
     let content = ContentBuilder::new()
-        .schema(Some(Ref::from_schema_name("Error")))
+        .schema(Some(Ref::from_schema_name("ApiError")))
         .examples_from_iter(codes.iter().map(example))
         .build();
     let description = codes.iter().map(line).collect::<Vec<_>>().join("\n\n");

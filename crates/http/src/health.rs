@@ -69,7 +69,7 @@ struct HealthChecks {
 /// Check the service
 ///
 /// Asks the database and the mail server. Cheap: a result is given again for a few seconds.
-#[utoipa::path(get, path = "/health", tag = "service", operation_id = "health", security(()), responses(
+#[utoipa::path(get, path = "/health", tag = "service", operation_id = "get_health", security(()), responses(
     (status = 200, description = "Everything works.", body = HealthBody),
     (status = 503, description = "A part does not work.", body = HealthBody, example = json!({
         "success": false, "error": "SERVICE_UNAVAILABLE", "message": "A part of the service does not work; see checks.",
@@ -123,7 +123,7 @@ struct AliveBody {
 /// Check the process
 ///
 /// Says that the process answers, and asks nobody else.
-#[utoipa::path(get, path = "/health/live", tag = "service", operation_id = "health_live", security(()),
+#[utoipa::path(get, path = "/health/live", tag = "service", operation_id = "get_liveness", security(()),
     responses((status = 200, description = "It does.", body = AliveBody)))]
 async fn live() -> Json<AliveBody> {
     Json(AliveBody { success: true, status: "ok" })

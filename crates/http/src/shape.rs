@@ -1,12 +1,18 @@
 //! Pieces of JSON that several operations share.
 
-use mailapi_model::{EmailAddress, MessageId, OneLine, PasswordRule, Timestamp};
+use mailapi_model::{
+    EmailAddress, MessageId, MessageStatus, OneLine, Outcome, PasswordRule, RecipientKind, RecipientStatus, Timestamp,
+    TokenKind,
+};
+use mailapi_service::domains::RecordStatus;
 use mailapi_service::mailbox::SearchText;
 use serde::{Serialize, Serializer};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Required, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
+
+use crate::error::ErrorCode;
 
 /// A moment: UTC with milliseconds.
 #[derive(Debug, Clone, Copy)]
@@ -70,10 +76,13 @@ impl PartialSchema for EndDateOrTime {
 impl ToSchema for EndDateOrTime {}
 
 fn date_or_time(date: &str) -> RefOr<Schema> {
-    let text = |format| ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(format)));
-    OneOfBuilder::new()
-        .item(text(KnownFormat::DateTime).description(Some("A moment, with any offset; without one it is UTC.")))
-        .item(text(KnownFormat::Date).description(Some(date)))
+    let text = |title, format| {
+        let text = ObjectBuilder::new().schema_type(Type::String).title(Some(title));
+        text.format(Some(SchemaFormat::KnownFormat(format)))
+    };
+    AnyOfBuilder::new()
+        .item(text("DateTime", KnownFormat::DateTime).description(Some("With any offset; UTC without one.")))
+        .item(text("Date", KnownFormat::Date).description(Some(date)))
         .description(Some("A date-time with any offset, or a date."))
         .examples(["2026-11-20T12:15:30+02:00"])
         .into()
@@ -84,11 +93,13 @@ pub(crate) struct AddressOrDomain;
 
 impl PartialSchema for AddressOrDomain {
     fn schema() -> RefOr<Schema> {
-        let text =
-            |format| ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(format)));
+        let text = |title, format| {
+            let text = ObjectBuilder::new().schema_type(Type::String).title(Some(title));
+            text.format(Some(SchemaFormat::KnownFormat(format)))
+        };
         AnyOfBuilder::new()
-            .item(text(KnownFormat::IdnEmail).description(Some("An address.")))
-            .item(text(KnownFormat::IdnHostname).description(Some("A domain.")))
+            .item(text("Address", KnownFormat::IdnEmail).description(Some("An address.")))
+            .item(text("Domain", KnownFormat::IdnHostname).description(Some("A domain.")))
             .into()
     }
 }
@@ -104,7 +115,7 @@ macro_rules! texts {
 
             impl PartialSchema for $name {
                 fn schema() -> RefOr<Schema> {
-                    let text = ObjectBuilder::new().schema_type(Type::String).description(Some(concat!($($doc),+)));
+                    let text = ObjectBuilder::new().schema_type(Type::String).description(Some(concat!($($doc),+).trim()));
                     let build: fn(ObjectBuilder) -> ObjectBuilder = $build;
                     build(text).into()
                 }
@@ -113,6 +124,46 @@ macro_rules! texts {
             impl ToSchema for $name {}
         )+
     };
+}
+
+/// Declares the names of a closed set, for the document.
+macro_rules! names {
+    ($($(#[doc = $doc:literal])+ $name:ident: $values:expr;)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub(crate) struct $name;
+
+            impl PartialSchema for $name {
+                fn schema() -> RefOr<Schema> {
+                    ObjectBuilder::new()
+                        .schema_type(Type::String)
+                        .description(Some(concat!($($doc),+).trim()))
+                        .enum_values(Some($values))
+                        .into()
+                }
+            }
+
+            impl ToSchema for $name {}
+        )+
+    };
+}
+
+names! {
+    /// The state of a message.
+    MessageState: MessageStatus::ALL.iter().map(|state| state.as_str());
+    /// The state of a message for one recipient.
+    RecipientState: RecipientStatus::ALL.iter().map(|state| state.as_str());
+    /// Where a recipient stood in the request.
+    RecipientKindName: RecipientKind::ALL.map(RecipientKind::as_str);
+    /// The outcome of a delivery attempt.
+    DeliveryOutcome: Outcome::ALL.map(Outcome::as_str);
+    /// `admin` reaches everything, `user` the mailbox that the token is bound to.
+    TokenType: [TokenKind::Admin, TokenKind::User].map(TokenKind::as_str);
+    /// `ok`: published as expected; `missing`: not published; `mismatch`: published with another value; `error`: the name
+    /// servers did not answer.
+    RecordState: [RecordStatus::Ok, RecordStatus::Missing, RecordStatus::Mismatch, RecordStatus::Error].map(RecordStatus::as_str);
+    /// The code of an error.
+    ErrorCodeName: ErrorCode::ALL.map(ErrorCode::as_str);
 }
 
 /// Characters that are not control characters.

@@ -7,6 +7,7 @@ use axum::http::{Method, Request};
 use serde_json::Value;
 
 use crate::support::App;
+use crate::support::document::response;
 
 const LOGIN: &str = "/api/v1/auth/login";
 
@@ -62,13 +63,69 @@ fn every_operation_is_documented_in_full() {
         assert_eq!(in_path, path.matches('{').count(), "{at}: path parameters");
         let responses = operation["responses"].as_object().unwrap();
         assert!(responses.keys().any(|status| status.starts_with('2')), "{at}: success");
-        for (status, response) in responses {
+        for status in responses.keys() {
+            let response = response(&document, operation, status);
             assert!(response["content"].is_object() && response["description"].is_string(), "{at}: {status}");
         }
         let is_public = operation["security"].is_array();
         assert_eq!(is_public, !path.starts_with("/api/v1") || PUBLIC.contains(&path.as_str()), "{at}: security");
         assert_eq!(responses.contains_key("401"), !is_public || path == LOGIN, "{at}: 401");
         assert_eq!(responses.contains_key("415"), operation["requestBody"].is_object(), "{at}: 415");
+    }
+}
+
+/// Calls `look` with every object in the document and where it is.
+fn each_object(value: &Value, at: &str, look: &mut dyn FnMut(&str, &serde_json::Map<String, Value>)) {
+    match value {
+        Value::Object(members) => {
+            look(at, members);
+            members.iter().for_each(|(name, value)| each_object(value, &format!("{at}/{name}"), look));
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(place, value)| each_object(value, &format!("{at}/{place}"), look));
+        }
+        _ => {}
+    }
+}
+
+/// Generators stop at a bare `null`, and need a name for each alternative.
+#[test]
+fn every_type_has_a_form_that_generators_read() {
+    let mut wrong = Vec::new();
+    each_object(&document()["components"]["schemas"], "", &mut |at, schema| {
+        if schema.get("type") == Some(&"null".into()) {
+            wrong.push(format!("{at}: only null"));
+        }
+        for choice in ["oneOf", "anyOf"] {
+            let Some(Value::Array(kinds)) = schema.get(choice) else { continue };
+            if kinds.iter().any(|kind| kind["title"].is_null() && kind["$ref"].is_null()) {
+                wrong.push(format!("{at}: an alternative without a title"));
+            }
+        }
+        let members = schema.get("properties").and_then(Value::as_object);
+        let is_free = |success: &Value| success["enum"].is_null() && at != "/Health";
+        if members.and_then(|members| members.get("success")).is_some_and(is_free) {
+            wrong.push(format!("{at}: success without its value"));
+        }
+    });
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn an_example_of_a_broken_rule_names_a_member_of_the_request() {
+    let document = document();
+    for (path, method, operation) in operations(&document) {
+        let example = &operation["responses"]["422"]["content"]["application/json"]["examples"]["VALIDATION_ERROR"];
+        let Some(field) = example["value"]["details"][0]["field"].as_str() else { continue };
+        // An empty name stands for the whole body.
+        let mut named = field.is_empty();
+        each_object(&operation, "", &mut |_, members| named |= members.get("name") == Some(&field.into()));
+        let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let body = body["$ref"].as_str().map_or(body, |reference| document.pointer(&reference[1..]).unwrap());
+        each_object(body, "", &mut |_, members| {
+            named |= members.get("properties").is_some_and(|properties| properties[field].is_object());
+        });
+        assert!(named, "{method} {path}: {field}");
     }
 }
 
@@ -100,8 +157,7 @@ fn schemas_and_their_members_are_described() {
         let Some(members) = schema["properties"].as_object() else { continue };
         for (member, described) in members {
             let is_described = |schema: &Value| schema["description"].is_string() || schema["$ref"].is_string();
-            let nullable = described["oneOf"].as_array().is_some_and(|kinds| kinds.iter().any(is_described));
-            assert!(is_described(described) || nullable, "{name}.{member}");
+            assert!(is_described(described), "{name}.{member}");
         }
     }
 }
@@ -124,7 +180,8 @@ fn has_example(schema: &Value, document: &Value) -> bool {
 fn every_body_has_an_example() {
     let document = document();
     for (path, method, operation) in operations(&document) {
-        let responses = operation["responses"].as_object().unwrap().values();
+        let statuses = operation["responses"].as_object().unwrap().keys();
+        let responses = statuses.map(|status| response(&document, &operation, status));
         for body in responses.chain(operation["requestBody"].as_object().map(|_| &operation["requestBody"])) {
             let content = &body["content"]["application/json"];
             let own = content["examples"].is_object() || content["example"].is_object();

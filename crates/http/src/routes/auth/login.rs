@@ -29,7 +29,7 @@ documented_errors!(Errors, documented_public_with_body, [InvalidCredentials, Acc
 /// With the address and the password of a mailbox. An unknown address, a wrong password and a disabled mailbox get the
 /// same answer, which takes the same time. By default five failures within 15 minutes lock the address for 15 minutes,
 /// whether it exists or not.
-#[utoipa::path(post, path = "/auth/login", tag = "auth", operation_id = "login", request_body = LoginBody, security(()),
+#[utoipa::path(post, path = "/auth/login", tag = "auth", operation_id = "log_in", request_body = LoginBody, security(()),
     responses((status = 200, description = "A session has begun.", body = SessionBody), Errors))]
 pub(crate) async fn login(
     State(state): State<HttpState>,

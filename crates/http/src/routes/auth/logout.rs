@@ -25,7 +25,7 @@ documented_errors!(Errors, documented, [ValidationError]);
 ///
 /// The session's token no longer works from the next request on. An API token is not a session (`VALIDATION_ERROR`);
 /// it is revoked instead.
-#[utoipa::path(post, path = "/auth/logout", tag = "auth", operation_id = "logout",
+#[utoipa::path(post, path = "/auth/logout", tag = "auth", operation_id = "log_out",
     responses((status = 200, description = "The session has ended.", body = LoggedOut), Errors))]
 pub(crate) async fn logout(
     State(state): State<HttpState>,

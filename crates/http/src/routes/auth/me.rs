@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
-use crate::shape::Moment;
+use crate::shape::{Moment, TokenType};
 use crate::state::HttpState;
 
 /// Who asks.
@@ -26,7 +26,8 @@ pub(crate) struct MeBody {
     email: Option<String>,
     /// What the token is called; of a session, what its user is called.
     name: String,
-    /// `admin` or `user`.
+    /// What the token reaches.
+    #[schema(value_type = TokenType)]
     token_type: &'static str,
     /// Whether it is a session's token, not an API token.
     is_session: bool,
@@ -71,7 +72,7 @@ documented_errors!(Errors, documented, []);
 /// Get the current caller
 ///
 /// Whose token the request shows, and what was delegated to them.
-#[utoipa::path(get, path = "/auth/me", tag = "auth", operation_id = "me",
+#[utoipa::path(get, path = "/auth/me", tag = "auth", operation_id = "get_current_session",
     responses((status = 200, description = "Who asks.", body = MeBody), Errors))]
 pub(crate) async fn me(_: State<HttpState>, Caller(caller): Caller) -> Result<Json<MeBody>, ApiError> {
     // Whoever comes over HTTP shows a token.

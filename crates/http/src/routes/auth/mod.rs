@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::{ApiError, ErrorCode, whole_seconds};
 use crate::router::api_routes as routes;
-use crate::shape::Moment;
+use crate::shape::{Moment, TokenType};
 use crate::state::HttpState;
 
 /// Every operation of this area.
@@ -43,6 +43,7 @@ struct SessionBody {
     /// What to show in `X-MAILAPI-TOKEN` from now on. It is told here and never again.
     token: String,
     /// `admin` for users on the configured list of admins, `user` for all others.
+    #[schema(value_type = TokenType)]
     token_type: &'static str,
     /// The mailbox that it is bound to.
     email: String,

@@ -15,7 +15,7 @@ documented_errors!(Errors, documented, [ValidationError]);
 ///
 /// A new session for the one that the request shows, with its whole life before it. The old token no longer works. An
 /// API token is not a session (`VALIDATION_ERROR`).
-#[utoipa::path(post, path = "/auth/refresh", tag = "auth", operation_id = "refresh",
+#[utoipa::path(post, path = "/auth/refresh", tag = "auth", operation_id = "refresh_session",
     responses((status = 200, description = "A session has begun.", body = SessionBody), Errors))]
 pub(crate) async fn refresh(
     State(state): State<HttpState>,

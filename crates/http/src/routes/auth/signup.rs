@@ -12,7 +12,7 @@ use crate::caller::Anybody;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::json::{JsonBody, Members};
 use crate::routes::to_the_end;
-use crate::shape::{Moment, NewPassword, ShortText};
+use crate::shape::{Moment, NewPassword, ShortText, TokenType};
 use crate::state::HttpState;
 
 /// A domain and its first user.
@@ -49,6 +49,7 @@ pub(crate) struct SignedUpBody {
     /// The new user's session token. It is told here and never again.
     token: String,
     /// Always `user`.
+    #[schema(value_type = TokenType)]
     token_type: &'static str,
     /// The new user's address.
     email: String,
@@ -88,7 +89,7 @@ documented_errors!(Errors, documented_public_with_body, [AccessDenied, DomainExi
 /// Brings a new domain and becomes its first user, with `manage_domains` on it. The mailbox works at once; the domain
 /// may send when an admin has approved it. At most three tries an hour for each domain by default; where the operator
 /// allows none, the answer is `ACCESS_DENIED`.
-#[utoipa::path(post, path = "/auth/signup", tag = "auth", operation_id = "signup", request_body = SignUpBody,
+#[utoipa::path(post, path = "/auth/signup", tag = "auth", operation_id = "sign_up", request_body = SignUpBody,
     security(()), responses((status = 201, description = "The domain waits for approval.", body = SignedUpBody), Errors))]
 pub(crate) async fn signup(
     State(state): State<HttpState>,

@@ -79,7 +79,7 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, NotFound])
 ///
 /// For admins and for callers with `manage_domains` on the domain. The newest key's public side; the private one never
 /// leaves the service. A domain that waits for approval has no key yet (`NOT_FOUND`).
-#[utoipa::path(get, path = "/domains/{domain}/dkim", tag = "domains", operation_id = "get_dkim",
+#[utoipa::path(get, path = "/domains/{domain}/dkim", tag = "domains", operation_id = "get_dkim_key",
     params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
         example = "example.org")),
     responses((status = 200, description = "The key.", body = DkimRecord), Errors))]
@@ -108,7 +108,7 @@ documented_errors!(RotateErrors, documented_with_body, [AccessDenied, DomainNotF
 ///
 /// For admins. The new key gets a new selector. The old one goes on signing until `/domains/{domain}/verify` has found the
 /// new record in DNS, so publish it next. A domain that waits for approval gets its first key by that (`NOT_FOUND`).
-#[utoipa::path(post, path = "/domains/{domain}/dkim", tag = "domains", operation_id = "rotate_dkim",
+#[utoipa::path(post, path = "/domains/{domain}/dkim", tag = "domains", operation_id = "rotate_dkim_key",
     params(("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
         example = "example.org")),
     request_body = Option<RotateDkim>,

@@ -61,7 +61,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// List pending domains
 ///
 /// For admins. Domains that were signed up and wait for approval, newest first.
-#[utoipa::path(get, path = "/domains/pending", tag = "domains", operation_id = "pending_domains",
+#[utoipa::path(get, path = "/domains/pending", tag = "domains", operation_id = "list_pending_domains",
     params(PageParameters),
     responses((status = 200, description = "A page of pending domains.", body = DomainsPending), Errors))]
 pub(crate) async fn pending(

@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::path::PathParameters;
-use crate::shape::Moment;
+use crate::shape::{Moment, RecordState};
 use crate::state::HttpState;
 
 /// What DNS says of a domain.
@@ -43,8 +43,8 @@ struct DnsRecord {
     expected: String,
     /// What stands there.
     found: Vec<String>,
-    /// `ok`; `missing`, when there is none; `mismatch`, when it says something else; or `error`, when the name servers
-    /// did not answer, so that nothing is known about it.
+    /// Whether the record is published as expected.
+    #[schema(value_type = RecordState)]
     status: &'static str,
     /// Whether mail suffers without it.
     required: bool,

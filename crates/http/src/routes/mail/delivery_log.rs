@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::AdminCaller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, EndDateOrTime, Moment, PageParameters};
+use crate::shape::{DateOrTime, DeliveryOutcome, EndDateOrTime, Moment, PageParameters};
 use crate::state::HttpState;
 
 /// A page of the delivery log.
@@ -42,7 +42,7 @@ struct DeliveryLogItem {
     /// When the try ended.
     timestamp: Moment,
     /// The message's identifier; null when it did not come through this interface.
-    #[schema(required)]
+    #[schema(required, format = "uuid")]
     message_id: Option<String>,
     /// The mail server's name of the message.
     queue_id: String,
@@ -54,7 +54,8 @@ struct DeliveryLogItem {
     /// the recipient itself.
     #[schema(required)]
     final_recipient: Option<String>,
-    /// `sent`, `deferred`, `bounced`, `expired` or `failed`.
+    /// How it ended.
+    #[schema(value_type = DeliveryOutcome)]
     status: &'static str,
     /// The delivery status code, such as `5.0.0` for a reply that names only its class; null when there was no reply
     /// and nothing else to tell it from.
@@ -110,7 +111,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 /// Read the delivery log
 ///
 /// For admins. Every try of the mail server, of all messages, newest first.
-#[utoipa::path(get, path = "/mail/delivery-log", tag = "mail", operation_id = "delivery_log",
+#[utoipa::path(get, path = "/mail/delivery-log", tag = "mail", operation_id = "list_delivery_log",
     params(
         ("message_id" = Option<String>, Query, format = "uuid", description = "Only entries of this message."),
         ("queue_id" = Option<String>, Query, description = "Only entries under this name in the mail server's queue."),

@@ -18,7 +18,7 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 ///
 /// The caller's own INBOX, in the shape of `/mailbox/{email}/messages`. An admin token has no mailbox of its own and
 /// names one.
-#[utoipa::path(get, path = "/mail/inbox", tag = "mail", operation_id = "list_inbox",
+#[utoipa::path(get, path = "/mail/inbox", tag = "mail", operation_id = "list_inbox_messages",
     params(
         ("mailbox" = Option<String>, Query, format = IdnEmail, description = "The mailbox; absent means the caller's own.",
             example = "ann@example.org"),

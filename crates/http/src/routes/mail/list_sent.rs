@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::query::Query;
-use crate::shape::{DateOrTime, EndDateOrTime, Moment, PageParameters, shown, written};
+use crate::shape::{DateOrTime, EndDateOrTime, MessageState, Moment, PageParameters, shown, written};
 use crate::state::HttpState;
 
 /// A page of sent messages.
@@ -50,7 +50,8 @@ struct SentItem {
     to: Vec<EmailAddress>,
     /// The subject.
     subject: String,
-    /// `pending`, `submitted`, `sent`, `partial`, `bounced` or `failed`.
+    /// What became of it.
+    #[schema(value_type = MessageState)]
     status: &'static str,
     /// When the message was stored.
     created_at: Moment,
@@ -102,7 +103,7 @@ documented_errors!(Errors, documented, [ValidationError]);
 ///
 /// Messages that were sent through this interface, newest first. An admin sees all; others see what their mailbox
 /// sent.
-#[utoipa::path(get, path = "/mail/sent", tag = "mail", operation_id = "list_sent",
+#[utoipa::path(get, path = "/mail/sent", tag = "mail", operation_id = "list_sent_messages",
     params(
         ("status" = inline(Option<MessageStatusName>), Query, description = "Only messages in this state.", example = "bounced"),
         ("from" = Option<String>, Query, format = IdnEmail, description = "Only messages from this address."),

@@ -18,7 +18,7 @@ use crate::contents::{Content, Contents};
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::json::{Members, offload};
 use crate::large_json::LargeJsonBody;
-use crate::shape::{Base64, ContentId, HeaderText, MediaType, NamedAddressText};
+use crate::shape::{Base64, ContentId, HeaderText, MediaType, MessageState, NamedAddressText};
 use crate::state::HttpState;
 
 /// A message to be sent.
@@ -61,12 +61,12 @@ impl PartialSchema for MessageBody {
         let text = |said: &str| ObjectBuilder::new().schema_type(Type::String).description(Some(said));
         let or_null = |text: ObjectBuilder| text.schema_type(SchemaType::from_iter([Type::String, Type::Null]));
         let members = |text, html, required| {
-            ObjectBuilder::new().property("text", text).property("html", html).required(required).build()
+            ObjectBuilder::new().property("text", text).property("html", html).required(required)
         };
         let (plain, html) = (|| text("As plain text."), || text("As HTML."));
         AnyOfBuilder::new()
-            .item(members(plain(), or_null(html()), "text"))
-            .item(members(or_null(plain()), html(), "html"))
+            .item(members(plain(), or_null(html()), "text").title(Some("TextBody")))
+            .item(members(or_null(plain()), html(), "html").title(Some("HtmlBody")))
             .description(Some("What the message says: as text, as HTML, or both."))
             .into()
     }
@@ -117,9 +117,11 @@ struct Attachment {
 pub(crate) struct Sent {
     /// Always true.
     success: bool,
-    /// The identifier under which `/mail/{message_id}/status` tells what becomes of it.
+    /// The identifier under which `/mail/{message_id}/status` shows what becomes of it.
+    #[schema(format = "uuid")]
     message_id: String,
     /// Always `submitted`, even when every recipient was refused permanently and the message is already `bounced`.
+    #[schema(value_type = MessageState)]
     status: &'static str,
     /// The mail server's queue identifier; the message identifier if the mail server gave none.
     queue_id: String,
@@ -150,7 +152,7 @@ documented_errors!(
 /// 202 means that the mail server accepted the message, or refused every recipient permanently; in the latter case the
 /// message is `bounced`. `/mail/{message_id}/status` shows the outcome for each recipient. `SEND_FAILED` means that the
 /// message was not accepted, or that the outcome is still open. `retryable` shows whether a retry may succeed.
-#[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send", request_body = SendBody,
+#[utoipa::path(post, path = "/mail/send", tag = "mail", operation_id = "send_message", request_body = SendBody,
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r"^[ -~]+$",
         description = "Any text of 1 to 255 printable ASCII characters. A repetition with the same key and the same \
                        body within 24 hours gets the first answer and sends nothing; it waits for that answer a while.")),

@@ -10,7 +10,7 @@ use crate::answer::Json;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode, documented_errors};
 use crate::path::PathParameters;
-use crate::shape::{Moment, shown, written};
+use crate::shape::{MessageState, Moment, RecipientKindName, RecipientState, shown, written};
 use crate::state::HttpState;
 
 /// What became of a message.
@@ -29,9 +29,10 @@ pub(crate) struct StatusRecord {
     success: bool,
     /// The message's identifier.
     #[serde(serialize_with = "written")]
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = "uuid")]
     message_id: MessageId,
-    /// `pending`, `submitted`, `sent`, `partial`, `bounced` or `failed`.
+    /// What became of it.
+    #[schema(value_type = MessageState)]
     status: &'static str,
     /// When the message was stored.
     created_at: Moment,
@@ -49,9 +50,11 @@ struct RecipientRecord {
     #[serde(serialize_with = "shown")]
     #[schema(value_type = String)]
     email: EmailAddress,
-    /// In which list the request named it first: `to`, `cc` or `bcc`.
+    /// The list of the request that named it first.
+    #[schema(value_type = RecipientKindName)]
     r#type: &'static str,
-    /// `pending`, `submitted`, `deferred`, `sent`, `bounced` or `failed`.
+    /// What became of the message for this recipient.
+    #[schema(value_type = RecipientState)]
     status: &'static str,
     /// The newest delivery status code, such as `5.0.0` for a reply that names only its class; null when there is none
     /// yet.
@@ -121,7 +124,7 @@ documented_errors!(Errors, documented, [MessageNotFound]);
 ///
 /// For the token that sent the message, every token of the same mailbox, and admins. To everybody else the message
 /// does not exist.
-#[utoipa::path(get, path = "/mail/{message_id}/status", tag = "mail", operation_id = "status",
+#[utoipa::path(get, path = "/mail/{message_id}/status", tag = "mail", operation_id = "get_message_status",
     params(("message_id" = String, Path, format = "uuid", description = "The identifier that `POST /mail/send` gave.",
         example = "67e55044-10b1-426f-9247-bb680e5fe0c8")),
     responses((status = 200, description = "What became of the message.", body = StatusRecord), Errors))]

@@ -33,7 +33,10 @@ documented_errors!(
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
     ),
     responses(
-        (status = 200, description = "The file.", body = Octets, content_type = "*/*", headers(
+        (status = 200, description = "The file.", content(
+            (Octets = "application/octet-stream"),
+            (Octets = "*/*"),
+        ), headers(
             ("Content-Disposition" = String, description = "The file's name, in ASCII and in UTF-8 (RFC 6266)."),
         )),
         Errors,
@@ -56,7 +59,7 @@ pub(crate) async fn download_attachment(
 ///
 /// The first attachment of that name, or the one at `index`.
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages/{uid}/attachments/{name}", tag = "mailbox",
-    operation_id = "download_attachment_named",
+    operation_id = "download_named_attachment",
     params(
         ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
             example = "ann@example.org"),
@@ -66,7 +69,10 @@ pub(crate) async fn download_attachment(
         ("index" = Option<u32>, Query, description = "The attachment's position, where several have the name."),
     ),
     responses(
-        (status = 200, description = "The file.", body = Octets, content_type = "*/*", headers(
+        (status = 200, description = "The file.", content(
+            (Octets = "application/octet-stream"),
+            (Octets = "*/*"),
+        ), headers(
             ("Content-Disposition" = String, description = "The file's name, in ASCII and in UTF-8 (RFC 6266)."),
         )),
         Errors,

@@ -21,7 +21,7 @@ documented_errors!(
 /// Download a message
 ///
 /// The message as it was received. For the mailbox's own token, callers with `view_mailbox` on its domain, and admins.
-#[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}/raw", tag = "mailbox", operation_id = "download_raw",
+#[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}/raw", tag = "mailbox", operation_id = "download_raw_message",
     params(
         ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
             example = "ann@example.org"),
@@ -29,7 +29,10 @@ documented_errors!(
         ("folder" = Option<String>, Query, description = "The folder; absent means INBOX.", example = "INBOX"),
     ),
     responses(
-        (status = 200, description = "The message.", body = Octets, content_type = "message/rfc822", headers(
+        (status = 200, description = "The message.", content(
+            (Octets = "application/octet-stream"),
+            (Octets = "message/rfc822"),
+        ), headers(
             ("Content-Disposition" = String, description = "A name for the file: its number and `.eml`."),
         )),
         Errors,

@@ -126,7 +126,7 @@ documented_errors!(
 ///
 /// Reading leaves its flags as they are. For the mailbox's own token, callers with `view_mailbox` on its domain, and
 /// admins.
-#[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}", tag = "mailbox", operation_id = "read_message",
+#[utoipa::path(get, path = "/mailbox/{email}/messages/{uid}", tag = "mailbox", operation_id = "get_message",
     params(
         ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
             example = "ann@example.org"),
@@ -150,7 +150,7 @@ pub(crate) async fn read_message(
 ///
 /// As `/mailbox/{email}/messages/{uid}`, with the folder in the path; a `/` in its name is written `%2F`.
 #[utoipa::path(get, path = "/mailbox/{email}/folders/{folder}/messages/{uid}", tag = "mailbox",
-    operation_id = "read_folder_message",
+    operation_id = "get_folder_message",
     params(
         ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
             example = "ann@example.org"),

@@ -72,7 +72,7 @@ documented_errors!(Errors, documented, [AccessDenied, MailboxNotFound, InvalidFo
 ///
 /// Finds a text, whatever its case, in subject, author, recipients and body. For the mailbox's own token, callers
 /// with `view_mailbox` on its domain, and admins.
-#[utoipa::path(get, path = "/mailbox/{email}/search", tag = "mailbox", operation_id = "search",
+#[utoipa::path(get, path = "/mailbox/{email}/search", tag = "mailbox", operation_id = "search_messages",
     params(
         ("email" = String, Path, format = IdnEmail, description = "The mailbox's address.",
             example = "ann@example.org"),

@@ -15,7 +15,7 @@ documented_errors!(Errors, documented, [ValidationError]);
 /// List one's own permissions
 ///
 /// What was delegated to the caller, newest first. An admin may do everything without.
-#[utoipa::path(get, path = "/permissions/mine", tag = "permissions", operation_id = "own_permissions",
+#[utoipa::path(get, path = "/permissions/mine", tag = "permissions", operation_id = "list_own_permissions",
     params(PageParameters),
     responses((status = 200, description = "A page of permissions.", body = PermissionsListed), Errors))]
 pub(crate) async fn mine(

@@ -46,7 +46,7 @@ pub(super) enum PermissionName {
 
 /// A right that a user holds in one domain.
 #[derive(Serialize, ToSchema)]
-#[schema(as = Permission, example = json!({
+#[schema(as = GrantedPermission, example = json!({
     "id": 3, "email": "ann@example.org", "permission": "manage_users", "domain": "example.com",
     "granted_by": "root@example.org", "granted_at": "2026-11-20T10:15:30.123Z"
 }))]

@@ -44,7 +44,7 @@ documented_errors!(Errors, documented, [AccessDenied, ValidationError]);
 ///
 /// Counts recipients, each in its present state, under the time of the message. An admin sees all mail; others see that
 /// of the domains where they have `view_stats`, and always their own.
-#[utoipa::path(get, path = "/stats/delivery", tag = "stats", operation_id = "delivery_stats",
+#[utoipa::path(get, path = "/stats/delivery", tag = "stats", operation_id = "get_delivery_stats",
     params(
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),

@@ -113,7 +113,7 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, Validation
 /// Get a domain's statistics
 ///
 /// For admins and for callers with `view_stats` on the domain.
-#[utoipa::path(get, path = "/stats/domain/{domain}", tag = "stats", operation_id = "domain_stats",
+#[utoipa::path(get, path = "/stats/domain/{domain}", tag = "stats", operation_id = "get_domain_stats",
     params(
         ("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
             example = "example.org"),

@@ -72,7 +72,7 @@ documented_errors!(Errors, documented, [ValidationError]);
 /// Get delivery statistics by domain
 ///
 /// Newest domain first. An admin sees all domains; others see those where they have `view_stats`.
-#[utoipa::path(get, path = "/stats/domains", tag = "stats", operation_id = "domains_stats",
+#[utoipa::path(get, path = "/stats/domains", tag = "stats", operation_id = "list_domain_stats",
     params(
         ("start_date" = inline(Option<DateOrTime>), Query, description = "Where the period begins; by default 7 days ago.",
             example = "2026-11-13"),

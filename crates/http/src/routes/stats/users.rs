@@ -35,7 +35,7 @@ documented_errors!(Errors, documented, [AccessDenied, UserNotFound, ValidationEr
 ///
 /// What became of the mail that is sent from the user's address: for the user, for callers with `view_stats` on the
 /// domain, and for admins.
-#[utoipa::path(get, path = "/stats/users/{email}", tag = "stats", operation_id = "user_stats",
+#[utoipa::path(get, path = "/stats/users/{email}", tag = "stats", operation_id = "get_user_stats",
     params(
         ("email" = String, Path, format = IdnEmail, description = "The user's address.",
             example = "ann@example.org"),

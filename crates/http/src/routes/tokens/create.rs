@@ -41,12 +41,13 @@ impl PartialSchema for CreateTokenBody {
         let user = common()
             .property("token_type", kind.description(Some("Always `user`, which is the default.")))
             .property("email", mailbox.description(Some("The mailbox; by default the caller's own, if it has one.")))
+            .title(Some("NewUserToken"))
             .description(Some("A token that is bound to a mailbox."));
         let admin = common()
             .property("token_type", text().enum_values(Some(["admin"])).description(Some("Always `admin`.")))
             .required("token_type")
-            .property("email", ObjectBuilder::new().schema_type(Type::Null).description(Some("None.")))
-            .description(Some("A token that reaches everything."));
+            .title(Some("NewAdminToken"))
+            .description(Some("A token that reaches everything. It has no `email`."));
         AnyOfBuilder::new()
             .item(user)
             .item(admin)

@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::error::{ApiError, ErrorCode};
 use crate::path::PathParameters;
 use crate::router::api_routes as routes;
-use crate::shape::Moment;
+use crate::shape::{Moment, TokenType};
 use crate::state::HttpState;
 
 /// Every operation of this area.
@@ -41,7 +41,8 @@ struct TokenInfo {
     id: i64,
     /// The leading characters of its value, by which its owner recognises it.
     token_prefix: String,
-    /// `admin` or `user`.
+    /// What the token reaches.
+    #[schema(value_type = TokenType)]
     token_type: &'static str,
     /// The mailbox that it is bound to; null for an admin token.
     #[schema(required)]

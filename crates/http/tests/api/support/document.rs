@@ -29,12 +29,18 @@ fn operation(method: &Method, path: &str) -> Option<&'static Value> {
 /// The schemas of the document's JSON answers, ready for use, by where they stand in it.
 static SCHEMAS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
+/// The response of `operation` with this status; the errors that operations share are components.
+pub(crate) fn response<'a>(document: &'a Value, operation: &'a Value, status: &str) -> &'a Value {
+    let response = &operation["responses"][status];
+    response["$ref"].as_str().map_or(response, |reference| document.pointer(&reference[1..]).expect(reference))
+}
+
 /// The schema of an answer of `operation` with this status.
 fn schema(operation: &Value, status: &str) -> Arc<Validator> {
     let name = format!("{} {status}", operation["operationId"]);
     let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
     let made = schemas.entry(name).or_insert_with(|| {
-        let mut schema = operation["responses"][status]["content"]["application/json"]["schema"].clone();
+        let mut schema = response(&DOCUMENT, operation, status)["content"]["application/json"]["schema"].clone();
         // References of the document lead to its components.
         schema["components"] = DOCUMENT["components"].clone();
         Arc::new(jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema"))
@@ -46,7 +52,7 @@ fn schema(operation: &Value, status: &str) -> Arc<Validator> {
 pub(super) fn check(method: &Method, path: &str, answer: &Answer) {
     let Some(operation) = operation(method, path) else { return };
     let status = answer.status.as_str();
-    let response = &operation["responses"][status];
+    let response = response(&DOCUMENT, operation, status);
     assert!(response.is_object(), "{method} {path}: {status} is not documented");
     let media_type = answer.header("content-type").split(';').next().unwrap_or_default();
     let content = response["content"].as_object().expect("documented content");

@@ -5,7 +5,7 @@
 //! Every answer is held against the OpenAPI document: an operation that answers a status or an error code which the
 //! document does not name fails the test, whatever the test looks at.
 
-mod document;
+pub(crate) mod document;
 mod trouble;
 
 use std::sync::Arc;

@@ -1,5 +1,8 @@
 //! The OpenAPI document. Its paths come from the routes themselves, so it cannot name one that does not exist.
 
+mod responses;
+mod shapes;
+
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{Components, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Server};
@@ -7,8 +10,12 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::error::{ErrorBody, ErrorDetail};
 use crate::router::documented_routes;
+use crate::shape::ErrorCodeName;
 
 const TOKEN: &str = "token";
+
+/// The expression of SPDX that stands in the crates' manifests.
+const LICENSE: &str = env!("CARGO_PKG_LICENSE");
 
 const DESCRIPTION: &str = "\
 Sends mail, says what became of it, and reads mailboxes, over HTTP and JSON.
@@ -39,6 +46,8 @@ pub(crate) fn document(public_url: Option<&str>) -> OpenApi {
     let (_, mut document) = documented_routes().split_for_parts();
     let place = public_url.map_or("/", |url| url.trim_end_matches('/'));
     document.servers = Some(vec![Server::new(place)]);
+    shapes::simplify(&mut document);
+    responses::complete(&mut document);
     document
 }
 
@@ -49,11 +58,12 @@ pub(crate) fn frame() -> OpenApi {
     components.add_security_scheme(TOKEN, SecurityScheme::ApiKey(ApiKey::Header(header)));
     components.schemas.insert(ErrorBody::name().into_owned(), ErrorBody::schema());
     components.schemas.insert(ErrorDetail::name().into_owned(), ErrorDetail::schema());
+    components.schemas.insert(ErrorCodeName::name().into_owned(), ErrorCodeName::schema());
     let info = InfoBuilder::new()
         .title("mailapi")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(DESCRIPTION))
-        .license(Some(LicenseBuilder::new().name("MIT OR Apache-2.0").build()))
+        .license(Some(LicenseBuilder::new().name(LICENSE).identifier(Some(LICENSE)).build()))
         .build();
     let tag = |(name, text): (&str, &str)| TagBuilder::new().name(name).description(Some(text)).build();
     OpenApiBuilder::new()
