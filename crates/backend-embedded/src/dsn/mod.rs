@@ -9,6 +9,7 @@ mod status;
 
 use std::ops::Range;
 
+use mailapi_backend::mime::header_lines;
 use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, Timestamp};
 
 pub(crate) use compose::{ComposeError, compose};
@@ -86,11 +87,24 @@ pub(crate) enum Returned<'a> {
 /// Where the header block of a message lies, without the empty line, and not beyond `max` octets: whole lines only.
 pub(crate) fn header_block(message: &[u8], max: usize) -> Range<usize> {
     let mut end = 0;
-    for line in message.split_inclusive(|byte| *byte == b'\n') {
-        if line.trim_ascii().is_empty() || end + line.len() > max {
+    for line in header_lines(message) {
+        if end + line.len() > max {
             break;
         }
         end += line.len();
     }
     0..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_block_is_returned_in_whole_lines() {
+        let message = b"A: 1\r\n \t\r\nB: 2\r\n\r\nC: 3\r\n";
+        assert_eq!(header_block(message, 100), 0..16, "a line of white space continues a field");
+        assert_eq!(header_block(message, 15), 0..10);
+        assert_eq!(header_block(b"A: 1\r\n", 100), 0..6);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::smtp_session::header_lines;
+use mailapi_backend::mime::header_lines;
 
 /// The end of the header, and the header without forged fields. `None` when it has no such field.
 ///

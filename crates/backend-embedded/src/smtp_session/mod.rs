@@ -19,7 +19,7 @@ pub(crate) use conversation::{Doorway, converse};
 pub(crate) use recipients::{Postmaster, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 pub use settings::SmtpSettings;
 pub(crate) use take_over::{Delivery, take_over};
-pub(crate) use trace::{Trace, check_hops, header_lines, header_of};
+pub(crate) use trace::{Trace, check_hops, header_of};
 
 /// What a client above the limits is told (RFC 5321 section 3.8).
 pub(crate) const BUSY: &[u8] = b"421 4.7.0 Too many connections, try again later\r\n";

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use mail_builder::headers::date::Date;
+use mailapi_backend::mime::header_lines;
 use mailapi_model::{QueueId, Timestamp};
 use mailapi_smtp::Reply;
 use mailapi_smtp::server::Message;
@@ -65,12 +66,6 @@ pub(crate) fn check_hops(beginning: &[u8], max: usize) -> Result<(), Reply> {
 fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
     let hops = header_lines(message).filter(|line| is_received(line)).take(max + 1).count();
     (hops > max).then(|| Reply::new(554, (5, 4, 6), "The message has come through too many servers"))
-}
-
-/// The lines in front of the first empty one, with their ends. A line of white space is not empty: it belongs to the
-/// field above it (RFC 5322 section 4.2).
-pub(crate) fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
-    message.split_inclusive(|octet| *octet == b'\n').take_while(|line| !matches!(*line, b"\r\n" | b"\n"))
 }
 
 fn is_received(line: &[u8]) -> bool {

@@ -1,6 +1,6 @@
 //! What the header block of a submitted message says of its authors, and what it leaves out.
 
-use mail_parser::{HeaderName, MessageParser};
+use mailapi_backend::mime::header_lines;
 use mailapi_model::EmailAddress;
 
 use super::mailbox::mailbox;
@@ -33,9 +33,9 @@ pub(super) enum HeaderError {
 /// Where a message's header block ends: the empty line not included. A message may have none.
 pub(super) fn block(message: &[u8]) -> &[u8] {
     let mut end = 0;
-    for line in message.split_inclusive(|byte| *byte == b'\n') {
+    for line in header_lines(message) {
         let continues = end > 0 && matches!(line.first(), Some(b' ' | b'\t'));
-        if line.trim_ascii().is_empty() || !(continues || is_field(line)) {
+        if !(continues || is_field(line)) {
             break;
         }
         end += line.len();
@@ -58,13 +58,11 @@ impl AuthorFields {
         if !(block.is_empty() || rest.is_empty() || rest.starts_with(b"\r\n")) {
             return Err(HeaderError::Malformed);
         }
-        let message = MessageParser::new().parse_headers(block);
-        let has = |name| message.iter().flat_map(|message| message.headers()).any(|header| header.name == name);
         Ok(Self {
             author: person(block, b"from")?,
             sender: person(block, b"sender")?,
-            has_date: has(HeaderName::Date),
-            has_message_id: has(HeaderName::MessageId),
+            has_date: !values(block, b"date").is_empty(),
+            has_message_id: !values(block, b"message-id").is_empty(),
         })
     }
 }
@@ -133,6 +131,15 @@ mod tests {
         }
         let twice = "From: ann@here.example\r\nSubject: x\r\nfRom: bob@here.example\r\n\r\n";
         assert_eq!(author(twice), Err(HeaderError::Twice));
+        let behind_white_space = "From: ann@here.example\r\n \t\r\nFrom: bob@here.example\r\n\r\n";
+        assert_eq!(author(behind_white_space), Err(HeaderError::Twice));
+    }
+
+    #[test]
+    fn fields_behind_a_line_of_white_space_are_present() {
+        let header = b"From: ann@here.example\r\n \r\nDate: x\r\nMessage-ID: <a@b>\r\n\r\n";
+        let fields = AuthorFields::of(header).unwrap();
+        assert!(fields.has_date && fields.has_message_id);
     }
 
     #[test]

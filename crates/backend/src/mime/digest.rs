@@ -281,14 +281,9 @@ impl Digest {
 /// The header block of a message, with the empty line behind it; all of it when there is no empty line.
 #[must_use]
 pub fn header_block(message: &[u8]) -> &[u8] {
-    let mut end = 0;
-    for line in message.split_inclusive(|octet| *octet == b'\n') {
-        end += line.len();
-        if line.trim_ascii().is_empty() {
-            break;
-        }
-    }
-    &message[..end]
+    let fields = fields::header_lines(message).map(<[u8]>::len).sum();
+    let empty_line = message[fields..].split_inclusive(|octet| *octet == b'\n').next().unwrap_or_default();
+    &message[..fields + empty_line.len()]
 }
 
 /// Name and decoded value of each header of a header block, as many fields of it as [`Limits::max_fields`], in the order

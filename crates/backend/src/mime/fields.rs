@@ -34,6 +34,17 @@ pub(super) fn without_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// Whether the line is the empty one that ends a header block. A line of white space is not: it continues the field above
+/// it (RFC 5322 section 4.2).
+pub(super) fn ends_header(line: &[u8]) -> bool {
+    without_line_end(line).is_empty()
+}
+
+/// The lines of a message's header block with their ends, the empty line behind it left out.
+pub fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
+    message.split_inclusive(|octet| *octet == b'\n').take_while(|line| !ends_header(line))
+}
+
 /// The name before the colon, when the line is the first of a field.
 pub(super) fn field_name(line: &[u8]) -> Option<&str> {
     name_and_colon(line).map(|(name, _)| name)

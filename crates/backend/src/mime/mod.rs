@@ -33,6 +33,7 @@ mod tree;
 pub use addresses::AddressEntry;
 pub use described::{DescribedAttachment, DescribedBody, DescribedMessage, DescribedParameter, DescribedPart};
 pub use digest::{AttachmentPart, BodyPart, Digest, PartSpan, header_block, headers};
+pub use fields::header_lines;
 pub use fold::{comparable, fold};
 pub use header::{Header, WrittenParameters};
 pub use limits::Limits;

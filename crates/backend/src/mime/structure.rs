@@ -208,7 +208,7 @@ impl<S: Source> Scan<'_, S> {
         while at < self.source.len() {
             let line = self.source.line(at)?;
             let text = line.text;
-            if without_line_end(text).is_empty() {
+            if fields::ends_header(text) {
                 return Ok(no_fields_from.unwrap_or(line.end));
             }
             if self.boundaries.delimiter(line).is_some() {
