@@ -1,5 +1,7 @@
 //! Rows of entries: messages in folders.
 
+use std::ops::ControlFlow;
+
 use mailapi_imap::Flags;
 use mailapi_model::Timestamp;
 use mailapi_store::StoreError;
@@ -7,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::flag_bits::{FlagColumns, from_columns};
 use super::folder::Numbers;
-use super::id::{ContentId, FolderId, MailboxId};
+use super::id::{ContentId, FolderId};
 use super::{MaildropError, folder};
 
 /// What changes of an entry.
@@ -105,18 +107,21 @@ pub(crate) fn find(connection: &Connection, folder: FolderId, uid: u32) -> Resul
     Ok(connection.prepare_cached(sql)?.query_row(params![folder, uid], read_meta).optional()?)
 }
 
-/// Every entry of a folder, by ascending UID.
-pub(crate) fn for_each(
+/// The entries of a folder above a UID, by ascending UID, until `look` breaks.
+pub(crate) fn for_each_above(
     connection: &Connection,
     folder: FolderId,
-    mut look: impl FnMut(EntryMeta) -> Result<(), MaildropError>,
+    uid: u32,
+    mut look: impl FnMut(EntryMeta) -> Result<ControlFlow<()>, MaildropError>,
 ) -> Result<(), MaildropError> {
     let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
-        WHERE folder_id = ?1 ORDER BY uid";
+        WHERE folder_id = ?1 AND uid > ?2 ORDER BY uid";
     let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params![folder])?;
+    let mut rows = statement.query(params![folder, uid])?;
     while let Some(row) = rows.next()? {
-        look(read_meta(row)?)?;
+        if look(read_meta(row)?)?.is_break() {
+            break;
+        }
     }
     Ok(())
 }
@@ -194,20 +199,14 @@ pub(crate) fn remove_some(connection: &Connection, folder: FolderId, uids: &[u32
     Ok(())
 }
 
-/// Removes all entries of a folder; answers how many.
-pub(crate) fn remove_folder(connection: &Connection, folder: FolderId) -> Result<u64, StoreError> {
-    let removed = connection.prepare_cached("DELETE FROM drop_entries WHERE folder_id = ?1")?.execute([folder])?;
-    Ok(removed as u64)
-}
-
-/// Removes all entries of a mailbox.
-pub(crate) fn remove_all(connection: &Connection, mailbox: MailboxId) -> Result<u64, MaildropError> {
-    let mut removed = 0;
-    for folder in folder::list(connection, mailbox)? {
-        if folder.messages > 0 {
-            removed += remove_folder(connection, folder.id)?;
-            folder::next_modseq(connection, folder.id)?;
-        }
-    }
-    Ok(removed)
+/// Removes the first entries below a UID, no more than `most`; returns how many.
+pub(crate) fn remove_first(
+    connection: &Connection,
+    folder: FolderId,
+    below: u32,
+    most: usize,
+) -> Result<usize, StoreError> {
+    let sql = "DELETE FROM drop_entries WHERE folder_id = ?1 AND uid <= (SELECT MAX(uid) FROM
+        (SELECT uid FROM drop_entries WHERE folder_id = ?1 AND uid < ?2 ORDER BY uid LIMIT ?3))";
+    Ok(connection.prepare_cached(sql)?.execute(params![folder, below, most])?)
 }

@@ -6,6 +6,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::id::{FolderId, MailboxId};
+use super::removed::REMOVED;
 use super::{EntryState, MaildropError, damaged};
 
 const COLUMNS: &str = "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size, \
@@ -82,10 +83,11 @@ pub(crate) fn inbox(connection: &Connection, mailbox: MailboxId) -> Result<Folde
     id.ok_or(MaildropError::NoSuchFolder)
 }
 
+/// A folder that is still there.
 pub(crate) fn by_id(connection: &Connection, id: FolderId) -> Result<Folder, MaildropError> {
-    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE id = ?1");
+    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE id = ?1 AND mailbox_id <> ?2");
     let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query_and_then(params![id], read)?;
+    let mut rows = statement.query_and_then(params![id, REMOVED], read)?;
     rows.next().transpose()?.ok_or(MaildropError::NoSuchFolder)
 }
 

@@ -4,7 +4,7 @@ use mailapi_model::{EmailAddress, FolderName, Timestamp};
 use rusqlite::Connection;
 
 use super::id::{FolderId, MailboxId};
-use super::{EntryMeta, EntryState, Folder, FolderSnapshot, Maildrop, MaildropError, entry, folder, mailbox, transfer};
+use super::{EntryMeta, EntryState, Folder, FolderSnapshot, Maildrop, MaildropError, entry, folder, mailbox, removed};
 
 impl Maildrop {
     /// All folders of a mailbox, INBOX first, the others by name.
@@ -119,8 +119,7 @@ impl Maildrop {
             if folder.name == FolderName::inbox() {
                 return Err(MaildropError::FolderIsFixed);
             }
-            entry::remove_folder(connection, folder.id)?;
-            folder::remove(connection, folder.id)?;
+            removed::take_away(connection, &folder)?;
             touched.mailbox(mailbox);
             touched.chores();
             Ok(())
@@ -143,6 +142,9 @@ impl Maildrop {
         to: &FolderName,
     ) -> Result<(), MaildropError> {
         let (address, from, to) = (address.clone(), from.clone(), to.clone());
+        if from == FolderName::inbox() {
+            return self.to_its_end(move |maildrop| async move { maildrop.rename_inbox(address, to).await }).await;
+        }
         let (now, most) = (self.clock().now(), self.settings().max_folders);
         self.write(move |connection, touched| {
             let mailbox = mailbox::expect(connection, &address)?.id;
@@ -150,17 +152,19 @@ impl Maildrop {
                 return Err(MaildropError::FolderExists);
             }
             touched.mailbox(mailbox);
-            if from == FolderName::inbox() {
-                let inbox = folder::inbox(connection, mailbox)?;
-                let target = folder::create(connection, mailbox, &to, None, now)?;
-                transfer::move_everything(connection, inbox, target)?;
-            } else {
-                rename_tree(connection, mailbox, &from, &to)?;
-            }
+            rename_tree(connection, mailbox, &from, &to)?;
             create_superiors(connection, mailbox, &to, now)?;
             within_limit(connection, mailbox, most)
         })
         .await
+    }
+
+    /// Other writers run between the steps; mail that comes meanwhile stays in INBOX.
+    async fn rename_inbox(&self, address: EmailAddress, to: FolderName) -> Result<(), MaildropError> {
+        self.create_folder(&address, &to).await?;
+        let inbox = self.folder(&address, &FolderName::inbox()).await?.id;
+        let uids = self.uids(inbox).await?;
+        self.move_messages(inbox, uids, &to).await.map(drop)
     }
 
     /// Subscribes to a name, whether there is such a folder or not (RFC 3501 section 6.3.6).

@@ -7,7 +7,7 @@ use mailapi_backend::Rounds;
 use super::{Maildrop, MaildropError};
 
 impl Maildrop {
-    /// One step of everything that waits in the background: sweep, reread, index, forget. Answers whether there may be more.
+    /// One step of everything that waits in the background: remove, sweep, reread, index, forget. Answers whether there may be more.
     ///
     /// # Errors
     /// Only those of the database; nothing is lost by them.
@@ -18,6 +18,7 @@ impl Maildrop {
     /// The same; answers how many transactions it took.
     async fn chores_once(&self) -> Result<u64, MaildropError> {
         let done = [
+            self.remove_entries_once().await?,
             self.sweep_once().await?,
             self.reread_once().await?,
             self.index_once().await?,

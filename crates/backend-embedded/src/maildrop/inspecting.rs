@@ -1,20 +1,28 @@
 //! Looking at the messages of a folder one after the other, as IMAP does: of each only that is read which is asked for.
 
+use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 
 use mailapi_backend::mime::Digest;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::FolderId;
+use super::search::Share;
 use super::{EntryMeta, Layout, Maildrop, MaildropError, content, entry, index, pieces};
 
 /// A message that is being looked at.
 pub(crate) struct Inspected<'c> {
     connection: &'c Connection,
     meta: EntryMeta,
+    /// Octets that were read of it so far.
+    read: Cell<u64>,
 }
 
-impl Inspected<'_> {
+impl<'c> Inspected<'c> {
+    fn new(connection: &'c Connection, meta: EntryMeta) -> Self {
+        Self { connection, meta, read: Cell::new(0) }
+    }
+
     /// What its row holds.
     pub(crate) const fn meta(&self) -> &EntryMeta {
         &self.meta
@@ -38,7 +46,9 @@ impl Inspected<'_> {
 
     /// Some of its octets.
     pub(crate) fn octets(&self, layout: &Layout, range: Range<u64>) -> Result<Vec<u8>, MaildropError> {
-        pieces::read_range(self.connection, layout, range)
+        let octets = pieces::read_range(self.connection, layout, range)?;
+        self.read.update(|read| read.saturating_add(octets.len() as u64));
+        Ok(octets)
     }
 
     /// The digest that was stored when the message arrived.
@@ -56,7 +66,15 @@ impl Inspected<'_> {
     pub(crate) fn searchable(&self) -> Result<String, MaildropError> {
         let sql = "SELECT text FROM drop_texts WHERE message_id = ?1";
         let kept = self.connection.prepare_cached(sql)?.query_row(params![self.meta.content], |row| row.get(0));
-        kept.optional()?.map_or_else(|| index::text_of(self.connection, self.meta.content), Ok)
+        let text = match kept.optional()? {
+            Some(text) => text,
+            None => {
+                self.read.update(|read| read.saturating_add(self.meta.size));
+                index::text_of(self.connection, self.meta.content)?
+            }
+        };
+        self.read.update(|read| read.saturating_add(text.len() as u64));
+        Ok(text)
     }
 }
 
@@ -81,7 +99,7 @@ impl Maildrop {
             let mut made = Vec::new();
             for uid in uids {
                 let Some(meta) = entry::find(connection, folder, uid)? else { continue };
-                match look(&Inspected { connection, meta })? {
+                match look(&Inspected::new(connection, meta))? {
                     ControlFlow::Continue(one) => made.push(one),
                     ControlFlow::Break(last) => {
                         made.push(last);
@@ -94,7 +112,7 @@ impl Maildrop {
         if is_long { self.scan(job).await } else { self.read(job).await }
     }
 
-    /// The UIDs of those messages of a folder that `keep` wants, ascending.
+    /// The UIDs of those messages of a folder that `keep` wants, ascending. Other searches run between the steps.
     ///
     /// # Errors
     /// [`MaildropError::NoSuchFolder`]; the first of `keep`.
@@ -102,18 +120,40 @@ impl Maildrop {
     where
         F: FnMut(&Inspected<'_>) -> Result<bool, MaildropError> + Send + 'static,
     {
-        let mailbox = self.folder_now(folder).await?.mailbox;
-        self.search_in(mailbox, move |connection| {
-            let mut kept = Vec::new();
-            entry::for_each(connection, folder, |meta| {
-                let message = Inspected { connection, meta };
-                if keep(&message)? {
-                    kept.push(message.meta.state.uid);
-                }
-                Ok(())
-            })?;
-            Ok(kept)
-        })
-        .await
+        let mut steps = self.search_in(self.folder_now(folder).await?.mailbox);
+        let (mut kept, mut after) = (Vec::new(), Some(0));
+        while let Some(uid) = after {
+            let step = move |connection: &Connection| {
+                let step = filter_step(connection, folder, uid, &mut keep)?;
+                Ok((step, keep))
+            };
+            let ((found, next), keep_on) = steps.step(step).await?;
+            (keep, after) = (keep_on, next);
+            kept.extend(found);
+        }
+        Ok(kept)
     }
+}
+
+/// One step from the first message above `uid`: the UIDs that `keep` wants, and the last UID unless it was the folder's.
+fn filter_step(
+    connection: &Connection,
+    folder: FolderId,
+    uid: u32,
+    mut keep: impl FnMut(&Inspected<'_>) -> Result<bool, MaildropError>,
+) -> Result<(Vec<u32>, Option<u32>), MaildropError> {
+    let (mut kept, mut next, mut share) = (Vec::new(), None, Share::default());
+    entry::for_each_above(connection, folder, uid, |meta| {
+        let message = Inspected::new(connection, meta);
+        let uid = message.meta.state.uid;
+        if keep(&message)? {
+            kept.push(uid);
+        }
+        if share.takes(message.read.get()) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        next = Some(uid);
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok((kept, next))
 }

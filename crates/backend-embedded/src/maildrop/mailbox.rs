@@ -5,7 +5,7 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::id::MailboxId;
-use super::{MaildropError, damaged, entry, folder};
+use super::{MaildropError, damaged, folder, removed};
 
 /// The folders of a new mailbox and their special uses (RFC 6154).
 const FIRST_FOLDERS: [(&str, Option<&str>); 5] = [
@@ -89,12 +89,10 @@ fn quota_column(quota_bytes: Option<u64>) -> Option<i64> {
 /// Removes the mailbox and all that is in it; answers which one it was.
 pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<Option<MailboxId>, MaildropError> {
     let Some(mailbox) = find(connection, address)? else { return Ok(None) };
-    entry::remove_all(connection, mailbox.id)?;
-    for sql in [
-        "DELETE FROM drop_folders WHERE mailbox_id = ?1",
-        "DELETE FROM drop_subscriptions WHERE mailbox_id = ?1",
-        "DELETE FROM drop_mailboxes WHERE id = ?1",
-    ] {
+    for folder in folder::list(connection, mailbox.id)? {
+        removed::take_away(connection, &folder)?;
+    }
+    for sql in ["DELETE FROM drop_subscriptions WHERE mailbox_id = ?1", "DELETE FROM drop_mailboxes WHERE id = ?1"] {
         connection.prepare_cached(sql)?.execute(params![mailbox.id])?;
     }
     Ok(Some(mailbox.id))

@@ -8,7 +8,8 @@ use mailapi_backend::{
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 use rusqlite::Connection;
 
-use super::{Maildrop, MaildropError, Touched, entry, folder, listing, mailbox};
+use super::id::FolderId;
+use super::{Maildrop, MaildropError, STEP, Touched, entry, folder, listing, mailbox};
 
 #[async_trait]
 impl Mailboxes for Maildrop {
@@ -61,7 +62,7 @@ impl Mailboxes for Maildrop {
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
         let address = mailbox.clone();
-        Ok(self.write(move |connection, touched| purge(connection, &address, touched)).await?)
+        Ok(self.to_its_end(move |maildrop| async move { maildrop.purge_in_steps(address).await }).await?)
     }
 
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
@@ -80,11 +81,42 @@ impl Maildrop {
     }
 }
 
-fn purge(connection: &Connection, address: &EmailAddress, touched: &mut Touched) -> Result<Purged, MaildropError> {
-    let mailbox = mailbox::expect(connection, address)?.id;
-    let folders = folder::list(connection, mailbox)?.len() as u64;
-    let messages = entry::remove_all(connection, mailbox)?;
-    touched.mailbox(mailbox);
-    touched.chores();
-    Ok(Purged { folders, messages })
+impl Maildrop {
+    /// Removes what was in the folders at the beginning. Other writers run between the steps.
+    async fn purge_in_steps(&self, address: EmailAddress) -> Result<Purged, MaildropError> {
+        let folders = self.list_folders(&address).await?;
+        let mut messages = 0;
+        for folder in &folders {
+            let (id, below) = (folder.id, folder.uid_next);
+            loop {
+                let step = self.write(move |connection, touched| purge_step(connection, id, below, touched));
+                let removed = match step.await {
+                    // Deleted by somebody else in the meantime.
+                    Err(MaildropError::NoSuchFolder) => break,
+                    removed => removed?,
+                };
+                messages += removed as u64;
+                if removed < STEP {
+                    break;
+                }
+            }
+        }
+        Ok(Purged { folders: folders.len() as u64, messages })
+    }
+}
+
+fn purge_step(
+    connection: &Connection,
+    id: FolderId,
+    below: u32,
+    touched: &mut Touched,
+) -> Result<usize, MaildropError> {
+    let mailbox = folder::by_id(connection, id)?.mailbox;
+    let removed = entry::remove_first(connection, id, below, STEP)?;
+    if removed > 0 {
+        folder::next_modseq(connection, id)?;
+        touched.mailbox(mailbox);
+        touched.chores();
+    }
+    Ok(removed)
 }

@@ -30,6 +30,7 @@ mod provisioning;
 mod quarantine;
 mod reading;
 mod recent;
+mod removed;
 mod reread;
 mod schema;
 mod search;
@@ -180,6 +181,15 @@ impl Maildrop {
     /// Whether what is written is still kept.
     pub(crate) fn keeps(&self) -> Result<(), StoreError> {
         self.0.sqlite.keeps()
+    }
+
+    /// Carries out a job of many transactions, to its end also when the caller stops waiting: half of it must not stay.
+    async fn to_its_end<T, F>(&self, job: impl FnOnce(Self) -> F) -> Result<T, MaildropError>
+    where
+        F: Future<Output = Result<T, MaildropError>> + Send + 'static,
+        T: Send + 'static,
+    {
+        tokio::spawn(job(self.clone())).await.unwrap_or(Err(MaildropError::Store(StoreError::Panicked)))
     }
 
     /// A short look.

@@ -11,5 +11,5 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, sql: include_str!("../../migrations/0003_folded_in_full.sql") },
     Migration { version: 4, sql: include_str!("../../migrations/0004_quarantine.sql") },
     Migration { version: 5, sql: include_str!("../../migrations/0005_folded_widths.sql") },
-    Migration { version: 6, sql: include_str!("../../migrations/0006_recent_and_reread.sql") },
+    Migration { version: 6, sql: include_str!("../../migrations/0006_recent_reread_removed.sql") },
 ];

@@ -7,7 +7,8 @@ use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
 use super::id::{ContentId, FolderId, MailboxId};
-use super::{Maildrop, MaildropError, damaged, folder, index};
+use super::turns::Steps;
+use super::{Maildrop, MaildropError, damaged, index};
 
 /// Fewer characters than these the index cannot answer.
 const TRIGRAM: usize = 3;
@@ -30,6 +31,23 @@ struct Found {
     content: ContentId,
 }
 
+/// What one step of a search may read before other searches have their turn: some milliseconds of work.
+const STEP_OCTETS: u64 = 4 * 1024 * 1024;
+/// What a look at a row counts as.
+const ROW_OCTETS: u64 = 1024;
+
+/// How much a step has read.
+#[derive(Debug, Default)]
+pub(super) struct Share(u64);
+
+impl Share {
+    /// Counts a row and what was read for it; false when the step must end.
+    pub(super) const fn takes(&mut self, octets: u64) -> bool {
+        self.0 = self.0.saturating_add(octets).saturating_add(ROW_OCTETS);
+        self.0 < STEP_OCTETS
+    }
+}
+
 impl Maildrop {
     /// The messages of a folder that contain a text, whatever its case, in subject, from, to, cc or the text of the
     /// body; their UIDs, ascending.
@@ -37,13 +55,10 @@ impl Maildrop {
     /// # Errors
     /// [`MaildropError::NoSuchFolder`].
     pub async fn search_text(&self, folder: FolderId, text: &str) -> Result<Vec<u32>, MaildropError> {
-        let wanted = index::comparable(text);
         let mailbox = self.folder_now(folder).await?.mailbox;
-        self.search_in(mailbox, move |connection| {
-            let found = find(connection, Scope { mailbox, folder: Some(folder) }, &wanted)?;
-            Ok(found.into_iter().rev().map(|found| found.uid).collect())
-        })
-        .await
+        let scope = Scope { mailbox, folder: Some(folder) };
+        let found = find(&mut self.search_in(mailbox), scope, index::comparable(text)).await?;
+        Ok(found.into_iter().rev().map(|found| found.uid).collect())
     }
 
     pub(crate) async fn find_text(
@@ -52,40 +67,54 @@ impl Maildrop {
         query: &SearchQuery,
     ) -> Result<Listed<SearchHit>, MaildropError> {
         let (mailbox, query) = (self.mailbox(address).await?, query.clone());
-        self.search_in(mailbox, move |connection| {
-            let folder = match &query.scope {
-                FolderScope::One(name) => Some(folder::expect(connection, mailbox, name)?.id),
-                FolderScope::All => None,
-            };
-            let wanted = index::comparable(query.text.as_str());
-            let found = find(connection, Scope { mailbox, folder }, &wanted)?;
-            let items = page_of(&found, query.page).iter().map(|found| hit(connection, found, &query.text));
-            Ok(Listed { total: found.len() as u64, items: items.collect::<Result<_, _>>()? })
-        })
-        .await
+        let folder = match &query.scope {
+            FolderScope::One(name) => Some(self.folder(address, name).await?.id),
+            FolderScope::All => None,
+        };
+        let mut steps = self.search_in(mailbox);
+        let found = find(&mut steps, Scope { mailbox, folder }, index::comparable(query.text.as_str())).await?;
+        let total = found.len() as u64;
+        let page = page_of(&found, query.page).to_vec();
+        let hits = move |connection: &Connection| {
+            // A message that was removed since it was found is left out.
+            let hits = page.iter().map(|found| hit(connection, found, &query.text));
+            let hits = hits.filter(|hit| !matches!(hit, Err(MaildropError::NoSuchMessage)));
+            Ok(Listed { total, items: hits.collect::<Result<_, _>>()? })
+        };
+        steps.step(hits).await
     }
+}
+
+/// All entries whose text contains `wanted`, newest first: by UID within one folder, by date across folders. Other
+/// searches run between the steps.
+async fn find(steps: &mut Steps, scope: Scope, wanted: String) -> Result<Vec<Found>, MaildropError> {
+    let is_short = wanted.chars().count() < TRIGRAM;
+    let sql = if is_short { ALL } else { UNINDEXED };
+    let (mut found, mut after) = (Vec::new(), Some((0, 0)));
+    while let Some(from) = after {
+        let wanted = wanted.clone();
+        let step = move |connection: &Connection| read_texts(connection, scope, from, &wanted, sql);
+        let (some, next) = steps.step(step).await?;
+        found.extend(some);
+        after = next;
+    }
+    // The index comes last: what is put into it in the meantime is found there, or was found before.
+    if !is_short {
+        let step = move |connection: &Connection| Ok(ask_index(connection, scope, &wanted)?);
+        found.extend(steps.step(step).await?);
+    }
+    match scope.folder {
+        Some(_) => found.sort_unstable_by_key(|found| std::cmp::Reverse(found.uid)),
+        None => found.sort_unstable_by(|a, b| b.cmp(a)),
+    }
+    found.dedup();
+    Ok(found)
 }
 
 fn page_of(found: &[Found], page: Page) -> &[Found] {
     let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX).min(found.len());
     let rest = &found[offset..];
     &rest[..rest.len().min(page.limit() as usize)]
-}
-
-/// All entries whose text contains `wanted`, newest first: by UID within one folder, by date across folders.
-fn find(connection: &Connection, scope: Scope, wanted: &str) -> Result<Vec<Found>, MaildropError> {
-    let mut found = if wanted.chars().count() < TRIGRAM {
-        read_texts(connection, scope, wanted, ALL)?
-    } else {
-        let mut found = ask_index(connection, scope, wanted)?;
-        found.extend(read_texts(connection, scope, wanted, UNINDEXED)?);
-        found
-    };
-    match scope.folder {
-        Some(_) => found.sort_unstable_by_key(|found| std::cmp::Reverse(found.uid)),
-        None => found.sort_unstable_by(|a, b| b.cmp(a)),
-    }
-    Ok(found)
 }
 
 fn ask_index(connection: &Connection, scope: Scope, wanted: &str) -> Result<Vec<Found>, StoreError> {
@@ -106,40 +135,56 @@ fn phrase(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// Every entry of the folders.
-const ALL: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.text FROM drop_folders f
+/// Where a step begins: behind this place in the order of its statement.
+type Place = (i64, i64);
+
+/// Every entry of the folders, in the order of folder and UID.
+const ALL: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.text, e.folder_id, e.uid, e.size
+    FROM drop_folders f
         CROSS JOIN drop_entries e ON e.folder_id = f.id
         LEFT JOIN drop_texts t ON t.message_id = e.message_id
-    WHERE f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2)";
+    WHERE f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2) AND f.id >= ?3 AND (e.folder_id, e.uid) > (?3, ?4)
+    ORDER BY f.id, e.uid";
 
-/// The entries that the index does not know.
-const UNINDEXED: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.text FROM drop_unindexed u
+/// The entries that the index does not know, in the order of message and folder.
+const UNINDEXED: &str = "SELECT e.internal_date, e.folder_id, e.uid, e.message_id, t.text, u.message_id, 0, e.size
+    FROM drop_unindexed u
         CROSS JOIN drop_entries e ON e.message_id = u.message_id
         CROSS JOIN drop_folders f ON f.id = e.folder_id
         LEFT JOIN drop_texts t ON t.message_id = e.message_id
-    WHERE f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2)";
+    WHERE f.mailbox_id = ?1 AND (?2 IS NULL OR f.id = ?2) AND u.message_id > ?3 AND ?4 = 0
+    ORDER BY u.message_id";
 
+/// One step: what matches, and where the next one begins.
 fn read_texts(
     connection: &Connection,
     scope: Scope,
+    after: Place,
     wanted: &str,
     sql: &'static str,
-) -> Result<Vec<Found>, MaildropError> {
+) -> Result<(Vec<Found>, Option<Place>), MaildropError> {
     let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params![scope.mailbox, scope.folder])?;
-    let mut found = Vec::new();
+    let mut rows = statement.query(params![scope.mailbox, scope.folder, after.0, after.1])?;
+    let (mut found, mut share, mut last) = (Vec::new(), Share::default(), None);
     while let Some(row) = rows.next()? {
-        let entry = read_found(row)?;
+        let (entry, place) = (read_found(row)?, (row.get(5)?, row.get(6)?));
+        // Entries of one message have one place, and belong to one step.
+        if let Some((last, false)) = last
+            && last != place
+        {
+            return Ok((found, Some(last)));
+        }
         let text = row.get_ref(4)?.as_str_or_null().map_err(|_| damaged("a text"))?;
-        let matches = match text {
-            Some(text) => index::comparable(text).contains(wanted),
-            None => index::comparable(&index::text_of(connection, entry.content)?).contains(wanted),
+        let (matches, octets) = match text {
+            Some(text) => (index::comparable(text).contains(wanted), text.len() as u64),
+            None => (index::comparable(&index::text_of(connection, entry.content)?).contains(wanted), row.get(7)?),
         };
         if matches {
             found.push(entry);
         }
+        last = Some((place, share.takes(octets)));
     }
-    Ok(found)
+    Ok((found, None))
 }
 
 fn read_found(row: &Row<'_>) -> rusqlite::Result<Found> {

@@ -2,7 +2,6 @@
 
 use mailapi_imap::Flags;
 use mailapi_model::{EmailAddress, FolderName, Octets, Timestamp};
-use mailapi_store::StoreError;
 use rusqlite::Connection;
 
 use super::flag_bits::to_columns;
@@ -105,10 +104,8 @@ impl Maildrop {
         uids.dedup();
         let target = target.clone();
         if uids.len() > STEP {
-            // It runs to its end also when the client leaves: half a copy must not stay.
-            let maildrop = self.clone();
-            let running = tokio::spawn(async move { maildrop.transfer_in_steps(source, uids, target, mode).await });
-            return running.await.unwrap_or(Err(MaildropError::Store(StoreError::Panicked)));
+            let job = move |maildrop: Self| async move { maildrop.transfer_in_steps(source, uids, target, mode).await };
+            return self.to_its_end(job).await;
         }
         self.write(move |connection, touched| {
             let target = target_of(connection, source, &target)?;
@@ -186,16 +183,6 @@ fn target_of(connection: &Connection, source: FolderId, target: &FolderName) -> 
 enum Mode {
     Copy,
     Move,
-}
-
-/// Moves what is in `source`; used for renaming INBOX.
-pub(crate) fn move_everything(
-    connection: &Connection,
-    source: FolderId,
-    target: FolderId,
-) -> Result<(), MaildropError> {
-    let target = folder::by_id(connection, target)?;
-    step(connection, source, &target, &entry::uids(connection, source)?, Mode::Move).map(drop)
 }
 
 /// A move within a mailbox needs no extra room.

@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use mailapi_store::StoreError;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Maildrop;
 use super::id::MailboxId;
+use super::{Maildrop, MaildropError};
 
 /// Who searches, and who waits for that.
 #[derive(Debug)]
@@ -57,21 +58,41 @@ impl Drop for Turn {
     }
 }
 
+/// A search that runs in steps: each takes the mailbox's turn anew, so that its other searches run in between. Together
+/// the steps may take as long as one search may.
+pub(crate) struct Steps {
+    maildrop: Maildrop,
+    mailbox: MailboxId,
+    left: Duration,
+}
+
 impl Maildrop {
-    /// A search through a mailbox, when its turn has come.
-    pub(crate) async fn search_in<T, E, F>(&self, mailbox: MailboxId, job: F) -> Result<T, E>
+    /// Begins a search through a mailbox.
+    pub(crate) fn search_in(&self, mailbox: MailboxId) -> Steps {
+        Steps { maildrop: self.clone(), mailbox, left: self.0.sqlite.search_timeout() }
+    }
+}
+
+impl Steps {
+    /// The next step, when its turn has come.
+    pub(crate) async fn step<T, F>(&mut self, job: F) -> Result<T, MaildropError>
     where
-        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, MaildropError> + Send + 'static,
         T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
     {
-        let turn = self.0.turns.take(mailbox).await;
+        if self.left.is_zero() {
+            return Err(StoreError::Unavailable("the search took too long".to_owned()).into());
+        }
+        let turn = self.maildrop.0.turns.take(self.mailbox).await;
         let job = move |connection: &Connection| {
-            // It ends with the search, also when nobody waits for the answer any longer.
+            // It ends with the step, also when nobody waits for the answer any longer.
             let _turn = turn;
-            job(connection)
+            let began = Instant::now();
+            job(connection).map(|answer| (answer, began.elapsed()))
         };
-        self.0.sqlite.search(job).await
+        let (answer, took) = self.maildrop.0.sqlite.search(job).await?;
+        self.left = self.left.saturating_sub(took);
+        Ok(answer)
     }
 }
 

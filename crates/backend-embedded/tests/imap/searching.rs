@@ -1,5 +1,6 @@
 //! SEARCH: what rows decide, and texts as the API finds them.
 
+use futures_util::FutureExt;
 use mailapi_backend::{FolderScope, Mailboxes, SearchQuery};
 use mailapi_model::Page;
 
@@ -106,4 +107,20 @@ async fn the_api_finds_the_same() {
         uids.reverse();
         assert_eq!(found(&mut client, &format!("TEXT \"{text}\"")).await, uids);
     }
+}
+
+#[tokio::test]
+async fn a_long_search_gives_way_to_other_searches_of_the_mailbox() {
+    let door = Door::open_with(|settings| settings.maildrop.mailbox_searches = 1).await;
+    let lines = "X-Line: 0123456789\r\n".repeat(1_000);
+    door.put("INBOX", format!("Subject: long\r\n{lines}\r\n")).await;
+    let (mut long, mut short) = (door.ann_in("INBOX").await, door.ann_in("Drafts").await);
+    for _ in 0..11 {
+        long.ok("COPY 1:* INBOX").await;
+    }
+    long.send(b"x SEARCH HEADER X-None y\r\n").await;
+    assert_eq!(short.ok("SEARCH HEADER X-None y").await, ["* SEARCH"]);
+    assert!(long.line().now_or_never().is_none(), "the long search has not come to its end");
+    assert_eq!(long.line().await.as_deref(), Some("* SEARCH"));
+    assert_eq!(long.line().await.as_deref(), Some("x OK SEARCH completed"));
 }

@@ -78,6 +78,72 @@ async fn others_write_while_very_many_messages_change() {
 }
 
 #[tokio::test]
+async fn others_write_while_a_whole_folder_goes() {
+    let (house, inbox, uids) = full_house().await;
+    let maildrop = &house.maildrop;
+    let (owner, old) = (ann(), folder("Above/Old"));
+
+    let (inbox_name, sent) = (folder("INBOX"), folder("Sent"));
+    let (renamed, others_wrote) = lets_others_write(&house, maildrop.rename_folder(&owner, &inbox_name, &old)).await;
+    renamed.unwrap();
+    assert!(others_wrote, "RENAME INBOX");
+    let old_id = id(&house, "Above/Old").await;
+    assert_eq!((maildrop.uids(inbox).await.unwrap(), maildrop.uids(old_id).await.unwrap()), (vec![], uids.clone()));
+
+    maildrop.copy(old_id, uids.clone(), &sent).await.unwrap();
+    let (purged, others_wrote) = lets_others_write(&house, maildrop.purge(&owner)).await;
+    let purged = purged.unwrap();
+    assert_eq!((purged.folders, purged.messages), (7, 2 * u64::from(MANY)));
+    assert!(others_wrote, "purge");
+    assert_eq!(maildrop.quota(&owner).await.unwrap().messages, 0);
+}
+
+#[tokio::test]
+async fn mail_that_comes_while_a_mailbox_is_purged_stays() {
+    let (house, inbox, _) = full_house().await;
+    let mailbox = house.maildrop.mailbox(&ann()).await.unwrap();
+    let mut watch = house.maildrop.watch(mailbox);
+    let owner = ann();
+    let meanwhile = async {
+        watch.changed().await;
+        house.deliver(&["ann@example.org"], MAIL).await;
+    };
+    let (purged, ()) = tokio::join!(house.maildrop.purge(&owner), meanwhile);
+    assert_eq!(purged.unwrap().messages, u64::from(MANY));
+    assert_eq!(house.maildrop.uids(inbox).await.unwrap(), [MANY + 1]);
+}
+
+/// Entries of folders that are gone and not yet removed.
+const LEFT: &str =
+    "SELECT count(*) FROM drop_entries e JOIN drop_folders f ON f.id = e.folder_id WHERE f.mailbox_id = 0";
+
+#[tokio::test]
+async fn a_large_folder_is_gone_at_once_and_its_rows_step_by_step() {
+    let (house, inbox, uids) = full_house().await;
+    let (maildrop, sent) = (&house.maildrop, id(&house, "Sent").await);
+    maildrop.copy(inbox, uids.clone(), &folder("Sent")).await.unwrap();
+
+    maildrop.delete_folder(&ann(), &folder("Sent")).await.unwrap();
+    assert_eq!(maildrop.folder_now(sent).await, Err(MaildropError::NoSuchFolder));
+    assert_eq!(maildrop.copy(sent, vec![1], &folder("INBOX")).await, Err(MaildropError::NoSuchFolder));
+    assert_eq!(maildrop.quota(&ann()).await.unwrap().messages, u64::from(MANY));
+    let again = maildrop.create_folder(&ann(), &folder("Sent")).await.unwrap();
+    assert_eq!((again == sent, maildrop.uids(again).await.unwrap()), (false, vec![]));
+    assert_eq!(house.number(LEFT), i64::from(MANY));
+    maildrop.remove_entries_once().await.unwrap();
+    assert!((1..=i64::from(MANY) - 100).contains(&house.number(LEFT)), "{}", house.number(LEFT));
+
+    maildrop.remove_mailbox(&ann()).await.unwrap();
+    maildrop.put_mailbox(&ann(), None).await.unwrap();
+    assert_eq!(maildrop.quota(&ann()).await.unwrap().messages, 0);
+    maildrop.keep_house_until_done().await.unwrap();
+    assert_eq!(house.number("SELECT count(*) FROM drop_folders WHERE mailbox_id = 0"), 0);
+    assert_eq!(house.number("SELECT count(*) FROM drop_entries"), 0);
+    assert_eq!(house.number("SELECT messages + used_bytes FROM drop_mailboxes WHERE id = 0"), 0);
+    assert_eq!(house.number("SELECT count(*) FROM drop_messages"), 0);
+}
+
+#[tokio::test]
 async fn a_copy_that_fails_on_its_way_is_taken_back() {
     let (house, inbox, uids) = full_house().await;
     let used = house.maildrop.quota(&ann()).await.unwrap().used_bytes;

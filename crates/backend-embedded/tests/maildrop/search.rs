@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use mailapi_backend::{FolderScope, MailboxError, Mailboxes, SearchQuery};
 use mailapi_backend_embedded::MaildropSettings;
 use mailapi_backend_embedded::maildrop::FlagChange;
@@ -88,6 +90,7 @@ async fn a_text_is_found_in_whatever_form_it_was_written_or_indexed_before() {
              DROP TABLE drop_quarantine;
              ALTER TABLE drop_folders DROP COLUMN first_recent;
              DROP TABLE drop_reread;
+             DELETE FROM drop_mailboxes WHERE id = 0;
              DELETE FROM schema_migrations WHERE component = 'maildrop' AND version > 2;",
         )
         .unwrap();
@@ -134,6 +137,7 @@ const STORED_BEFORE: &str = "
 const TABLES_BEFORE: &str = "
     ALTER TABLE drop_folders DROP COLUMN first_recent;
     DROP TABLE drop_reread;
+    DELETE FROM drop_mailboxes WHERE id = 0;
     DELETE FROM schema_migrations WHERE component = 'maildrop' AND version = 6;";
 
 #[tokio::test]
@@ -256,4 +260,25 @@ async fn many_searches_of_one_mailbox_wait_for_each_other_and_all_have_their_ans
     for search in searches.collect::<Vec<_>>() {
         assert_eq!(search.await.unwrap().unwrap(), [1]);
     }
+}
+
+#[tokio::test]
+async fn a_search_that_reads_long_gives_way_to_others_of_the_mailbox() {
+    let house = House::with(MaildropSettings { mailbox_searches: 1, ..MaildropSettings::default() }).await;
+    // What is not indexed is read: together many times what one step reads.
+    for number in 0..5 {
+        house.deliver(&["ann@example.org"], &mail(&format!("long {number}"), &"hay ".repeat(700_000))).await;
+    }
+    let id = async |name: &str| house.maildrop.folder(&ann(), &folder(name)).await.unwrap().id;
+    let (inbox, sent) = (id("INBOX").await, id("Sent").await);
+    for text in ["needle", "xy"] {
+        let order = Mutex::new(Vec::new());
+        let search = async |name: &'static str, folder| {
+            let found = house.maildrop.search_text(folder, text).await.unwrap();
+            order.lock().unwrap().push((name, found.len()));
+        };
+        tokio::join!(search("long", inbox), search("short", sent));
+        assert_eq!(order.into_inner().unwrap(), [("short", 0), ("long", 0)], "{text}");
+    }
+    assert_eq!(uids(&house, "long 3").await, [4]);
 }

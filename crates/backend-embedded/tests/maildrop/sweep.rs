@@ -11,6 +11,7 @@ async fn octets_go_when_the_last_who_refers_to_them_goes() {
     house.maildrop.purge(&ann()).await.unwrap();
     assert_eq!(house.maildrop.sweep_once().await.unwrap(), 0);
     house.maildrop.remove_mailbox(&bob()).await.unwrap();
+    house.maildrop.remove_entries_once().await.unwrap();
     assert_eq!(house.maildrop.sweep_once().await.unwrap(), 1);
     for table in ["messages", "chunks", "texts", "unindexed"] {
         assert_eq!(house.number(&format!("SELECT count(*) FROM drop_{table}")), 0, "{table}");

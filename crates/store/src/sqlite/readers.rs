@@ -88,6 +88,11 @@ impl Readers {
         Ok((Arc::clone(&self.search_pool), permit))
     }
 
+    /// How long a search may take.
+    pub(super) fn search_timeout(&self) -> Duration {
+        self.search_pool.search_timeout()
+    }
+
     pub(super) fn close(&self) {
         self.short.close();
         self.long.close();

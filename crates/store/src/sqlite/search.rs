@@ -30,6 +30,12 @@ impl Sqlite {
         let (pool, permit) = self.0.readers.begin_search().await?;
         within_its_time(pool, permit, job).await
     }
+
+    /// How long a search may take; one in several steps must keep to it by itself.
+    #[must_use]
+    pub fn search_timeout(&self) -> Duration {
+        self.0.readers.search_timeout()
+    }
 }
 
 /// Runs a job on a thread that may block, and stops it when it takes longer than the pool's searches may.

@@ -12,3 +12,7 @@ CREATE TABLE drop_reread (
 );
 INSERT INTO drop_reread (id, next, last)
     SELECT 1, 0, newest FROM (SELECT MAX(message_id) AS newest FROM drop_texts) WHERE newest IS NOT NULL;
+
+-- Folders that were deleted, and those of deleted mailboxes, belong to this mailbox until their entries are removed, a few
+-- at a time. Its address is none, so nothing finds it.
+INSERT INTO drop_mailboxes (id, address) VALUES (0, 'removed');
