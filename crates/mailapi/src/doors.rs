@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::open_files::{connections_of_http, raise_limit};
+use crate::open_files::{connections_of_http, connections_of_mail, raise_limit};
 use crate::welcome::Addresses;
 use crate::wiring::{Assembly, MailServer};
 
@@ -53,19 +53,27 @@ impl Doors {
         shutdown: &Shutdown,
     ) -> Outcome<(JoinSet<()>, Option<ServerTls>)> {
         let service = &assembly.service;
+        let files = raise_limit();
         let mut tls = None;
         let mut tasks = match (self.mail, &assembly.mail) {
             (Some(listeners), MailServer::Embedded(embedded)) => {
                 let asked = Arc::new(service.clone());
                 let gatekeepers = Gatekeepers { log_in: asked.clone(), sign: asked.clone(), inbound: asked };
-                let settings = config.listeners()?;
+                let mut settings = config.listeners()?;
+                for limits in [
+                    &mut settings.smtp_connections,
+                    &mut settings.submission_connections,
+                    &mut settings.imap_connections,
+                ] {
+                    *limits = connections_of_mail(limits.clone(), files);
+                }
                 tls.clone_from(&settings.tls);
                 listeners.open(embedded, settings, gatekeepers, shutdown)
             }
             _ => JoinSet::new(),
         };
         let (mut settings, mut close) = (config.http(), shutdown.clone());
-        settings.max_connections = connections_of_http(settings.max_connections, raise_limit());
+        settings.max_connections = connections_of_http(settings.max_connections, files);
         let router = mailapi_http::router(HttpState::new(service.clone(), settings.clone()));
         tasks.spawn(async move {
             mailapi_http::serve(self.http, router, &settings, close.requested()).await;

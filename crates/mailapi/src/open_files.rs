@@ -1,5 +1,6 @@
 //! The limit of open files, connections included: raised as far as the system allows.
 
+use mailapi_backend_embedded::net::ConnectionLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises this process's limit to the hard limit. Returns how many files it may open.
@@ -25,9 +26,38 @@ pub(crate) fn connections_of_http(wanted: usize, files: u64) -> usize {
     wanted.min(most)
 }
 
+/// The limits of a listener for mail: it has at most an eighth of the files, so that the three of them and HTTP leave an
+/// eighth to everything else, and one client has at most half of the listener's connections.
+pub(crate) fn connections_of_mail(wanted: ConnectionLimits, files: u64) -> ConnectionLimits {
+    let most = usize::try_from(files / 8).unwrap_or(usize::MAX);
+    if wanted.max_connections <= most {
+        return wanted;
+    }
+    tracing::warn!(
+        files,
+        connections = most,
+        "mail.embedded.connections.max_connections is more than an eighth of the files that this process may open \
+         (RLIMIT_NOFILE); each listener takes fewer connections"
+    );
+    let max_connections_per_client = wanted.max_connections_per_client.min((most / 2).max(1));
+    ConnectionLimits { max_connections: most, max_connections_per_client, ..wanted }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_mail_listener_leaves_files_to_others() {
+        let connections = |files| {
+            let limits = connections_of_mail(ConnectionLimits::default(), files);
+            (limits.max_connections, limits.max_connections_per_client)
+        };
+        assert_eq!(connections(u64::MAX), (1_000, 100));
+        assert_eq!(connections(8_000), (1_000, 100));
+        assert_eq!(connections(1_024), (128, 64));
+        assert_eq!(connections(256), (32, 16));
+    }
 
     #[test]
     fn http_leaves_half_of_the_files_to_others() {

@@ -17,6 +17,39 @@ async fn a_client_with_too_many_connections_is_told_to_come_again() {
 }
 
 #[tokio::test]
+async fn a_client_that_fills_one_door_closes_none_to_others() {
+    const MOST: usize = 3;
+    const SAME: [u8; 4] = [127, 0, 0, 1];
+    const OTHER: [u8; 4] = [127, 0, 0, 2];
+    for number in 0..3 {
+        let office = Office::open_with(|doors, _| {
+            for limits in [&mut doors.smtp_connections, &mut doors.submission_connections, &mut doors.imap_connections]
+            {
+                limits.max_connections_per_client = MOST;
+            }
+        })
+        .await;
+        let doors = [office.smtp, office.submission, office.imap];
+        let greeting = async |client, door| Line::from(client, door).await.read().await.unwrap();
+        let is_welcome = |greeting: &str| greeting.starts_with("220 ") || greeting.starts_with("* OK ");
+        let mut held = Vec::new();
+        for _ in 0..MOST {
+            let mut line = Line::from(SAME, doors[number]).await;
+            assert!(is_welcome(&line.read().await.unwrap()));
+            held.push(line);
+        }
+        for _ in 0..MOST {
+            let refused = greeting(SAME, doors[number]).await;
+            assert!(refused.starts_with("421 ") || refused.starts_with("* BYE "), "{refused}");
+        }
+        for (other, &door) in doors.iter().enumerate() {
+            assert!(is_welcome(&greeting(OTHER, door).await), "another client at door {other}");
+            assert!(other == number || is_welcome(&greeting(SAME, door).await), "the same client at door {other}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_silent_client_and_one_that_stays_too_long_are_sent_away() {
     let short = Duration::from_millis(1);
     let silent = Office::open_with(|doors, _| doors.smtp.idle_timeout = short).await;

@@ -39,6 +39,7 @@ pub(crate) struct Office {
     pub(crate) maildrop: Maildrop,
     pub(crate) smtp: SocketAddr,
     pub(crate) submission: SocketAddr,
+    pub(crate) imap: SocketAddr,
     doorman: Arc<Doorman>,
     tally: Arc<Tally>,
     stop: watch::Sender<bool>,
@@ -82,9 +83,9 @@ impl Office {
         let embedded = Embedded::open(sqlite, settings.1, clock.clone(), entropy, spool).await.unwrap();
         furnish(embedded.maildrop()).await;
         let loopback = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let addresses = ListenAddresses { smtp: loopback, submission: loopback, imap: None };
+        let addresses = ListenAddresses { smtp: loopback, submission: loopback, imap: loopback };
         let listeners = Listeners::bind(&addresses).await.unwrap();
-        let ListenAddresses { smtp, submission, .. } = listeners.addresses();
+        let ListenAddresses { smtp, submission, imap } = listeners.addresses();
         let tally = Arc::new(Tally::default());
         let doorman = Arc::new(Doorman::default());
         let gatekeepers = Gatekeepers { log_in: doorman.clone(), sign: Arc::new(Seal), inbound: tally.clone() };
@@ -96,6 +97,7 @@ impl Office {
             maildrop: embedded.maildrop().clone(),
             smtp: smtp.unwrap(),
             submission: submission.unwrap(),
+            imap: imap.unwrap(),
             doorman,
             tally,
             stop,

@@ -10,10 +10,14 @@ use mailapi_model::Outcome;
 use mailapi_testkit::dialog::Peer;
 use mailapi_tls::Trust;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use crate::office::Office;
+
+/// Longer than any answer takes: a test that hears nothing fails instead of waiting for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection that knows lines.
 pub(crate) struct Line {
@@ -24,6 +28,13 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) async fn to(address: SocketAddr) -> Self {
         Self { stream: Stream::plain(TcpStream::connect(address).await.unwrap()).unwrap(), unread: Vec::new() }
+    }
+
+    /// The same from an address of this machine.
+    pub(crate) async fn from(client: [u8; 4], address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((client, 0))).unwrap();
+        Self { stream: Stream::plain(socket.connect(address).await.unwrap()).unwrap(), unread: Vec::new() }
     }
 
     pub(crate) async fn send(&mut self, octets: &[u8]) {
@@ -40,7 +51,7 @@ impl Line {
                 return Some(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             let mut buffer = [0; 4096];
-            match self.stream.read(&mut buffer).await {
+            match timeout(PATIENCE, self.stream.read(&mut buffer)).await.expect("an answer in time") {
                 Ok(0) | Err(_) => return None,
                 Ok(read) => self.unread.extend_from_slice(&buffer[..read]),
             }
@@ -81,9 +92,6 @@ pub(crate) struct SocketPeer {
     seen: HashMap<&'static str, usize>,
     events: VecDeque<String>,
 }
-
-/// A server that says nothing for so long has nothing to say.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 impl SocketPeer {
     pub(crate) async fn new(office: Arc<Office>, address: SocketAddr) -> Self {
