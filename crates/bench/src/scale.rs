@@ -23,6 +23,8 @@ pub(crate) struct Scale {
     pub(crate) big_attachment: usize,
     /// Guesses of passwords in flight.
     pub(crate) flood: usize,
+    /// Messages that are copied, moved and expunged.
+    pub(crate) bulk: usize,
 }
 
 /// What the documentation quotes.
@@ -35,6 +37,7 @@ pub(crate) const FULL: Scale = Scale {
     sending_concurrency: &[1, 16, 64],
     big_attachment: 50_000_000,
     flood: 200,
+    bulk: 14_000,
 };
 
 /// Enough to see that everything works.
@@ -47,4 +50,5 @@ pub(crate) const SMOKE: Scale = Scale {
     sending_concurrency: &[16],
     big_attachment: 2_000_000,
     flood: 20,
+    bulk: 1_000,
 };

@@ -2,6 +2,7 @@
 
 mod big_attachment;
 mod build;
+mod bulk;
 mod external;
 mod flood;
 mod http;
@@ -62,6 +63,8 @@ pub(crate) enum Case {
     Rest,
     /// Other requests during a flood of wrong passwords
     Flood,
+    /// Sends while another mailbox copies, moves and expunges
+    Bulk,
     /// In front of Dovecot: pages of 50 messages that were not shown before
     ExternalList,
     /// In front of Dovecot: the page of 50 messages that was just shown
@@ -121,6 +124,7 @@ impl Bench {
             }
             Case::Rest => rest::measure(&self.product, &scale).await,
             Case::Flood => flood::measure(self.reading().await?, &scale).await,
+            Case::Bulk => bulk::measure(&self.product, &scale).await,
             Case::ExternalList => self.external().await?.list(&scale).await,
             Case::ExternalListAgain => self.external().await?.list_again(&scale).await,
             Case::ExternalRead => self.external().await?.read(&scale).await,

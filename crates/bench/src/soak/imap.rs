@@ -62,6 +62,11 @@ impl Appending {
         self.0.command_after(message, "APPEND").await
     }
 
+    /// Runs a command that must succeed.
+    pub(crate) async fn command(&mut self, command: &str) -> Outcome {
+        self.0.command(command).await
+    }
+
     /// Copies the first messages within the INBOX.
     pub(crate) async fn copy(&mut self, count: usize) -> Outcome {
         self.0.command(&format!("COPY 1:{count} INBOX")).await
