@@ -27,7 +27,7 @@ impl Maildrop {
     /// Only those of the database.
     pub async fn reread_once(&self) -> Result<usize, MaildropError> {
         // Mostly there is nothing, and the look takes no thread.
-        if self.read(|connection| rest(connection)).await?.is_none() {
+        if self.read(rest).await?.is_none() {
             return Ok(0);
         }
         let settings = self.settings().clone();
