@@ -22,6 +22,8 @@ use std::io;
 use mailapi_backend::Discarded;
 use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, QueueId, ReversePath, Timestamp};
 
+use deliveries::report_answers;
+
 use super::fact::{Fact, NO_QUEUE, Rejection, fact};
 use super::handed::Handed;
 use super::index::MessageIndex;
@@ -234,7 +236,9 @@ impl Ledger {
         if let Some(former) = former {
             message.orig_id = former.orig_id.or(message.orig_id.take());
             (message.message_id, message.claims) = (former.message_id, former.claims);
-            (message.from_outside, message.answers) = (former.from_outside, former.answers);
+            // What a content filter returned has no other sign of its origin.
+            let is_returned = former.origin == Origin::Loopback && former.message_id.is_none();
+            (message.from_outside, message.answers) = (former.from_outside || is_returned, former.answers);
             message.has_other_failure = former.has_other_failure;
             message.renamed = former.renamed;
             message.first_seen = former.first_seen;
@@ -287,7 +291,7 @@ impl Ledger {
         };
         for (instance, predecessor) in &predecessors {
             if let Some(predecessor) = self.get(instance, predecessor) {
-                predecessor.successors.push(Successor { queue_id: id.to_owned(), deliveries: Vec::new() });
+                predecessor.successors.push(Successor::new(id));
                 from_outside |= predecessor.from_outside && !is_put_in;
             }
         }
@@ -374,7 +378,12 @@ impl Ledger {
                 }
             }
             (true, None) => {}
-            (false, _) => drop(self.close(line.instance, id)),
+            (false, _) => {
+                // It never entered the queue, so a next hop that named it accepted its recipient itself.
+                if let Some(mut message) = self.close(line.instance, id) {
+                    report_answers(&mut message, findings);
+                }
+            }
         }
     }
 
@@ -391,6 +400,7 @@ impl Ledger {
     ) -> Option<Discarded> {
         let message = self.close(line.instance, id);
         let mut message = message.unwrap_or_else(|| Message::new(line.at, Origin::Unknown));
+        self.note_discarded_successor(&message, id);
         message.sender = sender.or(message.sender);
         let is_outside = message.origin == Origin::Outside;
         let by_sender = || handed.of_return_address(message.sender.as_ref()?.as_ref()?).filter(|_| !is_outside);
@@ -402,6 +412,18 @@ impl Ledger {
         }
         let refused = message.take_refused().map(|one| one.recipient).collect();
         Some(Discarded { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused, response })
+    }
+
+    /// Cleanup(8) answers 250 with the id of a message that it discards, so a content filter's acceptance of this id
+    /// proves no delivery.
+    fn note_discarded_successor(&mut self, message: &Message, id: &str) {
+        let Some(shared) = message.message_id.or(message.claims) else { return };
+        for (instance, predecessor) in self.by_message.get(&shared).cloned().unwrap_or_default() {
+            let Some(predecessor) = self.get(&instance, &predecessor) else { continue };
+            for successor in predecessor.successors.iter_mut().filter(|successor| successor.queue_id == id) {
+                successor.is_discarded = true;
+            }
+        }
     }
 
     /// Since when the mail server has been running that this message entered; any of its instances for a message that

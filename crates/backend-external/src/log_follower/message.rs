@@ -93,7 +93,7 @@ pub(super) struct Message {
     /// Our identifier, when the message may be a copy that someone sent. Then only the recipients that a message of
     /// ours handed over to it are reported.
     pub(super) claims: Option<MessageId>,
-    /// Whether it came from outside, or continues a message that did. Not saved: it only matters for counts.
+    /// Whether it came from outside, or continues a message that did.
     pub(super) from_outside: bool,
     /// The reverse-path; `None` while unknown.
     pub(super) sender: Option<ReversePath>,
@@ -126,6 +126,14 @@ pub(super) struct Successor {
     pub(super) queue_id: String,
     /// Its deliveries so far. Not saved: the line of the hand-over is written within the same moment.
     pub(super) deliveries: Vec<DeliveryEvent>,
+    /// Whether it was discarded before it entered the queue. Not saved, for the same reason.
+    pub(super) is_discarded: bool,
+}
+
+impl Successor {
+    pub(super) fn new(queue_id: &str) -> Self {
+        Self { queue_id: queue_id.to_owned(), deliveries: Vec::new(), is_discarded: false }
+    }
 }
 
 /// A next hop's acceptance of a recipient that named another queue id of this Postfix.

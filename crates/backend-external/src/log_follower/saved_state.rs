@@ -122,6 +122,7 @@ fn message_text(instance: &str, id: &str, message: &Message) -> String {
         [(message.has_header, 'h'), (message.queued, 'q'), (message.held, 'w'), (message.marked_as_spam, 's')]
             .iter()
             .chain(&[(message.cut_off, 'c'), (message.is_incomplete, 'i'), (message.has_other_failure, 'f')])
+            .chain(&[(message.from_outside, 'o')])
             .filter_map(|(is_set, flag)| is_set.then_some(*flag))
             .collect();
     let id_text = |id: Option<mailapi_model::MessageId>| id.map_or(String::new(), |id| id.to_string());
@@ -303,7 +304,7 @@ impl Loader {
                 response: Arc::from(response),
             }),
             ["successor", id] => {
-                message.successors.push(Successor { queue_id: id.to_owned(), deliveries: Vec::new() });
+                message.successors.push(Successor::new(id));
             }
             ["answer", ..] => message.answers.push(answer(fields, message.message_id)?),
             ["recipients", recipients, settled] => {
@@ -338,6 +339,8 @@ fn message(fields: &[&str]) -> Option<(String, String, Message)> {
     message.cut_off = flags.contains('c');
     message.is_incomplete = flags.contains('i');
     message.has_other_failure = flags.contains('f');
+    // Older states lack this flag.
+    message.from_outside |= flags.contains('o');
     message.message_id = optional(message_id)?;
     message.claims = optional(claims)?;
     message.sender = sender(from)?;
@@ -419,7 +422,7 @@ mod tests {
             "session\tpostfix\t17",
             "refused\tAnn@Example.org\tBob@Bücher.example\t550\t5.1.1\tno",
             "postsuper\t17\t1",
-            &format!("message\tpostfix\t4jWk1\t1\t2\tsubmitted\thqwscif\t{ID}\t{ID}\tSRS0=AbCd=2K@Fwd.example"),
+            &format!("message\tpostfix\t4jWk1\t1\t2\tsubmitted\thqwscifo\t{ID}\t{ID}\tSRS0=AbCd=2K@Fwd.example"),
             "waiting\tBob@Example.net\tBob@example.net\t4.1.1\tmx\tnot now",
             "successor\t4jWk2",
             "renamed\tA.B@example.net\tC.D@example.net",

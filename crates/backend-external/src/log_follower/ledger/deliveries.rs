@@ -106,11 +106,12 @@ impl Ledger {
     ) {
         let Some(to) = address(to) else { return };
         let named = acceptance.recipient.clone();
-        let known = self.get(instance, id).and_then(|message| {
-            let known = message.successors.iter().find(|known| known.queue_id == successor)?;
-            Some(known.deliveries.clone())
-        });
-        let (reached, others): (Vec<_>, Vec<_>) = known.unwrap_or_default().into_iter().partition(|event| {
+        let known = self
+            .get(instance, id)
+            .and_then(|message| message.successors.iter().find(|known| known.queue_id == successor).cloned());
+        let is_discarded = known.as_ref().is_some_and(|known| known.is_discarded);
+        let deliveries = known.map(|known| known.deliveries).unwrap_or_default();
+        let (reached, others): (Vec<_>, Vec<_>) = deliveries.into_iter().partition(|event| {
             event.recipient == to || event.recipient == named || event.final_recipient.as_ref() == Some(&to)
         });
         let is_reached = !reached.is_empty();
@@ -129,7 +130,7 @@ impl Ledger {
                     message.answers.push(Answer { to, event: acceptance });
                 }
             }
-            None if !is_reached && others.iter().all(|event| event.outcome == Outcome::Sent) => {
+            None if !is_discarded && !is_reached && others.iter().all(|event| event.outcome == Outcome::Sent) => {
                 findings.events.push(acceptance);
             }
             None => {}
@@ -189,10 +190,7 @@ impl Ledger {
     /// queue under another id it is too early for that.
     pub(super) fn conclude(&mut self, line: &Line<'_>, id: &str, mut message: Message, findings: &mut Findings) {
         let Some(message_id) = message.message_id else { return };
-        // A filter may rewrite addresses, so a failure at an unnamed address may belong to one of the acceptances.
-        if !message.has_other_failure {
-            findings.events.extend(message.answers.drain(..).map(|answer| answer.event));
-        }
+        report_answers(&mut message, findings);
         let elsewhere = self.by_message.get(&message_id).and_then(|keys| keys.first()).cloned();
         if let Some((instance, other)) = elsewhere {
             if let Some(other) = self.get(&instance, &other) {
@@ -203,6 +201,14 @@ impl Ledger {
             let all_failed = message.behind.iter().filter(|behind| !behind.got_through);
             findings.events.extend(all_failed.filter_map(|behind| bounced(line, id, &message, behind)));
         }
+    }
+}
+
+/// Reports the acceptances that named this message, when no delivery to the same address followed. A filter may rewrite
+/// addresses, so a failure at an unnamed address may belong to one of them.
+pub(super) fn report_answers(message: &mut Message, findings: &mut Findings) {
+    if !message.has_other_failure {
+        findings.events.extend(message.answers.drain(..).map(|answer| answer.event));
     }
 }
 
@@ -217,6 +223,7 @@ pub(super) fn give_up(
 ) {
     for waiting in std::mem::take(&mut message.waiting).into_iter().map(seen) {
         message.settled += 1;
+        message.has_other_failure = true;
         let final_recipient = other_than(&waiting.named, &waiting.to);
         let failure = Failed { outcome, dsn: waiting.dsn, relay: waiting.relay, response: waiting.response };
         findings.events.push(given_up(line, id, message, &waiting.named, final_recipient.clone(), &failure));

@@ -221,3 +221,84 @@ fn only_local_forwards() {
     ];
     assert_eq!(told(&lines), ["A00001 eve@example.net sent ours"]);
 }
+
+/// A content filter returns our message, with the address that it rewrote it to.
+fn filtered(id: &str) -> String {
+    [client(id, "localhost[127.0.0.1]", "smtpd"), header(id, &format!("{OURS}@example.org"))].concat()
+}
+
+#[test]
+fn what_a_filter_returned_and_cleanup_discarded_stays_open() {
+    let discard = "A00002: discard: header Subject: x from localhost[127.0.0.1]; from=<ann@example.org> \
+                   to=<bob@example.net> proto=ESMTP helo=<x>: no adverts";
+    let lines = [
+        ours("A00001", 1),
+        filtered("A00002"),
+        line(1, "cleanup", discard),
+        to("smtp", "A00001", "bob@example.net", "sent (250 2.0.0 Ok: queued as A00002)"),
+        removed("A00001"),
+    ];
+    assert_eq!(told(&lines), [""; 0]);
+}
+
+#[test]
+fn an_expired_rewritten_address_proves_no_delivery() {
+    for end in [
+        line(9, "qmgr", "A00002: from=<ann@example.org>, status=expired, returned to sender") + &removed("A00002"),
+        line(9, "postsuper", "A00002: removed"),
+    ] {
+        let lines = [
+            ours("A00001", 1),
+            filtered("A00002"),
+            queued("A00002", 1),
+            to("smtp", "A00001", "bob@example.net", "sent (250 2.0.0 Ok: queued as A00002)"),
+            removed("A00001"),
+            to("smtp", "A00002", "robert@example.net", "deferred (later)"),
+            end,
+        ];
+        let told = told(&lines);
+        assert!(told.iter().all(|told| !told.contains("bob@example.net sent")), "{told:?}");
+    }
+}
+
+#[test]
+fn a_remote_acceptance_counts_when_the_copy_it_named_was_refused() {
+    let refused = "A00002: milter-reject: END-OF-MESSAGE from mx.example.net[192.0.2.9]: 5.7.1 spam; \
+                   from=<eve@example.net> to=<bob@example.org> proto=ESMTP helo=<x>";
+    let lines = [
+        ours("A00001", 1),
+        client("A00002", OUTSIDE, "smtpd"),
+        header("A00002", &format!("{OURS}@example.org")),
+        to("smtp", "A00001", "eve@example.net", "sent (250 queued as A00002)"),
+        line(3, "cleanup", refused),
+        removed("A00001"),
+    ];
+    assert_eq!(told(&lines), ["A00001 eve@example.net sent ours"]);
+}
+
+#[test]
+fn requeued_mail_from_outside_is_counted_after_a_restart() {
+    let stories = [
+        vec![client("B00001", OUTSIDE, "smtpd"), header("B00001", "x@example.net")],
+        // It has no Message-ID, and a content filter returned it.
+        vec![client("B00001", "localhost[127.0.0.1]", "smtpd")],
+    ];
+    for mut lines in stories {
+        let mut scene = Scene::new();
+        scene.settings.save_every_octets = 1;
+        let mut reader = Reader::new(&scene);
+        lines.extend([
+            queued("B00001", 1),
+            line(2, "postsuper", "B00001: requeued"),
+            line(2, "pickup", "B00002: uid=102 from=<eve@example.net> orig_id=B00001"),
+            queued("B00002", 1),
+            to("lmtp", "B00002", "bob@example.org", "sent (250 Saved)"),
+        ]);
+        for line in lines {
+            scene.append(&line);
+            reader.read_all();
+            reader.restart(&scene);
+        }
+        assert_eq!(reader.inbound.len(), 1);
+    }
+}

@@ -3,12 +3,16 @@
 //!
 //! The ordinary run is short. `PROPTEST_CASES=100000` makes a long one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::support::{Reader, Scene};
-use mailapi_model::{DeliveryEvent, InboundOutcome};
+use crate::log_follower::fact::{Fact, fact};
+use crate::log_follower::line::Line;
+use crate::log_follower::timestamp::TimeReader;
+use mailapi_model::{DeliveryEvent, InboundOutcome, Timestamp};
 
 /// Number of our messages in a case, and of strangers' messages.
 const OURS: usize = 2;
@@ -61,6 +65,11 @@ impl Dice {
             "rsyslogd: imuxsock[pid 7]: 12 messages lost due to rate-limiting".to_owned(),
             "daemon started -- version 3.7.11".to_owned(),
             "X-Spam-Flag: YES".to_owned(),
+            format!("<22>1 2026-11-21T08:00:09Z mx postfix/postsuper 7 - - {id}: removed"),
+            format!("{id}: placed on hold"),
+            "Deleted: 7 messages".to_owned(),
+            "stopping the Postfix mail system".to_owned(),
+            "milter triggers DISCARD action; from=<ann@example.org> to=<bob@example.org> proto=ESMTP".to_owned(),
             "<>[]()\",=: é\\".to_owned(),
         ];
         let count = 1 + self.roll(3);
@@ -91,6 +100,10 @@ fn filtered_id(n: usize) -> String {
     format!("C0000{n}")
 }
 
+fn requeued_id(n: usize) -> String {
+    format!("D0000{n}")
+}
+
 fn message_id(n: usize) -> String {
     format!("67e55044-10b1-426f-9247-bb680e5fe0c{n}")
 }
@@ -104,7 +117,60 @@ struct Case {
     /// Queue id, recipient, outcome and response of our deliveries; whether the next hop named a queue id.
     earned: HashMap<[String; 4], bool>,
     accepted: usize,
+    marked_as_spam: usize,
     has_their_failure: bool,
+}
+
+/// A stranger's message, as far as it came.
+struct Theirs {
+    id: String,
+    headers: Vec<String>,
+    from: String,
+    helo: String,
+    /// What a spam filter's header holds, which cleanup(8) logs each time that it reads the message.
+    mark: Option<String>,
+}
+
+impl Theirs {
+    /// What the listener's lines end with.
+    fn envelope(&self) -> String {
+        let Self { from, helo, .. } = self;
+        format!("from mx.evil.example[203.0.113.7]; from=<{from}> to=<bob@example.org> proto=ESMTP helo=<{helo}>")
+    }
+
+    /// A milter's decision at the end of the message.
+    fn by_milter(&self, action: &str, reply: &str) -> String {
+        let Self { id, from, helo, .. } = self;
+        let at = format!("{id}: {action}: END-OF-MESSAGE from mx.evil.example[203.0.113.7]: {reply}");
+        line("postfix/cleanup", &format!("{at}; from=<{from}> to=<bob@example.org> proto=ESMTP helo=<{helo}>"))
+    }
+
+    /// The lines with which it enters the queue under its present id.
+    fn queued(&self) -> Vec<String> {
+        let Self { id, headers, from, .. } = self;
+        let named = headers.iter().map(|header| line("postfix/cleanup", &format!("{id}: message-id={header}")));
+        let header = self.mark.as_ref().map(|text| format!("header X-Spam-Flag: YES {text} {}", self.envelope()));
+        let mark = header.map(|header| line("postfix/cleanup", &format!("{id}: warning: {header}")));
+        let queued = line("postfix/qmgr", &format!("{id}: from=<{from}>, size=1, nrcpt=1 (queue active)"));
+        named.chain(mark).chain([queued]).collect()
+    }
+
+    fn delivery(&self, status: &str, response: &str) -> String {
+        let to = format!("{}: to=<bob@example.org>, relay=d[/l], delay=1, delays=1/0/0/0, dsn=2.0.0", self.id);
+        line("postfix/lmtp", &format!("{to}, status={status} ({response})"))
+    }
+}
+
+/// The same line as another logger writes it.
+fn in_form(form: usize, line: &str) -> String {
+    let parts = line.strip_prefix("Nov 21 08:00:02 mx ").and_then(|rest| rest.split_once("[7]: "));
+    let Some((tag, text)) = parts else { return line.to_owned() };
+    match form {
+        1 => format!("<22>1 2026-11-21T08:00:02.000000+00:00 mx {tag} 7 - - {text}"),
+        2 => format!("2026-11-21T08:00:02.000000+00:00 mx {tag}[7]: {text}"),
+        3 => format!("2026-11-21T08:00:02.000000000Z stdout F {line}"),
+        _ => line.to_owned(),
+    }
 }
 
 fn line(tag: &str, text: &str) -> String {
@@ -127,64 +193,146 @@ impl Case {
         let queued = format!("{id}: from=<ann@example.org>, size=1, nrcpt=2 (queue active)");
         self.begun.push(line("postfix/qmgr", &queued));
         let mut lines = Vec::new();
+        // At last each recipient has an outcome of its own, or the operator or Postfix gives both up.
+        let given_up = *dice.pick(&[&None, &None, &None, &Some("expired"), &Some("bounced")]);
         for to in [format!("eve{n}@evil.example"), "bob@example.org".to_owned()] {
-            for (round, status) in ["deferred", *dice.pick(&[&"sent", &"bounced"])].into_iter().enumerate() {
+            let last = *dice.pick(&[&"sent", &"bounced"]);
+            let tries = if given_up.is_some() { vec!["deferred"] } else { vec!["deferred", last] };
+            let mut said = String::new();
+            for (round, status) in tries.into_iter().enumerate() {
                 // Their server chooses its reply text; our server does not.
                 let is_theirs = to.starts_with("eve");
-                let said =
-                    if is_theirs { format!("250 {round} {}", dice.text()) } else { format!("250 {round} Saved") };
+                said = if is_theirs { format!("250 {round} {}", dice.text()) } else { format!("250 {round} Saved") };
+                let ours = *dice.pick(&[&"lmtp", &"virtual", &"local", &"pipe", &"error"]);
                 let (daemon, relay) =
-                    if is_theirs { ("smtp", "mx.evil.example[203.0.113.7]:25") } else { ("lmtp", "d[/l]") };
+                    if is_theirs { ("smtp", "mx.evil.example[203.0.113.7]:25") } else { (ours, "d[/l]") };
+                if is_theirs {
+                    let host = format!("{id}: host {relay} said: 450 {} (in reply to RCPT TO command)", dice.text());
+                    lines.push(line("postfix/smtp", &host));
+                }
                 let text =
                     format!("{id}: to=<{to}>, relay={relay}, delay=1, delays=1/0/0/0, dsn=2.0.0, status={status}");
                 lines.push(line(&format!("postfix/{daemon}"), &format!("{text} ({said})")));
                 let names_another = is_theirs && status == "sent" && said.contains("queued as ");
-                self.earned.insert([id.clone(), to.clone(), status.to_owned(), said], names_another);
+                self.earned.insert([id.clone(), to.clone(), status.to_owned(), said.clone()], names_another);
+            }
+            if let Some(outcome) = given_up {
+                let said =
+                    if outcome == "expired" { said } else { "deleted from the queue by the operator".to_owned() };
+                self.earned.insert([id.clone(), to, outcome.to_owned(), said], false);
             }
         }
-        lines.push(line("postfix/qmgr", &format!("{id}: removed")));
+        match given_up {
+            Some("expired") => {
+                let expired = format!("{id}: from=<ann@example.org>, status=expired, returned to sender");
+                lines.extend([line("postfix/qmgr", &expired), line("postfix/qmgr", &format!("{id}: removed"))]);
+            }
+            Some(_) => lines.push(line("postfix/postsuper", &format!("{id}: removed"))),
+            None => lines.push(line("postfix/qmgr", &format!("{id}: removed"))),
+        }
         self.rest.push(lines);
     }
 
     fn theirs(&mut self, n: usize, dice: &mut Dice) {
-        let id = their_id(n);
         let headers: Vec<String> = (0..dice.roll(3)).map(|_| dice.text()).collect();
         let from = format!("{}@evil.example", dice.local_part());
+        let mark = (dice.roll(3) == 0).then(|| dice.text());
+        let is_spam = mark.is_some();
+        let mut message = Theirs { id: their_id(n), headers, from, helo: dice.text(), mark };
+        let (id, envelope) = (message.id.clone(), message.envelope());
         let mut lines = vec![line("postfix/smtpd", &format!("{id}: client=mx.evil.example[203.0.113.7]"))];
-        for header in &headers {
-            lines.push(line("postfix/cleanup", &format!("{id}: message-id={header}")));
-        }
-        let helo = dice.text();
-        let envelope =
-            format!("from mx.evil.example[203.0.113.7]; from=<{from}> to=<bob@example.org> proto=ESMTP helo=<{helo}>");
-        let action = dice.pick(&["warning", "info", "replace", "hold"]);
-        lines.push(line("postfix/cleanup", &format!("{id}: {action}: header Subject: {} {envelope}", dice.text())));
         if dice.roll(4) == 0 {
-            let discard = format!("{id}: discard: header Subject: {} {envelope}: no {id}", dice.text());
-            lines.push(line("postfix/cleanup", &discard));
+            let to = dice.local_part();
+            let reply = format!("550 5.1.1 <{to}@example.org>: {}", dice.text());
+            let reject = format!("{id}: reject: RCPT from mx.evil.example[203.0.113.7]: {reply}");
+            let (from, helo) = (&message.from, &message.helo);
+            let envelope = format!("from=<{from}> to=<{to}@example.org> proto=ESMTP helo=<{helo}>");
+            lines.push(line("postfix/smtpd", &format!("{reject}; {envelope}")));
+        }
+        let mut queued = message.queued();
+        let active = queued.pop();
+        lines.extend(queued);
+        let action = dice.pick(&["warning", "info", "replace", "hold", "prepend", "redirect", "filter"]);
+        lines.push(line("postfix/cleanup", &format!("{id}: {action}: header Subject: {} {envelope}", dice.text())));
+        if let Some(end) = Self::ended_at_the_door(&message, dice) {
+            self.has_their_failure |= [": removed", "discard: "].iter().any(|mark| end.contains(mark));
+            lines.push(end);
             return self.rest.push(lines);
         }
-        let is_filtered = dice.roll(2) == 0;
-        let last = if is_filtered { filtered_id(n) } else { id.clone() };
-        lines.push(line("postfix/qmgr", &format!("{id}: from=<{from}>, size=1, nrcpt=1 (queue active)")));
-        if is_filtered {
-            lines.push(line("postfix/smtpd", &format!("{last}: client=localhost[127.0.0.1]")));
-            for header in &headers {
-                lines.push(line("postfix/cleanup", &format!("{last}: message-id={header}")));
-            }
-            lines.push(line("postfix/qmgr", &format!("{last}: from=<{from}>, size=1, nrcpt=1 (queue active)")));
-            let handed = "relay=127.0.0.1[127.0.0.1]:10024, delay=1, delays=1/0/0/0, dsn=2.0.0";
-            let handed = format!("{id}: to=<bob@example.org>, {handed}, status=sent (250 2.0.0 Ok: queued as {last})");
-            lines.push(line("postfix/smtp", &handed));
-            lines.push(line("postfix/qmgr", &format!("{id}: removed")));
+        lines.extend(active);
+        if dice.roll(2) == 0 {
+            Self::filter(&mut message, filtered_id(n), &mut lines);
         }
-        let status = *dice.pick(&[&"sent", &"sent", &"bounced"]);
-        let to = format!("{last}: to=<bob@example.org>, relay=d[/l], delay=1, delays=1/0/0/0, dsn=2.0.0");
-        lines.push(line("postfix/lmtp", &format!("{to}, status={status} (250 Saved)")));
-        lines.push(line("postfix/qmgr", &format!("{last}: removed")));
-        self.accepted += usize::from(status == "sent");
-        self.has_their_failure |= status != "sent";
+        if dice.roll(4) == 0 {
+            Self::requeue(&mut message, requeued_id(n), &mut lines);
+        }
+        let is_delivered = Self::end(&message, dice, &mut lines);
+        self.accepted += usize::from(is_delivered && !is_spam);
+        self.marked_as_spam += usize::from(is_delivered && is_spam);
+        self.has_their_failure |= !is_delivered;
         self.rest.push(lines);
+    }
+
+    /// The last line of a message that never enters the queue, or leaves it unsent.
+    fn ended_at_the_door(message: &Theirs, dice: &mut Dice) -> Option<String> {
+        let (id, envelope) = (&message.id, message.envelope());
+        let of_header = |action: &str, text: &str, reply: &str| {
+            Some(line("postfix/cleanup", &format!("{id}: {action}: header Subject: {text} {envelope}: {reply}")))
+        };
+        match dice.roll(20) {
+            0 => of_header("discard", &dice.text(), &format!("no {id}")),
+            1 => of_header("reject", &dice.text(), &format!("5.7.1 {}", dice.text())),
+            2 => Some(message.by_milter("milter-discard", "milter triggers DISCARD action")),
+            3 => Some(message.by_milter("milter-reject", &format!("5.7.1 {}", dice.text()))),
+            4 => {
+                let hold = message.by_milter("milter-hold", "milter triggers HOLD action");
+                Some(hold + &line("postfix/postsuper", &format!("{id}: removed")))
+            }
+            5 => {
+                let hold = line("postfix/postsuper", &format!("{id}: placed on hold"));
+                Some(hold + &line("postfix/postsuper", &format!("{id}: removed")))
+            }
+            _ => None,
+        }
+    }
+
+    /// A content filter returns the message under another id.
+    fn filter(message: &mut Theirs, next: String, lines: &mut Vec<String>) {
+        let id = std::mem::replace(&mut message.id, next);
+        lines.push(line("postfix/smtpd", &format!("{}: client=localhost[127.0.0.1]", message.id)));
+        lines.extend(message.queued());
+        let handed = "relay=127.0.0.1[127.0.0.1]:10024, delay=1, delays=1/0/0/0, dsn=2.0.0";
+        let said = format!("250 2.0.0 Ok: queued as {}", message.id);
+        lines.push(line("postfix/smtp", &format!("{id}: to=<bob@example.org>, {handed}, status=sent ({said})")));
+        lines.push(line("postfix/qmgr", &format!("{id}: removed")));
+    }
+
+    /// The operator puts it back into the queue.
+    fn requeue(message: &mut Theirs, next: String, lines: &mut Vec<String>) {
+        let id = std::mem::replace(&mut message.id, next);
+        lines.push(line("postfix/postsuper", &format!("{id}: requeued")));
+        let picked_up = format!("{}: uid=102 from=<{}> orig_id={id}", message.id, message.from);
+        lines.push(line("postfix/pickup", &picked_up));
+        lines.extend(message.queued());
+    }
+
+    /// Its delivery to our mailbox. Whether it succeeded.
+    fn end(message: &Theirs, dice: &mut Dice, lines: &mut Vec<String>) -> bool {
+        let (id, from) = (&message.id, &message.from);
+        let removed = |daemon| line(&format!("postfix/{daemon}"), &format!("{id}: removed"));
+        let end = dice.roll(8);
+        let last = match end {
+            0 | 1 => [message.delivery("bounced", &dice.text()), removed("qmgr")],
+            2 => [message.delivery("deferred", &dice.text()), removed("postsuper")],
+            3 => {
+                lines.push(message.delivery("deferred", &dice.text()));
+                let expired = format!("{id}: from=<{from}>, status=expired, returned to sender");
+                [line("postfix/qmgr", &expired), removed("qmgr")]
+            }
+            _ => [message.delivery("sent", &dice.text()), removed("qmgr")],
+        };
+        lines.extend(last);
+        end > 3
     }
 
     /// Lines about no message.
@@ -195,7 +343,8 @@ impl Case {
             let reject = format!(
                 "reject: RCPT from unknown[203.0.113.7]: 550 5.1.1 <{to}@example.org>: {text}; from=<{to}@x.example>"
             );
-            lines.push(match dice.roll(7) {
+            let envelope = format!("from=<{to}@x.example> to=<{to}@example.org> proto=ESMTP helo=<{text}>");
+            lines.push(match dice.roll(10) {
                 0 => {
                     line("postfix/smtpd", &format!("NOQUEUE: {reject} to=<{to}@example.org> proto=ESMTP helo=<{text}>"))
                 }
@@ -208,6 +357,16 @@ impl Case {
                 4 => format!("Nov 21 08:00:02 mx dovecot: imap-login: user=<{text}>\n"),
                 // A stranger chooses where the rest of a long line begins.
                 5 => line("dovecot", &format!("imap-login: user=<{}{text}>", "x".repeat(LONG - dice.roll(120)))),
+                6 => line("postfix/postscreen", &format!("NOQUEUE: {reject}, to=<{to}@example.org>, helo=<{text}>")),
+                7 => {
+                    let refused =
+                        format!("milter-reject: RCPT from unknown[203.0.113.7]: 550 5.7.1 {text}; {envelope}");
+                    line("postfix/smtpd", &format!("NOQUEUE: {refused}"))
+                }
+                8 => line(
+                    "postfix/smtpd",
+                    &format!("improper command pipelining after EHLO from x[203.0.113.7]: {text}"),
+                ),
                 _ => line("nginx", &format!("203.0.113.7 GET /{}\u{0}{text}", "x".repeat(LONG + dice.roll(300)))),
             });
         }
@@ -216,6 +375,7 @@ impl Case {
 
     /// All lines, mixed.
     fn mixed(&self, dice: &mut Dice) -> Vec<String> {
+        let form = dice.roll(4);
         let mut lines = self.begun.clone();
         let mut rest: Vec<_> = self.rest.iter().map(|lines| lines.iter()).collect();
         while !rest.is_empty() {
@@ -225,7 +385,7 @@ impl Case {
                 None => drop(rest.remove(from)),
             }
         }
-        lines
+        lines.into_iter().map(|line| line.split_inclusive('\n').map(|line| in_form(form, line)).collect()).collect()
     }
 }
 
@@ -259,11 +419,69 @@ proptest! {
         prop_assert!(left.is_empty(), "{left:?} is missing: {}", shown());
         prop_assert!(reader.discarded.is_empty(), "{:?}: {}", reader.discarded, shown());
         prop_assert!(reader.gaps().is_empty(), "{:?}: {}", reader.gaps(), shown());
-        let accepted = reader.inbound.iter().filter(|event| event.outcome == InboundOutcome::Accepted).count();
-        prop_assert_eq!(accepted, case.accepted, "{}", shown());
+        let count = |outcome| reader.inbound.iter().filter(|event| event.outcome == outcome).count();
+        let inbound = (count(InboundOutcome::Accepted), count(InboundOutcome::Spam));
+        prop_assert_eq!(inbound, (case.accepted, case.marked_as_spam), "{}", shown());
     }
 }
 
 fn is_ours(id: mailapi_model::MessageId) -> bool {
     (0..OURS).any(|n| id.to_string() == message_id(n))
+}
+
+/// The name of a fact in [`FORMS`]. A new kind of fact needs lines above, and a place there.
+const fn kind(fact: &Fact<'_>) -> &'static str {
+    match fact {
+        Fact::Begins { authenticated: true, .. } => "begins, logged in",
+        Fact::Begins { loopback: true, .. } => "begins, on this machine",
+        Fact::Begins { .. } => "begins",
+        Fact::PickedUp { former: Some(_) } => "picked up, requeued",
+        Fact::PickedUp { former: None } => "picked up",
+        Fact::MessageId(_) => "Message-ID",
+        Fact::Queued { .. } => "queued",
+        Fact::Delivery(_) => "delivery",
+        Fact::Expired => "expired",
+        Fact::Removed => "removed",
+        Fact::Deleted => "deleted",
+        Fact::Rejected(rejection) if rejection.of_recipient => "recipient rejected",
+        Fact::Rejected(_) => "rejected",
+        Fact::Discarded { .. } => "discarded",
+        Fact::Held => "held",
+        Fact::MarkedAsSpam => "marked as spam",
+    }
+}
+
+/// Each daemon with the facts that are understood from it, without the two that no stranger can cause: a log-in, and mail by
+/// sendmail(1).
+const FORMS: [(&str, &[&str]); 12] = [
+    ("smtpd", &["begins", "begins, on this machine", "recipient rejected"]),
+    ("postscreen", &["recipient rejected"]),
+    ("pickup", &["picked up, requeued"]),
+    ("cleanup", &["Message-ID", "rejected", "discarded", "held", "marked as spam"]),
+    ("qmgr", &["queued", "expired", "removed"]),
+    ("postsuper", &["deleted", "held"]),
+    ("smtp", &["delivery"]),
+    ("lmtp", &["delivery"]),
+    ("virtual", &["delivery"]),
+    ("local", &["delivery"]),
+    ("pipe", &["delivery"]),
+    ("error", &["delivery"]),
+];
+
+#[test]
+fn the_cases_have_each_line_that_is_understood() {
+    let mut times = TimeReader::new(TimeZone::UTC);
+    let mut seen = BTreeSet::new();
+    for seed in 1..300 {
+        let mut dice = Dice(seed * 0x9E37_79B9);
+        for text in Case::of(&mut dice).mixed(&mut dice).iter().flat_map(|lines| lines.lines()) {
+            let now = Timestamp::from_seconds(1_795_300_000);
+            let Some(line) = Line::of_file(text, "postfix", &mut times, now, None) else { continue };
+            if let Some((_, fact)) = fact(&line) {
+                seen.insert((line.daemon.to_owned(), kind(&fact)));
+            }
+        }
+    }
+    let forms = FORMS.iter().flat_map(|(daemon, kinds)| kinds.iter().map(|kind| ((*daemon).to_owned(), *kind)));
+    assert_eq!(seen, forms.collect());
 }
