@@ -11,9 +11,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mailapi_service::Unavailable;
 use tokio::task::JoinError;
 
+use crate::client_address::caller;
 use crate::error::{ApiError, ErrorCode};
-use crate::room::Full;
-use crate::settings::HttpSettings;
+use crate::room::{Full, Held, Share};
 use crate::state::HttpState;
 
 /// Refuses what says that it is something else than JSON.
@@ -37,6 +37,8 @@ pub(crate) enum Incomplete {
     Broken,
     /// Other bodies take all the room, or the caller's own share of it is used up.
     Full,
+    /// It has more than this many octets outside of long strings.
+    TooManyValues(usize),
     /// What came of it could not be kept.
     Room(io::Error),
     /// The thread that took it in broke off.
@@ -52,6 +54,10 @@ impl From<Incomplete> for ApiError {
             Incomplete::TooSlow => ErrorCode::RequestTimeout.into(),
             Incomplete::Broken => Self::new(ErrorCode::InvalidJson, "The body ended too early."),
             Incomplete::Full => Full.into(),
+            Incomplete::TooManyValues(limit) => Self::new(
+                ErrorCode::PayloadTooLarge,
+                format!("The request has too many values: more than {limit} octets outside of long strings."),
+            ),
             Incomplete::Room(error) => Unavailable::Room(error).into(),
             Incomplete::Unforeseen(error) => Self::internal(error),
         }
@@ -62,7 +68,7 @@ impl From<Incomplete> for ApiError {
 pub(crate) async fn read(request: Request, state: &HttpState, limit: usize) -> Result<Bytes, ApiError> {
     let all = async {
         let mut octets = BytesMut::new();
-        Arriving::new(request, state.settings(), limit)?.fill(&mut octets, limit).await?;
+        Arriving::new(request, state, limit)?.fill(&mut octets, limit).await?;
         Ok(octets.freeze())
     };
     in_time(state, all).await
@@ -82,16 +88,36 @@ pub(crate) struct Arriving {
     body: Limited<Body>,
     limit: usize,
     pause: Duration,
+    /// Its memory.
+    memory: Held,
+    /// Octets that were taken in and stay in memory.
+    kept: usize,
 }
+
+/// Memory that every body may take. A small request never waits for the memory of others.
+const FREE_BODY_MEMORY: usize = 16 * 1024;
 
 impl Arriving {
     /// The body of `request`, when it does not say that it has more octets than `limit`.
-    pub(crate) fn new(request: Request, settings: &HttpSettings, limit: usize) -> Result<Self, Incomplete> {
+    pub(crate) fn new(request: Request, state: &HttpState, limit: usize) -> Result<Self, Incomplete> {
+        let memory = state.memory().hold(Share::of(caller(request.extensions())));
         let body = request.into_body();
         if body.size_hint().lower() > limit as u64 {
             return Err(Incomplete::TooLarge(limit));
         }
-        Ok(Self { body: Limited::new(body, limit), limit, pause: settings.body_pause })
+        let pause = state.settings().body_pause;
+        Ok(Self { body: Limited::new(body, limit), limit, pause, memory, kept: 0 })
+    }
+
+    /// Octets of what was taken in stay in memory.
+    pub(crate) const fn keep(&mut self, octets: usize) {
+        self.kept = octets;
+    }
+
+    /// The memory of what has arrived, with room for `more` octets.
+    pub(crate) fn into_memory(mut self, more: usize) -> Result<Held, Incomplete> {
+        take_memory(&mut self.memory, self.kept.saturating_add(more))?;
+        Ok(self.memory)
     }
 
     /// Adds to `octets` until they are more than `max` or the body has ended; whether it has.
@@ -102,9 +128,14 @@ impl Arriving {
             let over = |error: &axum::BoxError| error.is::<LengthLimitError>();
             let why = |error| if over(&error) { Incomplete::TooLarge(self.limit) } else { Incomplete::Broken };
             if let Ok(data) = frame.map_err(why)?.into_data() {
+                take_memory(&mut self.memory, self.kept + octets.len() + data.len())?;
                 octets.extend_from_slice(&data);
             }
         }
         Ok(false)
     }
+}
+
+fn take_memory(memory: &mut Held, octets: usize) -> Result<(), Incomplete> {
+    memory.resize(if octets > FREE_BODY_MEMORY { octets } else { 0 }).map_err(|Full| Incomplete::Full)
 }

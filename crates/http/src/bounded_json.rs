@@ -38,14 +38,16 @@ pub(crate) enum Refused {
 /// # Errors
 /// The error with its position, and the reason unless the text is not JSON.
 pub(crate) fn read(text: &[u8]) -> Result<Value, (Error, Option<Refused>)> {
-    let budget = Budget {
-        octets: Cell::new(FREE_OCTETS.saturating_add(text.len().saturating_mul(OCTETS_FOR_EACH))),
-        refused: Cell::new(None),
-    };
+    let budget = Budget { octets: Cell::new(most_memory(text.len())), refused: Cell::new(None) };
     let mut reader = Deserializer::from_slice(text);
     let value = Bounded { budget: &budget, depth: 0 }.deserialize(&mut reader);
     let whole = value.and_then(|value| reader.end().map(|()| value));
     whole.map_err(|error| (error, budget.refused.get()))
+}
+
+/// Maximum memory of a value whose text has so many octets.
+pub(crate) const fn most_memory(octets: usize) -> usize {
+    FREE_OCTETS.saturating_add(octets.saturating_mul(OCTETS_FOR_EACH))
 }
 
 /// The memory that is left.

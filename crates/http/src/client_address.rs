@@ -61,6 +61,11 @@ pub(crate) struct Noted {
     pub(crate) caller: OnceLock<mailapi_service::Caller>,
 }
 
+/// The caller of a request whose token was checked.
+pub(crate) fn caller(extensions: &Extensions) -> Option<&mailapi_service::Caller> {
+    extensions.get::<Arrival>().and_then(|arrival| arrival.noted.caller.get())
+}
+
 /// The client's address: the peer's own, or what trusted proxies say of it.
 pub(crate) fn client_address(extensions: &Extensions, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
     let peer = extensions.get::<Arrival>().and_then(|arrival| arrival.peer);

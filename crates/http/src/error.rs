@@ -14,6 +14,7 @@ use utoipa::openapi::example::ExampleBuilder;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as DocumentedResponse, ResponseBuilder};
 
 use crate::answer::Json;
+use crate::body::RETRY_WHEN_FULL;
 use crate::shape::ErrorCodeName;
 
 macro_rules! error_codes {
@@ -245,6 +246,7 @@ impl From<Unavailable> for ApiError {
                     ErrorCode::ServiceUnavailable,
                     "There is no room for a message of this size at the moment; try again later.",
                 )
+                .after(RETRY_WHEN_FULL)
             }
             Unavailable::Mailboxes(cause) => Self::mailbox_server(cause),
             Unavailable::Unforeseen(cause) => Self::internal(cause),

@@ -2,7 +2,7 @@
 //! it arrives, so that no more of it is in memory than what is not in long strings.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
@@ -12,13 +12,17 @@ use mailapi_service::mail::{BodyHash, IdempotencyKey, IdempotencyKeyError};
 use serde_json::Value;
 
 use crate::body::{Arriving, Incomplete, check_media_type, in_time};
-use crate::client_address::Arrival;
+use crate::bounded_json;
+use crate::client_address::caller;
 use crate::error::ApiError;
 use crate::json::{Members, parse};
 use crate::long_strings::{LongStrings, Mistake, Sieve};
 use crate::room::{Full, Held, Share};
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
+
+/// Maximum octets of a large body outside of long strings. The default limit of recipients fits twenty times.
+const MOST_TEXT: usize = 4 * 1024 * 1024;
 
 /// A message to be sent. The octets that it was read from are gone.
 pub(crate) struct LargeJsonBody {
@@ -31,15 +35,21 @@ pub(crate) struct LargeJsonBody {
     /// What names the request, if it has a name.
     pub(crate) idempotency: Option<Result<IdempotencyKey, IdempotencyKeyError>>,
     /// The room that it takes; to be kept until the message is gone as well.
-    pub(crate) room: Option<Held>,
+    pub(crate) room: Option<Rooms>,
+}
+
+/// The room of a body on disk and in memory.
+pub(crate) struct Rooms {
+    _disk: Held,
+    _memory: Arc<Mutex<Held>>,
 }
 
 /// What arrived.
 enum Arrived {
     /// All of a body that is not large.
-    Whole(BytesMut),
+    Whole(BytesMut, Held),
     /// A large one, taken apart.
-    Apart(Box<Apart>),
+    Apart(Box<Apart>, Held),
 }
 
 impl FromRequest<HttpState> for LargeJsonBody {
@@ -47,25 +57,32 @@ impl FromRequest<HttpState> for LargeJsonBody {
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
         let limit = state.settings().max_request_bytes;
-        let mut room = state
-            .room()
-            .hold(Share::of(request.extensions().get::<Arrival>().and_then(|arrival| arrival.noted.caller.get())));
+        let mut disk = state.room().hold(Share::of(caller(request.extensions())));
         check_media_type(request.headers())?;
         let name = request.headers().get("idempotency-key").cloned();
-        match in_time(state, arrived(request, state, limit, name.is_some(), &mut room)).await? {
-            Arrived::Whole(octets) => {
+        let arrived = in_time(state, arrived(request, state, limit, name.is_some(), &mut disk)).await?;
+        let room = |memory| Some(Rooms { _disk: disk, _memory: memory });
+        match arrived {
+            Arrived::Whole(octets, memory) => {
                 let length = octets.len();
                 let key_of = move |octets: &[u8]| name.map(|name| key(&name, BodyHash::of(octets)));
                 let (value, idempotency) = parse(octets.freeze(), state, key_of).await?;
-                Ok(Self { members: Members::of(value, None)?, long: None, length, idempotency, room: Some(room) })
+                Ok(Self {
+                    members: Members::of(value, None)?,
+                    long: None,
+                    length,
+                    idempotency,
+                    room: room(Arc::new(Mutex::new(memory))),
+                })
             }
-            Arrived::Apart(mut apart) => {
+            Arrived::Apart(mut apart, memory) => {
                 let length = apart.length;
                 let idempotency = name.zip(apart.hash.take()).map(|(name, hash)| key(&name, hash));
                 let read = on_thread(move || apart.finish()).await?;
                 let (value, long) = read?;
-                let long = Some(Arc::new(long));
-                Ok(Self { members: Members::of(value, long.clone())?, long, length, idempotency, room: Some(room) })
+                let memory = Arc::new(Mutex::new(memory));
+                let long = Some(Arc::new(long.with_memory(Arc::clone(&memory))));
+                Ok(Self { members: Members::of(value, long.clone())?, long, length, idempotency, room: room(memory) })
             }
         }
     }
@@ -76,36 +93,42 @@ fn key(name: &HeaderValue, body: BodyHash) -> Result<IdempotencyKey, Idempotency
     IdempotencyKey::new(name.to_str().unwrap_or_default(), body)
 }
 
-/// A small body takes no room, so large ones cannot block it.
+/// A small body takes no room on disk, so large ones cannot block it.
 async fn arrived(
     request: Request,
     state: &HttpState,
     limit: usize,
     hashed: bool,
-    room: &mut Held,
+    disk: &mut Held,
 ) -> Result<Arrived, Incomplete> {
     let batch = state.settings().long_work_bytes;
-    let mut arriving = Arriving::new(request, state.settings(), limit)?;
+    let mut arriving = Arriving::new(request, state, limit)?;
     let mut octets = BytesMut::new();
     if arriving.fill(&mut octets, batch).await? {
-        return Ok(Arrived::Whole(octets));
+        let memory = arriving.into_memory(octets.len())?;
+        return Ok(Arrived::Whole(octets, memory));
     }
     let longest = state.settings().long_string_bytes.max(HttpSettings::LEAST_LONG_STRING_BYTES);
     let sieve = Sieve::new(longest, state.entropy(), state.service().spool().writer());
     let mut apart = Box::new(Apart { sieve, hash: hashed.then(BodyHash::default), length: 0 });
-    room.grow(octets.len()).map_err(|Full| Incomplete::Full)?;
+    disk.grow(octets.len()).map_err(|Full| Incomplete::Full)?;
     loop {
         let before = octets.len();
         let ended = arriving.fill(&mut octets, batch).await?;
-        room.grow(octets.len() - before).map_err(|Full| Incomplete::Full)?;
+        disk.grow(octets.len() - before).map_err(|Full| Incomplete::Full)?;
         let taking_in = move || {
             apart.take(&octets)?;
             octets.clear();
             Ok((apart, octets))
         };
         (apart, octets) = on_thread(taking_in).await?;
+        let kept = apart.sieve.kept();
+        arriving.keep(kept);
+        if kept > MOST_TEXT {
+            return Err(Incomplete::TooManyValues(MOST_TEXT));
+        }
         if ended {
-            return Ok(Arrived::Apart(apart));
+            return Ok(Arrived::Apart(apart, arriving.into_memory(bounded_json::most_memory(kept))?));
         }
     }
 }

@@ -8,13 +8,15 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mailapi_model::{Entropy, Octets};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::bounded_json::{self, Refused};
+use crate::room::{Full, Held};
+use crate::settings::HttpSettings;
 
 /// Reads a JSON text in whatever pieces it comes.
 pub(crate) struct Sieve<W> {
@@ -72,6 +74,9 @@ struct Piece<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// `\uXXXX`.
 const ESCAPE: usize = 6;
+/// Behind so much text, shorter strings are put aside, too: a message may have hundreds of small files.
+const MUCH_TEXT: usize = 512 * 1024;
+const LEAST: usize = HttpSettings::LEAST_LONG_STRING_BYTES;
 /// Enough of what follows to see what is wrong with a string, and more than a name has.
 const CONTEXT: usize = 64;
 
@@ -91,6 +96,11 @@ impl<W: Write> Sieve<W> {
             max: max.max(CONTEXT),
             state: State::Outside,
         }
+    }
+
+    /// Octets in memory.
+    pub(crate) fn kept(&self) -> usize {
+        self.text.len()
     }
 
     /// Takes in what comes next. Blocks as `aside` does.
@@ -125,7 +135,8 @@ impl<W: Write> Sieve<W> {
     }
 
     fn inside<'a>(&mut self, mut literal: Literal, octets: &'a [u8]) -> io::Result<&'a [u8]> {
-        let room = self.max.saturating_sub(self.text.len() - literal.start).clamp(1, octets.len());
+        let max = if literal.start > MUCH_TEXT { self.max.min(LEAST) } else { self.max };
+        let room = max.saturating_sub(self.text.len() - literal.start).clamp(1, octets.len());
         let special = match literal.escaped {
             true => None,
             false => octets[..room].iter().position(|octet| matches!(octet, b'"' | b'\\')),
@@ -146,7 +157,7 @@ impl<W: Write> Sieve<W> {
         literal.escaped = special.is_some();
         self.text.extend_from_slice(&octets[..through]);
         self.state = State::Inside(literal);
-        if self.text.len() - literal.start >= self.max {
+        if self.text.len() - literal.start >= max {
             self.put_aside(literal, literal.cut(&self.text))?;
         }
         Ok(&octets[through..])
@@ -227,7 +238,8 @@ impl<W: Write> Sieve<W> {
         // The text is no longer needed; only the value is.
         self.text = Vec::new();
         let octets = keep(self.aside)?;
-        Ok(Ok((value, LongStrings { octets, strings: self.strings, mark: self.mark, lost: OnceLock::new() })))
+        let (strings, mark) = (self.strings, self.mark);
+        Ok(Ok((value, LongStrings { octets, strings, mark, memory: None, lost: OnceLock::new() })))
     }
 }
 
@@ -299,11 +311,30 @@ pub(crate) struct LongStrings {
     octets: Octets,
     strings: Vec<Range<usize>>,
     mark: String,
+    /// The memory of strings that were read back.
+    memory: Option<Arc<Mutex<Held>>>,
     /// Why a string could not be read back, if that has happened.
     lost: OnceLock<io::Error>,
 }
 
 impl LongStrings {
+    /// Octets of memory for each octet that is read back: the string, and the message that is made of it.
+    const MEMORY_FOR_EACH: usize = 2;
+
+    /// Takes memory for each string that is read back.
+    pub(crate) fn with_memory(self, memory: Arc<Mutex<Held>>) -> Self {
+        Self { memory: Some(memory), ..self }
+    }
+
+    fn load(&self, octets: &Octets) -> io::Result<String> {
+        if let Some(memory) = &self.memory {
+            let octets = octets.len().saturating_mul(Self::MEMORY_FOR_EACH);
+            let taken = memory.lock().unwrap_or_else(PoisonError::into_inner).grow(octets);
+            taken.map_err(|Full| io::Error::new(io::ErrorKind::OutOfMemory, "other requests take all the memory"))?;
+        }
+        String::from_utf8(octets.to_bytes()?.into()).map_err(io::Error::other)
+    }
+
     /// The string that `name` stands for, when it stands for one.
     pub(crate) fn get(&self, name: &str) -> Option<Octets> {
         if self.strings.is_empty() {
@@ -316,8 +347,7 @@ impl LongStrings {
     /// `text` or, when that is a name, the string that it stands for. May block.
     pub(crate) fn read(&self, text: String) -> String {
         let Some(octets) = self.get(&text) else { return text };
-        let read = octets.to_bytes().and_then(|octets| String::from_utf8(octets.into()).map_err(io::Error::other));
-        read.unwrap_or_else(|error| {
+        self.load(&octets).unwrap_or_else(|error| {
             // The first reason is enough.
             let _ = self.lost.set(error);
             String::new()
@@ -332,12 +362,14 @@ impl LongStrings {
 
 #[cfg(test)]
 mod tests {
+    use mailapi_model::TokenId;
     use mailapi_testkit::SeededEntropy;
     use proptest::prelude::*;
     use proptest::sample::{Index, select};
     use serde_json::Map;
 
     use super::*;
+    use crate::room::{Room, Share};
 
     type Read = Result<Value, Mistake>;
 
@@ -388,6 +420,23 @@ mod tests {
             assert!(expected.is_err(), "{text}");
             assert_eq!(sieved(text.as_bytes(), 100, 7).0, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_long_string_is_read_back_where_there_is_memory() {
+        let long = "x".repeat(1000);
+        let mut sieve = Sieve::new(100, &SeededEntropy::default(), Vec::new());
+        sieve.take(format!("[\"{long}\",\"{long}\"]").as_bytes()).unwrap();
+        let (value, strings) = sieve.finish(|aside| Ok(aside.into())).unwrap().unwrap();
+        let room = Room::new(4000);
+        let strings = strings.with_memory(Arc::new(Mutex::new(room.hold(Share::Nobody))));
+        let name = |at: usize| value[at].as_str().unwrap().to_owned();
+        assert_eq!(strings.read(name(0)), long);
+        let mut other = room.hold(Share::Nobody);
+        assert_eq!((other.grow(1), strings.lost().is_none()), (Err(Full), true), "half of the room is in use");
+        let mut other = room.hold(Share::Token(TokenId(1)));
+        assert_eq!((other.grow(1000), strings.read(name(1))), (Ok(()), String::new()));
+        assert_eq!(strings.lost().unwrap().kind(), io::ErrorKind::OutOfMemory);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Room for the octets of large bodies and large answers. Bodies take it as they arrive, answers before they are sent;
-//! one without room is refused at once.
+//! Room for the octets of large bodies and large answers, on disk and in memory. Bodies take it as they arrive, answers
+//! before they are sent; one without room is refused at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,16 +87,35 @@ impl Held {
     }
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
+impl Held {
+    /// Takes or frees room so that it is for so many octets.
+    pub(crate) fn resize(&mut self, octets: usize) -> Result<(), Full> {
+        match octets.checked_sub(self.octets) {
+            Some(0) => Ok(()),
+            Some(more) => self.grow(more),
+            None => {
+                self.free(self.octets - octets);
+                Ok(())
+            }
+        }
+    }
+
+    fn free(&mut self, octets: usize) {
+        self.octets -= octets;
         let mut taken = self.room.taken();
-        taken.octets -= self.octets;
+        taken.octets -= octets;
         if let Some(mine) = taken.by_caller.get_mut(&self.share) {
-            *mine -= self.octets;
+            *mine -= octets;
             if *mine == 0 {
                 taken.by_caller.remove(&self.share);
             }
         }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.free(self.octets);
     }
 }
 
@@ -117,6 +136,7 @@ mod tests {
         assert_eq!((other.grow(50), other.grow(1)), (Ok(()), Err(Full)));
         drop(one);
         assert_eq!(two.grow(30), Ok(()));
+        assert_eq!((two.resize(10), two.resize(50), two.resize(51)), (Ok(()), Ok(()), Err(Full)));
         drop((two, other));
         let taken = room.taken();
         assert_eq!((taken.octets, taken.by_caller.len()), (0, 0));

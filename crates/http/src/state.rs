@@ -18,6 +18,9 @@ use crate::settings::HttpSettings;
 /// text of two messages of the largest size that the defaults accept.
 const MAX_ANSWER_BYTES_IN_FLIGHT: usize = 128 * 1024 * 1024;
 
+/// Maximum memory of bodies that are being received or read. The contents of attachments lie on disk.
+const MAX_BODY_MEMORY: usize = 64 * 1024 * 1024;
+
 /// What every handler can reach. Cheap to clone; every clone is the same state.
 #[derive(Clone)]
 pub struct HttpState(Arc<Parts>);
@@ -28,6 +31,8 @@ struct Parts {
     limits: Arc<dyn LimitStore>,
     /// Room for large bodies.
     room: Arc<Room>,
+    /// Memory for bodies.
+    memory: Arc<Room>,
     /// Room for large answers.
     answers: Arc<Room>,
     kept_pages: KeptPages,
@@ -49,10 +54,22 @@ impl HttpState {
         let document = openapi::document(settings.public_url.as_deref()).to_json().unwrap_or_default().into();
         let started = service.clock().now();
         let room = Room::new(settings.max_request_bytes_in_flight);
+        let memory = Room::new(MAX_BODY_MEMORY);
         let answers = Room::new(MAX_ANSWER_BYTES_IN_FLIGHT);
         let kept_pages = KeptPages::new(settings.kept_page_bytes);
         let name_entropy = NameEntropy::new(Arc::clone(service.entropy()));
-        Self(Arc::new(Parts { service, settings, limits, room, answers, kept_pages, name_entropy, started, document }))
+        Self(Arc::new(Parts {
+            service,
+            settings,
+            limits,
+            room,
+            memory,
+            answers,
+            kept_pages,
+            name_entropy,
+            started,
+            document,
+        }))
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -66,6 +83,11 @@ impl HttpState {
     /// Room for large bodies.
     pub(crate) fn room(&self) -> &Arc<Room> {
         &self.0.room
+    }
+
+    /// Memory for bodies.
+    pub(crate) fn memory(&self) -> &Arc<Room> {
+        &self.0.memory
     }
 
     /// Room for large answers.

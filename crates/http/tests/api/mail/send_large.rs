@@ -1,6 +1,9 @@
 //! `POST /mail/send` with a body that does not stay in memory while it arrives.
 
+use axum::body::Body;
 use axum::http::StatusCode;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use crate::support::App;
@@ -48,6 +51,34 @@ async fn a_large_string_breaks_the_rules_that_a_small_one_breaks() {
     fields.sort();
     assert_eq!(fields, ["cc[0]", "headers.X-Large", "subject"]);
     assert_eq!(app.trouble.submitted(), 0);
+}
+
+#[tokio::test]
+async fn hundreds_of_small_files_are_one_message() {
+    let app = App::with(|_, http| http.long_string_bytes = 64 * 1024).await;
+    app.domain("example.org").await;
+    let (ann, bob) = (app.user("ann@example.org").await, app.user("bob@example.org").await);
+    let content = "QUJD".repeat(15_000);
+    let files: Vec<_> = (0..250).map(|n| json!({ "filename": format!("{n}.txt"), "content": content })).collect();
+    let body = json!({
+        "from": "ann@example.org", "to": ["bob@example.org"], "body": { "text": "Hello" }, "attachments": files
+    });
+    app.post(&ann, "/mail/send", body).await.assert(StatusCode::ACCEPTED);
+    app.mail_server.settle().await;
+    let read = app.get(&bob, "/mailbox/bob@example.org/messages/1").await.assert(StatusCode::OK);
+    let sizes: Vec<_> = read["attachments"].as_array().unwrap().iter().map(|file| file["size"].clone()).collect();
+    assert_eq!(sizes, vec![json!(45_000); 250]);
+}
+
+#[tokio::test]
+async fn too_many_values_are_refused_before_the_body_ends() {
+    let (app, ann, _) = App::with_ann_and_bob().await;
+    let piece = Bytes::from("{\"\":0},".repeat(100_000));
+    let endless = stream::iter(std::iter::repeat_with(move || Ok::<_, std::io::Error>(piece.clone())));
+    let body = stream::once(async { Ok(Bytes::from_static(b"{\"x\":[")) }).chain(endless.take(20));
+    let body = Body::from_stream(body.chain(stream::pending()));
+    let message = app.post_text(&ann, "/mail/send", body).await.assert_error(413, "PAYLOAD_TOO_LARGE");
+    assert!(message.contains("too many values"), "{message}");
 }
 
 #[tokio::test]
