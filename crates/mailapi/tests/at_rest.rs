@@ -4,7 +4,6 @@
 mod external_office;
 mod support;
 
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -13,15 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use external_office::{Engine, Office};
 use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use serde_json::{Value, json};
-use support::{Dialogue, Place, REPORT_ROUNDS, Server};
+use support::{Dialogue, Place, REPORT_ROUNDS, Server, rests};
 
-/// Rounds that an idle loop may begin while [`QUESTIONS`] are answered: for its own interval, and for the last line of
-/// a log. A spinning loop begins thousands.
-const ROUNDS: u64 = 3;
-/// The unit of time: requests that are answered one after the other.
-const QUESTIONS: usize = 100;
-/// A loop may be busy for this many units before it rests.
-const MEASURES: usize = 300;
 const PASSWORD: &str = "correct horse battery";
 const QUIET: [(&str, &str); 3] = [
     REPORT_ROUNDS,
@@ -29,26 +21,6 @@ const QUIET: [(&str, &str); 3] = [
     ("MAILAPI_STATS__ROLL_UP_PAUSE", "1h"),
     ("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1h"),
 ];
-
-/// Waits until all loops rest.
-async fn rests(health: &str, after: &str, rounds: impl Fn() -> BTreeMap<String, u64>) {
-    let client = reqwest::Client::new();
-    let (mut busy, mut last) = (Vec::new(), rounds());
-    for _ in 0..MEASURES {
-        for _ in 0..QUESTIONS {
-            client.get(health).send().await.unwrap();
-        }
-        let now = rounds();
-        assert!(now.contains_key("deliveries"), "the rounds are reported");
-        let begun = |name: &String| now[name] - last.get(name).copied().unwrap_or_default();
-        busy = now.keys().filter(|name| begun(name) > ROUNDS).cloned().collect();
-        if busy.is_empty() {
-            return;
-        }
-        last = now;
-    }
-    panic!("after {after}, these loops do not rest: {busy:?}");
-}
 
 /// A server with the built-in mail server, and the mailboxes ann and bob of example.org.
 struct House {

@@ -225,6 +225,33 @@ fn note_round(rounds: &Rounds, event: &Value) {
     }
 }
 
+/// Rounds that an idle loop may begin while [`QUESTIONS`] are answered: for its own interval, and for the last line of
+/// a log. A spinning loop begins thousands.
+const RESTING_ROUNDS: u64 = 3;
+/// The unit of time: requests that are answered one after the other.
+const QUESTIONS: usize = 100;
+/// A loop may be busy for this many units before it rests.
+const MEASURES: usize = 300;
+/// Waits until all loops rest.
+pub(crate) async fn rests(health: &str, after: &str, rounds: impl Fn() -> BTreeMap<String, u64>) {
+    let client = reqwest::Client::new();
+    let (mut busy, mut last) = (Vec::new(), rounds());
+    for _ in 0..MEASURES {
+        for _ in 0..QUESTIONS {
+            client.get(health).send().await.unwrap();
+        }
+        let now = rounds();
+        assert!(now.contains_key("deliveries"), "the rounds are reported");
+        let begun = |name: &String| now[name] - last.get(name).copied().unwrap_or_default();
+        busy = now.keys().filter(|name| begun(name) > RESTING_ROUNDS).cloned().collect();
+        if busy.is_empty() {
+            return;
+        }
+        last = now;
+    }
+    panic!("after {after}, these loops do not rest: {busy:?}");
+}
+
 /// How long a client of SMTP or IMAP waits for an answer.
 const DIALOGUE_PATIENCE: Duration = Duration::from_secs(120);
 
