@@ -62,7 +62,7 @@ async fn a_published_domain_is_verified_and_advice_does_not_stand_in_its_way() {
 
 #[tokio::test]
 async fn a_server_without_a_name_is_recommended_to_nobody() {
-    for host in ["localhost", "mx"] {
+    for host in ["localhost", "mailhost"] {
         let app = TestApp::start_with(|settings| settings.service.mail_host = host.to_owned()).await;
         app.domain("example.org").await;
         let name = "example.org".parse().unwrap();
