@@ -25,7 +25,7 @@ pub(crate) struct Doors {
 impl Doors {
     /// Binds every listener that is switched on.
     pub(crate) async fn bind(config: &Config) -> Outcome<Self> {
-        let http = bind_http(config.http.listen).await?;
+        let http = bind_http(config.http.listen.0).await?;
         if config.is_external() {
             return Ok(Self { http, mail: None });
         }

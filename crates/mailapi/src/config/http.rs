@@ -8,7 +8,7 @@ use mailapi_service::Settings;
 
 use super::limits::Limits;
 use super::mirror::mirror;
-use super::values::{ByteSize, HumanDuration, Text, Unset};
+use super::values::{ByteSize, HumanDuration, ListenAddress, Text, Unset};
 use super::{ConfigError, at_least_one};
 
 mirror!(
@@ -27,7 +27,7 @@ mirror!(
         long_string_bytes: ByteSize,
         kept_page_bytes: ByteSize,
     } with {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)),
+        listen: ListenAddress = ListenAddress(SocketAddr::from(([127, 0, 0, 1], 8080))),
         public_url: Unset<String> = Unset(None),
         trusted_proxies: Vec<Text<Network>> = Vec::new(),
         health_cache: HumanDuration = HumanDuration(Settings::default().health_cache),

@@ -32,6 +32,13 @@ impl KnownKeys {
         table.get(last)
     }
 
+    /// The default of the key at this path, to end a message about a wrong value; none if there is no default.
+    pub(super) fn example(&self, path: &[String]) -> Option<String> {
+        let default = self.get(path)?;
+        let is_empty = default.as_str().is_some_and(str::is_empty) || default.as_array().is_some_and(Vec::is_empty);
+        (!is_empty && !default.is_table()).then(|| format!("; the default is {default}"))
+    }
+
     /// The first key of `file` that does not exist.
     pub(super) fn find_unknown(&self, file: &DeTable<'_>) -> Option<UnknownKey> {
         find_unknown(file, &self.0, "")
@@ -62,6 +69,21 @@ fn find_unknown(file: &DeTable<'_>, known: &Table, prefix: &str) -> Option<Unkno
             _ => None,
         }
     })
+}
+
+/// The sections and the key whose value has the octet `at`; only the sections where a section has it.
+pub(super) fn path_at(file: &DeTable<'_>, at: usize) -> Vec<String> {
+    let holds = |span: Range<usize>| span.contains(&at);
+    for (name, value) in file {
+        let inner = match value.get_ref() {
+            DeValue::Table(inner) => path_at(inner, at),
+            _ => Vec::new(),
+        };
+        if !inner.is_empty() || holds(value.span()) {
+            return [vec![name.get_ref().to_string()], inner].concat();
+        }
+    }
+    Vec::new()
 }
 
 fn collect_paths(table: &Table, prefix: &str, paths: &mut Vec<String>) {

@@ -8,7 +8,7 @@ use toml::de::DeTable;
 use toml::{Table, Value};
 
 use super::environment::{self, Variable};
-use super::keys::KnownKeys;
+use super::keys::{KnownKeys, path_at};
 use super::{Config, ConfigError};
 
 /// The file that is read when none is named and it exists, in the working directory.
@@ -28,8 +28,9 @@ impl Config {
             })
             .transpose()?;
         let file = text.as_ref().map(|(path, text)| (path.display().to_string(), text.as_str()));
-        let config = Self::from_layers(file.as_ref().map(|(name, text)| (name.as_str(), *text)), environment)?;
+        let mut config = Self::from_layers(file.as_ref().map(|(name, text)| (name.as_str(), *text)), environment)?;
         config.check()?;
+        config.file = text.map(|(path, _)| path);
         Ok(config)
     }
 
@@ -46,11 +47,13 @@ impl Config {
         let known = KnownKeys::new(Self::default().to_table());
         let mut settings = file.map_or_else(|| Ok(Table::new()), |(name, text)| read_file(name, text, &known))?;
         for variable in environment::settings(environment, &known)? {
-            let name = variable.name.clone();
+            let (name, path) = (variable.name.clone(), variable.path.clone());
             insert(&mut settings, variable);
             // One after the other, so that the message can name the variable that does not fit.
-            Self::deserialize(settings.clone())
-                .map_err(|error| ConfigError::new(format!("environment variable {name}: {}", error.message())))?;
+            Self::deserialize(settings.clone()).map_err(|error| {
+                let example = known.example(&path).unwrap_or_default();
+                ConfigError::new(format!("environment variable {name}: {}{example}", error.message()))
+            })?;
         }
         Self::deserialize(settings).map_err(|error| ConfigError::new(error.message().to_owned()))
     }
@@ -82,7 +85,15 @@ fn read_file(name: &str, text: &str, known: &KnownKeys) -> Result<Table, ConfigE
         return Err(ConfigError::new(format!("{place}: unknown key `{}`; did you mean `{nearest}`?", unknown.key)));
     }
     // Read once as what it must become, for messages with a line, and once as a table that can be overlaid.
-    toml::from_str::<Config>(text).map_err(wrong)?;
+    toml::from_str::<Config>(text).map_err(|error| {
+        let path = error.span().map_or_else(Vec::new, |span| path_at(table.get_ref(), span.start));
+        let ConfigError(message) = wrong(error);
+        let (key, example) = (path.join("."), known.example(&path).unwrap_or_default());
+        match message.strip_prefix(name).and_then(|rest| rest.split_once(": ")) {
+            Some((line, why)) if !key.is_empty() => ConfigError::new(format!("{name}{line}: {key}: {why}{example}")),
+            _ => ConfigError::new(message),
+        }
+    })?;
     text.parse().map_err(wrong)
 }
 
@@ -133,12 +144,14 @@ mod tests {
     #[test]
     fn a_value_that_does_not_fit_is_refused_with_its_place() {
         for (text, place, why) in [
-            ("\n[http]\nlisten = \"everywhere\"", "mailapi.toml:3: ", "address"),
-            ("[http]\nlisten = 8080", "mailapi.toml:2: ", "invalid type"),
-            ("http = 3", "mailapi.toml:1: ", "invalid type"),
-            ("[auth]\nsession_lifetime = \"long\"", "mailapi.toml:2: ", "no duration"),
-            ("[auth]\nadmins = [\"nobody\"]", "mailapi.toml:2: ", ""),
-            ("[limits]\nmax_message_bytes = -1", "mailapi.toml:2: ", "negative"),
+            ("\n[http]\nlisten = \"everywhere\"", "mailapi.toml:3: http.listen: ", "such as 127.0.0.1:8080"),
+            ("[http]\nlisten = 8080", "mailapi.toml:2: http.listen: ", "the default is \"127.0.0.1:8080\""),
+            ("mail.embedded.imap_listen = \"mx:143\"", "mailapi.toml:1: mail.embedded.imap_listen: ", "such as"),
+            ("http = 3", "mailapi.toml:1: http: ", "invalid type"),
+            ("[auth]\nsession_lifetime = \"long\"", "mailapi.toml:2: auth.session_lifetime: ", "such as"),
+            ("[auth]\nlogin_attempts = \"few\"", "mailapi.toml:2: auth.login_attempts: ", "the default is 5"),
+            ("[auth]\nadmins = [\"nobody\"]", "mailapi.toml:2: auth.admins: ", ""),
+            ("[limits]\nmax_message_bytes = -1", "mailapi.toml:2: limits.max_message_bytes: ", "negative"),
             ("[http\n", "mailapi.toml:1: ", ""),
         ] {
             let error = from_file(text).unwrap_err();

@@ -44,6 +44,9 @@ use values::HumanDuration;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Config {
+    /// The file that it was read from.
+    #[serde(skip)]
+    file: Option<PathBuf>,
     /// Where the database and everything else that must last lies; relative to the working directory.
     pub(crate) data_dir: PathBuf,
     /// How long requests and deliveries in flight may take to finish after a signal to stop.
@@ -63,6 +66,7 @@ pub(crate) struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            file: None,
             data_dir: PathBuf::from("mailapi-data"),
             shutdown_grace: HumanDuration(Duration::from_secs(30)),
             log: log::Log::default(),
@@ -103,6 +107,18 @@ impl Config {
         self.listeners()?;
         self.courier()?;
         Ok(())
+    }
+
+    /// The file that it was read from, and the data directory, for people who look for the right ones.
+    pub(crate) fn origin(&self) -> String {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let file = match &self.file {
+            Some(file) => format!("settings from {}", absolute(file).display()),
+            None => "settings from no file".to_owned(),
+        };
+        let data = absolute(&self.data_dir);
+        let missing = if data.exists() { "" } else { ", which does not exist" };
+        format!("{file}, data in {}{missing}", data.display())
     }
 
     /// How the operations are to behave.
@@ -168,7 +184,7 @@ impl Config {
             ("mail.embedded.smtp_listen", mail.smtp),
             ("mail.embedded.submission_listen", mail.submission),
             ("mail.embedded.imap_listen", mail.imap),
-            ("http.listen", Some(self.http.listen)),
+            ("http.listen", Some(self.http.listen.0)),
         ];
         let mut listeners = listeners.into_iter().filter_map(|(key, address)| Some((key, address?)));
         listeners.find(|(_, address)| !address.ip().to_canonical().is_loopback())

@@ -1,6 +1,7 @@
 //! How durations, sizes, addresses and names are written in a configuration file.
 
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -105,6 +106,44 @@ impl Serialize for HumanDuration {
     }
 }
 
+/// The address of a listener: an IP address or `localhost`, and a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListenAddress(pub(crate) SocketAddr);
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // RFC 6761 section 6.3: the name always means the loopback, whatever a name server answers.
+        let address = match text.strip_prefix("localhost:").map(str::parse) {
+            Some(Ok(port)) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+            Some(Err(_)) => None,
+            None => text.parse().ok(),
+        };
+        address.map(Self).ok_or_else(|| {
+            format!("`{text}` is not an IP address with a port, such as 127.0.0.1:8080, 0.0.0.0:25 or [::1]:143")
+        })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for ListenAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_text(deserializer)
+    }
+}
+
+impl Serialize for ListenAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// Any value that reads itself from text and shows itself as text: an email address, a domain name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text<T>(pub(crate) T);
@@ -165,6 +204,20 @@ mod tests {
         }
         for text in ["", "MiB", "-1", "25 stones"] {
             assert!(text.parse::<ByteSize>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn localhost_is_the_loopback_and_other_names_are_refused() {
+        for (text, address) in
+            [("localhost:8080", "127.0.0.1:8080"), ("[::1]:143", "[::1]:143"), ("0.0.0.0:25", "0.0.0.0:25")]
+        {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), address);
+        }
+        for text in
+            ["", "localhost", "localhost:", "localhost:smtp", "mx.example.org:25", "127.0.0.1", ":25", "::1:143x"]
+        {
+            assert!(text.parse::<ListenAddress>().unwrap_err().contains("such as 127.0.0.1:8080"), "{text}");
         }
     }
 

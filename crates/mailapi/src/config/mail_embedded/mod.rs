@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::Limits;
 use super::secret::{FilePath, SecretFile, SecretSetting};
-use super::values::{ByteSize, Text, Unset};
+use super::values::{ByteSize, ListenAddress, Text, Unset};
 use super::{ConfigError, at_least_one, read_file};
 use relay::{RelayAddress, RelayTlsName};
 use sections::{ConnectionKeys, CourierKeys, ImapKeys, MaildropKeys, SmtpKeys};
@@ -47,9 +47,9 @@ pub(crate) struct Embedded {
     hostname: Text<DomainName>,
     postmaster: Unset<EmailAddress>,
     recipient_delimiter: Unset<char>,
-    smtp_listen: Unset<SocketAddr>,
-    submission_listen: Unset<SocketAddr>,
-    imap_listen: Unset<SocketAddr>,
+    smtp_listen: Unset<ListenAddress>,
+    submission_listen: Unset<ListenAddress>,
+    imap_listen: Unset<ListenAddress>,
     tls_cert: Unset<FilePath>,
     tls_key: Unset<FilePath>,
     relay: Unset<RelayAddress>,
@@ -70,7 +70,7 @@ pub(crate) struct Embedded {
 
 impl Default for Embedded {
     fn default() -> Self {
-        let loopback = |port| Unset(Some(SocketAddr::from(([127, 0, 0, 1], port))));
+        let loopback = |port| Unset(Some(ListenAddress(SocketAddr::from(([127, 0, 0, 1], port)))));
         let hostname = "localhost".parse().expect("localhost is a name");
         let memory = ListenerSettings::new("localhost").max_message_memory_bytes;
         Self {
@@ -108,7 +108,12 @@ impl Embedded {
 
     /// Where its listeners are.
     pub(crate) fn listen(&self) -> ListenAddresses {
-        ListenAddresses { smtp: self.smtp_listen.0, submission: self.submission_listen.0, imap: self.imap_listen.0 }
+        let address = |listen: &Unset<ListenAddress>| listen.0.map(|ListenAddress(address)| address);
+        ListenAddresses {
+            smtp: address(&self.smtp_listen),
+            submission: address(&self.submission_listen),
+            imap: address(&self.imap_listen),
+        }
     }
 
     /// How its listeners behave; reads the certificate and the key. The `admins` get the postmaster's mail where there is
