@@ -38,6 +38,14 @@ impl DataDir {
         path.canonicalize().map(Self).map_err(failed)
     }
 
+    /// Opens the directory if it exists.
+    pub(crate) fn existing(path: &Path) -> Outcome<Self> {
+        path.canonicalize().map(Self).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => no_installation("data directory", path),
+            _ => Failure::new(format!("the data directory {} cannot be used: {error}", path.display())),
+        })
+    }
+
     /// Its absolute path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
@@ -106,6 +114,16 @@ impl DataDir {
         let mut file = options.open(&path).map_err(failed)?;
         writeln!(file, "{value}").and_then(|()| file.sync_all()).map_err(failed)
     }
+}
+
+/// A command that must not create anything was called in the wrong place, or before the first start.
+pub(crate) fn no_installation(what: &str, path: &Path) -> Failure {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    Failure::new(format!(
+        "there is no {what} {}; call the command in the directory of the installation, or with its --config; \
+         `mailapi migrate` creates a new one",
+        path.display()
+    ))
 }
 
 #[cfg(test)]

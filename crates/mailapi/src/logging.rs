@@ -1,16 +1,20 @@
 //! How the process tells what it does.
 
+mod audit_file;
 mod batch;
 mod json;
 
 use std::io::IsTerminal;
+use std::path::Path;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Log, LogFormat};
 use crate::failure::Outcome;
+use audit_file::AuditFile;
 use batch::{Batch, BatchEnd, BatchLimits};
 use json::{JsonFields, JsonLines};
 
@@ -53,34 +57,48 @@ pub(crate) struct Logging {
 }
 
 /// Starts logging for the rest of the process. Keep what comes back until the end.
-pub(crate) fn start(log: &Log, destination: Destination) -> Outcome<Logging> {
-    let filter = match destination {
-        // Where everything listens is told whatever level is set, since nothing else could tell it.
-        Destination::Stdout => log.filter()?.add_directive(concat!(env!("CARGO_PKG_NAME"), "::welcome=info").parse()?),
-        // A command does its work in silence; only what goes wrong on the way is worth a line beside its answer.
-        Destination::Stderr => EnvFilter::new("warn"),
-    };
-    let (style, colours) = match destination {
-        Destination::Stdout => (Style::of(log.format, &std::io::stdout()), std::io::stdout().is_terminal()),
-        Destination::Stderr => (Style::of(log.format, &std::io::stderr()), std::io::stderr().is_terminal()),
-    };
+pub(crate) fn start(log: &Log, destination: Destination, data_dir: &Path) -> Outcome<Logging> {
+    match destination {
+        Destination::Stdout => start_server(log),
+        Destination::Stderr => start_command(log, data_dir),
+    }
+}
+
+fn start_server(log: &Log) -> Outcome<Logging> {
+    // The addresses are logged at any level: there is no other way to learn them.
+    let filter = log.filter()?.add_directive(concat!(env!("CARGO_PKG_NAME"), "::welcome=info").parse()?);
     let (lines, registry) = (tracing_subscriber::fmt::layer(), tracing_subscriber::registry().with(filter));
+    let style = Style::of(log.format, &std::io::stdout());
     let mut end = None;
-    match (style, destination) {
-        (Style::Human, Destination::Stdout) => registry.with(lines.with_ansi(colours)).try_init()?,
-        (Style::Human, Destination::Stderr) => {
-            registry.with(lines.with_ansi(colours).with_writer(std::io::stderr)).try_init()?;
-        }
-        (Style::Json, Destination::Stdout) => {
+    match style {
+        Style::Human => registry.with(lines.with_ansi(std::io::stdout().is_terminal())).try_init()?,
+        Style::Json => {
             let limits = BatchLimits { wait: log.gather_for.0, octets: log.gather_bytes.as_usize() };
             let (batch, batch_end) = Batch::start(std::io::stdout(), limits)?;
             end = Some(batch_end);
             registry.with(lines.fmt_fields(JsonFields).event_format(JsonLines).with_writer(batch)).try_init()?;
         }
-        (Style::Json, Destination::Stderr) => {
-            let lines = lines.fmt_fields(JsonFields).event_format(JsonLines);
-            registry.with(lines.with_writer(std::io::stderr)).try_init()?;
-        }
     }
     Ok(Logging { style, _end: end })
+}
+
+/// A command shows only warnings beside its answer. Its changes are appended to the audit file.
+fn start_command(log: &Log, data_dir: &Path) -> Outcome<Logging> {
+    const AUDIT: &str = "mailapi::audit";
+    let audit = tracing_subscriber::fmt::layer().fmt_fields(JsonFields).event_format(JsonLines);
+    let audit = audit.with_writer(AuditFile::in_directory(data_dir));
+    let registry =
+        tracing_subscriber::registry().with(audit.with_filter(Targets::new().with_target(AUDIT, LevelFilter::INFO)));
+    let style = Style::of(log.format, &std::io::stderr());
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let shown = EnvFilter::new("warn");
+    match style {
+        Style::Human => {
+            registry.with(lines.with_ansi(std::io::stderr().is_terminal()).with_filter(shown)).try_init()?
+        }
+        Style::Json => {
+            registry.with(lines.fmt_fields(JsonFields).event_format(JsonLines).with_filter(shown)).try_init()?;
+        }
+    }
+    Ok(Logging { style, _end: None })
 }

@@ -36,6 +36,27 @@ pub(crate) fn microseconds_now() -> i64 {
     since_epoch.map_or(0, |elapsed| i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX))
 }
 
+/// The operating-system user of this process, for the audit log: the name from `/etc/passwd`, or else the number. The
+/// user who called sudo(8) follows, as that program reports it.
+pub(crate) fn os_user() -> String {
+    let id = rustix::process::getuid().as_raw();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let user = name_of(id, &users).map_or_else(|| format!("uid {id}"), str::to_owned);
+    match std::env::var("SUDO_USER") {
+        Ok(caller) if !caller.is_empty() => format!("{user} (sudo by {caller})"),
+        _ => user,
+    }
+}
+
+/// The name of a user in a file in the form of passwd(5).
+fn name_of(id: u32, users: &str) -> Option<&str> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then_some(name)
+    })
+}
+
 /// The operating system's source of randomness.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SystemEntropy;
@@ -45,5 +66,16 @@ impl Entropy for SystemEntropy {
     fn fill(&self, buffer: &mut [u8]) {
         // Without randomness every token could be guessed: going on would be worse than ending.
         getrandom::fill(buffer).expect("the operating system gives random bytes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_their_number() {
+        let users = "root:x:0:0:root:/root:/bin/sh\n\nbroken\nann:x:1000:100::/home/ann:/bin/sh\n";
+        assert_eq!((name_of(0, users), name_of(1000, users), name_of(100, users)), (Some("root"), Some("ann"), None));
     }
 }

@@ -17,7 +17,7 @@ use mailapi_store::postgres::Postgres;
 use mailapi_store::sqlite::Sqlite;
 
 use crate::config::{Config, Database, DatabasePlace};
-use crate::data_dir::{DataDir, ServerLock};
+use crate::data_dir::{DataDir, ServerLock, no_installation};
 use crate::failure::{Failure, Outcome};
 use crate::reload::LiveSecrets;
 use crate::system::{SystemClock, SystemEntropy};
@@ -230,9 +230,43 @@ fn dns(settings: &DnsSettings) -> Outcome<Arc<dyn Dns>> {
     Ok(Arc::new(network?))
 }
 
+/// Whether a command may create the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Create {
+    /// It may.
+    Missing,
+    /// It must not: in a wrong directory it would make an empty one, and find nothing in it.
+    Nothing,
+}
+
+/// The data directory for a command.
+pub(crate) fn data_directory(config: &Config, create: Create) -> Outcome<DataDir> {
+    if create == Create::Missing {
+        return DataDir::open(&config.data_dir);
+    }
+    let directory = DataDir::existing(&config.data_dir)?;
+    check_database(config, &directory)?;
+    Ok(directory)
+}
+
+/// Whether each database that is a file exists. A server's database has a name of its own, so it is never a wrong one.
+pub(crate) fn check_database(config: &Config, directory: &DataDir) -> Outcome {
+    let file = match config.database.place(directory.path())? {
+        DatabasePlace::Sqlite(file) => file,
+        DatabasePlace::Postgres(_) if config.is_external() => return Ok(()),
+        // Mail is in a file all the same.
+        DatabasePlace::Postgres(_) => Database::usual_file(directory.path()),
+    };
+    if file.exists() { Ok(()) } else { Err(no_installation("database", &file)) }
+}
+
 /// Does one command's work on the data, whether a server is running on it or not.
-pub(crate) async fn with_service(config: &Config, work: impl AsyncFnOnce(Service) -> Outcome) -> Outcome {
-    let assembly = Assembly::open(config, &DataDir::open(&config.data_dir)?).await?;
+pub(crate) async fn with_service(
+    config: &Config,
+    create: Create,
+    work: impl AsyncFnOnce(Service) -> Outcome,
+) -> Outcome {
+    let assembly = Assembly::open(config, &data_directory(config, create)?).await?;
     let outcome = work(assembly.service.clone()).await;
     assembly.close().await;
     outcome

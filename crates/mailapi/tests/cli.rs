@@ -9,6 +9,7 @@ use support::Place;
 #[test]
 fn a_mistake_is_told_in_one_line_and_by_the_exit_code() {
     let place = Place::new();
+    place.run(&["migrate"]).answer();
     for (arguments, code, expected) in [
         (&["fly"][..], 2, "unrecognized subcommand 'fly'"),
         (&["token", "create", "--type", "admin"], 2, "--name <NAME>"),
@@ -17,6 +18,11 @@ fn a_mistake_is_told_in_one_line_and_by_the_exit_code() {
         (&["user", "add", "nobody"], 2, "invalid value 'nobody'"),
         (&["user", "add", "ann@example.org", "--password", "secret"], 2, "unexpected argument '--password'"),
         (&["--config", "none.toml", "config", "check"], 1, "none.toml cannot be read"),
+        (&["token", "show", "99"], 1, "the token does not exist"),
+        (&["domain", "show", "example.org"], 1, "example.org: the domain does not exist"),
+        (&["domain", "remove", "example.org", "--force"], 1, "example.org: the domain does not exist"),
+        (&["user", "show", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
+        (&["user", "add", "ann@example.org"], 1, "ann@example.org: the domain does not exist"),
         (&["token", "revoke", "99"], 1, "the token does not exist"),
         (&["domain", "remove", "example.org"], 1, "example.org: the domain does not exist"),
         (&["user", "remove", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
@@ -55,7 +61,9 @@ fn the_configuration_is_printed_as_it_is_in_force_and_without_secrets() {
     let printed = place.run(&["config", "print"]).answer();
     assert!(printed.contains("url = \"(redacted)\"") && !printed.contains("hidden"), "{printed}");
     assert!(printed.contains("password_rounds = 1000"), "the environment is in force: {printed}");
-    assert_eq!(place.run(&["config", "check"]).answer(), "the configuration is fine\n");
+    let checked = place.run(&["config", "check"]).answer();
+    assert!(checked.starts_with("the configuration is fine: settings from /") && checked.lines().count() == 1);
+    assert!(checked.contains("/mailapi.toml, data in /"), "{checked}");
 }
 
 #[test]
@@ -92,10 +100,7 @@ fn migrating_makes_a_private_database_and_can_be_repeated() {
 fn domains_users_and_tokens_come_and_go() {
     let place = Place::new();
     let user = ["user", "add", "ann@example.org", "--name", "Ann", "--quota", "1GiB"];
-    let complaint = place.run_with_input(&user, "correct horse\n").complaint();
-    assert_eq!(complaint, "ann@example.org: the domain does not exist");
-
-    assert_eq!(place.run(&["domain", "add", "example.org", "--description", "ours"]).answer(), "");
+    assert_eq!(place.run(&["domain", "add", "example.org", "--description", "ours", "--init"]).answer(), "");
     assert_eq!(place.run(&["domain", "add", "Example.ORG"]).complaint(), "example.org: the domain exists already");
     let domains = place.run(&["domain", "list"]).answer();
     assert!(domains.contains("example.org") && domains.contains("ours"), "{domains}");
@@ -135,7 +140,7 @@ fn users_can_be_added_before_the_mail_server_runs() {
          [mail.external.smtp]\nport = {nobody}\n[database]\nurl = \"sqlite:accounts.db\"\n"
     );
     std::fs::write(place.path().join("mailapi.toml"), settings).unwrap();
-    place.run(&["domain", "add", "example.org"]).answer();
+    place.run(&["domain", "add", "example.org", "--init"]).answer();
     assert_eq!(place.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n").answer(), "");
     let again = place.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n");
     let complaint = again.complaint();
@@ -165,4 +170,167 @@ fn a_name_that_only_this_machine_knows_is_named_everywhere() {
     assert_eq!(database.execute("UPDATE domains SET verified_at = created_at", []).unwrap(), 1);
     let shown = run("127.0.0.1:0", "localhost", &["doctor"]);
     assert!(shown.contains("set mail.embedded.hostname") && shown.contains("example.org was verified"), "{shown}");
+}
+
+/// A command for each leaf of the command line, with an exit code in an empty directory.
+const COMMANDS: &[(&[&str], i32)] = &[
+    (&["follow"], 1),
+    (&["token", "create", "--type", "admin", "--name", "x"], 1),
+    (&["token", "list"], 1),
+    (&["token", "show", "1"], 1),
+    (&["token", "revoke", "1"], 1),
+    (&["domain", "add", "example.org"], 1),
+    (&["domain", "list"], 1),
+    (&["domain", "show", "example.org"], 1),
+    (&["domain", "remove", "example.org", "--force"], 1),
+    (&["user", "add", "ann@example.org"], 1),
+    (&["user", "list"], 1),
+    (&["user", "show", "ann@example.org"], 1),
+    (&["user", "remove", "ann@example.org"], 1),
+    (&["user", "passwd", "ann@example.org"], 1),
+    (&["config", "check"], 0),
+    (&["config", "print"], 0),
+    (&["config", "postfix"], 0),
+    (&["config", "dovecot"], 1),
+    (&["doctor"], 1),
+    (&["openapi"], 0),
+];
+
+/// The commands that may create a database.
+const CREATING: &[&[&str]] = &[
+    &["migrate"],
+    &["domain", "add", "example.org", "--init"],
+    &["token", "create", "--type", "admin", "--name", "x", "--init"],
+];
+
+#[test]
+fn only_the_start_and_migrate_create_a_database() {
+    let place = Place::new();
+    for (arguments, code) in COMMANDS {
+        let answer = place.run(arguments);
+        assert_eq!(answer.code, Some(*code), "{arguments:?}: {answer:?}");
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "{arguments:?} left something behind");
+        if ["token", "domain", "user", "doctor"].contains(&arguments[0]) {
+            let said = format!("{}{}", answer.stdout, answer.stderr);
+            let data = place.path().canonicalize().unwrap().join("mailapi-data");
+            assert!(said.contains(&format!("{}", data.display())) && said.contains("mailapi migrate"), "{said}");
+        }
+        std::fs::create_dir(place.data()).unwrap();
+        let answer = place.run(arguments);
+        assert_eq!(answer.code, Some(*code), "{arguments:?}: {answer:?}");
+        assert_eq!(std::fs::read_dir(place.data()).unwrap().count(), 0, "{arguments:?} filled the data directory");
+        std::fs::remove_dir(place.data()).unwrap();
+    }
+    for arguments in CREATING {
+        let place = Place::new();
+        place.run(arguments).answer();
+        assert!(place.data().join("mailapi.db").exists(), "{arguments:?}");
+    }
+    let answer = place.run_with_input(&["user", "add", "ann@example.org", "--init"], "correct horse\n");
+    assert_eq!(answer.complaint(), "ann@example.org: the domain does not exist");
+    assert!(place.data().join("mailapi.db").exists());
+}
+
+/// The names under `Commands:` of a help text.
+fn commands_in(help: &str) -> Vec<String> {
+    let (_, list) = help.split_once("Commands:\n").unwrap_or_default();
+    let lines = list.lines().take_while(|line| line.starts_with("  "));
+    let names = lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_command_is_tried_in_an_empty_directory() {
+    let place = Place::new();
+    let tried: Vec<&[&str]> =
+        COMMANDS.iter().map(|(arguments, _)| *arguments).chain(CREATING.iter().copied()).collect();
+    let mut seen = 0;
+    for command in commands_in(&place.run(&["-h"]).answer()) {
+        let inner = commands_in(&place.run(&[&command, "-h"]).answer());
+        let leaves = if inner.is_empty() { vec![String::new()] } else { inner };
+        for leaf in leaves.iter().filter(|_| command != "serve") {
+            seen += 1;
+            let is_it = |arguments: &&[&str]| {
+                arguments[0] == command && (leaf.is_empty() || arguments.get(1).is_some_and(|name| name == leaf))
+            };
+            assert!(tried.iter().any(is_it), "`{command} {leaf}` is not tried in an empty directory");
+        }
+    }
+    assert!(seen >= 21, "the help has another form: {seen} commands found");
+}
+
+#[test]
+fn a_group_of_commands_alone_shows_its_help() {
+    let place = Place::new();
+    for group in ["user", "token", "domain", "config"] {
+        let answer = place.run(&[group]);
+        assert_eq!((answer.code, answer.stdout.as_str()), (Some(2), ""), "{answer:?}");
+        assert!(answer.stderr.contains("Commands:") && answer.stderr.contains("Usage: mailapi"), "{answer:?}");
+    }
+}
+
+#[test]
+fn records_are_shown_to_people_and_as_json() {
+    let place = Place::new();
+    place.run(&["domain", "add", "example.org", "--init"]).answer();
+    place.run_with_input(&["user", "add", "ann@example.org", "--name", "Ann"], "correct horse\n").answer();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&place.run(&[arguments, &["--json"]].concat()).answer()).unwrap()
+    };
+    let made = json(&["token", "create", "--type", "user", "--name", "mine", "--email", "ann@example.org"]);
+    let (id, value) = (made["id"].to_string(), made["token"].as_str().unwrap().to_owned());
+    assert!(value.starts_with("mapi_") && made["name"] == "mine", "{made}");
+    let member = |record: &serde_json::Value, name: &str| record[name].as_str().unwrap().to_owned();
+    for (group, name, label, expected) in [
+        ("token", id.as_str(), "email", "ann@example.org"),
+        ("domain", "example.org", "domain", "example.org"),
+        ("user", "ann@example.org", "email", "ann@example.org"),
+    ] {
+        let list = json(&[group, "list"]);
+        assert_eq!((list.as_array().unwrap().len(), member(&list[0], label)), (1, expected.to_owned()));
+        let one = json(&[group, "show", name]);
+        assert_eq!(member(&one, label), expected);
+        let shown = place.run(&[group, "show", name]).answer();
+        assert!(shown.lines().any(|line| line.starts_with(label) && line.ends_with(expected)), "{shown}");
+        assert!(!format!("{list}{one}{shown}").contains(&value), "a token's value is shown once");
+    }
+    let dkim = &json(&["domain", "show", "example.org"])["dkim"];
+    assert!(member(dkim, "dns_name").ends_with("._domainkey.example.org"), "{dkim}");
+    assert!(place.run(&["domain", "show", "example.org"]).answer().contains(&member(dkim, "dns_value")));
+}
+
+#[test]
+fn each_change_by_the_command_line_is_one_audit_event() {
+    let place = Place::new();
+    place.run(&["domain", "add", "example.org", "--init"]).answer();
+    place.run_with_input(&["user", "add", "ann@example.org"], "correct horse\n").answer();
+    place.run_with_input(&["user", "passwd", "ann@example.org"], "battery staple\n").answer();
+    place.run(&["token", "create", "--type", "admin", "--name", "x"]).answer();
+    place.run(&["token", "list"]).answer();
+    place.run(&["token", "revoke", "99"]).complaint();
+    place.run(&["user", "remove", "ann@example.org"]).answer();
+    place.run(&["domain", "remove", "example.org"]).answer();
+    let file = place.data().join("audit.log");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(!text.contains("horse") && !text.contains("staple") && !text.contains("mapi_"), "{text}");
+    let events: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let what: Vec<&str> = events.iter().map(|event| event["message"].as_str().unwrap()).collect();
+    let expected =
+        ["domain created", "user created", "password changed", "token created", "user deleted", "domain deleted"];
+    assert_eq!(what, expected);
+    for event in &events {
+        assert_eq!((&event["by"], &event["from"]), (&"command line".into(), &"this machine".into()), "{event}");
+        assert!(!event["os_user"].as_str().unwrap().is_empty() && event["target"] == "mailapi::audit", "{event}");
+    }
+}
+
+#[test]
+fn localhost_is_an_address_to_listen_on() {
+    let place = Place::new();
+    let mut command = place.command(&["serve", "--log-format", "json"]);
+    command.env("MAILAPI_HTTP__LISTEN", "localhost:0").env("MAILAPI_MAIL__EMBEDDED__SMTP_LISTEN", "localhost:0");
+    let server = support::Server::start(command);
+    assert!(server.api("").starts_with("http://127.0.0.1:"), "{}", server.api(""));
+    assert!(server.running["smtp"].as_str().unwrap().starts_with("127.0.0.1:"));
 }

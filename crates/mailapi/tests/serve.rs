@@ -61,7 +61,7 @@ fn the_first_start_makes_one_admin_token_and_later_ones_none() {
 #[test]
 fn what_the_command_line_made_before_does_not_keep_the_first_start_from_its_admin_token() {
     let place = Place::new();
-    place.run(&["domain", "add", "example.org"]).answer();
+    place.run(&["domain", "add", "example.org", "--init"]).answer();
     place.run_with_input(&["user", "add", "ann@example.org"], "a long enough password\n").answer();
     place.run(&["token", "create", "--type", "user", "--name", "mine", "--email", "ann@example.org"]).answer();
     let first = place.serve();

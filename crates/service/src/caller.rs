@@ -16,19 +16,27 @@ pub struct Caller {
     pub address: Option<IpAddr>,
     /// When they showed it.
     pub(crate) shown_at: Option<Timestamp>,
+    /// The operating-system user of a command.
+    pub(crate) os_user: Option<Arc<str>>,
 }
 
 impl Caller {
     /// Somebody without a token.
     #[must_use]
     pub fn without_token(grants: Grants) -> Self {
-        Self { grants: Arc::new(grants), token: None, address: None, shown_at: None }
+        Self { grants: Arc::new(grants), token: None, address: None, shown_at: None, os_user: None }
     }
 
-    /// The operator at the machine's own command line, who may do everything.
+    /// The operator of this machine, who may do everything.
     #[must_use]
     pub fn operator() -> Self {
         Self::without_token(Grants::admin_token())
+    }
+
+    /// The operator at the command line, as this user of the operating system.
+    #[must_use]
+    pub fn command_line(os_user: &str) -> Self {
+        Self { os_user: Some(os_user.into()), ..Self::operator() }
     }
 
     /// The same caller, with this address.
@@ -49,6 +57,7 @@ impl Caller {
         match (self.grants.mailbox(), &self.token) {
             (Some(mailbox), _) => mailbox.shown().to_owned(),
             (None, Some(token)) => token.name.clone(),
+            (None, None) if self.os_user.is_some() => "command line".to_owned(),
             (None, None) => "operator".to_owned(),
         }
     }
@@ -58,6 +67,11 @@ impl Caller {
     /// The id of the caller's token, for the log.
     pub(crate) fn token_number(&self) -> Option<i64> {
         self.token.as_ref().map(|token| token.id.0)
+    }
+
+    /// The operating-system user of a command, for the log.
+    pub(crate) fn os_user(&self) -> Option<&str> {
+        self.os_user.as_deref()
     }
 
     /// The origin of the request, for the log.
@@ -71,7 +85,8 @@ macro_rules! audit {
     ($caller:expr, $($what:tt)+) => {
         tracing::info!(
             target: "mailapi::audit",
-            by = $caller.name(), by_token = $caller.token_number(), from = $caller.origin(), $($what)+
+            by = $caller.name(), by_token = $caller.token_number(), os_user = $caller.os_user(),
+            from = $caller.origin(), $($what)+
         )
     };
 }

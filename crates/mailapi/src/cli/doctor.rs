@@ -12,11 +12,10 @@ use mailapi_service::{Caller, Service};
 
 use super::print;
 use crate::config::Config;
-use crate::data_dir::DataDir;
 use crate::failure::{Failure, Outcome};
 use crate::host_name;
 use crate::system::SystemClock;
-use crate::wiring::{Assembly, MailServer};
+use crate::wiring::{Assembly, Create, MailServer, data_directory};
 use finding::Finding;
 
 /// A domain and a mailbox of ours, to ask the mail servers for.
@@ -26,7 +25,10 @@ struct Example {
 }
 
 pub(super) async fn run(config: &Config) -> Outcome {
-    let mut findings = vec![check("configuration", config.check_files(), "mend the setting that it names")];
+    let mut findings = vec![match config.check_files() {
+        Ok(()) => Finding::fine("configuration", format!("it works: {}", config.origin())),
+        Err(error) => Finding::wrong("configuration", error, "mend the setting that it names"),
+    }];
     let opened = match findings.iter().any(Finding::is_wrong) {
         true => None,
         false => open(config, &mut findings).await,
@@ -47,7 +49,7 @@ pub(super) async fn run(config: &Config) -> Outcome {
 async fn open(config: &Config, findings: &mut Vec<Finding>) -> Option<Assembly> {
     let mut asking = config.clone();
     asking.mail.external.forget_log();
-    let opened = async { Assembly::open(&asking, &DataDir::open(&config.data_dir)?).await }.await;
+    let opened = async { Assembly::open(&asking, &data_directory(config, Create::Nothing)?).await }.await;
     match opened {
         Ok(assembly) => {
             findings.push(Finding::fine("database", "it answers, and its tables are up to date"));

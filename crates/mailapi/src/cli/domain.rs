@@ -1,15 +1,17 @@
 //! `mailapi domain`.
 
 use clap::Subcommand;
+use mailapi_http::{domain_json, domains_json};
 use mailapi_model::{Domain, DomainName};
-use mailapi_service::{Caller, Service};
+use mailapi_service::Service;
 
+use super::confirm::confirm;
 use super::pages::every_page;
-use super::print;
-use super::table::table;
+use super::table::{fields, table};
+use super::{Init, Shown, caller, print};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::wiring;
+use crate::wiring::{self, Create};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -17,44 +19,93 @@ pub(super) enum Command {
     Add {
         /// The domain's name, such as example.org
         name: DomainName,
-        /// What is noted about it
+        /// A note for its admins
         #[arg(long)]
         description: Option<String>,
+        #[command(flatten)]
+        init: Init,
     },
     /// List mail domains, newest first
-    List,
+    List(Shown),
+    /// Show one mail domain, with the DNS record of its DKIM key
+    Show {
+        /// The domain's name
+        name: DomainName,
+        #[command(flatten)]
+        shown: Shown,
+    },
     /// Remove a mail domain that has no users
     Remove {
         /// The domain's name
         name: DomainName,
-        /// Remove its users and all their mail with it
+        /// Remove its users and all their mail with it; asks first on a terminal
         #[arg(long)]
         force: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
 pub(super) async fn run(command: Command, config: &Config) -> Outcome {
-    wiring::with_service(config, async |service| match command {
-        Command::Add { name, description } => add(&service, name, description).await,
-        Command::List => list(&service).await,
-        Command::Remove { name, force } => {
-            let removed = service.delete_domain(&Caller::operator(), &name, force).await;
-            removed.map_err(|error| Failure::new(format!("{}: {error}", name.shown())))
-        }
+    let create = if let Command::Add { init, .. } = &command { init.create() } else { Create::Nothing };
+    wiring::with_service(config, create, async |service| match command {
+        Command::Add { name, description, init: _ } => add(&service, name, description).await,
+        Command::List(shown) => list(&service, &shown).await,
+        Command::Show { name, shown } => show(&service, &name, &shown).await,
+        Command::Remove { name, force, yes } => remove(&service, &name, force, yes).await,
     })
     .await
 }
 
 async fn add(service: &Service, name: DomainName, description: Option<String>) -> Outcome {
-    let added = service.create_domain(&Caller::operator(), name.clone(), description).await;
-    added.map(drop).map_err(|error| Failure::new(format!("{}: {error}", name.shown())))
+    let added = service.create_domain(&caller(), name.clone(), description).await;
+    added.map(drop).map_err(|error| about(&name, error))
 }
 
-async fn list(service: &Service) -> Outcome {
-    let operator = Caller::operator();
-    let domains = every_page(|page| service.list_domains(&operator, page)).await?;
+async fn list(service: &Service, shown: &Shown) -> Outcome {
+    let caller = caller();
+    let domains = every_page(|page| service.list_domains(&caller, page)).await?;
+    if shown.json {
+        return print(&domains_json(domains));
+    }
     let rows: Vec<_> = domains.iter().map(row).collect();
     print(&table(["DOMAIN", "STATE", "USERS", "DKIM SELECTOR", "CREATED", "DESCRIPTION"], &rows))
+}
+
+async fn show(service: &Service, name: &DomainName, shown: &Shown) -> Outcome {
+    let domain = service.get_domain(&caller(), name).await.map_err(|error| about(name, error))?;
+    // A domain that waits for approval has no key yet.
+    let key = service.get_dkim(&caller(), name).await.ok();
+    if shown.json {
+        return print(&domain_json(domain, key.as_ref()));
+    }
+    let verified = domain.verified_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+    let [shown_name, state, users, selector, created, description] = row(&domain);
+    let (dkim_name, dkim_value) = key.map(|key| (key.dns_name(name), key.dns_value())).unwrap_or_default();
+    print(&fields(&[
+        ("domain", shown_name),
+        ("state", state),
+        ("users", users),
+        ("created", created),
+        ("verified", verified),
+        ("description", description),
+        ("DKIM selector", selector),
+        ("DKIM record", dkim_name),
+        ("DKIM value", dkim_value),
+    ]))
+}
+
+async fn remove(service: &Service, name: &DomainName, force: bool, yes: bool) -> Outcome {
+    if force && !yes {
+        let domain = service.get_domain(&caller(), name).await.map_err(|error| about(name, error))?;
+        confirm(&format!("{} and its {} users lose all their mail.", name.shown(), domain.user_count))?;
+    }
+    service.delete_domain(&caller(), name, force).await.map_err(|error| about(name, error))
+}
+
+fn about(name: &DomainName, error: impl std::error::Error) -> Failure {
+    Failure::new(format!("{}: {error}", name.shown()))
 }
 
 fn row(domain: &Domain) -> [String; 6] {

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::failure::{Failure, Outcome};
 use crate::signals::Signals;
-use crate::wiring::Assembly;
+use crate::wiring::{Assembly, check_database};
 
 pub(super) async fn run(config: &Config) -> Outcome {
     if !config.is_external() || config.mail.external.log_place().is_none() {
@@ -18,6 +18,7 @@ pub(super) async fn run(config: &Config) -> Outcome {
     let directory = DataDir::open(&config.data_dir)?;
     // Two followers of one log would only be in each other's way.
     let _lock = directory.lock()?;
+    check_database(config, &directory)?;
     let assembly = Assembly::open_follower(config, &directory).await?;
     let (end, shutdown) = Shutdown::channel();
     let loops = background::follow(&assembly, config, &shutdown);

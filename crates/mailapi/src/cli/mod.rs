@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod config;
+mod confirm;
 mod doctor;
 mod domain;
 mod follow;
@@ -18,11 +19,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use mailapi_service::Caller;
 
 use crate::config::{Config, LogFormat, environment};
 use crate::failure::{Failure, Outcome};
 use crate::logging::{self, Destination};
+use crate::system::os_user;
+use crate::wiring::Create;
 pub(crate) use output::print;
 
 /// The exit code of arguments that make no sense, as shells and clap have it.
@@ -76,16 +80,43 @@ enum Command {
     /// Check or show the configuration
     #[command(subcommand)]
     Config(config::Command),
-    /// Check the whole installation and say how to mend what is wrong
+    /// Check the whole installation and suggest fixes
     ///
     /// Asks the database, the mail server, its tables and its log. The exit code is 1 when something is wrong.
     Doctor,
     /// Print the OpenAPI document of the HTTP interface
     Openapi,
-    /// Bring the database's tables up to date and end
+    /// Create the database, or bring its tables up to date
     ///
-    /// The server and every other command do the same when they open the database.
+    /// The server does the same at its start. Other commands update the tables, but create no database.
     Migrate,
+}
+
+/// The author of a command's changes.
+fn caller() -> Caller {
+    Caller::command_line(&os_user())
+}
+
+/// The option of commands that may be the first ones of an installation.
+#[derive(Debug, Args)]
+struct Init {
+    /// Create the data directory and the database if they do not exist
+    #[arg(long)]
+    init: bool,
+}
+
+impl Init {
+    const fn create(&self) -> Create {
+        if self.init { Create::Missing } else { Create::Nothing }
+    }
+}
+
+/// The option of commands that show records.
+#[derive(Debug, Args)]
+struct Shown {
+    /// Print JSON, with the members that the API has
+    #[arg(long)]
+    json: bool,
 }
 
 /// Does what the arguments say.
@@ -115,7 +146,7 @@ impl Arguments {
         config.log.format = self.log_format.unwrap_or(config.log.format);
         let destination =
             if matches!(command, Command::Serve | Command::Follow) { Destination::Stdout } else { Destination::Stderr };
-        let logging = logging::start(&config.log, destination)?;
+        let logging = logging::start(&config.log, destination, &config.data_dir)?;
         let ignored = Config::ignored_variables(&environment);
         if !ignored.is_empty() {
             tracing::warn!(variables = ignored.join(", "), "ignored environment variables that are not settings");
@@ -138,6 +169,11 @@ impl Arguments {
 fn answer_to_arguments(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return error.print().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    // `mailapi user` alone: its commands are the most useful answer.
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(USAGE);
     }
     let text = error.render().to_string();
     // The first paragraph says what is wrong, over several lines when arguments are missing; usage follows.

@@ -20,6 +20,16 @@ pub(super) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) ->
     text
 }
 
+/// The fields of one record, a line each.
+pub(super) fn fields(fields: &[(&str, String)]) -> String {
+    let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let line = |(name, value): &(&str, String)| {
+        let line = format!("{name:<width$}  {}", value.replace(char::is_control, " "));
+        format!("{}\n", line.trim_end())
+    };
+    fields.iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,16 +1,18 @@
 //! `mailapi user`.
 
 use clap::{Args, Subcommand};
+use mailapi_http::{user_json, users_json};
 use mailapi_model::{DomainName, EmailAddress, PasswordRule, Quota, SecretText};
+use mailapi_service::Service;
 use mailapi_service::users::{CreateUser, User, UserQuery};
-use mailapi_service::{Caller, Service};
 
+use super::confirm::confirm;
 use super::pages::every_page;
-use super::table::table;
-use super::{password, print};
+use super::table::{fields, table};
+use super::{Init, Shown, caller, password, print};
 use crate::config::{ByteSize, Config};
 use crate::failure::{Failure, Outcome};
-use crate::wiring;
+use crate::wiring::{self, Create};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -19,16 +21,28 @@ pub(super) enum Command {
     /// On a terminal the password is asked for twice and not shown. Otherwise it is the first line of the standard
     /// input. It has at least 8 characters.
     Add(Add),
-    /// List users, newest first; `?` where the mailbox server does not tell what a mailbox holds
+    /// List users, newest first; `?` where the mail server did not report a mailbox's usage
     List {
-        /// Only those of this domain
+        /// Only users of this domain
         #[arg(long)]
         domain: Option<DomainName>,
+        #[command(flatten)]
+        shown: Shown,
     },
-    /// Remove a user with the mailbox, all mail in it, and the user's tokens
+    /// Show one user
+    Show {
+        /// The user's address
+        email: EmailAddress,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Remove a user with the mailbox, all mail in it, and the user's tokens; asks first on a terminal
     Remove {
         /// The user's address
         email: EmailAddress,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Set a new password, read from the standard input, and end the user's sessions
     Passwd {
@@ -41,26 +55,27 @@ pub(super) enum Command {
 pub(super) struct Add {
     /// The user's address; its domain must exist
     email: EmailAddress,
-    /// What the user is called
+    /// The user's display name
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
     /// How much mail the mailbox may hold, such as 2GiB [default: limits.default_quota]
     #[arg(long, value_name = "SIZE")]
     quota: Option<ByteSize>,
+    #[command(flatten)]
+    init: Init,
 }
 
 pub(super) async fn run(command: Command, config: &Config) -> Outcome {
-    wiring::with_service(config, async |service| match command {
+    let create = if let Command::Add(arguments) = &command { arguments.init.create() } else { Create::Nothing };
+    wiring::with_service(config, create, async |service| match command {
         Command::Add(arguments) => add(&service, arguments).await,
-        Command::List { domain } => list(&service, domain).await,
-        Command::Remove { email } => {
-            let removed = service.delete_user(&Caller::operator(), &email).await;
-            removed.map_err(|error| about(&email, error))
-        }
+        Command::List { domain, shown } => list(&service, domain, &shown).await,
+        Command::Show { email, shown } => show(&service, &email, &shown).await,
+        Command::Remove { email, yes } => remove(&service, &email, yes).await,
         Command::Passwd { email } => {
             // Asked first, so that nobody types a password twice for a mistyped address.
-            service.get_user(&Caller::operator(), &email).await.map_err(|error| about(&email, error))?;
-            let changed = service.set_password(&Caller::operator(), &email, new_password()?).await;
+            service.get_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
+            let changed = service.set_password(&caller(), &email, new_password()?).await;
             changed.map_err(|error| about(&email, error))
         }
     })
@@ -68,18 +83,50 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
 }
 
 async fn add(service: &Service, arguments: Add) -> Outcome {
-    let Add { email, name, quota } = arguments;
+    let Add { email, name, quota, init: _ } = arguments;
+    // Asked first, so that nobody types a password twice for an address that cannot be added.
+    service.check_new_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
     let password = new_password()?;
     let quota_bytes = quota.map(|ByteSize(bytes)| bytes);
     let new = CreateUser { email: email.clone(), password, name, quota_bytes };
-    service.create_user(&Caller::operator(), new).await.map(drop).map_err(|error| about(&email, error))
+    service.create_user(&caller(), new).await.map(drop).map_err(|error| about(&email, error))
 }
 
-async fn list(service: &Service, domain: Option<DomainName>) -> Outcome {
-    let (operator, query) = (Caller::operator(), UserQuery { domain, ..UserQuery::default() });
-    let users = every_page(|page| service.list_users(&operator, query.clone(), page)).await?;
+async fn list(service: &Service, domain: Option<DomainName>, shown: &Shown) -> Outcome {
+    let (caller, query) = (caller(), UserQuery { domain, ..UserQuery::default() });
+    let users = every_page(|page| service.list_users(&caller, query.clone(), page)).await?;
+    if shown.json {
+        return print(&users_json(users));
+    }
     let rows: Vec<_> = users.iter().map(row).collect();
     print(&table(["EMAIL", "NAME", "STATE", "ADMIN", "MESSAGES", "BYTES", "QUOTA"], &rows))
+}
+
+async fn show(service: &Service, email: &EmailAddress, shown: &Shown) -> Outcome {
+    let user = service.get_user(&caller(), email).await.map_err(|error| about(email, error))?;
+    if shown.json {
+        return print(&user_json(user));
+    }
+    let [address, name, state, admin, messages, bytes, quota] = row(&user);
+    print(&fields(&[
+        ("email", address),
+        ("name", name),
+        ("state", state),
+        ("admin", admin),
+        ("messages", messages),
+        ("bytes", bytes),
+        ("quota", quota),
+        ("created", user.account.created_at.to_string()),
+        ("last log-in", user.account.last_login_at.map_or_else(|| "-".to_owned(), |at| at.to_string())),
+    ]))
+}
+
+async fn remove(service: &Service, email: &EmailAddress, yes: bool) -> Outcome {
+    if !yes {
+        service.get_user(&caller(), email).await.map_err(|error| about(email, error))?;
+        confirm(&format!("{} and all mail in this mailbox are removed.", email.shown()))?;
+    }
+    service.delete_user(&caller(), email).await.map_err(|error| about(email, error))
 }
 
 fn row(user: &User) -> [String; 7] {

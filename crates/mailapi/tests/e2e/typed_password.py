@@ -1,4 +1,4 @@
-"""On a terminal a password is asked for twice and never shown."""
+"""On a terminal a password is asked for twice and never shown, and a removal is confirmed."""
 
 import os
 import pty
@@ -7,7 +7,7 @@ import termios
 from harness import DOMAIN, PASSWORD, tell, until
 
 
-def type_on_a_terminal(server, arguments, answers):
+def type_on_a_terminal(server, arguments, answers, hidden=True):
     """Runs a command on a terminal of its own, answers each question, and gives the exit code and what was shown."""
     child, terminal = pty.fork()
     if child == 0:
@@ -25,7 +25,7 @@ def type_on_a_terminal(server, arguments, answers):
         shown += piece
         if shown.endswith(b": ") and answers:
             # The question comes before the echo is switched off; nobody types as quickly as a test.
-            until(lambda: not termios.tcgetattr(terminal)[3] & termios.ECHO, "the terminal still echoes")
+            until(lambda: not hidden or not termios.tcgetattr(terminal)[3] & termios.ECHO, "the terminal still echoes")
             os.write(terminal, answers.pop(0).encode() + b"\n")
     os.close(terminal)
     _, status = os.waitpid(child, 0)
@@ -43,6 +43,20 @@ def story(server):
     assert code == 0 and PASSWORD not in shown and "New password: " in shown, (code, shown)
     with server.logged_in(ann):
         pass
+    # The address is looked at before the password is asked for.
+    for wrong in (ann, "ann@nowhere.test"):
+        code, shown = type_on_a_terminal(server, ["user", "add", wrong], [])
+        assert code == 1 and "password" not in shown, (code, shown)
+    code, shown = type_on_a_terminal(server, ["user", "remove", ann], ["no"], hidden=False)
+    assert code == 1 and "nothing was removed" in shown, (code, shown)
+    code, shown = type_on_a_terminal(server, ["domain", "remove", DOMAIN, "--force"], ["y"], hidden=False)
+    assert code == 1 and "2 users" in shown, (code, shown)
+    with server.logged_in(ann):
+        pass
+    code, shown = type_on_a_terminal(server, ["user", "remove", ann], ["yes"], hidden=False)
+    assert code == 0, (code, shown)
+    code, shown = type_on_a_terminal(server, ["domain", "remove", DOMAIN, "--force", "--yes"], [])
+    assert (code, shown) == (0, ""), (code, shown)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ impl Service {
             None => Grants::admin_token(),
             Some(mailbox) => self.grants_of(mailbox, record.kind).await?,
         };
-        Ok(Caller { grants: Arc::new(grants), token: Some(Arc::new(record)), address: None, shown_at: None })
+        Ok(Caller { token: Some(Arc::new(record)), ..Caller::without_token(grants) })
     }
 
     /// What the owner of `mailbox` may do through a token of this kind. A user token of an admin's mailbox is a user

@@ -31,17 +31,8 @@ impl Service {
     /// # Errors
     /// See [`UserError`].
     pub async fn create_user(&self, caller: &Caller, new: CreateUser) -> Result<User, UserError> {
-        self.may_manage(caller, &new.email)?;
-        if self.0.store.directory().is_some() {
-            return Err(super::kept_elsewhere().into());
-        }
+        self.check_new_user(caller, &new.email).await?;
         let CreateUser { email, password, name, quota_bytes } = new;
-        if self.0.store.domains().get(&email.domain()).await?.is_none() {
-            return Err(UserError::DomainNotFound);
-        }
-        if self.0.store.accounts().get(&email).await?.is_some() {
-            return Err(UserError::Exists);
-        }
         let password_hash = self.hash(password, Share::ACCOUNTS).await?;
         let (quota_bytes, created_at) = (quota_bytes.or(self.0.settings.default_quota()), self.0.clock.now());
         let new = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
@@ -51,6 +42,24 @@ impl Service {
         let is_admin = self.0.settings.admins.contains(&email);
         let quota = self.quota_at_first(&email).await;
         Ok(User { account, is_admin, quota })
+    }
+
+    /// Whether an account with this address can be created now.
+    ///
+    /// # Errors
+    /// See [`UserError`].
+    pub async fn check_new_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
+        self.may_manage(caller, email)?;
+        if self.0.store.directory().is_some() {
+            return Err(super::kept_elsewhere().into());
+        }
+        if self.0.store.domains().get(&email.domain()).await?.is_none() {
+            return Err(UserError::DomainNotFound);
+        }
+        match self.0.store.accounts().get(email).await? {
+            Some(_) => Err(UserError::Exists),
+            None => Ok(()),
+        }
     }
 
     async fn add_user(&self, new: NewAccount, by: Caller) -> Result<Account, UserError> {

@@ -43,7 +43,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
     "domain": "example.org", "active": true, "created": "2026-11-20T10:15:30.123Z", "creator_email": null,
     "description": "Our own", "user_count": 2, "dkim_selector": "m2026112001", "verified": false, "verified_at": null
 }))]
-struct DomainRecord {
+pub(crate) struct DomainRecord {
     /// Its name.
     domain: String,
     /// Whether mail may be sent from it.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{TokenKind, Violations};
+use mailapi_model::{TokenKind, TokenRecord, TokenValue, Violations};
 use mailapi_service::tokens::CreateToken;
 use serde::Serialize;
 use serde_json::json;
@@ -80,6 +80,13 @@ pub(crate) struct TokenCreated {
     info: TokenInfo,
 }
 
+impl TokenCreated {
+    /// The answer for this record and value.
+    pub(crate) fn new(record: TokenRecord, value: &TokenValue) -> Self {
+        Self { success: true, token: value.expose().to_owned(), info: record.into() }
+    }
+}
+
 documented_errors!(Errors, documented_with_body, [AccessDenied, UserNotFound]);
 
 /// Create a token
@@ -95,8 +102,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<TokenCreated>), ApiError> {
     let new = read(body.members)?;
     let (record, value) = state.service().create_token(&caller, new).await?;
-    let token = value.expose().to_owned();
-    Ok((StatusCode::CREATED, Json(TokenCreated { success: true, token, info: record.into() })))
+    Ok((StatusCode::CREATED, Json(TokenCreated::new(record, &value))))
 }
 
 fn read(mut members: Members) -> Result<CreateToken, Violations> {

@@ -1,6 +1,6 @@
 //! API tokens.
 
-mod create;
+pub(crate) mod create;
 mod get;
 mod list;
 mod me;
@@ -36,7 +36,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
     "is_active": true, "created_at": "2026-11-20T10:15:30.123Z", "last_used_at": "2026-11-20T11:00:00.000Z",
     "expires_at": null
 }))]
-struct TokenInfo {
+pub(crate) struct TokenInfo {
     /// Its number.
     id: i64,
     /// The leading characters of its value, by which its owner recognises it.

@@ -46,7 +46,7 @@ pub(crate) fn routes() -> OpenApiRouter<HttpState> {
     "quota_bytes": null, "quota_used_bytes": 52344, "message_count": 17, "quota_known": true, "created_at": "2026-11-20T10:15:30.123Z",
     "updated_at": "2026-11-20T10:15:30.123Z", "last_login_at": null
 }))]
-struct UserRecord {
+pub(crate) struct UserRecord {
     /// The address, which is also the log-in name.
     email: String,
     /// What the user is called; may be empty.

@@ -1,0 +1,72 @@
+//! Records as JSON text, in the shapes of the API, for the command line.
+
+use mailapi_model::{DkimKey, Domain, TokenRecord, TokenValue};
+use mailapi_service::users::User;
+use serde::Serialize;
+
+use crate::routes::domains::DomainRecord;
+use crate::routes::tokens::TokenInfo;
+use crate::routes::tokens::create::TokenCreated;
+use crate::routes::users::UserRecord;
+
+/// One record.
+#[must_use]
+pub fn user_json(user: User) -> String {
+    text(&UserRecord::from(user))
+}
+
+/// A list of records.
+#[must_use]
+pub fn users_json(users: Vec<User>) -> String {
+    text(&users.into_iter().map(UserRecord::from).collect::<Vec<_>>())
+}
+
+/// One record, with the DNS record of its DKIM key.
+#[must_use]
+pub fn domain_json(domain: Domain, key: Option<&DkimKey>) -> String {
+    #[derive(Serialize)]
+    struct Shown {
+        #[serde(flatten)]
+        domain: DomainRecord,
+        dkim: Option<Published>,
+    }
+    #[derive(Serialize)]
+    struct Published {
+        dns_name: String,
+        dns_type: &'static str,
+        dns_value: String,
+    }
+    let published =
+        |key: &DkimKey| Published { dns_name: key.dns_name(&domain.name), dns_type: "TXT", dns_value: key.dns_value() };
+    let dkim = key.map(published);
+    text(&Shown { domain: domain.into(), dkim })
+}
+
+/// A list of records.
+#[must_use]
+pub fn domains_json(domains: Vec<Domain>) -> String {
+    text(&domains.into_iter().map(DomainRecord::from).collect::<Vec<_>>())
+}
+
+/// One record, without the value.
+#[must_use]
+pub fn token_json(token: TokenRecord) -> String {
+    text(&TokenInfo::from(token))
+}
+
+/// A list of records, without values.
+#[must_use]
+pub fn tokens_json(tokens: Vec<TokenRecord>) -> String {
+    text(&tokens.into_iter().map(TokenInfo::from).collect::<Vec<_>>())
+}
+
+/// A new token with its value.
+#[must_use]
+pub fn created_token_json(token: TokenRecord, value: &TokenValue) -> String {
+    text(&TokenCreated::new(token, value))
+}
+
+fn text(record: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(record).expect("records have text keys and no other failure");
+    format!("{text}\n")
+}
