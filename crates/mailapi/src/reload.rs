@@ -7,6 +7,8 @@ use mailapi_backend_embedded::courier::CourierSettings;
 use mailapi_backend_embedded::net::{ServerTls, Shutdown};
 use mailapi_backend_external::ExternalSettings;
 use mailapi_model::{SecretText, SharedSecret};
+use mailapi_store::Directory;
+use mailapi_store::postgres::PostgresUrl;
 
 use crate::config::{CertificateFiles, Config, ConfigError};
 use crate::signals::Hangups;
@@ -41,6 +43,24 @@ impl LiveSecrets {
         if let Some(log_in) = settings.relay.as_ref().and_then(|relay| relay.credentials.as_ref()) {
             let key = "mail.embedded.relay_password";
             self.add(key, &log_in.password, |config| config.mail.embedded.relay_password());
+        }
+    }
+
+    /// Adds the password of the database server.
+    pub(crate) fn add_database(&self, url: &PostgresUrl) {
+        if let Some(used) = url.password() {
+            self.add("database.password", &used, |config| config.database.server_password());
+        }
+    }
+
+    /// Adds the password of the server with an existing installation's users.
+    pub(crate) fn add_directory(&self, directory: &Directory) {
+        if let Some(used) = directory.server_password() {
+            let read = |config: &Config| {
+                let directory = config.mail.external.users.directory()?;
+                Ok(directory.and_then(|directory| directory.server_password()).map(|password| password.get()))
+            };
+            self.add("mail.external.users.password", &used, read);
         }
     }
 

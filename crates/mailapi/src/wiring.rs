@@ -95,7 +95,8 @@ impl Assembly {
     async fn open_as(config: &Config, directory: &DataDir, role: Role<'_>) -> Outcome<Self> {
         let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) =
             (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-        let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref()).await?;
+        let secrets = LiveSecrets::default();
+        let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref(), &secrets).await?;
         let spool = Spool::new(config.spool(directory.path()));
         let to_service = Arc::new(ToService::default());
         let mail_in_store_file = file.is_some() && !config.is_external();
@@ -103,7 +104,6 @@ impl Assembly {
             Role::Server(lock) if !mail_in_store_file => Some(directory.node(lock, entropy.as_ref())?),
             Role::Server(_) | Role::Follower | Role::Command => None,
         };
-        let secrets = LiveSecrets::default();
         let mail = if config.is_external() {
             let mut settings = config.external(directory.path())?;
             secrets.add_external(&settings);
@@ -169,6 +169,7 @@ async fn open_store(
     directory: &DataDir,
     clock: &dyn Clock,
     entropy: &dyn Entropy,
+    secrets: &LiveSecrets,
 ) -> Outcome<(Store, Option<Sqlite>)> {
     let place = config.database.place(directory.path())?;
     let (store, file) = match place {
@@ -177,6 +178,7 @@ async fn open_store(
             (Store::on_sqlite(sqlite.clone()), Some(sqlite))
         }
         DatabasePlace::Postgres(url) => {
+            secrets.add_database(&url);
             let engine = Postgres::open(*url, config.database.postgres(), entropy).await;
             let failed = |error| Failure::new(format!("database.url: the server cannot be used: {error}"));
             (Store::on_postgres(engine.map_err(failed)?), None)
@@ -184,7 +186,10 @@ async fn open_store(
     };
     let directory = if config.is_external() { config.mail.external.users.directory()? } else { None };
     let store = match directory {
-        Some(directory) => store.with_directory(directory),
+        Some(directory) => {
+            secrets.add_directory(&directory);
+            store.with_directory(directory)
+        }
         None => store,
     };
     let failed = |error| Failure::new(format!("the database cannot be brought up to date: {error}"));

@@ -9,6 +9,9 @@ use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use serde_json::{Value, json};
 use support::{Place, Server};
 
+/// The time that a server may need to connect again.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Number of rounds in which two requests collide.
 const ROUNDS: usize = 50;
 
@@ -113,4 +116,34 @@ async fn one_request_at_two_nodes_at_once_has_one_answer() {
         assert_eq!((here.0, there.0), (202, 202), "{} {}", here.1, there.1);
         assert_eq!(here.1["message_id"], there.1["message_id"], "round {round}: sent twice");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_database_password_is_in_use_after_sighup() {
+    let database = PostgresServer::shared().empty_database();
+    database.sql("CREATE ROLE changing LOGIN SUPERUSER PASSWORD 'first'");
+    let place = Place::new();
+    let file = place.path().join("password");
+    std::fs::write(&file, "first\n").unwrap();
+    let mut command = place.command(&["serve", "--log-format", "json"]);
+    let url = database.url_with("localhost", "none", "").replacen("mailapi:none@", "changing@", 1);
+    command.env("MAILAPI_DATABASE__URL", url).env("MAILAPI_DATABASE__PASSWORD_FILE", &file);
+    let mut server = Server::start(command);
+    server.drain();
+    let admin = server.token();
+    assert_eq!(get(&server, "/domains", &admin).await.0, 200);
+
+    database.sql("ALTER ROLE changing PASSWORD 'second'");
+    std::fs::write(&file, "second\n").unwrap();
+    server.signal("HUP");
+    // Without its connections, the server can answer with the new password only.
+    let answered = async {
+        loop {
+            database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'changing'");
+            if get(&server, "/domains", &admin).await.0 == 200 {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, answered).await.expect("the server connects with the new password");
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mailapi_backend_external::printed::LookupDatabase;
+use mailapi_model::SecretText;
 use mailapi_store::postgres::{PostgresSettings, PostgresUrl};
 use mailapi_store::sqlite::SqliteSettings;
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,14 @@ impl Database {
             None => Ok(DatabasePlace::Sqlite(Self::usual_file(data_dir))),
             Some(Some(path)) if !path.is_empty() => Ok(DatabasePlace::Sqlite(PathBuf::from(path))),
             Some(_) => wrong("not understood; leave it empty, or write sqlite:PATH or postgres://USER@HOST/DATABASE"),
+        }
+    }
+
+    /// The password of the server, if the data are on one.
+    pub(crate) fn server_password(&self) -> Result<Option<SecretText>, ConfigError> {
+        match self.place(Path::new(""))? {
+            DatabasePlace::Sqlite(_) => Ok(None),
+            DatabasePlace::Postgres(url) => Ok(url.password().map(|password| password.get())),
         }
     }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_model::{EmailAddress, SecretText};
+use mailapi_model::{EmailAddress, SecretText, SharedSecret};
 
 pub use copies::{Copied, Copies};
 pub use queries::{DirectoryQueries, DirectoryQueryError};
@@ -138,6 +138,15 @@ impl Directory {
     ) -> Result<Self, StoreError> {
         let engine = Engine::Postgres(ForeignPostgres::new(url, &settings)?);
         Ok(Self(Arc::new(Inner { engine, queries, settings })))
+    }
+
+    /// The password of the database server, which each new connection reads again.
+    #[must_use]
+    pub fn server_password(&self) -> Option<SharedSecret> {
+        match &self.0.engine {
+            Engine::Sqlite(_) => None,
+            Engine::Postgres(server) => server.password(),
+        }
     }
 
     /// How it was set up.

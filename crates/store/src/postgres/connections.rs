@@ -1,13 +1,18 @@
 //! The connections to a server: as many as the settings allow, or fewer if the server has a lower limit.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    ConfigConnectImpl, Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime,
+};
+use mailapi_model::SharedSecret;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
-use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure;
@@ -18,6 +23,9 @@ use crate::StoreError;
 const CLOSED: Duration = Duration::from_secs(10);
 /// How long to wait before the only place connects to a full server again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// The form in which `deadpool` takes a future.
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A pool. Callers wait for a connection until the time-out, even when the server refuses to open another one.
 pub(super) struct Connections {
@@ -35,17 +43,48 @@ struct Closed {
     until: Option<Instant>,
 }
 
+/// How to connect. The password may be replaced between two connections.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) config: Config,
+    pub(super) password: Option<SharedSecret>,
+}
+
+impl Target {
+    /// The settings of a connection that begins now.
+    pub(super) fn now(&self) -> Config {
+        let mut config = self.config.clone();
+        if let Some(password) = &self.password {
+            config.password(password.get().expose().as_bytes());
+        }
+        config
+    }
+}
+
+/// Connects with the current password.
+struct ConnectNow {
+    target: Target,
+    connect: ConfigConnectImpl<MakeRustlsConnect>,
+}
+
+impl Connect for ConnectNow {
+    fn connect(&self, _: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
+        self.connect.connect(&self.target.now())
+    }
+}
+
 impl Connections {
     /// Creates the pool without connecting.
     pub(super) fn new(
-        config: Config,
+        target: Target,
         tls: MakeRustlsConnect,
         count: usize,
         timeout: Duration,
     ) -> Result<Self, StoreError> {
         let count = count.max(1);
+        let (config, connect) = (target.config.clone(), ConnectNow { target, connect: ConfigConnectImpl { tls } });
         let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, tls, manager_config))
+        let pool = Pool::builder(Manager::from_connect(config, connect, manager_config))
             .max_size(count)
             .wait_timeout(Some(timeout))
             .runtime(Runtime::Tokio1)

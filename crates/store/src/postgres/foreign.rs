@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::connections::Connections;
+use mailapi_model::SharedSecret;
+
+use super::connections::{Connections, Target};
 use super::failure::Failed;
 use super::{PostgresUrl, tls};
 use crate::StoreError;
@@ -13,6 +15,7 @@ use crate::directory::DirectorySettings;
 /// Connections that read.
 pub(crate) struct ForeignPostgres {
     connections: Connections,
+    password: Option<SharedSecret>,
     settings: DirectorySettings,
 }
 
@@ -26,6 +29,7 @@ impl ForeignPostgres {
     /// Connects to nobody yet.
     pub(crate) fn new(url: PostgresUrl, settings: &DirectorySettings) -> Result<Self, StoreError> {
         let tls = tls::connector(&url.trust)?;
+        let password = url.password();
         let mut config = url.config;
         let given = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
         let limit = settings.statement_timeout.as_millis();
@@ -36,8 +40,14 @@ impl ForeignPostgres {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(settings.connect_timeout);
         }
-        let connections = Connections::new(config, tls, settings.connections, settings.statement_timeout)?;
-        Ok(Self { connections, settings: settings.clone() })
+        let target = Target { config, password: password.clone() };
+        let connections = Connections::new(target, tls, settings.connections, settings.statement_timeout)?;
+        Ok(Self { connections, password, settings: settings.clone() })
+    }
+
+    /// The password, which each new connection reads again.
+    pub(crate) fn password(&self) -> Option<SharedSecret> {
+        self.password.clone()
     }
 
     /// The rows of one query. A kept connection that broke meanwhile is replaced once.

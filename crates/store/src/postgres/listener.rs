@@ -9,10 +9,11 @@ use futures_util::future::poll_fn;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use tokio_postgres::{AsyncMessage, Client, Config, Error};
+use tokio_postgres::{AsyncMessage, Client, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PostgresSettings;
+use super::connections::Target;
 use super::failure::connecting;
 use crate::{ForeignChanges, StoreError};
 
@@ -29,7 +30,7 @@ pub(super) struct Listener {
 /// How to reach the server, and who we are.
 #[derive(Clone)]
 pub(super) struct Line {
-    pub(super) config: Config,
+    pub(super) target: Target,
     pub(super) tls: MakeRustlsConnect,
     pub(super) node: String,
 }
@@ -91,7 +92,7 @@ struct Ear {
 
 impl Ear {
     async fn open(line: &Line) -> Result<Self, Error> {
-        let (client, mut connection) = line.config.connect(line.tls.clone()).await?;
+        let (client, mut connection) = line.target.now().connect(line.tls.clone()).await?;
         let mut next: Box<NextMessage> = Box::new(move |context: &mut Context<'_>| connection.poll_message(context));
         {
             let listen = format!("LISTEN {CHANNEL}");

@@ -34,7 +34,7 @@ use crate::db::postgres::{self as statements, Work};
 use crate::db::{Effect, Stmt};
 use crate::migration::Migration;
 use crate::{ForeignChanges, StoreError};
-use connections::Connections;
+use connections::{Connections, Target};
 use failure::Failed;
 use listener::{Line, Listener};
 use names::Holders;
@@ -76,10 +76,11 @@ impl Postgres {
     pub async fn open(url: PostgresUrl, settings: PostgresSettings, entropy: &dyn Entropy) -> Result<Self, StoreError> {
         let node = node_name(entropy);
         let tls = tls::connector(&url.trust)?;
-        let config = config(url, &settings, &node);
+        let password = url.password();
+        let target = Target { config: config(url, &settings, &node), password };
         let count = settings.connections.max(LEAST_CONNECTIONS);
-        let connections = Connections::new(config.clone(), tls.clone(), count, settings.pool_timeout)?;
-        let listener = Listener::start(Line { config, tls, node }, &settings).await?;
+        let connections = Connections::new(target.clone(), tls.clone(), count, settings.pool_timeout)?;
+        let listener = Listener::start(Line { target, tls, node }, &settings).await?;
         let scans = Semaphore::new(settings.scan_connections.max(1));
         let holders = Holders::new((settings.connections / 4).max(1));
         let engine = Self(Arc::new(Inner {

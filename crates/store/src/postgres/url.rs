@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use mailapi_model::SecretText;
+use mailapi_model::{SecretText, SharedSecret};
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
@@ -23,6 +23,7 @@ use tokio_postgres::config::SslMode;
 pub struct PostgresUrl {
     pub(super) config: Config,
     pub(super) trust: Trust,
+    password: Option<SharedSecret>,
 }
 
 /// Which server is believed to be the right one.
@@ -62,7 +63,14 @@ impl PostgresUrl {
     #[must_use]
     pub fn with_password(mut self, password: &SecretText) -> Self {
         self.config.password(password.expose().as_bytes());
+        self.password = Some(password.clone().into());
         self
+    }
+
+    /// The password, which each new connection reads again.
+    #[must_use]
+    pub fn password(&self) -> Option<SharedSecret> {
+        self.password.clone()
     }
 }
 
@@ -96,7 +104,8 @@ impl FromStr for PostgresUrl {
             return Err(PostgresUrlError::NoHost);
         }
         config.ssl_mode(mode);
-        Ok(Self { config, trust })
+        let password = config.get_password().and_then(|octets| String::from_utf8(octets.to_vec()).ok());
+        Ok(Self { config, trust, password: password.map(|password| SecretText::new(password).into()) })
     }
 }
 
