@@ -27,7 +27,8 @@ impl Service {
     /// # Errors
     /// [`Unavailable`]; the call can be repeated.
     pub async fn reconcile(&self) -> Result<Reconciled, Unavailable> {
-        let repaired = self.reconcile_domains().await? + self.reconcile_mailboxes().await?;
+        let removed = usize::try_from(self.remove_closed_accounts().await?).unwrap_or(usize::MAX);
+        let repaired = removed + self.reconcile_domains().await? + self.reconcile_mailboxes().await?;
         Ok(Reconciled { repaired, quarantined: self.quarantined().await? })
     }
 

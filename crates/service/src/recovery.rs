@@ -129,7 +129,8 @@ impl Service {
         }
         let sessions = self.0.store.tokens().forget_sessions(ended).await?;
         let requests = self.0.store.sent().forget_requests(now).await?;
-        // Last, since it needs the mail server too.
-        Ok(sessions + requests + self.expire_pending_domains().await?)
+        // Last, since these need the mail server too.
+        let closed = self.remove_closed_accounts().await?;
+        Ok(sessions + requests + closed + self.expire_pending_domains().await?)
     }
 }

@@ -41,7 +41,7 @@ pub(crate) const ACCOUNTS: List =
     List { table: "accounts", key: "email", order: "created_at DESC, email DESC", columns: COLUMNS };
 
 impl Accounts<'_> {
-    /// Adds an account, active at once.
+    /// Adds an account, active at once. It is closed if the address was deleted before; see [`Accounts::set_closed`].
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when there is such an account, [`StoreError::Reference`] without its domain.
@@ -88,7 +88,7 @@ impl Accounts<'_> {
     /// When the database cannot be read.
     pub async fn credentials(&self, email: &EmailAddress) -> Result<Option<Credentials>, StoreError> {
         let sql = "SELECT email, email_given, name, password_hash, active, sessions_ended FROM accounts \
-             WHERE email = $1";
+             WHERE email = $1 AND NOT closed";
         let row = self.0.first(Stmt::new(sql).bind(email)).await?;
         row.map(read_credentials).transpose()
     }
@@ -189,6 +189,44 @@ impl Accounts<'_> {
         touched_first(&self.0.batch(statements).await?)
     }
 
+    /// Closes an account or opens it: a closed one gets no mail from mail servers that look accounts up here, because
+    /// its mailbox may hold mail of another owner. Returns whether it exists.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn set_closed(&self, email: &EmailAddress, closed: bool) -> Result<bool, StoreError> {
+        let statement = Stmt::new("UPDATE accounts SET closed = $2 WHERE email = $1").bind(email).bind(closed);
+        Ok(self.0.execute(statement).await?.touched > 0)
+    }
+
+    /// The same for all accounts of a domain.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn set_all_closed(&self, domain: &DomainName, closed: bool) -> Result<(), StoreError> {
+        let statement = Stmt::new("UPDATE accounts SET closed = $2 WHERE domain = $1").bind(domain).bind(closed);
+        self.0.execute(statement).await.map(drop)
+    }
+
+    /// Whether the account is closed.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn is_closed(&self, email: &EmailAddress) -> Result<bool, StoreError> {
+        let statement = Stmt::new("SELECT 1 FROM accounts WHERE email = $1 AND closed").bind(email);
+        Ok(self.0.first(statement).await?.is_some())
+    }
+
+    /// At most `limit` closed accounts after `after`, in alphabetical order.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn closed(&self, after: Option<&EmailAddress>, limit: usize) -> Result<Vec<EmailAddress>, StoreError> {
+        let sql = "SELECT email, email_given FROM accounts WHERE closed AND email > $1 ORDER BY email LIMIT $2";
+        let statement = Stmt::new(sql).bind(after.map_or("", EmailAddress::as_str)).bind(crate::db::count(limit));
+        self.0.query(statement).await?.into_iter().map(|mut row| row.address()).collect()
+    }
+
     /// Notes a log-in; whether what the password was verified against still holds, and the account may log in.
     ///
     /// # Errors
@@ -253,7 +291,8 @@ pub(crate) fn hold_account_alone(email: &EmailAddress) -> Stmt {
 pub(crate) fn insert_account(account: &NewAccount) -> Stmt {
     Stmt::new(
         "INSERT INTO accounts (email, email_given, domain, name, name_folded, password_hash, active, quota_bytes, \
-         created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, $8, $8)",
+         created_at, updated_at, closed) VALUES ($1, $2, $3, $4, $5, $6, TRUE, $7, $8, $8, \
+         EXISTS (SELECT 1 FROM former_names WHERE name = $1))",
     )
     .bind(&account.email)
     .bind(account.email.given())

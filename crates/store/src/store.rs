@@ -30,6 +30,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 12, sql: include_str!("../migrations/sqlite/0012_dkim_selectors.sql") },
     Migration { version: 13, sql: include_str!("../migrations/sqlite/0013_sessions_ended.sql") },
     Migration { version: 14, sql: include_str!("../migrations/sqlite/0014_as_given.sql") },
+    Migration { version: 15, sql: include_str!("../migrations/sqlite/0015_names.sql") },
 ];
 
 /// The same tables on PostgreSQL.
@@ -48,6 +49,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 12, sql: include_str!("../migrations/postgres/0012_dkim_selectors.sql") },
     Migration { version: 13, sql: include_str!("../migrations/postgres/0013_sessions_ended.sql") },
     Migration { version: 14, sql: include_str!("../migrations/postgres/0014_as_given.sql") },
+    Migration { version: 15, sql: include_str!("../migrations/postgres/0015_names.sql") },
 ];
 
 /// Under this name the versions of the store's own tables are recorded.

@@ -192,6 +192,26 @@ impl TestMailServer {
         }
     }
 
+    /// Whether any of its listeners accepts mail from outside for this mailbox.
+    ///
+    /// # Panics
+    /// When one does not answer as a mail server does.
+    pub async fn takes_mail(&self, from: &str, mailbox: &EmailAddress) -> bool {
+        match &self.kind {
+            Kind::Embedded { embedded, .. } => {
+                let (now, message) = (self.clock.now(), Bytes::from_static(b"Subject: Hello\r\n\r\nHello\r\n"));
+                let sender = Some(from.parse().expect("an address"));
+                let incoming = Incoming::new(sender, [mailbox.clone()], message, now, Relaying::Denied);
+                embedded.maildrop().accept(incoming).await.is_ok()
+            }
+            Kind::External(office) => {
+                let (postfix, dovecot) = (&office.servers.postfix, &office.servers.dovecot);
+                let by_postfix = postfix.takes(from, mailbox.as_str()).await;
+                by_postfix || dovecot.takes(from, mailbox.as_str()).await
+            }
+        }
+    }
+
     /// Puts a message into a mailbox's INBOX at once, without the way that mail from outside takes.
     ///
     /// # Panics

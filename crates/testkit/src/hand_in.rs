@@ -49,6 +49,13 @@ impl HandIn {
         reply
     }
 
+    /// Whether a message for this recipient is accepted; none is handed in.
+    pub(crate) async fn takes(&mut self, sender: &str, recipient: &str) -> bool {
+        self.expect(&format!("MAIL FROM:<{sender}>"), "250").await;
+        self.0.write_all(format!("RCPT TO:<{recipient}>\r\n").as_bytes()).await.expect("a command is sent");
+        self.reply().await.starts_with("250")
+    }
+
     async fn expect(&mut self, command: &str, code: &str) {
         self.0.write_all(format!("{command}\r\n").as_bytes()).await.expect("a command is sent");
         let reply = self.reply().await;

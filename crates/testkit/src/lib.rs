@@ -20,6 +20,8 @@ mod guard;
 mod hand_in;
 #[cfg(feature = "mail-server")]
 mod handed_over;
+#[cfg(feature = "mail-server")]
+mod hooked;
 mod logger;
 #[cfg(feature = "mail-server")]
 mod mail_server;
@@ -46,6 +48,8 @@ pub use foreign_users::{ForeignSchema, ForeignUsers};
 pub use guard::TestDirectory;
 #[cfg(feature = "mail-server")]
 pub use handed_over::HandedOver;
+#[cfg(feature = "mail-server")]
+pub use hooked::{HookedProvisioning, ProvisioningHook};
 #[cfg(feature = "mail-server")]
 pub use mail_server::{MailServerPorts, RealMailServer};
 pub use ports::free_port;

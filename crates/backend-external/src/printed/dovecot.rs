@@ -86,7 +86,7 @@ fn sql_2_3(database: &LookupDatabase) -> String {
         "driver = {driver}\nconnect = {connect}\n\
          password_query = {PASSWORD}'%Lu'\n\
          user_query = SELECT email AS \"user\", COALESCE('*:bytes=' || quota_bytes, '*:storage=0') AS quota_rule \
-         FROM mailapi_virtual_mailboxes WHERE email = '%Lu'\n\
+         FROM mailapi_virtual_mailboxes WHERE email = '%Lu' AND (receives OR '%Ls' <> 'lmtp')\n\
          iterate_query = {ITERATE}\n"
     )
 }
@@ -236,7 +236,7 @@ passdb sql {{
 }}
 userdb sql {{
   query = SELECT email AS "user", COALESCE(quota_bytes || 'B', 'unlimited') AS quota_storage_size \
-    FROM mailapi_virtual_mailboxes WHERE email = '%{{user | lower}}'
+    FROM mailapi_virtual_mailboxes WHERE email = '%{{user | lower}}' AND (receives OR '%{{protocol}}' <> 'lmtp')
   iterate_query = {ITERATE}
 }}
 

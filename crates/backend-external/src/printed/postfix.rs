@@ -38,7 +38,7 @@ impl PostfixConfiguration<'_> {
         vec![
             map("domains.cf", "SELECT domain FROM mailapi_virtual_domains WHERE domain = '%s'"),
             // A mailbox that is switched off goes on to get mail.
-            map("mailboxes.cf", "SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s'"),
+            map("mailboxes.cf", "SELECT email FROM mailapi_virtual_mailboxes WHERE email = '%s' AND receives"),
             map("senders.cf", "SELECT login FROM mailapi_sender_logins WHERE sender = '%s'"),
             PrintedFile::script("apply.sh", self.script(directory)),
         ]

@@ -128,7 +128,12 @@ impl Service {
         // The mail server gets the domain only on approval. Otherwise anyone could sign up a domain and intercept the
         // mail that other users here send to it.
         let NewAccount { email, quota_bytes, .. } = &new.account;
-        self.0.backend.provisioning.new_mailbox(email, *quota_bytes).await.map_err(Unavailable::from)?;
+        if let Err(error) = self.provide_mailbox(email, *quota_bytes).await {
+            // Otherwise the domain would be taken, and its only user without a session.
+            self.0.store.domains().delete(&new.domain.name, true, self.0.clock.now()).await?;
+            self.0.epoch.end();
+            return Err(error.into());
+        }
         Ok(record)
     }
 

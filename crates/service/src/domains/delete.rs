@@ -1,6 +1,6 @@
 //! `DELETE /domains/{domain}`.
 
-use mailapi_model::{DomainName, Page};
+use mailapi_model::{DomainName, EmailAddress, Page};
 use mailapi_store::{AccountFilter, DomainDeleted};
 
 use super::DomainError;
@@ -34,7 +34,7 @@ impl Service {
         }
         self.0.backend.provisioning.remove_domain(name).await.map_err(Unavailable::from)?;
         if force {
-            self.remove_mailboxes(name).await?;
+            self.take_mailboxes(name).await?;
         }
         let deleted = self.0.store.domains().delete(name, force, self.0.clock.now()).await?;
         self.0.epoch.end();
@@ -52,7 +52,19 @@ impl Service {
         }
     }
 
-    async fn remove_mailboxes(&self, domain: &DomainName) -> Result<(), DomainError> {
+    /// Takes all mailboxes of the domain, or opens the accounts again.
+    async fn take_mailboxes(&self, domain: &DomainName) -> Result<(), DomainError> {
+        let mut taken = Vec::new();
+        let outcome = self.take_each_mailbox(domain, &mut taken).await;
+        if outcome.is_err() {
+            for email in taken {
+                self.reopen(&email).await;
+            }
+        }
+        outcome
+    }
+
+    async fn take_each_mailbox(&self, domain: &DomainName, taken: &mut Vec<EmailAddress>) -> Result<(), DomainError> {
         let filter = AccountFilter { domains: Some(vec![domain.clone()]), ..AccountFilter::default() };
         let mut offset = 0;
         loop {
@@ -62,7 +74,8 @@ impl Service {
             }
             offset += accounts.len() as u64;
             for account in accounts {
-                self.0.backend.provisioning.remove_mailbox(&account.email).await.map_err(Unavailable::mailboxes)?;
+                self.take_mailbox(&account.email).await?;
+                taken.push(account.email);
             }
         }
     }

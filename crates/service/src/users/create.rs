@@ -7,7 +7,7 @@ use super::quotas::ask;
 use super::{User, UserError};
 use crate::auth::Share;
 use crate::caller::audit;
-use crate::{Caller, Service, Unavailable};
+use crate::{Caller, Service};
 
 /// A new account.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ impl Service {
     /// A new account with its mailbox.
     ///
     /// The account database comes first: a crash between it and the mail server is mended by [`Service::reconcile`]. A mail
-    /// server that looks accounts up there need not run.
+    /// server that looks accounts up there need not run, unless the address was deleted before and may have mail.
     ///
     /// # Errors
     /// See [`UserError`].
@@ -56,9 +56,14 @@ impl Service {
         if self.0.store.domains().get(&email.domain()).await?.is_none() {
             return Err(UserError::DomainNotFound);
         }
-        match self.0.store.accounts().get(email).await? {
-            Some(_) => Err(UserError::Exists),
-            None => Ok(()),
+        let accounts = self.0.store.accounts();
+        if accounts.get(email).await?.is_none() {
+            return Ok(());
+        }
+        // One that a crash left closed makes room.
+        match accounts.is_closed(email).await? && self.remove_if_closed(email).await? {
+            true => Ok(()),
+            false => Err(UserError::Exists),
         }
     }
 
@@ -70,9 +75,20 @@ impl Service {
         })?;
         self.0.epoch.end();
         let NewAccount { email, quota_bytes, .. } = new;
-        self.0.backend.provisioning.new_mailbox(&email, quota_bytes).await.map_err(Unavailable::from)?;
+        if let Err(error) = self.provide_mailbox(&email, quota_bytes).await {
+            self.take_back(&email).await;
+            return Err(error.into());
+        }
         audit!(by, mailbox = %email, "user created");
         self.0.store.accounts().get(&email).await?.ok_or(UserError::NotFound)
+    }
+
+    /// Removes an account that has no mailbox, so that the caller can repeat the request.
+    async fn take_back(&self, email: &EmailAddress) {
+        if let Err(error) = self.0.store.accounts().delete(email, self.0.clock.now()).await {
+            tracing::error!(mailbox = %email, %error, "an account without a mailbox stays until the next start");
+        }
+        self.0.epoch.end();
     }
 
     /// What a mailbox holds whose account was just made: a mail server may still have mail of an earlier one.

@@ -4,16 +4,16 @@ use mailapi_model::EmailAddress;
 
 use super::UserError;
 use crate::caller::audit;
-use crate::{Caller, Service, Unavailable};
+use crate::{Caller, Service};
 
 impl Service {
     /// Removes an account with its tokens, permissions and mail.
     ///
-    /// A mail server that manages its own mailboxes comes first. A crash in between leaves an account without a
+    /// The mailbox comes first, and gets no more mail from then on. A crash in between leaves an account without a
     /// mailbox, and a repeated call finishes the work. In the other order, mail of a deleted account could remain.
     ///
     /// # Errors
-    /// [`Unavailable::Mailboxes`] when the mail server cannot do it now: the account stays; see [`UserError`].
+    /// [`crate::Unavailable::Mailboxes`] when the mail server cannot do it now: the account stays; see [`UserError`].
     pub async fn delete_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
         let (gone, by) = (email.clone(), caller.clone());
@@ -25,7 +25,7 @@ impl Service {
         if self.0.store.accounts().get(email).await?.is_none() {
             return Err(UserError::NotFound);
         }
-        self.0.backend.provisioning.remove_mailbox(email).await.map_err(Unavailable::mailboxes)?;
+        self.take_mailbox(email).await?;
         self.0.store.accounts().delete(email, self.0.clock.now()).await?;
         self.0.epoch.end();
         audit!(by, mailbox = %email, "user deleted");

@@ -1,5 +1,6 @@
 //! Accounts and their mailboxes.
 
+mod closed;
 mod create;
 mod delete;
 mod directory;

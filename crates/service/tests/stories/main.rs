@@ -1,5 +1,6 @@
 //! Stories of the operations over the real store and the real maildrop.
 
+mod closed;
 mod directory;
 mod discarded;
 mod log_in;

@@ -2,25 +2,26 @@
 //! an earlier owner of the address.
 
 use std::fmt::Debug;
+use std::net::Ipv4Addr;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use mailapi_backend::{Backend, Provisioning, ProvisioningError};
+use mailapi_backend::{Backend, ProvisioningError};
 use mailapi_model::{
-    AccountChange, Clock as _, DomainName, EmailAddress, NewDomain, Permission, Quota, Secret, SecretText,
+    AccountChange, Clock as _, DomainName, Door, EmailAddress, NewDomain, Permission, Quota, Secret, SecretText,
+    Visitor,
 };
 use mailapi_service::auth::SignUp;
 use mailapi_service::domains::DomainChange;
 use mailapi_service::users::{CreateUser, UpdateUser};
 use mailapi_service::{Caller, Parts, Service, Settings};
-use mailapi_testkit::{PASSWORD, TestApp};
+use mailapi_testkit::{HookedProvisioning, PASSWORD, ProvisioningHook, TestApp};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-
-use crate::HERE;
 
 /// Longer than two operations take on a busy machine.
 const ENOUGH: Duration = Duration::from_secs(60);
@@ -31,9 +32,20 @@ const WAITS: Duration = Duration::from_millis(40);
 const EARLIER: &str = "the earlier owner";
 const QUOTAS: [u64; 2] = [10_485_760, 20_971_520];
 
-/// An operation on one address, or on its domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
+/// Declares the operations and the list of all of them.
+macro_rules! operations {
+    ($($operation:ident),+ $(,)?) => {
+        /// An operation on one address, or on its domain.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        enum Operation {
+            $($operation),+
+        }
+
+        const ALL: &[Operation] = &[$(Operation::$operation),+];
+    };
+}
+
+operations!(
     Create,
     Delete,
     ChangeQuota,
@@ -42,39 +54,22 @@ enum Operation {
     Enable,
     ResetPassword,
     Grant,
-    SignUp,
+    SignUpDomain,
     AddDomain,
     Approve,
     UpdateDomain,
     ForceDeleteDomain,
     DeleteDomain,
-}
+);
 
 use Operation::{
     AddDomain, Approve, ChangeQuota, Create, Delete, DeleteDomain, Disable, Enable, ForceDeleteDomain, Grant, Purge,
-    ResetPassword, UpdateDomain,
+    ResetPassword, SignUpDomain, UpdateDomain,
 };
-
-const ALL: [Operation; 14] = [
-    Create,
-    Delete,
-    ChangeQuota,
-    Purge,
-    Disable,
-    Enable,
-    ResetPassword,
-    Grant,
-    Operation::SignUp,
-    AddDomain,
-    Approve,
-    UpdateDomain,
-    ForceDeleteDomain,
-    DeleteDomain,
-];
 
 /// The state before the two operations begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
+pub(crate) enum Before {
     /// An address with mail.
     Owner,
     /// A domain without the address.
@@ -86,15 +81,19 @@ enum Before {
 
 const BEFORE: [Before; 4] = [Before::Owner, Before::Domain, Before::Pending, Before::Nothing];
 
-struct Name {
-    domain: DomainName,
-    address: EmailAddress,
+pub(crate) struct Name {
+    pub(crate) domain: DomainName,
+    pub(crate) address: EmailAddress,
+    /// Who signs it up: each name has a client of its own, because one client has few pending domains.
+    client: Visitor,
 }
 
 impl Name {
-    fn new(number: usize) -> Self {
+    pub(crate) fn new(number: usize) -> Self {
         let domain = format!("n{number}.example");
-        Self { address: format!("ann@{domain}").parse().unwrap(), domain: domain.parse().unwrap() }
+        let network = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + u32::try_from(number).unwrap());
+        let client = Visitor { door: Door::Http, address: network.into() };
+        Self { address: format!("ann@{domain}").parse().unwrap(), domain: domain.parse().unwrap(), client }
     }
 
     /// An address that sorts directly before this one in the test.
@@ -104,11 +103,11 @@ impl Name {
     }
 }
 
-fn password() -> SecretText {
+pub(crate) fn password() -> SecretText {
     Secret::new(PASSWORD.to_owned())
 }
 
-fn new_user(name: &Name, called: &str) -> CreateUser {
+pub(crate) fn new_user(name: &Name, called: &str) -> CreateUser {
     CreateUser { email: name.address.clone(), password: password(), name: called.to_owned(), quota_bytes: None }
 }
 
@@ -133,9 +132,9 @@ async fn perform(service: &Service, operation: Operation, name: &Name, turn: usi
         Enable => ran(service.enable_user(&admin, address).await),
         ResetPassword => ran(service.reset_password(&admin, address, Some(password())).await),
         Grant => ran(service.grant_permission(&admin, address, Permission::ViewStats, domain).await),
-        Operation::SignUp => {
+        SignUpDomain => {
             let (email, domain) = (address.clone(), domain.clone());
-            ran(service.sign_up(SignUp { domain, email, password: password(), name: called }, HERE).await)
+            ran(service.sign_up(SignUp { domain, email, password: password(), name: called }, name.client).await)
         }
         AddDomain => ran(service.create_domain(&admin, domain.clone(), None).await),
         Approve => ran(service.approve_domain(&admin, domain).await),
@@ -155,26 +154,26 @@ struct Outcome {
 }
 
 /// A server, and a second process beside it.
-struct Pair {
-    app: TestApp,
+pub(crate) struct Pair {
+    pub(crate) app: TestApp,
     beside: Service,
 }
 
 impl Pair {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let app = TestApp::start_with(|settings| settings.service = brief(settings.service.clone())).await;
         let beside = app.beside(brief(Settings::default())).await;
         Self { app, beside }
     }
 
-    async fn begin(&self, before: Before, name: &Name) {
+    pub(crate) async fn begin(&self, before: Before, name: &Name) {
         let service = &self.app.service;
         match before {
             Before::Nothing => {}
             Before::Pending => {
                 let (email, domain) = (name.address.clone(), name.domain.clone());
                 let request = SignUp { domain, email, password: password(), name: EARLIER.into() };
-                service.sign_up(request, HERE).await.unwrap();
+                service.sign_up(request, name.client).await.unwrap();
             }
             Before::Domain | Before::Owner => self.domain(name).await,
         }
@@ -186,7 +185,7 @@ impl Pair {
     }
 
     /// A domain without a DKIM key, because making one is slow.
-    async fn domain(&self, name: &Name) {
+    pub(crate) async fn domain(&self, name: &Name) {
         let (creator_email, description) = (None, None);
         let created_at = self.app.clock.now();
         let new = NewDomain { name: name.domain.clone(), active: true, description, creator_email, created_at };
@@ -217,7 +216,7 @@ impl Pair {
     }
 
     /// The present inconsistencies, if any.
-    async fn wrong(&self, name: &Name) -> Option<String> {
+    pub(crate) async fn wrong(&self, name: &Name) -> Option<String> {
         let account = self.app.store.accounts().get(&name.address).await.unwrap();
         let domain = self.app.store.domains().get(&name.domain).await.unwrap();
         if let Some((has_domain, has_mailbox)) = self.known(name).await {
@@ -274,78 +273,74 @@ impl Pair {
     }
 }
 
-/// Stops its first change of the mail server, before or after it, until the test releases it.
+/// Stops one change of the mail server, before or after it, until the test releases it.
 struct Stopping {
-    behind: Arc<dyn Provisioning>,
     is_after: bool,
+    /// How many changes do not stop.
+    passing: AtomicUsize,
     gate: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
 }
 
 impl Stopping {
-    async fn stop_if(&self, is_after: bool) {
-        let gate = if self.is_after == is_after { self.gate.lock().unwrap().take() } else { None };
+    async fn stop(&self) {
+        if self.passing.try_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return;
+        }
+        let gate = self.gate.lock().unwrap().take();
         if let Some((reached, opened)) = gate {
             let _ = reached.send(());
             let _ = opened.await;
         }
     }
-
-    async fn around<T>(&self, change: impl Future<Output = T>) -> T {
-        self.stop_if(false).await;
-        let changed = change.await;
-        self.stop_if(true).await;
-        changed
-    }
 }
 
 #[async_trait]
-impl Provisioning for Stopping {
-    async fn put_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
-        self.around(self.behind.put_domain(domain)).await
+impl ProvisioningHook for Stopping {
+    async fn before(&self) -> Result<(), ProvisioningError> {
+        if !self.is_after {
+            self.stop().await;
+        }
+        Ok(())
     }
 
-    async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
-        self.around(self.behind.remove_domain(domain)).await
-    }
-
-    async fn new_mailbox(&self, mailbox: &EmailAddress, quota: Option<u64>) -> Result<(), ProvisioningError> {
-        self.around(self.behind.new_mailbox(mailbox, quota)).await
-    }
-
-    async fn set_quota(&self, mailbox: &EmailAddress, quota: Option<u64>) -> Result<(), ProvisioningError> {
-        self.around(self.behind.set_quota(mailbox, quota)).await
-    }
-
-    async fn put_mailbox(&self, mailbox: &EmailAddress, quota: Option<u64>) -> Result<(), ProvisioningError> {
-        self.around(self.behind.put_mailbox(mailbox, quota)).await
-    }
-
-    async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
-        self.around(self.behind.remove_mailbox(mailbox)).await
-    }
-
-    async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
-        self.around(self.behind.account_changed(mailbox)).await
+    async fn after(&self) {
+        if self.is_after {
+            self.stop().await;
+        }
     }
 }
 
 impl Pair {
     /// A server whose first change of the mail server stops.
     fn stopping(&self, is_after: bool) -> (Service, oneshot::Receiver<()>, oneshot::Sender<()>) {
+        self.stopping_after(0, is_after)
+    }
+
+    /// A server that lets so many changes of the mail server pass, and stops the next one.
+    pub(crate) fn stopping_after(
+        &self,
+        passing: usize,
+        is_after: bool,
+    ) -> (Service, oneshot::Receiver<()>, oneshot::Sender<()>) {
         let ((reached, was_reached), (open, opened)) = (oneshot::channel(), oneshot::channel());
         let backend = self.app.mail_server.backend();
-        let gate = Mutex::new(Some((reached, opened)));
-        let provisioning = Arc::new(Stopping { behind: backend.provisioning.clone(), is_after, gate });
-        let service = Service::new(Parts {
+        let (gate, passing) = (Mutex::new(Some((reached, opened))), AtomicUsize::new(passing));
+        let hook = Stopping { is_after, passing, gate };
+        let provisioning = Arc::new(HookedProvisioning { behind: backend.provisioning.clone(), hook });
+        (self.with_backend(Backend { provisioning, ..backend }), was_reached, open)
+    }
+
+    /// A server on the same accounts with this backend.
+    pub(crate) fn with_backend(&self, backend: Backend) -> Service {
+        Service::new(Parts {
             store: self.app.store.clone(),
-            backend: Backend { provisioning, ..backend },
+            backend,
             dns: self.app.dns.clone(),
             clock: self.app.clock.clone(),
             entropy: self.app.service.entropy().clone(),
             spool: self.app.service.spool().clone(),
             settings: brief(Settings::default()),
-        });
-        (service, was_reached, open)
+        })
     }
 
     /// The second operation starts while the first one changes the mail server. It either waits, or has finished
@@ -403,8 +398,11 @@ fn number_of_environment(key: &str) -> Option<usize> {
 
 /// The rounds of every pair. Both processes go first in half of them, and each state occurs equally often.
 fn all_rounds() -> impl Iterator<Item = ([Operation; 2], Before, Name)> {
-    let pairs =
-        ALL.into_iter().enumerate().flat_map(|(place, first)| ALL[place..].iter().map(move |second| [first, *second]));
+    let pairs = ALL
+        .iter()
+        .copied()
+        .enumerate()
+        .flat_map(|(place, first)| ALL[place..].iter().map(move |second| [first, *second]));
     let rounds = pairs.flat_map(|pair| (0..rounds()).map(move |round| (pair, round)));
     rounds.enumerate().map(|(number, ([first, second], round))| {
         let pair = if round / BEFORE.len() % 2 == 0 { [first, second] } else { [second, first] };
@@ -435,14 +433,14 @@ async fn one_within_another_leaves_all_in_agreement() {
         (Create, Before::Domain),
         (Delete, Before::Owner),
         (ChangeQuota, Before::Owner),
-        (Operation::SignUp, Before::Nothing),
+        (SignUpDomain, Before::Nothing),
         (AddDomain, Before::Nothing),
         (Approve, Before::Pending),
         (ForceDeleteDomain, Before::Owner),
         (DeleteDomain, Before::Domain),
     ];
     const BESIDE: [Operation; 8] =
-        [Create, Delete, ChangeQuota, Operation::SignUp, AddDomain, Approve, ForceDeleteDomain, DeleteDomain];
+        [Create, Delete, ChangeQuota, SignUpDomain, AddDomain, Approve, ForceDeleteDomain, DeleteDomain];
     let pair = Pair::start().await;
     let (mut number, mut wrong) = (0, Vec::new());
     for (first, before) in STOPPED {

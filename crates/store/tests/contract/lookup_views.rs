@@ -46,6 +46,11 @@ async fn mail_servers_find_what_they_look_up(engine: Engine) {
         engine.sql(&format!("{mailboxes} ORDER BY email")),
         "ann@example.org|ann|example.org|\neve@example.net|eve|example.net|"
     );
+    let receiving = || engine.sql("SELECT email FROM mailapi_virtual_mailboxes WHERE receives ORDER BY email");
+    store.accounts().set_closed(&email("ann@example.org"), true).await.unwrap();
+    assert_eq!(receiving(), "bob@example.org\neve@example.net", "a closed account gets no mail");
+    store.accounts().set_closed(&email("ann@example.org"), false).await.unwrap();
+    assert_eq!(receiving(), "ann@example.org\nbob@example.org\neve@example.net");
     assert_eq!(logins("bob@example.org"), "eve@example.net", "who holds the right may still send as it");
     let hash = engine.sql("SELECT password_hash FROM mailapi_credentials WHERE email = 'ann@example.org' AND active");
     assert_eq!(hash, "{SHA512-CRYPT}$6$salt$hash");

@@ -10,7 +10,8 @@ use rusqlite::Connection;
 const TABLES: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = OFF;
-    CREATE TABLE mailapi_virtual_mailboxes (email TEXT NOT NULL PRIMARY KEY, quota_bytes INTEGER);
+    CREATE TABLE mailapi_virtual_mailboxes (email TEXT NOT NULL PRIMARY KEY, quota_bytes INTEGER,
+        receives INTEGER NOT NULL DEFAULT TRUE);
     CREATE TABLE mailapi_credentials (email TEXT NOT NULL PRIMARY KEY, password_hash TEXT NOT NULL, active INTEGER NOT NULL);
 ";
 
@@ -34,7 +35,10 @@ impl Accounts {
     /// Makes one, or changes how much its mailbox may hold.
     pub(super) fn put(&self, address: &str, password: &str, quota_bytes: Option<u64>) {
         self.run("INSERT OR REPLACE INTO mailapi_credentials VALUES (?1, '{PLAIN}' || ?2, TRUE)", (address, password));
-        self.run("INSERT OR REPLACE INTO mailapi_virtual_mailboxes VALUES (?1, ?2)", (address, quota_bytes));
+        self.run(
+            "INSERT OR REPLACE INTO mailapi_virtual_mailboxes (email, quota_bytes) VALUES (?1, ?2)",
+            (address, quota_bytes),
+        );
     }
 
     /// Removes one, if it is there.

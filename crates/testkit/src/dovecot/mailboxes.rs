@@ -71,6 +71,14 @@ impl Dovecot {
         connection.message("ann@elsewhere.example", address, message).await;
     }
 
+    /// Whether it accepts mail for this recipient over LMTP.
+    ///
+    /// # Panics
+    /// When it does not answer as a mail server does.
+    pub async fn takes(&self, sender: &str, recipient: &str) -> bool {
+        HandIn::connect(self.lmtp, "LHLO client.example").await.takes(sender, recipient).await
+    }
+
     /// Puts a file into a mailbox's INBOX without Dovecot's knowledge: quick for many messages.
     ///
     /// # Panics

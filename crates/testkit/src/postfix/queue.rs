@@ -25,6 +25,14 @@ impl Postfix {
         queue_ids
     }
 
+    /// Whether it accepts mail of another mail server for this recipient.
+    ///
+    /// # Panics
+    /// When it does not answer as a mail server does.
+    pub async fn takes(&self, sender: &str, recipient: &str) -> bool {
+        HandIn::connect(self.smtp, "EHLO client.example").await.takes(sender, recipient).await
+    }
+
     /// Waits until the queue is empty.
     ///
     /// # Panics
