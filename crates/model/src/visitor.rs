@@ -32,6 +32,17 @@ impl Door {
 pub struct ClientNetwork(IpAddr);
 
 impl ClientNetwork {
+    /// What one subscriber usually has: an IPv4 address, or an IPv6 /48 (RFC 6177 section 2). Networks of /64 are as
+    /// many as such a subscriber likes, and count apart for what is forgotten soon.
+    #[must_use]
+    pub fn subscriber(self) -> String {
+        const SITE: u128 = !0 << 80;
+        match self.0 {
+            IpAddr::V6(v6) => format!("{}/48", Ipv6Addr::from_bits(v6.to_bits() & SITE)),
+            IpAddr::V4(v4) => v4.to_string(),
+        }
+    }
+
     /// The client that `address` belongs to.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {

@@ -3,7 +3,7 @@
 use mailapi_model::{NewAccount, NewDomain, NewToken, Permission, TokenId, TokenRecord};
 
 use crate::accounts::insert_account;
-use crate::db::{Changed, exactly_one};
+use crate::db::{Changed, Stmt, exactly_one};
 use crate::domains::insert_domain;
 use crate::permissions::insert_permission;
 use crate::tokens::{insert_token, new_record};
@@ -19,11 +19,23 @@ pub struct NewSignUp {
     pub domain: NewDomain,
     /// Its first account.
     pub account: NewAccount,
+    /// The client's network, which has a limited share of the domains that wait for approval.
+    pub from: String,
     /// The session that the sign-up ends with.
     pub session: NewToken,
 }
 
 impl Store {
+    /// Number of domains that wait for approval and were signed up from this network.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn pending_from(&self, network: &str) -> Result<u64, StoreError> {
+        let sql = "SELECT COUNT(*) FROM domains WHERE NOT approved AND signed_up_from = $1";
+        let count = exactly_one(self.db().query(Stmt::new(sql).bind(network)).await?)?.int()?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+
     /// Stores a domain, its first account with `manage_domains` on it, and a session: all or nothing.
     ///
     /// # Errors
@@ -38,6 +50,9 @@ impl Store {
         };
         let statements = vec![
             insert_domain(&new.domain),
+            Stmt::new("UPDATE domains SET signed_up_from = $2 WHERE name = $1")
+                .bind(&new.domain.name)
+                .bind(new.from.as_str()),
             insert_account(&new.account),
             insert_permission(&grant, Permission::ManageDomains),
             insert_token(&new.session),

@@ -24,6 +24,10 @@ const REMEMBERED: usize = 10_000;
 /// strangers can use, however many addresses they come from.
 const MOST_PENDING: u64 = 100;
 
+/// How many of them one client may have. It takes ten clients to close sign-up for others, and an agency that sets up
+/// several domains is not held up.
+const MOST_PENDING_OF_CLIENT: u64 = 10;
+
 /// What a stranger asks for.
 #[derive(Debug, Clone)]
 pub struct SignUp {
@@ -108,6 +112,7 @@ impl Service {
                 created_at: now,
             },
             account: NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at: now },
+            from: from.network().subscriber(),
             session,
         };
         let record =
@@ -145,6 +150,9 @@ impl Service {
         }
         let pending = DomainFilter { only: None, pending: true };
         if self.0.store.domains().list(&pending, Page::new(1, 0)).await?.total >= MOST_PENDING {
+            return Err(SignUpError::TooMany { retry_after: WINDOW });
+        }
+        if self.0.store.pending_from(&from.network().subscriber()).await? >= MOST_PENDING_OF_CLIENT {
             return Err(SignUpError::TooMany { retry_after: WINDOW });
         }
         Ok(())

@@ -116,6 +116,24 @@ async fn strangers_from_everywhere_sign_up_only_so_many_domains() {
 }
 
 #[tokio::test]
+async fn one_client_does_not_close_sign_up_for_others() {
+    let app = TestApp::start_with(|settings| settings.service.signups_per_hour = u32::MAX).await;
+    let from = |n: u16| Visitor { door: Door::Http, address: format!("2001:db8:7:{n:x}::1").parse().unwrap() };
+    let mut signed_up = 0;
+    for n in 0..12 {
+        let domain = format!("d{n}.example");
+        let outcome = app.service.sign_up(request(&domain, &format!("eve@{domain}")), from(n)).await;
+        signed_up += usize::from(outcome.is_ok());
+        app.clock.advance(DAY / 4);
+    }
+    assert_eq!(signed_up, 10, "networks of one subscriber count together, for as long as domains wait");
+    app.service.sign_up(request("bob.example", "bob@bob.example"), HERE).await.unwrap();
+    let admin = caller(&app, app.admin()).await;
+    app.service.approve_domain(&admin, &"d7.example".parse().unwrap()).await.unwrap();
+    app.service.sign_up(request("more.example", "eve@more.example"), from(0)).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_unapproved_domain_expires_with_its_user() {
     let app = TestApp::start().await;
     let admin = caller(&app, app.admin()).await;

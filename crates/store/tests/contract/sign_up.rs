@@ -10,7 +10,7 @@ fn sign_up(name: &str, user: &str, session: u8) -> NewSignUp {
     let mut session = new_token(session, TokenKind::User, Some(user));
     session.is_session = true;
     session.expires_at = Some(at(60));
-    NewSignUp { domain, account: new_account(user, 1), session }
+    NewSignUp { domain, account: new_account(user, 1), from: "192.0.2.1".to_owned(), session }
 }
 
 #[tokio::test(flavor = "multi_thread")]
