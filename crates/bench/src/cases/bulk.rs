@@ -8,7 +8,7 @@ use crate::client::http::Request;
 use crate::load::Load;
 use crate::mail::{Author, READER, WRITER};
 use crate::measure::{figures, median};
-use crate::outcome::{Outcome, same};
+use crate::outcome::{Failure, Outcome, same};
 use crate::report::{Row, Unit};
 use crate::scale::Scale;
 use crate::server::Product;
@@ -40,7 +40,8 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
         .collect::<Arc<[_]>>();
     let server = &world.server;
     let mut senders = http_clients(1, server.http, server.process(), &requests, 202).await?;
-    let mut mover = Appending::log_in(server.imap, READER, PASSWORD).await?;
+    let imap = server.imap.ok_or_else(|| Failure::new("the server has no IMAP listener"))?;
+    let mut mover = Appending::log_in(imap, READER, PASSWORD).await?;
     fill(&mut mover, scale.bulk).await?;
 
     senders.run(scale.plan.warm_up).await?;
