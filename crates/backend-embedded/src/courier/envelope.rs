@@ -4,7 +4,6 @@ use mailapi_smtp::client::Capabilities;
 use mailapi_smtp::{Envelope, MailFrom, RcptTo};
 
 use super::Inner;
-use super::next_hop::comes_to;
 use crate::queue::QueuedMessage;
 
 impl Inner {
@@ -12,10 +11,11 @@ impl Inner {
     /// domain goes to another provider, so the bounces go to the author there.
     pub(super) async fn reverse_path(&self, message: &QueuedMessage) -> String {
         let Some(sender) = &message.sender else { return String::new() };
-        match self.maildrop.return_address(message) {
-            Some(own) if comes_to(&self.hostname, sender.domain_str(), &*self.dns).await => own,
-            _ => sender.wire().into_owned(),
-        }
+        let authors = || sender.wire().into_owned();
+        let Some(own) = self.maildrop.return_address(message) else { return authors() };
+        let now = self.maildrop.clock().now();
+        let comes_here = self.return_hosts.comes_to(&self.hostname, sender.domain_str(), &*self.dns, now).await;
+        if comes_here { own } else { authors() }
     }
 }
 

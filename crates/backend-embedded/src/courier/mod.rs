@@ -20,6 +20,7 @@ mod letter;
 mod next_hop;
 mod notices;
 mod retry;
+mod return_hosts;
 mod round;
 mod settings;
 mod transfer;
@@ -35,6 +36,7 @@ use crate::Maildrop;
 use crate::maildrop::MaildropError;
 use crate::net::{ClientTls, Shutdown};
 use in_hand::InHand;
+use return_hosts::ReturnHosts;
 use round::Round;
 
 pub use settings::{CourierSettings, Relay, RelayLogIn, RelayTls};
@@ -50,6 +52,7 @@ struct Inner {
     dns: Arc<dyn Dns>,
     settings: CourierSettings,
     in_hand: InHand,
+    return_hosts: ReturnHosts,
     /// For TLS that is used because it is offered.
     any_tls: ClientTls,
     /// For a relay whose certificate counts.
@@ -70,8 +73,8 @@ impl Courier {
         let any_tls = ClientTls::new(&Trust::Anybody)?;
         let verified = settings.relay.as_ref().filter(|relay| relay.tls.is_verified());
         let relay_tls = verified.map(|relay| ClientTls::new(&relay.trust)).transpose()?;
-        let (hostname, in_hand) = (hostname.into(), InHand::default());
-        Ok(Self(Arc::new(Inner { maildrop, hostname, dns, settings, in_hand, any_tls, relay_tls })))
+        let (hostname, in_hand, return_hosts) = (hostname.into(), InHand::default(), ReturnHosts::default());
+        Ok(Self(Arc::new(Inner { maildrop, hostname, dns, settings, in_hand, return_hosts, any_tls, relay_tls })))
     }
 
     /// Tries everything that is due now, each recipient once, and answers how many recipients that were.

@@ -37,13 +37,8 @@ pub(super) async fn servers(
     Ok(records.into_iter().map(|mx| mx.exchange).collect())
 }
 
-/// Whether mail for the domain is known to come to the server of this name.
-pub(super) async fn comes_to(our_name: &str, domain: &str, dns: &dyn Dns) -> bool {
-    dns.mx(domain).await.is_ok_and(|records| records.iter().any(|mx| is_host(mx, our_name)))
-}
-
 /// Names are the same in any case, with and without the final dot.
-fn is_host(mx: &MailExchange, name: &str) -> bool {
+pub(super) fn is_host(mx: &MailExchange, name: &str) -> bool {
     mx.exchange.trim_end_matches('.').eq_ignore_ascii_case(name.trim_end_matches('.'))
 }
 
