@@ -156,6 +156,31 @@ async fn a_log_that_lost_something_is_told_to_monitors_and_to_the_doctor() {
     assert!(report.contains("against it: "), "{report}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deferred_message_survives_a_stop_and_two_rotations() {
+    let never = [("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SAVE_INTERVAL", "1d")];
+    let mut office = Office::open_on(Engine::Sqlite, &never, |_| {}).await;
+    let to = "later@elsewhere.example";
+    office.sink.refuse(to, &["450 4.2.0 Greylisted"; 1000]);
+    let id = office.send(&[to]).await;
+    office.until(SOON, async || !entries(&office, &format!("message_id={id}&status=deferred")).await.is_empty()).await;
+    office.stop_mailapi();
+    // One rotated file is kept, so the message's first lines are gone.
+    for _ in 0..2 {
+        fs::rename(&office.log, office.log.with_extension("log.1")).unwrap();
+        office.postfix.reopen_log();
+        let is_written = async || fs::metadata(&office.log).is_ok_and(|file| file.len() > 0);
+        office.until(SOON, is_written).await;
+    }
+    office.sink.refuse(to, &[]);
+    office.restart_mailapi();
+    let status = office.watch(&id, "sent", SOON).await;
+    assert_eq!(status["recipients"][0]["status"], "sent", "{status}");
+    assert_eq!(entries(&office, &format!("message_id={id}&status=sent")).await.len(), 1);
+    // The file that was being read at the stop is gone, with lines that were written to it afterwards.
+    assert_eq!(office.health().await["checks"]["log"], "incomplete");
+}
+
 #[expect(clippy::print_stdout, reason = "the figures are a proof, shown with --nocapture")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_is_shown_when_its_line_is_heard_of_and_not_when_the_log_is_looked_at_again() {

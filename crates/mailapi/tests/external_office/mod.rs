@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -95,7 +95,7 @@ impl Office {
         let kind = match engine {
             Engine::Sqlite => {
                 let file = place.path().join("db/mailapi.db");
-                fs::set_permissions(file, Permissions::from_mode(0o666)).unwrap();
+                fs::set_permissions(file, Permissions::from_mode(0o660)).unwrap();
                 "sqlite"
             }
             Engine::Postgres => "pgsql",
@@ -137,9 +137,7 @@ impl Office {
 
     /// Stops mailapi, if it runs, and starts it.
     pub(crate) fn restart_mailapi(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop("TERM");
-        }
+        self.stop_mailapi();
         let command = self.command(&["serve", "--log-format", "json"]);
         let mut server = Server::start(command);
         server.drain();
@@ -147,6 +145,13 @@ impl Office {
             self.token = server.token();
         }
         self.server = Some(server);
+    }
+
+    /// Stops mailapi with SIGTERM, if it runs.
+    pub(crate) fn stop_mailapi(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop("TERM");
+        }
     }
 
     /// What the doctor's exit code is, and what it says.
@@ -303,8 +308,9 @@ fn database(engine: Engine, place: &Place) -> (Option<PostgresDatabase>, String)
         Engine::Sqlite => {
             let directory = place.path().join("db");
             fs::create_dir(&directory).unwrap();
-            // SQLite's readers are other users, and must be able to keep its shared memory.
-            fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
+            // As docs/operating.md says: Postfix keeps the shared memory of SQLite, too.
+            chown(&directory, None, Some(group_of("postfix"))).unwrap();
+            fs::set_permissions(&directory, Permissions::from_mode(0o2770)).unwrap();
             (None, format!("sqlite:{}", directory.join("mailapi.db").display()))
         }
         Engine::Postgres => {
@@ -313,6 +319,13 @@ fn database(engine: Engine, place: &Place) -> (Option<PostgresDatabase>, String)
             (Some(database), url)
         }
     }
+}
+
+/// The number of a group of this machine.
+fn group_of(name: &str) -> u32 {
+    let groups = fs::read_to_string("/etc/group").unwrap();
+    let mut groups = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    groups.find(|group| group[0] == name).expect("Postfix is installed")[2].parse().unwrap()
 }
 
 /// The binary with the settings of an office.
