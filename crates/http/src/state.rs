@@ -14,9 +14,10 @@ use crate::request_id::NameEntropy;
 use crate::room::Room;
 use crate::settings::HttpSettings;
 
-/// Maximum total octets of large answers that wait for their clients. A caller takes at most half of it, which holds the
-/// text of two messages of the largest size that the defaults accept.
-const MAX_ANSWER_BYTES_IN_FLIGHT: usize = 128 * 1024 * 1024;
+/// Maximum total octets of large answers that wait for their clients. A caller takes at most half of it, more than the
+/// text of a message of the largest size that the defaults accept. With 128 MiB, stuck readers of such texts brought the
+/// process to 298 MiB.
+const MAX_ANSWER_BYTES_IN_FLIGHT: usize = 96 * 1024 * 1024;
 
 /// Maximum memory of bodies that are being received or read. The contents of attachments lie on disk.
 const MAX_BODY_MEMORY: usize = 64 * 1024 * 1024;
