@@ -28,7 +28,7 @@ pub use delivery_feed::{DeliveryFeed, Discarded, FeedBatch, FeedError};
 pub use dns::{Dns, DnsError, MailExchange};
 pub use go_ahead::{GoAhead, Permit};
 pub use inbound_log::InboundLog;
-pub use log_in::{LogIn, LogInError, LogInMark, LoggedIn, SendAsError};
+pub use log_in::{LogIn, LogInError, LogInMark, LoggedIn, SendAsError, SendLimitReached};
 pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
     MessageSummary, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, SearchText,

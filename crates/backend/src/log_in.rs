@@ -25,6 +25,26 @@ pub trait LogIn: Send + Sync {
     /// # Errors
     /// See [`SendAsError`].
     async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError>;
+
+    /// Counts a message to these recipients against the daily limits of a logged-in mailbox. Without limits, every message
+    /// is allowed.
+    ///
+    /// # Errors
+    /// See [`SendLimitReached`]; the message is then not counted.
+    async fn may_send_to(&self, _grants: &Grants, _recipients: &[EmailAddress]) -> Result<(), SendLimitReached> {
+        Ok(())
+    }
+}
+
+/// A mailbox may send no more today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendLimitReached {
+    /// The mailbox has sent so many messages.
+    #[error("the mailbox may send {0} messages a day (limits.messages_per_day)")]
+    Messages(u32),
+    /// The message would exceed the number of addresses that the mailbox sends to.
+    #[error("the mailbox may send to {0} different addresses a day (limits.recipients_per_day)")]
+    Recipients(u32),
 }
 
 /// Why a logged-in account may not send as an address.

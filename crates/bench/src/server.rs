@@ -29,6 +29,8 @@ const SETTINGS: &[(&str, &str)] = &[
     // Requests are counted as always, and never refused.
     ("MAILAPI_LIMITS__REQUESTS_PER_MINUTE", "1000000000"),
     ("MAILAPI_LIMITS__REQUESTS_PER_HOUR", "1000000000"),
+    ("MAILAPI_LIMITS__MESSAGES_PER_DAY", "1000000000"),
+    ("MAILAPI_LIMITS__RECIPIENTS_PER_DAY", "1000000000"),
     // Failed log-ins are counted by client address; a flood of them comes from many.
     ("MAILAPI_HTTP__TRUSTED_PROXIES", "127.0.0.1"),
 ];

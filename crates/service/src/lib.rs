@@ -41,7 +41,7 @@ use crate::auth::{CallerCache, FailedLogIns, HashingThreads, LastUsed, SignUpWin
 use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::health::LastChecks;
-use crate::mail::AccountAges;
+use crate::mail::{AccountAges, SentToday};
 use crate::mailbox::KnownMailboxes;
 use crate::recovery::InFlight;
 use crate::stats::InboundTally;
@@ -85,6 +85,7 @@ struct Inner {
     failed_log_ins: FailedLogIns,
     sign_ups: SignUpWindows,
     in_flight: InFlight,
+    sent_today: SentToday,
     inbound: InboundTally,
     last_checks: LastChecks,
     /// Whether the last sync of the whole user database failed.
@@ -107,6 +108,7 @@ impl Service {
             failed_log_ins: FailedLogIns::default(),
             sign_ups: SignUpWindows::default(),
             in_flight: InFlight::default(),
+            sent_today: SentToday::default(),
             inbound: InboundTally::default(),
             last_checks: LastChecks::default(),
             directory_failed: AtomicBool::new(false),

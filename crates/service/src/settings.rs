@@ -49,6 +49,10 @@ pub struct Settings {
     pub pending_domain_lifetime: Duration,
     /// Maximum number of API tokens of one mailbox, and of its sessions.
     pub tokens_per_mailbox: u32,
+    /// Maximum number of messages that one mailbox sends within a day (UTC); zero means any number.
+    pub messages_per_day: u32,
+    /// Maximum number of different addresses that one mailbox sends to within a day; zero means any number.
+    pub recipients_per_day: u32,
     /// What a send request may hold.
     pub draft: DraftLimits,
     /// The most octets of a message on the wire.
@@ -118,6 +122,8 @@ impl Default for Settings {
             signup_quota: 100 * 1024 * 1024,
             pending_domain_lifetime: 7 * 24 * 60 * MINUTE,
             tokens_per_mailbox: 50,
+            messages_per_day: 10_000,
+            recipients_per_day: 10_000,
             draft: DraftLimits::default(),
             max_message_bytes: 25 * 1024 * 1024,
             mail_in_store_file: false,

@@ -16,7 +16,7 @@ use crate::Maildrop;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
 use crate::smtp_session::{
-    Body, Delivery, Host, Postmaster, check_hops, header_of, not_looked_up, reverse_path, take_over,
+    Body, Delivery, Host, Postmaster, check_hops, forward_path, header_of, not_looked_up, reverse_path, take_over,
 };
 
 pub(super) struct SubmissionHost<'a> {
@@ -97,6 +97,14 @@ impl<'a> SubmissionHost<'a> {
         self.setup.sign.sign(domain, message).await.map_err(not_signed)
     }
 
+    /// Counts the message against the daily limits of the mailbox.
+    async fn count(&self, message: &Message) -> Result<(), Reply> {
+        let recipients = message.envelope.recipients.iter().map(|to| forward_path(to, self.postmaster.found()));
+        let recipients = recipients.collect::<Result<Vec<_>, _>>()?;
+        let counted = self.setup.log_in.may_send_to(self.grants()?, &recipients).await;
+        counted.map_err(|reached| Reply::new(452, (4, 7, 1), format!("No more today: {reached}")))
+    }
+
     async fn check_recipient(&mut self, recipient: &RcptTo) -> Result<(), Reply> {
         let address = self.postmaster.forward_path(recipient, &self.maildrop).await?;
         match self.maildrop.check_recipient(&address, self.size, Relaying::Allowed).await {
@@ -152,6 +160,9 @@ impl Host for SubmissionHost<'_> {
             Ok(body) => body,
             Err(refusal) => return Answer::Refuse(refusal),
         };
+        if let Err(refusal) = self.count(&message).await {
+            return Answer::Refuse(refusal);
+        }
         let delivery = Delivery {
             maildrop: &self.maildrop,
             hostname: &self.setup.hostname,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mailapi_backend::Mailboxes;
+
 use crate::office::{Office, mail};
 use crate::socket::Line;
 
@@ -214,4 +216,30 @@ async fn a_user_s_old_address_list_is_answered_at_once() {
     assert!(line.say("MAIL FROM:<ann@here.example>").await.starts_with("250"));
     let answers = answers(&mut line, "nobody@here.example").await;
     assert!(answers.iter().all(|answer| answer.starts_with("550 5.1.1")), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_mailbox_that_has_sent_enough_today_is_told_why() {
+    let office = Office::open().await;
+    let mut line = Line::to(office.submission).await;
+    line.reply().await;
+    for command in ["EHLO client.example", "AUTH LOGIN YW5uQGhlcmUuZXhhbXBsZQ==", "c2VjcmV0"] {
+        assert!(line.say(command).await.starts_with(['2', '3']), "{command}");
+    }
+    for is_exhausted in [false, true] {
+        for command in ["MAIL FROM:<ann@here.example>", "RCPT TO:<bob@here.example>", "DATA"] {
+            assert!(line.say(command).await.starts_with(['2', '3']), "{command}");
+        }
+        line.send(mail("today").as_bytes()).await;
+        let reply = line.say(".").await;
+        if is_exhausted {
+            let why = "452 4.7.1 No more today: the mailbox may send 7 messages a day (limits.messages_per_day)";
+            assert_eq!(reply, why);
+        } else {
+            assert!(reply.starts_with("250"), "{reply}");
+            office.exhaust_limits();
+        }
+    }
+    let bob = "bob@here.example".parse().unwrap();
+    assert_eq!(office.maildrop.quota(&bob).await.unwrap().messages, 1);
 }

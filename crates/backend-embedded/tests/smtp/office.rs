@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use mailapi_backend::{
-    DeliveryFeed, InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Mailboxes, Provisioning, SendAsError, SignError,
-    SignOutgoing, Spool, SpoolSettings,
+    DeliveryFeed, InboundLog, LogIn, LogInError, LogInMark, LoggedIn, Mailboxes, Provisioning, SendAsError,
+    SendLimitReached, SignError, SignOutgoing, Spool, SpoolSettings,
 };
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
 use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
@@ -184,6 +184,11 @@ impl Office {
         self.doorman.is_closed.store(true, Ordering::SeqCst);
     }
 
+    /// Ends what mailboxes may send today.
+    pub(crate) fn exhaust_limits(&self) {
+        self.doorman.is_exhausted.store(true, Ordering::SeqCst);
+    }
+
     /// Shuts the doors and waits for those who are inside.
     pub(crate) async fn close(mut self) {
         self.ask_to_leave();
@@ -227,6 +232,7 @@ pub(crate) const NO_USER: &str = "no.user";
 #[derive(Default)]
 struct Doorman {
     is_closed: AtomicBool,
+    is_exhausted: AtomicBool,
 }
 
 #[async_trait]
@@ -250,6 +256,10 @@ impl LogIn for Doorman {
 
     async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError> {
         Ok(grants.may_send_as(address, address.local() != NO_USER)?)
+    }
+
+    async fn may_send_to(&self, _: &Grants, _: &[EmailAddress]) -> Result<(), SendLimitReached> {
+        if self.is_exhausted.load(Ordering::SeqCst) { Err(SendLimitReached::Messages(7)) } else { Ok(()) }
     }
 }
 

@@ -19,6 +19,8 @@ mirror!(
         signup_quota: ByteSize,
         pending_domain_lifetime: HumanDuration,
         tokens_per_mailbox: u32,
+        messages_per_day: u32,
+        recipients_per_day: u32,
         max_message_bytes: ByteSize,
         cached_callers: u64,
         cached_domains: u64,

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn, SendAsError};
+use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn, SendAsError, SendLimitReached};
 use mailapi_model::{Credentials, Denied, EmailAddress, Grants, PasswordRule, SecretText, SendAs, TokenKind, Visitor};
 use mailapi_store::Verified;
 
@@ -91,6 +91,10 @@ impl LogIn for Service {
                 SendAsError::Unavailable
             }
         })
+    }
+
+    async fn may_send_to(&self, grants: &Grants, recipients: &[EmailAddress]) -> Result<(), SendLimitReached> {
+        self.count_send(grants, recipients)
     }
 }
 

@@ -8,6 +8,7 @@ mod list_inbox;
 mod list_sent;
 mod returned_mail;
 mod send;
+mod sent_today;
 mod status;
 
 pub use compose::{ComposeError, compose, compose_large};
@@ -15,8 +16,10 @@ pub use delivery_log::{DeliveryLogError, Synced};
 pub use dkim::{DkimError, Signer, generate_key};
 pub use list_inbox::ListInboxError;
 pub use list_sent::{ListSentError, SentQuery};
+pub use mailapi_backend::SendLimitReached;
 pub use mailapi_store::{DeliveryLogFilter, SentRecord};
 pub(crate) use send::LONG_WORK_OCTETS;
 pub use send::{BodyHash, IdempotencyKey, IdempotencyKeyError, SendError, SendRequest, Submitted};
+pub(crate) use sent_today::SentToday;
 pub(crate) use status::AccountAges;
 pub use status::StatusError;

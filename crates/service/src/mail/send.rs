@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Accepted, GoAhead, Refusal, SubmitError};
+use mailapi_backend::{Accepted, GoAhead, Refusal, SendLimitReached, SubmitError};
 use mailapi_model::{
     Denied, Draft, EmailAddress, Envelope, Grants, MessageId, Octets, QueueId, Reply, SendAs, Timestamp,
 };
@@ -108,6 +108,14 @@ pub enum SendError {
         /// The most octets of a message.
         limit: usize,
     },
+    /// The caller's mailbox has reached a daily limit.
+    #[error("{reached}")]
+    LimitReached {
+        /// Which one.
+        reached: SendLimitReached,
+        /// Until the next day begins.
+        wait: Duration,
+    },
     /// The same idempotency key came with another body.
     #[error("the idempotency key was used for another request")]
     IdempotencyConflict,
@@ -202,9 +210,15 @@ impl Service {
             recipients: new.recipients.iter().map(|(address, _)| address.clone()).collect(),
         };
         let recipient_count = new.recipient_count as u64;
+        let counted = self.count_send(&caller.grants, &envelope.recipients);
+        counted.map_err(|reached| SendError::LimitReached { reached, wait: self.rest_of_day() })?;
         let message = self.composed_and_signed(request.draft, domain, id, now).await?;
         let (begun, answer) = self.begin_and_submit(&new, envelope, message).await;
-        match begun? {
+        let begun = begun?;
+        if !matches!(begun, Begun::New) {
+            self.uncount_send(&caller.grants);
+        }
+        match begun {
             Begun::New => {}
             Begun::Repeat(answer) => return answer_again(answer),
             Begun::InFlight(_) => return Err(SendError::IdempotencyInFlight),

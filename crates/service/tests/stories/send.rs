@@ -1,5 +1,8 @@
 //! Sending, and what became of it.
 
+use std::time::Duration;
+
+use mailapi_backend::{LogIn, SendLimitReached};
 use mailapi_model::{FolderName, MessageStatus, Page, RecipientStatus};
 use mailapi_service::mail::{BodyHash, DeliveryLogFilter, IdempotencyKey, SendError, StatusError};
 use mailapi_service::mailbox::PageView;
@@ -131,4 +134,43 @@ async fn a_request_that_is_repeated_while_it_is_worked_on_gets_its_answer() {
     let first = first.unwrap();
     assert_eq!((second.unwrap(), third.unwrap()), (first.clone(), first));
     assert_eq!(app.service.list_sent(&ann, Default::default(), Page::default()).await.unwrap().total, 1);
+}
+
+#[tokio::test]
+async fn a_mailbox_has_a_day_s_messages_and_recipients_at_all_doors_together() {
+    let app = TestApp::start_with(|settings| {
+        (settings.service.messages_per_day, settings.service.recipients_per_day) = (3, 2);
+    })
+    .await;
+    let (ann, bob) = (app.user("ann@example.org").await, app.user("bob@example.org").await);
+    let (ann, bob) = (caller(&app, &ann).await, caller(&app, &bob).await);
+    let reached = async |to: &[&str]| match app.service.send(&ann, letter("ann@example.org", to)).await {
+        Ok(_) => None,
+        Err(SendError::LimitReached { reached, wait }) => {
+            assert!(wait <= Duration::from_secs(24 * 60 * 60));
+            Some(reached)
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let three = ["a@example.org", "b@example.org", "c@example.org"];
+    assert_eq!(reached(&three).await, Some(SendLimitReached::Recipients(2)));
+    assert_eq!(reached(&["bob@example.org", "BOB@example.org", "other@elsewhere.example"]).await, None);
+    assert_eq!(reached(&["new@elsewhere.example"]).await, Some(SendLimitReached::Recipients(2)));
+
+    // A repeat is not counted, and neither is what was refused.
+    let mut request = letter("ann@example.org", &["bob@example.org"]);
+    request.idempotency = Some(IdempotencyKey::new("invoice-17", BodyHash::of(b"one")).unwrap());
+    for _ in 0..2 {
+        app.service.send(&ann, request.clone()).await.unwrap();
+    }
+    let recipients = ["bob@example.org".parse().unwrap()];
+    let (owner, other) = (&ann.grants, &bob.grants);
+    assert_eq!(app.service.may_send_to(owner, &recipients).await, Ok(()));
+    assert_eq!(app.service.may_send_to(owner, &recipients).await, Err(SendLimitReached::Messages(3)));
+    assert_eq!(reached(&["bob@example.org"]).await, Some(SendLimitReached::Messages(3)));
+    assert_eq!(app.service.may_send_to(other, &recipients).await, Ok(()));
+    assert_eq!(app.service.list_sent(&ann, Default::default(), Page::default()).await.unwrap().total, 2);
+
+    app.clock.advance(Duration::from_secs(24 * 60 * 60));
+    assert_eq!(reached(&["new@elsewhere.example"]).await, None);
 }

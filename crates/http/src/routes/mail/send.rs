@@ -244,6 +244,10 @@ impl From<SendError> for ApiError {
             SendError::TooLarge { limit } => {
                 Self::new(ErrorCode::PayloadTooLarge, format!("The message has more than {limit} octets."))
             }
+            SendError::LimitReached { reached, wait } => {
+                Self::new(ErrorCode::RateLimitExceeded, format!("No more today: {reached}; see Retry-After."))
+                    .after(wait)
+            }
             SendError::IdempotencyConflict => ErrorCode::IdempotencyConflict.into(),
             SendError::IdempotencyInFlight => Self::new(
                 ErrorCode::IdempotencyConflict,
@@ -275,6 +279,11 @@ mod tests {
     fn whoever_shall_repeat_a_request_is_told_when() {
         let conflict = ApiError::from(SendError::IdempotencyConflict).into_response();
         assert_eq!((conflict.status(), conflict.headers().get(RETRY_AFTER)), (StatusCode::CONFLICT, None));
+        let reached = mailapi_service::mail::SendLimitReached::Messages(7);
+        let limited = ApiError::from(SendError::LimitReached { reached, wait: Duration::from_secs(60) });
+        let limited = limited.into_response();
+        assert_eq!(limited.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(limited.headers().get(RETRY_AFTER).unwrap(), "60");
         let in_flight = ApiError::from(SendError::IdempotencyInFlight).into_response();
         assert_eq!(
             (in_flight.status(), &in_flight.headers()[RETRY_AFTER]),
