@@ -56,12 +56,57 @@ impl OpenFolder {
     }
 }
 
+/// How long the server may work on one command, or on one stretch of a body. Dovecot sends a notice every 15 seconds
+/// during a search, so silence alone does not end one; whoever asked has left long before this.
+const COMMAND_TIME: Duration = Duration::from_mins(10);
+/// As much of a body has to arrive within the time allowed for silence.
+const STRETCH_OCTETS: usize = 16 * 1024;
+
+/// What the server may still take for the command in flight. Only the time in which we wait for it counts.
+struct Allowance {
+    /// Until the next complete response. Single octets do not extend it.
+    silence: Duration,
+    /// Until the answer is complete.
+    command: Duration,
+    /// Octets read, without those of bodies that were handed out.
+    octets: u64,
+    /// Octets of the newest stretch of a body.
+    stretch: usize,
+}
+
+impl Allowance {
+    const fn new(silence: Duration) -> Self {
+        Self { silence, command: COMMAND_TIME, octets: 0, stretch: 0 }
+    }
+
+    fn spend(&mut self, time: Duration) {
+        self.silence = self.silence.saturating_sub(time);
+        self.command = self.command.saturating_sub(time);
+    }
+
+    fn note(&mut self, event: &Event, silence: Duration) {
+        match event {
+            Event::BodyPiece(octets) => {
+                self.octets = self.octets.saturating_sub(*octets as u64);
+                self.stretch += octets;
+                if self.stretch >= STRETCH_OCTETS {
+                    *self = Self { octets: self.octets, ..Self::new(silence) };
+                }
+            }
+            Event::BodyBegin(_) | Event::BodyEnd | Event::NeedMore => {}
+            Event::Greeting(_) | Event::Untagged(_) | Event::Done(_) => self.silence = silence,
+        }
+    }
+}
+
 /// A connection. A command that was not awaited to its end leaves it not [`ImapConnection::is_ready`].
 pub(crate) struct ImapConnection {
     stream: Stream,
     protocol: Connection,
     read_octets: usize,
     silence_timeout: Duration,
+    allowance: Allowance,
+    max_answer: u64,
     reopen_after: Duration,
     folder: Option<OpenFolder>,
     separator: Option<Option<char>>,
@@ -76,6 +121,8 @@ impl ImapConnection {
             protocol: Connection::new(settings.limits.clone()),
             read_octets: settings.read_octets,
             silence_timeout: settings.silence_timeout,
+            allowance: Allowance::new(settings.silence_timeout),
+            max_answer: settings.limits.max_answer,
             reopen_after: settings.reopen_after,
             folder: None,
             separator: None,
@@ -142,6 +189,7 @@ impl ImapConnection {
         mut each: impl FnMut(Untagged) + Send,
     ) -> Result<StatusResponse, ImapError> {
         self.protocol.start_both(command, Command::noop())?;
+        self.allowance = Allowance::new(self.silence_timeout);
         let answer = self.answer(&mut each).await;
         if matches!(answer, Ok(_) | Err(ImapError::Refused(_))) {
             match self.answer(&mut |_| {}).await {
@@ -165,7 +213,9 @@ impl ImapConnection {
 
     /// Starts a command; its events are then to be awaited until it is done.
     pub(crate) fn start(&mut self, command: Command) -> Result<(), ImapError> {
-        Ok(self.protocol.start(command)?)
+        self.protocol.start(command)?;
+        self.allowance = Allowance::new(self.silence_timeout);
+        Ok(())
     }
 
     /// The next event; never [`Event::NeedMore`].
@@ -174,6 +224,7 @@ impl ImapConnection {
             match self.protocol.poll() {
                 Ok(Event::NeedMore) => self.exchange().await?,
                 Ok(event) => {
+                    self.allowance.note(&event, self.silence_timeout);
                     self.take_note(&event);
                     return Ok(event);
                 }
@@ -202,14 +253,24 @@ impl ImapConnection {
             }
             self.stream.read_buf(&mut room).await
         };
-        match timeout(self.silence_timeout, io).await {
+        let begun = Instant::now();
+        let done = timeout(self.allowance.silence.min(self.allowance.command), io).await;
+        self.allowance.spend(begun.elapsed());
+        match done {
             Ok(Ok(0)) => {
                 let reason = self.farewell.take().unwrap_or_else(|| "the server closed it".to_owned());
                 Err(self.broken(&reason))
             }
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(octets)) => {
+                self.allowance.octets += octets as u64;
+                if self.allowance.octets > self.max_answer {
+                    Err(self.broken("its answer is too long"))
+                } else {
+                    Ok(())
+                }
+            }
             Ok(Err(error)) => Err(self.broken(&error.to_string())),
-            Err(_) => Err(self.broken("the server is silent")),
+            Err(_) => Err(self.broken("the server did not answer in time")),
         }
     }
 

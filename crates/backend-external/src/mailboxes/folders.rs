@@ -80,6 +80,9 @@ pub(super) struct Folder {
     wire_name: String,
 }
 
+/// The most folders of a mailbox; of more, a list would take too much memory.
+const MAX_FOLDERS: usize = 50_000;
+
 /// All folders that can be opened, INBOX first, the others by name.
 pub(super) async fn all(connection: &mut ImapConnection) -> Result<Vec<Folder>, ImapError> {
     list(connection, &[]).await.map(|(folders, _)| folders)
@@ -89,11 +92,14 @@ async fn list(
     connection: &mut ImapConnection,
     items: &[StatusItem],
 ) -> Result<(Vec<Folder>, HashMap<String, FolderStatus>), ImapError> {
-    let (mut folders, mut statuses) = (Vec::new(), HashMap::new());
+    let (mut folders, mut statuses, mut count) = (Vec::new(), HashMap::new(), 0_usize);
     let listed = connection.run(Command::list_all(items), |untagged| match untagged {
-        Untagged::List(listed) => folders.extend(as_folder(listed)),
+        Untagged::List(listed) => {
+            count += 1;
+            folders.extend(as_folder(listed).filter(|_| count <= MAX_FOLDERS));
+        }
         // Unrequested counts answer an earlier command, and are outdated.
-        Untagged::FolderStatus(status) if !items.is_empty() => {
+        Untagged::FolderStatus(status) if !items.is_empty() && statuses.len() < MAX_FOLDERS => {
             if let Some(name) = status.name.clone() {
                 statuses.insert(name, status);
             }
@@ -101,6 +107,9 @@ async fn list(
         _ => {}
     });
     listed.await?;
+    if count > MAX_FOLDERS {
+        return Err(ImapError::unavailable(format!("the server lists more than {MAX_FOLDERS} folders")));
+    }
     folders.sort_by(|a: &Folder, b: &Folder| {
         let is_other = |folder: &Folder| folder.name != FolderName::inbox();
         is_other(a).cmp(&is_other(b)).then_with(|| a.name.cmp(&b.name))
@@ -157,7 +166,7 @@ async fn sum_of_sizes(connection: &mut ImapConnection, folder: &FolderName) -> R
         let command = Command::fetch(1, open.exists, &[FetchAttribute::Size]);
         let told = connection.run(command, |untagged| {
             if let Untagged::Fetch(message) = untagged
-                && let Some(size) = message.size
+                && let Some(size) = message.size.filter(|_| message.sequence <= open.exists)
             {
                 sizes.insert(message.sequence, size);
             }

@@ -1,10 +1,10 @@
 //! One page of a folder.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use mailapi_backend::MessageSummary;
-use mailapi_imap::client::{Code, Command, FetchAttribute, FetchedMessage, Untagged};
+use mailapi_imap::client::{BodyStructure, Code, Command, FetchAttribute, FetchedMessage, Untagged};
 use mailapi_model::{EmailAddress, FolderName, Listed, Page};
 
 use super::pages::{Pages, Shown};
@@ -140,8 +140,11 @@ impl ListPage<'_> {
     ) -> Result<Fetched, ImapError> {
         let mut attributes = summaries::attributes(self.settings);
         attributes.push(FetchAttribute::Flags);
-        let mut told: BTreeMap<u32, MessageSummary> = BTreeMap::new();
+        let (mut told, mut long) = (BTreeMap::<u32, MessageSummary>::new(), BTreeSet::new());
         let fetched = fetch(connection, Command::fetch(first, last, &attributes), news, |untagged| {
+            if let Untagged::TooLong(number) = untagged {
+                long.extend(Some(number).filter(|number| (first..=last).contains(number)));
+            }
             let Some((mut message, number)) = of_page(untagged, (first, last)) else { return };
             let flags = flags_of(&mut message);
             if message.has_contents() {
@@ -153,9 +156,35 @@ impl ListPage<'_> {
             }
         });
         fetched.await?;
+        if !long.is_empty() && news == News::Behind {
+            // The news may have moved the numbers.
+            return Ok(None);
+        }
+        for number in long {
+            told.extend(self.without_structure(connection, number).await?.map(|summary| (number, summary)));
+        }
         let items: Vec<_> = told.into_values().collect();
         self.summaries.put(key, &items);
         Ok(Some((items, 0)))
+    }
+
+    /// A message whose structure is too long to be read.
+    async fn without_structure(
+        &self,
+        connection: &mut ImapConnection,
+        number: u32,
+    ) -> Result<Option<MessageSummary>, ImapError> {
+        let mut attributes = summaries::attributes_without_structure(self.settings);
+        attributes.push(FetchAttribute::Flags);
+        let mut found = None;
+        let fetched = connection.run(Command::fetch(number, number, &attributes), |untagged| {
+            let Some((mut message, _)) = of_page(untagged, (number, number)) else { return };
+            let Some(flags) = flags_of(&mut message).filter(|_| message.has_contents()) else { return };
+            message.body_structure = Some(BodyStructure::Opaque);
+            found = summaries::summary(*message, flags);
+        });
+        fetched.await?;
+        Ok(found)
     }
 
     /// Fetches the flags alone, and in full only what is not remembered.
@@ -186,18 +215,41 @@ impl ListPage<'_> {
         });
         let uids: Vec<u32> = missing.keys().copied().collect();
         for uids in uids.chunks(self.settings.uids_per_command.max(1)) {
-            let known = items.len();
+            let (known, mut awaited) = (items.len(), uids.iter().copied().collect::<BTreeSet<u32>>());
+            let mut is_too_long = false;
             let command = Command::uid_fetch(uids, &summaries::attributes(self.settings));
-            let fetched = connection.run(command, |untagged| {
-                let Untagged::Fetch(message) = untagged else { return };
-                let flags = message.uid.and_then(|uid| missing.get(&uid)).cloned().unwrap_or_default();
-                items.extend(summaries::summary(*message, flags));
+            let fetched = connection.run(command, |untagged| match untagged {
+                Untagged::TooLong(_) => is_too_long = true,
+                Untagged::Fetch(message) => items.extend(awaited_summary(*message, &missing, &mut awaited)),
+                _ => {}
             });
             fetched.await?;
+            if is_too_long {
+                let uids: Vec<u32> = awaited.iter().copied().collect();
+                let command = Command::uid_fetch(&uids, &summaries::attributes_without_structure(self.settings));
+                let fetched = connection.run(command, |untagged| {
+                    let Untagged::Fetch(mut message) = untagged else { return };
+                    message.body_structure = Some(BodyStructure::Opaque);
+                    items.extend(awaited_summary(*message, &missing, &mut awaited));
+                });
+                fetched.await?;
+            }
             self.summaries.put(key, &items[known..]);
         }
         Ok(Some((items, missing.len() as u64)))
     }
+}
+
+/// The summary of a message that is awaited, once: a server may send any number of responses.
+fn awaited_summary(
+    message: FetchedMessage,
+    flags: &HashMap<u32, Vec<String>>,
+    awaited: &mut BTreeSet<u32>,
+) -> Option<MessageSummary> {
+    let uid = message.uid.filter(|uid| awaited.contains(uid))?;
+    let summary = summaries::summary(message, flags.get(&uid)?.clone())?;
+    awaited.remove(&uid);
+    Some(summary)
 }
 
 /// A fetched message if it is on the page of these sequence numbers: a server may send others.

@@ -85,8 +85,12 @@ async fn of_parts(
 
 /// What the server tells of the parts of a message of the open folder.
 async fn fetch_structure(connection: &mut ImapConnection, uid: u32) -> Result<BodyStructure, ImapError> {
-    let found = fetch_one(connection, uid, &[FetchAttribute::BodyStructure]).await?;
-    found.body_structure.ok_or_else(left_out)
+    let mut is_too_long = false;
+    let found = fetch_noting(connection, uid, &[FetchAttribute::BodyStructure], &mut is_too_long).await;
+    match found {
+        Err(ImapError::Told(_)) if is_too_long => Ok(BodyStructure::Opaque),
+        found => found?.body_structure.ok_or_else(left_out),
+    }
 }
 
 /// The server sent the message, but not all requested data.
@@ -133,6 +137,16 @@ pub(super) async fn fetch_one(
     uid: u32,
     attributes: &[FetchAttribute],
 ) -> Result<FetchedMessage, ImapError> {
+    fetch_noting(connection, uid, attributes, &mut false).await
+}
+
+/// The same; notes whether a response was too long to be read.
+async fn fetch_noting(
+    connection: &mut ImapConnection,
+    uid: u32,
+    attributes: &[FetchAttribute],
+    is_too_long: &mut bool,
+) -> Result<FetchedMessage, ImapError> {
     let missing = ImapError::Told(MailboxError::NoSuchMessage);
     if uid == 0 {
         return Err(missing);
@@ -142,6 +156,7 @@ pub(super) async fn fetch_one(
         Untagged::Fetch(message) if message.uid == Some(uid) && message.has_all(attributes) => found = Some(message),
         Untagged::Fetch(message) => is_named |= message.uid == Some(uid) && message.has_contents(),
         Untagged::Expunge(_) => is_one_gone = true,
+        Untagged::TooLong(_) => *is_too_long = true,
         _ => {}
     });
     fetched.await?;

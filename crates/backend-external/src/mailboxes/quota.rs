@@ -28,13 +28,13 @@ impl Job for ReadQuota {
 }
 
 async fn limit(connection: &mut ImapConnection) -> Result<Option<u64>, ImapError> {
-    let mut limits = Vec::new();
+    let mut smallest = None::<u64>;
     let asked = connection.run(Command::quota_root("INBOX"), |untagged| {
         if let Untagged::Quota(resources) = untagged {
             let storage = resources.into_iter().filter(|resource| resource.name == "STORAGE");
-            limits.extend(storage.map(|resource| resource.limit.saturating_mul(STORAGE_UNIT)));
+            smallest = storage.map(|resource| resource.limit.saturating_mul(STORAGE_UNIT)).chain(smallest).min();
         }
     });
     asked.await?;
-    Ok(limits.into_iter().min())
+    Ok(smallest)
 }

@@ -80,10 +80,16 @@ const FIELDS: &[&str] = &["MESSAGE-ID", "FROM", "TO", "SUBJECT", "DATE"];
 
 /// What is to be fetched for [`summary`], the flags aside.
 pub(super) fn attributes(settings: &MailboxSettings) -> Vec<FetchAttribute> {
+    let mut attributes = attributes_without_structure(settings);
+    attributes.insert(2, FetchAttribute::BodyStructure);
+    attributes
+}
+
+/// The same for a message whose structure cannot be read.
+pub(super) fn attributes_without_structure(settings: &MailboxSettings) -> Vec<FetchAttribute> {
     vec![
         FetchAttribute::Size,
         FetchAttribute::Arrived,
-        FetchAttribute::BodyStructure,
         FetchAttribute::SectionSlice(Section::header_fields(FIELDS), 0, settings.summary_octets),
     ]
 }

@@ -8,6 +8,7 @@ use mailapi_backend::{FolderScope, MailboxError, Mailboxes, SearchQuery};
 use mailapi_backend_external::TlsMode;
 use mailapi_backend_external::imap_pool::ImapSettings;
 use mailapi_backend_external::mailboxes::MailboxSettings;
+use mailapi_imap::client::ClientLimits;
 use mailapi_model::{EmailAddress, FolderName, Page, Secret};
 use mailapi_testkit::{Dovecot, DovecotSettings};
 use mailapi_tls::{Trust, client_config};
@@ -212,4 +213,54 @@ async fn a_long_message_that_was_read_before_is_shown_as_it_is_now() {
     fixture.dovecot.doveadm(&["expunge", "-u", bob.as_str(), "mailbox", "INBOX", "uid", "1"]);
     assert_eq!(fixture.mailboxes.read(&bob, &inbox, 1).await.err(), Some(MailboxError::NoSuchMessage));
     assert_eq!(fixture.mailboxes.read(&bob, &inbox, 2).await.unwrap().summary.uid, 2);
+}
+
+/// A message whose structure takes some 60 octets for each of its parts, or one long parameter.
+fn intricate(parts: usize, parameter: usize) -> Vec<u8> {
+    let name = "n".repeat(parameter);
+    let mut text = format!(
+        "From: ann@elsewhere.example\r\nSubject: intricate\r\nContent-Type: multipart/mixed; boundary=x; name={name}\r\n\r\n"
+    );
+    for _ in 0..parts {
+        text += "--x\r\nContent-Type: text/html\r\n\r\n<p>hello\r\n";
+    }
+    (text + "--x--\r\n").into_bytes()
+}
+
+#[tokio::test]
+async fn a_structure_that_is_too_long_costs_only_its_details() {
+    for (parts, parameter) in [(3000, 0), (1, 60_000)] {
+        let fixture = DovecotFixture::start().await;
+        let long = intricate(parts, parameter);
+        let bob = fixture.mailbox_with("bob", &[MESSAGE, &long, MESSAGE]).await;
+        let settings = imap_settings(fixture.dovecot.imap().port());
+        let limits = ClientLimits { max_line: 20_000, max_literal: 30_000, ..ClientLimits::default() };
+        let pool = pool(ImapSettings { limits, ..settings });
+        // What is read at once and in full is less than the message.
+        let small = MailboxSettings {
+            whole_message_octets: 5_000,
+            header_octets: 10_000,
+            doubtful_message_octets: 6_000,
+            ..MailboxSettings::default()
+        };
+        let mailboxes = mailboxes(&pool, small);
+        let inbox = FolderName::inbox();
+        let subjects = ["one", "intricate", "one"];
+        for page in [Page::default(), Page::default(), Page::new(2, 1)] {
+            let listed = mailboxes.list(&bob, &inbox, page).await.unwrap();
+            let shown: Vec<&str> = listed.items.iter().map(|item| item.subject.as_str()).collect();
+            assert_eq!((listed.total, &shown[..]), (3, &subjects[3 - shown.len()..]));
+        }
+        let listed = mailboxes.list(&bob, &inbox, Page::default()).await.unwrap();
+        let [_, summary, _] = &listed.items[..] else { panic!("three messages") };
+        assert!(summary.size >= long.len() as u64);
+        let read = mailboxes.read(&bob, &inbox, summary.uid).await.unwrap();
+        assert_eq!((read.summary.subject.as_str(), read.summary.size), ("intricate", summary.size));
+        // A message that comes later, and the others, are read as ever.
+        fixture.deliver(&bob, MESSAGE).await;
+        let listed = mailboxes.list(&bob, &inbox, Page::default()).await.unwrap();
+        assert_eq!(listed.items.len(), 4);
+        let read = mailboxes.read(&bob, &inbox, listed.items[0].uid).await.unwrap();
+        assert_eq!(read.text.as_deref().map(str::trim_end), Some("hello"));
+    }
 }

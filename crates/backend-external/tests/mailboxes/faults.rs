@@ -8,6 +8,7 @@ use mailapi_backend::{MailboxError, Mailboxes};
 use mailapi_backend_external::TlsMode;
 use mailapi_backend_external::imap_pool::{ImapPool, ImapSettings};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings};
+use mailapi_imap::client::ClientLimits;
 use mailapi_model::{EmailAddress, FolderName, Page};
 
 use crate::fixture::{imap_settings, mailboxes, pool};
@@ -100,6 +101,50 @@ async fn a_silence_within_a_command_ends_it() {
     let setup = Setup::start_with(&[script(&[LOGIN, INBOX, "C: FETCH", "hang"])], impatient).await;
     assert!(is_unavailable(&setup.subjects().await));
     setup.assert_connections(1);
+}
+
+/// Long enough for a server in this process to be given up, whatever else runs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn an_answer_that_drips_is_given_up() {
+    let impatient = |settings| ImapSettings { silence_timeout: A_WHILE, ..settings };
+    let of_body = format!("C: UID FETCH\nS: * 1 FETCH (UID 5 FLAGS () RFC822.SIZE 9 BODY[]<0> {{900}}\ndrip");
+    for drip in [format!("{INBOX}\nC: FETCH\ndrip"), format!("{INBOX}\n{of_body}")] {
+        let setup = Setup::start_with(&[script(&[LOGIN, &drip])], impatient).await;
+        let outcome = async {
+            match drip.contains("UID FETCH") {
+                true => is_unavailable(&setup.mailboxes.read(&bob(), &FolderName::inbox(), 5).await),
+                false => is_unavailable(&setup.subjects().await),
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, outcome).await.expect("an end"), "{drip}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_given_up() {
+    let small = |settings: ImapSettings| {
+        let limits = ClientLimits { max_answer: 300_000, ..settings.limits.clone() };
+        ImapSettings { limits, ..settings }
+    };
+    let floods = [
+        "flood: * 1 FETCH (UID 5 FLAGS (\\Seen))",
+        "flood: * 1 EXISTS",
+        "flood: * OK still at it",
+        "flood: * SEARCH 1 3 5 7",
+        "flood: * LIST () \"/\" x",
+    ];
+    for flood in floods {
+        let setup = Setup::start_with(&[script(&[LOGIN, INBOX, "C: FETCH", flood])], small).await;
+        let listed = tokio::time::timeout(PATIENCE, setup.subjects()).await.expect("an end");
+        assert!(is_unavailable(&listed), "{flood}");
+    }
+    for flood in ["flood: * LIST () \"/\" x", "flood: * STATUS x (MESSAGES 1 UNSEEN 1 SIZE 1)"] {
+        let setup = Setup::start_with(&[script(&[LOGIN, "C: LIST \"\" \"*\"", flood])], small).await;
+        let listed = tokio::time::timeout(PATIENCE, setup.mailboxes.folders(&bob())).await.expect("an end");
+        assert!(is_unavailable(&listed), "{flood}");
+    }
 }
 
 #[tokio::test]

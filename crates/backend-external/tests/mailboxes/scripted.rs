@@ -3,6 +3,8 @@
 //! Lines of a script:
 //! - `S: text`  the server says the text; `{tag}` is the tag of the last command, `\r\n` stands for a line end within
 //! - `C: start`  the client says a command that begins so, after its tag
+//! - `flood: text`  the server says the text again and again, until the client closes the connection
+//! - `drip`  the server sends a space every few milliseconds, until the client closes the connection
 //! - `close`, `hang`  the server closes, or says nothing any more; after its last line it closes
 
 use std::sync::{Arc, Mutex};
@@ -10,6 +12,9 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+
+/// Between two octets of a drip.
+const DRIP: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// How a connection begins.
 pub(crate) const LOGIN: &str = "\
@@ -99,6 +104,16 @@ async fn play(stream: TcpStream, script: String, state: Arc<State>) {
                 state.surprises.lock().unwrap().push(format!("{} instead of {start}", command.trim_end()));
                 return;
             }
+        } else if let Some(text) = line.strip_prefix("flood: ") {
+            let text = format!("{text}\r\n").repeat(1000);
+            while write.write_all(text.as_bytes()).await.is_ok() {}
+            return;
+        } else if line == "drip" {
+            let mut pace = tokio::time::interval(DRIP);
+            while write.write_all(b" ").await.is_ok() {
+                pace.tick().await;
+            }
+            return;
         } else if line == "hang" {
             let _ = read.read_to_end(&mut Vec::new()).await;
         } else {

@@ -9,7 +9,7 @@ use super::limits::ClientLimits;
 use super::response::{Response, Untagged};
 use super::status::{Code, StatusResponse};
 use crate::secret::Password;
-use crate::token::{FrameReader, Poll, Side, StreamPoll, SyntaxError};
+use crate::token::{FrameReader, Poll, Refusal, Side, StreamPoll, SyntaxError};
 
 /// The server said something that cannot be followed. The connection is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -163,6 +163,9 @@ impl Connection {
                 }
                 StreamPoll::Piece(octets) => return Ok(Event::BodyPiece(octets)),
                 StreamPoll::End => return Ok(Event::BodyEnd),
+                StreamPoll::Refused(Refusal { skipped: Some(number), .. }) if self.greeted => {
+                    return Ok(Event::Untagged(Untagged::TooLong(number)));
+                }
                 StreamPoll::Refused(_) | StreamPoll::Overrun => return Err(ClientError::TooLong),
                 StreamPoll::Frame(frame) => frame,
             };

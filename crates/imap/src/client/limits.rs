@@ -13,11 +13,19 @@ pub struct ClientLimits {
     /// Levels of parts inside one another that a body structure is followed. What lies deeper
     /// appears as one opaque part. Default 128.
     pub max_depth: usize,
+    /// Bytes of all responses to one command, bodies handed out in pieces aside. Default 128 MiB: the sizes or flags of
+    /// two million messages.
+    pub max_answer: u64,
 }
 
 impl Default for ClientLimits {
     fn default() -> Self {
-        Self { max_line: 16 * 1024 * 1024, max_literal: 32 * 1024 * 1024, max_depth: 128 }
+        Self {
+            max_line: 16 * 1024 * 1024,
+            max_literal: 32 * 1024 * 1024,
+            max_depth: 128,
+            max_answer: 128 * 1024 * 1024,
+        }
     }
 }
 
@@ -26,7 +34,12 @@ impl ClientLimits {
     const LISTS_IN_A_PART: usize = 8;
 
     pub(super) fn for_reader(&self) -> Limits {
-        Limits { max_line: self.max_line, max_literal: self.max_literal, max_discarded: 0, ..Limits::default() }
+        Limits {
+            max_line: self.max_line,
+            max_literal: self.max_literal,
+            max_discarded: self.max_answer,
+            ..Limits::default()
+        }
     }
 
     pub(super) fn cursor_depth(&self) -> usize {

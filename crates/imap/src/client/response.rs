@@ -23,6 +23,8 @@ pub enum Untagged {
     Expunge(u32),
     /// Data of a message.
     Fetch(Box<FetchedMessage>),
+    /// Data of the message of this sequence number that was longer than [`ClientLimits::max_line`], and was skipped.
+    TooLong(u32),
     /// A mailbox.
     List(ListedFolder),
     /// Counts of a mailbox.

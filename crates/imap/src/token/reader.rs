@@ -43,6 +43,8 @@ pub struct Refusal {
     pub tag: Option<String>,
     /// True when it was the message of an APPEND (answer `NO [TOOBIG]`, RFC 7889 section 3).
     pub message: bool,
+    /// The message number of a FETCH response whose text was too long.
+    pub skipped: Option<u32>,
 }
 
 /// What [`FrameReader::poll_line`] found.
@@ -91,6 +93,9 @@ struct Announced {
     size: u64,
     sync: bool,
 }
+
+/// As much of the end of a skipped line is kept: the announcement of a literal fits into it.
+const LINE_TAIL: usize = 32;
 
 /// Incremental reader. A line ends with CRLF; a bare LF is taken as well, as common servers do.
 pub struct FrameReader {
@@ -252,24 +257,61 @@ impl FrameReader {
     }
 
     fn take_line(&mut self) -> LinePoll {
-        let room = self.limits.max_line.saturating_sub(self.frame.text_len());
+        let room =
+            if self.is_skipping() { LINE_TAIL } else { self.limits.max_line.saturating_sub(self.frame.text_len()) };
         let Some(at) = memchr::memchr(b'\n', &self.input[self.scanned..]) else {
             self.scanned = self.input.len();
             let there = &self.input[self.start..];
             // A CR that came last may belong to the line's end.
             let line = there.strip_suffix(b"\r").unwrap_or(there);
-            return if line.len() > room { LinePoll::Overrun } else { LinePoll::NeedMore };
+            return if line.len() <= room || self.skip_text(self.input.len()) {
+                LinePoll::NeedMore
+            } else {
+                LinePoll::Overrun
+            };
         };
         let end = self.scanned + at;
         let line = &self.input[self.start..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.len() > room {
+        let (line, is_long) = (line.to_vec(), line.len() > room);
+        if is_long && !self.skip_text(end) {
             return LinePoll::Overrun;
         }
-        let line = line.to_vec();
         self.start = end + 1;
         self.scanned = self.start;
         LinePoll::Line(line)
+    }
+
+    fn is_skipping(&self) -> bool {
+        self.refused.as_ref().is_some_and(|refusal| refusal.skipped.is_some())
+    }
+
+    /// Skips the rest of the response that has begun, if it is a FETCH response. Other responses that are too long end the
+    /// connection: what is missing of a search result or a list cannot be asked for again.
+    fn begin_skip(&mut self) -> bool {
+        let start = match self.frame.parts.first() {
+            Some(Part::Text(text)) => text,
+            _ => &self.input[self.start..],
+        };
+        let number = fetched_number(start).filter(|_| self.side == Side::Client && self.refused.is_none());
+        if number.is_some() {
+            self.refused = Some(Refusal { tag: None, message: false, skipped: number });
+            // What follows is not the beginning of a response.
+            self.frame.parts = vec![Part::Text(Vec::new())];
+        }
+        number.is_some()
+    }
+
+    /// Drops the text up to `end` of a FETCH response that is too long, except its last octets.
+    fn skip_text(&mut self, end: usize) -> bool {
+        if !self.is_skipping() && !self.begin_skip() {
+            return false;
+        }
+        let dropped = (end - self.start).saturating_sub(LINE_TAIL);
+        self.start += dropped;
+        self.scanned = self.scanned.max(self.start);
+        self.discarded = self.discarded.saturating_add(dropped as u64);
+        self.discarded <= self.limits.max_discarded
     }
 
     /// Moves what is there of a literal; true when it is complete.
@@ -329,7 +371,11 @@ impl FrameReader {
     fn begin_literal(&mut self, announced: &Announced) -> Option<Poll> {
         let waits = announced.sync && self.side == Side::Server;
         if self.refused.is_none() && !self.fits(announced.size) {
-            self.refused = Some(Refusal { tag: self.frame.tag(), message: self.may_be_message() });
+            // A slice of a body has the length that was asked for.
+            let is_section = matches!(self.frame.parts.last(), Some(Part::Text(text)) if ends_with_section(text));
+            if is_section || !self.begin_skip() {
+                self.refused = Some(Refusal { tag: self.frame.tag(), message: self.may_be_message(), skipped: None });
+            }
         }
         if self.refused.is_some() {
             // A client that waits for the continuation request gives the command up on a tagged NO.
@@ -337,7 +383,8 @@ impl FrameReader {
                 return Some(self.complete());
             }
             self.discarded = self.discarded.saturating_add(announced.size);
-            if self.discarded > self.limits.max_discarded {
+            // Outside of FETCH responses, a server sends no large literal.
+            if self.discarded > self.limits.max_discarded || (self.side == Side::Client && !self.is_skipping()) {
                 return Some(Poll::Overrun);
             }
         } else {
@@ -377,6 +424,14 @@ impl FrameReader {
         self.refused = None;
         self.discarded = 0;
     }
+}
+
+/// The message number of a FETCH response that begins so.
+fn fetched_number(start: &[u8]) -> Option<u32> {
+    let rest = start.strip_prefix(b"* ")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    rest[digits..].strip_prefix(b" FETCH (")?;
+    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
 }
 
 fn is_status_response(line: &[u8]) -> bool {
@@ -426,6 +481,52 @@ mod tests {
     }
 
     #[test]
+    fn a_response_that_is_too_long_is_skipped_whole() {
+        let long = format!(
+            "* 7 FETCH (UID 9 BODYSTRUCTURE (\"{}\" {{3}}\r\n\r\n) {{4+}}\r\n\r\n\r\n \"x\"))\r\n",
+            "a".repeat(60)
+        );
+        let wire = format!("* 6 FETCH (UID 8)\r\n{long}* 8 FETCH (UID 10)\r\n");
+        // However the octets are cut.
+        let literal = format!("* 7 FETCH (BODYSTRUCTURE ({{18}}\r\n{} NIL))\r\n", "\r\n* 9 FETCH (a b c");
+        for (wire, size) in (1..wire.len()).map(|size| (wire.clone(), size)).chain([(wire.replace(&long, &literal), 3)])
+        {
+            let mut reader = FrameReader::new(Side::Client, Limits { max_line: 40, max_discarded: 200, ..small() });
+            let mut polled = Vec::new();
+            for piece in wire.as_bytes().chunks(size) {
+                reader.feed(piece);
+                loop {
+                    match reader.poll() {
+                        Poll::NeedMore => break,
+                        poll => polled.push(poll),
+                    }
+                }
+            }
+            let refusal = Refusal { tag: None, message: false, skipped: Some(7) };
+            assert_eq!(polled.len(), 3, "{size}: {polled:?}");
+            assert!(matches!(&polled[0], Poll::Frame(_)) && matches!(&polled[2], Poll::Frame(_)));
+            assert_eq!(polled[1], Poll::Refused(refusal));
+        }
+    }
+
+    #[test]
+    fn only_a_fetch_response_is_skipped_and_not_for_ever() {
+        let limits = Limits { max_line: 40, max_discarded: 100, ..small() };
+        for start in ["* SEARCH", "* LIST (", "a1 OK", "* 7 EXISTS", "* 99999999999 FETCH ("] {
+            let mut reader = FrameReader::new(Side::Client, limits.clone());
+            reader.feed(format!("{start}{}\r\n", " 1".repeat(30)).as_bytes());
+            assert_eq!(reader.poll(), Poll::Overrun, "{start}");
+        }
+        let mut reader = FrameReader::new(Side::Client, limits);
+        reader.feed(b"* 7 FETCH (");
+        let mut polls = (0..50).map(|_| {
+            reader.feed(b"aaaaaaaa");
+            reader.poll()
+        });
+        assert!(polls.any(|poll| poll == Poll::Overrun));
+    }
+
+    #[test]
     fn a_long_message_comes_in_pieces_and_other_literals_do_not() {
         let limits = Limits { message_piece: 5, max_literal: 6, ..small() };
         let mut reader = FrameReader::new(Side::Server, limits);
@@ -453,7 +554,7 @@ mod tests {
             reader.feed(format!("{before}{{20+}}\r\n012345678901234").as_bytes());
             assert_eq!(reader.poll(), Poll::NeedMore, "{before}");
             reader.feed(b"INBOX {8+}\r\nmessage!\r\n");
-            let refusal = Refusal { tag: Some("a".into()), message: false };
+            let refusal = Refusal { tag: Some("a".into()), message: false, skipped: None };
             assert_eq!(reader.poll(), Poll::Refused(refusal), "{before}");
         }
     }
@@ -495,7 +596,7 @@ mod tests {
         let mut reader = server();
         reader.accept_messages();
         reader.feed(b"a1 APPEND x {33}\r\na2 NOOP\r\n");
-        let refusal = Refusal { tag: Some("a1".into()), message: true };
+        let refusal = Refusal { tag: Some("a1".into()), message: true, skipped: None };
         assert_eq!(reader.poll(), Poll::Refused(refusal));
         assert_eq!(reader.poll(), text(&["a2 NOOP"]));
     }
@@ -504,7 +605,7 @@ mod tests {
     fn a_large_literal_that_does_not_wait_is_skipped() {
         let mut reader = server();
         reader.feed(b"a1 APPEND x {20+}\r\n01234567\r\n9012345678 {2+}\r\nab\r\na2 NOOP\r\n");
-        let refusal = Refusal { tag: Some("a1".into()), message: true };
+        let refusal = Refusal { tag: Some("a1".into()), message: true, skipped: None };
         assert_eq!(reader.poll(), Poll::Refused(refusal));
         assert_eq!(reader.poll(), text(&["a2 NOOP"]));
     }

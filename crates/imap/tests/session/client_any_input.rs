@@ -1,6 +1,6 @@
 //! Whatever a server sends, and in whatever pieces: no panic, and the same events.
 
-use mailapi_imap::client::{ClientError, ClientLimits, Command, Connection, Event, FetchAttribute, Section};
+use mailapi_imap::client::{ClientError, ClientLimits, Command, Connection, Event, FetchAttribute, Section, Untagged};
 use proptest::prelude::*;
 
 /// Every event of a connection that asks for a message and hears `input` in pieces of `size` octets;
@@ -11,7 +11,7 @@ fn events(input: &[u8], size: usize, streaming: bool) -> Vec<Result<Event, Clien
 
 /// The same, with the octets of all bodies.
 fn events_and_bodies(input: &[u8], size: usize, streaming: bool) -> (Vec<Result<Event, ClientError>>, Vec<u8>) {
-    let limits = ClientLimits { max_line: 400, max_literal: 60, max_depth: 4 };
+    let limits = ClientLimits { max_line: 400, max_literal: 60, max_depth: 4, max_answer: 4000 };
     let mut connection = Connection::new(limits);
     connection.feed(b"* OK ready\r\n");
     assert!(matches!(connection.poll(), Ok(Event::Greeting(_))));
@@ -87,6 +87,12 @@ fn what_is_too_long_ends_the_connection() {
     let literal = b"* 1 FETCH (BODY[] {61}\r\n";
     assert_eq!(events(literal, 50, false), [Err(ClientError::TooLong)]);
     assert_eq!(events(literal, 50, true), [Ok(Event::BodyBegin(61))]);
+    let structure = b"* 1 FETCH (BODYSTRUCTURE {61}\r\n";
+    let skipped = [&structure[..], &[b'x'; 61], b")\r\n* 3 EXISTS\r\n"].concat();
+    for streaming in [false, true] {
+        let told = [Untagged::TooLong(1), Untagged::Exists(3)].map(|untagged| Ok(Event::Untagged(untagged)));
+        assert_eq!(events(&skipped, 50, streaming), told);
+    }
     let endless = b"* 1 FETCH (BODY[] {99999999999999999999999}\r\n";
     assert_eq!(events(endless, 50, true), [Ok(Event::BodyBegin(u64::MAX))]);
 }
