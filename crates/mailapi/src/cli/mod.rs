@@ -49,7 +49,7 @@ struct Arguments {
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
     config: Option<PathBuf>,
 
-    /// How log lines look [default: auto, people's form on a terminal and JSON otherwise]
+    /// Form of log lines [default: auto]
     #[arg(long, global = true, value_name = "FORMAT", help_heading = GLOBAL_OPTIONS)]
     log_format: Option<LogFormat>,
 
@@ -61,8 +61,9 @@ struct Arguments {
 enum Command {
     /// Start the server (the default)
     ///
-    /// The first start in an empty data directory creates the database and one admin token, writes the token into the
-    /// file `admin-token` and shows it once (not in a JSON log). SIGTERM or Ctrl-C lets requests in flight finish and ends the server.
+    /// The first start in an empty data directory creates the database and one admin token. It writes the token into
+    /// the file `admin-token` and shows it once, but never in a JSON log. SIGTERM or Ctrl-C lets requests in flight
+    /// finish and ends the server.
     Serve,
     /// Follow the mail server's log, and nothing else
     ///

@@ -24,8 +24,8 @@ pub(super) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) ->
 pub(super) fn fields(fields: &[(&str, String)]) -> String {
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let line = |(name, value): &(&str, String)| {
-        let line = format!("{name:<width$}  {}", value.replace(char::is_control, " "));
-        format!("{}\n", line.trim_end())
+        let value = if value.is_empty() { "-" } else { value };
+        format!("{name:<width$}  {}\n", value.replace(char::is_control, " "))
     };
     fields.iter().map(line).collect()
 }
@@ -33,6 +33,12 @@ pub(super) fn fields(fields: &[(&str, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_field_can_forge_another() {
+        let record = [("name", "a\nadmin  yes".to_owned()), ("id", String::new())];
+        assert_eq!(fields(&record), "name  a admin  yes\nid    -\n");
+    }
 
     #[test]
     fn columns_line_up_and_no_cell_can_forge_a_row() {

@@ -17,22 +17,22 @@ use crate::host_name;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Say whether the file and the environment make a configuration that a server would start with
+    /// Check the settings, and name the file and the data directory
     Check,
-    /// Print all settings as they are in force, as a TOML file; secrets are left out
+    /// Print all settings in force as a TOML file, without secrets
     Print,
-    /// Print what Postfix needs: lookup tables in mailapi's database, and a script that sets main.cf and master.cf
+    /// Print lookup tables for Postfix, and a script that sets main.cf and master.cf
     Postfix {
         #[command(flatten)]
         output: Output,
         #[command(flatten)]
         proof: Proof,
     },
-    /// Print what Dovecot needs: a whole dovecot.conf, lookups in mailapi's database, and the master user
+    /// Print a whole dovecot.conf, with lookups in mailapi's database and the master user
     Dovecot {
         #[command(flatten)]
         output: Output,
-        /// Dovecot's version; `dovecot --version` tells it
+        /// Dovecot's version, as `dovecot --version` prints it
         #[arg(long, value_enum, default_value = "2.3")]
         version: Version,
         #[command(flatten)]
