@@ -109,7 +109,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn an_answer_that_drips_is_given_up() {
     let impatient = |settings| ImapSettings { silence_timeout: A_WHILE, ..settings };
-    let of_body = format!("C: UID FETCH\nS: * 1 FETCH (UID 5 FLAGS () RFC822.SIZE 9 BODY[]<0> {{900}}\ndrip");
+    let of_body = "C: UID FETCH\nS: * 1 FETCH (UID 5 FLAGS () RFC822.SIZE 9 BODY[]<0> {900}\ndrip";
     for drip in [format!("{INBOX}\nC: FETCH\ndrip"), format!("{INBOX}\n{of_body}")] {
         let setup = Setup::start_with(&[script(&[LOGIN, &drip])], impatient).await;
         let outcome = async {
