@@ -111,6 +111,8 @@ impl Fixture for OfficeFixture {
                 created_at: now,
             };
             accounts.insert(&new).await.expect("a new account");
+            // The service does this once the mailbox of an earlier owner is empty.
+            accounts.set_closed(mailbox, false).await.expect("the store");
         }
         self.backend.provisioning.put_mailbox(mailbox, quota_bytes).await.expect("the mailbox is put");
     }
