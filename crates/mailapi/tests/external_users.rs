@@ -136,3 +136,21 @@ async fn an_existing_installation_in_one_evening_with_its_users_in_sqlite() {
 async fn an_existing_installation_in_one_evening_with_its_users_in_postgresql() {
     an_evening_with(ForeignUsers::on_postgres(&ForeignSchema::VIRTUAL_USERS).await).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_scheme_is_named_by_the_doctor_and_in_the_log() {
+    let installation = Installation::open(ForeignUsers::on_sqlite(&ForeignSchema::VIRTUAL_USERS).await).await;
+    installation.users.sql("UPDATE virtual_users SET password = '{PLAIN}hidden' WHERE email LIKE 'bob@%'").await;
+    assert!(installation.command(&["migrate"]).output().unwrap().status.success());
+    let report = installation.doctor();
+    assert!(report.contains("WRONG  user database: ") && report.contains("{PLAIN} of bob@example.org"), "{report}");
+
+    let mut server = Server::start(installation.command(&["serve", "--log-format", "json"]));
+    let bob = json!({ "email": "bob@example.org", "password": "hidden" });
+    let refused = Answer::of(installation.client.post(server.api("/auth/login")).json(&bob)).await;
+    assert_eq!(refused.error(), (401, "INVALID_CREDENTIALS".to_owned()));
+    let line = server.read_until("the password is hashed by a scheme that cannot be verified here");
+    assert_eq!((&line["mailbox"], &line["scheme"]), (&json!("bob@example.org"), &json!("{PLAIN}")));
+    assert!(!format!("{report}{line}").contains("hidden"), "{line}");
+    server.stop("TERM");
+}

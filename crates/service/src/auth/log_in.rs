@@ -10,7 +10,7 @@ use mailapi_store::Verified;
 
 use super::failures::{Attempt, Barred};
 use super::hashing::Share;
-use super::password::is_cheap;
+use super::password::{is_cheap, unknown_scheme};
 use crate::cache::EpochMark;
 use crate::error::store_errors_are_unavailable;
 use crate::mail::SendError;
@@ -218,6 +218,10 @@ impl Service {
             return Ok(None);
         };
         let hash = found.credentials.password_hash.clone();
+        if let Some(scheme) = unknown_scheme(&hash) {
+            let mailbox = found.credentials.email.as_str();
+            tracing::warn!(mailbox, scheme, "the password is hashed by a scheme that cannot be verified here");
+        }
         let is_cheap = is_cheap(&hash);
         let matches = self.verify(password.clone(), hash, share).await?;
         if !matches && is_cheap {

@@ -23,6 +23,6 @@ pub use login::Session;
 pub use logout::NotASession;
 pub use me::Me;
 pub use password::PASSWORD_ROUNDS;
-pub(crate) use password::is_known_scheme;
+pub(crate) use password::unknown_scheme;
 pub(crate) use signup::SignUpWindows;
 pub use signup::{SignUp, SignUpError, SignedUp};

@@ -76,6 +76,10 @@ fn computed(password: &SecretText, salt: &[u8], rounds: u32) -> Result<PasswordH
         .map_err(|error| refused(error.to_string()))
 }
 
+/// The longest name of a scheme that is shown; Dovecot's longest, `SCRAM-SHA-256`, `ARGON2ID.HEX` and the like, are
+/// shorter.
+const MAX_SCHEME_OCTETS: usize = 24;
+
 /// How passwords are hashed that can be verified here.
 #[derive(Clone, Copy)]
 enum Scheme {
@@ -102,9 +106,17 @@ fn scheme_of(hash: &str) -> Option<(Scheme, &str)> {
     Some((scheme, hash))
 }
 
-/// Whether passwords that were hashed like this can be verified here.
-pub(crate) fn is_known_scheme(hash: &SecretText) -> bool {
-    scheme_of(hash.expose()).is_some()
+/// The name of a hash's scheme in braces when nothing of that scheme can be verified here; `None` when it can. Nothing
+/// of a hash is in it: what does not look like a scheme's name is left out.
+pub(crate) fn unknown_scheme(hash: &SecretText) -> Option<String> {
+    let hash = hash.expose();
+    if scheme_of(hash).is_some() {
+        return None;
+    }
+    let name = hash.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(name, _)| name);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let fits = |name: &&str| name.len() <= MAX_SCHEME_OCTETS && name.chars().all(is_part);
+    Some(name.filter(fits).map_or("{".to_owned(), |name| format!("{{{}}}", name.to_ascii_uppercase())))
 }
 
 /// Whether `hash` is one of `password`. A scheme that is not known here verifies nothing.
@@ -251,10 +263,25 @@ mod tests {
         let blowfish = "$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
         for hash in [blowfish.to_owned(), format!("{{CRYPT}}{blowfish}"), format!("{{blf-crypt}}{blowfish}")] {
             assert!(verify_password(&secret("secret"), &secret(&hash)), "{hash}");
-            assert!(is_known_scheme(&secret(&hash)));
+            assert_eq!(unknown_scheme(&secret(&hash)), None);
         }
         for unknown in ["{CRYPT}$1$salt$hash", "{CRYPT}!", "{CRYPT}", "{MD5}x", "{PLAIN}secret", "secret", "", "{"] {
-            assert!(!is_known_scheme(&secret(unknown)) && !verify_password(&secret("secret"), &secret(unknown)));
+            assert!(!verify_password(&secret("secret"), &secret(unknown)));
+            assert!(unknown_scheme(&secret(unknown)).is_some_and(|name| unknown.starts_with(&name) || name == "{"));
+        }
+    }
+
+    #[test]
+    fn an_unknown_scheme_is_named_without_the_hash() {
+        for (hash, name) in [
+            ("{PLAIN}hidden", "{PLAIN}"),
+            ("{argon2id}$argon2id$hidden", "{ARGON2ID}"),
+            ("{hid den}x", "{"),
+            ("{0123456789012345678901234567890}x", "{"),
+            ("{hidden", "{"),
+            ("hidden", "{"),
+        ] {
+            assert_eq!(unknown_scheme(&secret(hash)).as_deref(), Some(name), "{hash}");
         }
     }
 
@@ -308,7 +335,7 @@ mod tests {
         #[test]
         fn any_hash_verifies_or_not(hash in hash_of_others(), password in "\\PC{0,10}|\\PC{60,90}") {
             let (hash, password) = (secret(&hash), secret(&password));
-            let _ = (is_known_scheme(&hash), is_cheap(&hash));
+            let _ = (unknown_scheme(&hash), is_cheap(&hash));
             // Whoever makes a hash up does not know its password.
             prop_assert!(!verify_password(&password, &hash));
         }

@@ -1,13 +1,13 @@
 //! Mailboxes that a user database has which is not ours. It is only read: each mailbox has a copy among our accounts,
 //! which tokens, permissions and sent mail refer to, and the copies are kept equal to it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use mailapi_model::{Credentials, EmailAddress, Violations};
 use mailapi_store::{Directory, DirectoryMailbox, DirectoryPlace};
 
-use crate::auth::is_known_scheme;
+use crate::auth::unknown_scheme;
 use crate::{Service, Unavailable};
 
 /// What one look at the whole user database did.
@@ -24,12 +24,23 @@ pub struct DirectorySynced {
 }
 
 /// What the two queries answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectoryProbe {
     /// The first mailbox that there is, if there is any.
     pub first: Option<EmailAddress>,
-    /// The scheme of its password when no log-in of that scheme can work here, or `None` when it can.
-    pub unknown_scheme: Option<String>,
+    /// The schemes that no log-in can work with here, of all mailboxes, in the order of their names.
+    pub unknown_schemes: Vec<UnknownScheme>,
+}
+
+/// A scheme of password hashes that cannot be verified here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownScheme {
+    /// Its name in braces, such as `{PLAIN}`.
+    pub name: String,
+    /// How many mailboxes have a hash of it.
+    pub mailboxes: usize,
+    /// One of these.
+    pub example: EmailAddress,
 }
 
 /// Credentials that were found, and the mailbox when they are not ours.
@@ -116,23 +127,39 @@ impl Service {
         }
     }
 
-    /// What the operator's queries answer; `None` where there is no user database but ours.
+    /// What the operator's queries answer for every mailbox; `None` where there is no user database but ours.
     ///
     /// # Errors
     /// [`Unavailable`] with the reason when a query does not work.
     pub async fn probe_directory(&self) -> Result<Option<DirectoryProbe>, Unavailable> {
         let Some(directory) = self.0.store.directory() else { return Ok(None) };
-        let page = directory.mailboxes(&DirectoryPlace::default()).await?;
-        let Some(first) = page.mailboxes.into_iter().next() else {
-            return Ok(Some(DirectoryProbe { first: None, unknown_scheme: None }));
-        };
-        let hash = directory.password(&first.email).await?;
-        let unknown_scheme = hash.and_then(|hash| match is_known_scheme(&hash) {
-            true => None,
-            // What has no closing brace names no scheme, and is the hash itself.
-            false => Some(hash.expose().split_once('}').map_or("{".to_owned(), |(scheme, _)| format!("{scheme}}}"))),
-        });
-        Ok(Some(DirectoryProbe { first: Some(first.email), unknown_scheme }))
+        let (mut first, mut schemes) = (None, BTreeMap::new());
+        let mut next = Some(DirectoryPlace::default());
+        while let Some(place) = next {
+            let page = directory.mailboxes(&place).await?;
+            for DirectoryMailbox { email, .. } in page.mailboxes {
+                first.get_or_insert_with(|| email.clone());
+                if let Some(name) = self.unknown_scheme_of(directory, &email).await? {
+                    let scheme = UnknownScheme { name: name.clone(), mailboxes: 0, example: email };
+                    schemes.entry(name).or_insert(scheme).mailboxes += 1;
+                }
+            }
+            next = page.next;
+        }
+        Ok(Some(DirectoryProbe { first, unknown_schemes: schemes.into_values().collect() }))
+    }
+
+    /// The scheme that keeps the owner of a mailbox from logging in, if one does. An account that was made here logs in
+    /// with its own password.
+    async fn unknown_scheme_of(
+        &self,
+        directory: &Directory,
+        email: &EmailAddress,
+    ) -> Result<Option<String>, Unavailable> {
+        let hash = directory.password(email).await?;
+        let Some(name) = hash.as_ref().and_then(unknown_scheme) else { return Ok(None) };
+        let is_own = self.0.store.copies().is_copy(email).await? == Some(false);
+        Ok((!is_own).then_some(name))
     }
 
     /// What a log-in at this address is checked against. An account that was made here stays ours, whatever the other

@@ -22,7 +22,7 @@ use crate::error::store_errors_are_unavailable;
 use crate::{Caller, Service, Unavailable};
 
 pub use create::CreateUser;
-pub use directory::{DirectoryProbe, DirectorySynced};
+pub use directory::{DirectoryProbe, DirectorySynced, UnknownScheme};
 pub(crate) use directory::{Found, kept_elsewhere};
 pub use list::UserQuery;
 pub use mailapi_backend::Purged;

@@ -76,6 +76,13 @@ impl Installation {
         [Self::open(sqlite).await, Self::open(postgres).await]
     }
 
+    /// What the probe finds, as names, numbers of mailboxes and examples.
+    async fn unknown_schemes(&self) -> Vec<(String, usize, String)> {
+        let probe = self.service.probe_directory().await.unwrap().unwrap();
+        let schemes = probe.unknown_schemes.into_iter();
+        schemes.map(|scheme| (scheme.name, scheme.mailboxes, scheme.example.to_string())).collect()
+    }
+
     async fn log_in(&self, user: &str, password: &str) -> Result<TokenValue, CredentialsError> {
         Ok(self.service.login(user, &secret(password), HERE).await?.value)
     }
@@ -378,8 +385,22 @@ async fn a_hash_that_names_no_scheme_is_not_printed() {
     let [place, _] = Installation::on_each_engine().await;
     for (hash, shown) in [("{PLAIN}hidden", "{PLAIN}"), ("{hidden", "{"), ("hidden", "{CRYPT}")] {
         place.users.sql(&format!("UPDATE mailbox SET password = '{hash}' WHERE username = 'ann@example.org'")).await;
-        let probe = place.service.probe_directory().await.unwrap().unwrap();
-        assert_eq!(probe.unknown_scheme.as_deref(), Some(shown));
+        assert_eq!(place.unknown_schemes().await, [(shown.to_owned(), 1, "ann@example.org".to_owned())]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_unknown_scheme_of_any_mailbox_is_named() {
+    for place in Installation::on_each_engine().await {
+        assert_eq!(place.unknown_schemes().await, []);
+        // Two mailboxes are read at once, the first one stays as it is, and bob may not log in anyway.
+        for (address, hash) in [("eve@example.net", "{PLAIN}a"), (ADMIN, "{plain}b"), ("bob@example.org", "{MD5}c")] {
+            place.users.sql(&format!("UPDATE mailbox SET password = '{hash}' WHERE username = '{address}'")).await;
+        }
+        place.users.sql("INSERT INTO mailbox (username, password) VALUES ('zoe@example.org', '{ARGON2I}d')").await;
+        let named = |name: &str, mailboxes, example: &str| (name.to_owned(), mailboxes, example.to_owned());
+        let expected = [named("{ARGON2I}", 1, "zoe@example.org"), named("{PLAIN}", 2, "eve@example.net")];
+        assert_eq!(place.unknown_schemes().await, expected);
     }
 }
 
@@ -393,7 +414,7 @@ async fn accounts_that_were_made_here_stay_ours_and_an_outage_stops_only_log_ins
     let ann = place.log_in("ann@example.org", "Hello world!").await.unwrap();
     assert_eq!(place.service.health().await.users, Some(Ok(())));
     let probe = place.service.probe_directory().await.unwrap().unwrap();
-    assert_eq!((probe.first, probe.unknown_scheme), (Some(address("ann@example.org")), None));
+    assert_eq!((probe.first, probe.unknown_schemes), (Some(address("ann@example.org")), vec![]));
 
     place.users.sql("DROP TABLE mailbox").await;
     assert!(matches!(place.log_in("ann@example.org", "Hello world!").await, Err(CredentialsError::Unavailable(_))));

@@ -2,7 +2,7 @@
 
 use mailapi_model::EmailAddress;
 use mailapi_service::Service;
-use mailapi_service::users::DirectoryProbe;
+use mailapi_service::users::{DirectoryProbe, UnknownScheme};
 
 use super::finding::Finding;
 
@@ -15,19 +15,28 @@ pub(super) async fn users(service: &Service) -> (Option<Finding>, Option<EmailAd
         Ok(Some(DirectoryProbe { first: None, .. })) => {
             (Some(Finding::unknown(WHAT, "mailbox_query answers, and there is no mailbox")), None)
         }
-        Ok(Some(DirectoryProbe { first, unknown_scheme: Some(scheme) })) => {
-            let why = format!("passwords like {scheme} cannot be verified here");
+        Ok(Some(DirectoryProbe { first, unknown_schemes })) if unknown_schemes.is_empty() => {
+            (Some(Finding::fine(WHAT, "both queries work")), first)
+        }
+        Ok(Some(DirectoryProbe { first, unknown_schemes })) => {
+            let shown: Vec<_> = unknown_schemes.iter().map(shown).collect();
+            let why = format!("passwords of these schemes cannot be verified here: {}", shown.join(", "));
             let mend =
                 "set default_scheme in [mail.external.users], or hash passwords as SHA512-CRYPT, SSHA512 or BLF-CRYPT";
             (Some(Finding::wrong(WHAT, why, mend)), first)
-        }
-        Ok(Some(DirectoryProbe { first, unknown_scheme: None })) => {
-            (Some(Finding::fine(WHAT, "both queries work")), first)
         }
         Err(error) => {
             let mend = "see that the database runs, that its user may read, and that the queries of \
                         [mail.external.users] fit its tables";
             (Some(Finding::wrong(WHAT, error, mend)), None)
         }
+    }
+}
+
+fn shown(scheme: &UnknownScheme) -> String {
+    let UnknownScheme { name, mailboxes, example } = scheme;
+    match mailboxes {
+        1 => format!("{name} of {example}"),
+        _ => format!("{name} of {mailboxes} mailboxes, such as {example}"),
     }
 }
