@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mailapi_backend::{Backend, DeliveryFeed, InboundLog};
+use mailapi_backend::{Backend, DeliveryFeed, InboundLog, SubmitError};
 use mailapi_model::{Clock, EmailAddress};
 use mailapi_tls::{TlsError, Trust, client_config};
 
@@ -15,7 +15,7 @@ use crate::mailboxes::{ImapMailboxes, ImapPurge, MailboxSettings, Purge};
 use crate::provisioning::SharedDatabase;
 use crate::search_index::{IndexUse, SearchIndex, SearchSettings};
 use crate::smtp_pool::{SmtpPool, SmtpSettings};
-use crate::submission::SmtpSubmission;
+use crate::submission::{Relaying, SmtpSubmission};
 
 /// Everything that the operator decides about the mail server.
 #[derive(Debug, Clone)]
@@ -43,6 +43,7 @@ pub struct ExternalSettings {
 /// A mail server of the operator's own.
 pub struct External {
     backend: Backend,
+    submission: Arc<SmtpSubmission>,
     pool: ImapPool,
     mailboxes: Arc<ImapMailboxes>,
     log: Option<Arc<LogFollower>>,
@@ -103,14 +104,15 @@ impl External {
         };
         let smtp = SmtpPool::new(settings.smtp, tls);
         let submission = SmtpSubmission::new(smtp, log.clone()).returning_to(returns);
+        let submission = Arc::new(submission.one_of_several(settings.log_host.is_some()));
         let backend = Backend {
-            submission: Arc::new(submission.one_of_several(settings.log_host.is_some())),
+            submission: submission.clone(),
             mailboxes: mailboxes.clone(),
             delivery_feed: feed,
             bounce_feed: bounces.map(|bounces| Arc::new(bounces) as Arc<dyn DeliveryFeed>),
             provisioning: Arc::new(SharedDatabase::new(mailboxes.clone(), doveadm.clone())),
         };
-        Ok(Self { backend, pool, mailboxes, log, doveadm })
+        Ok(Self { backend, submission, pool, mailboxes, log, doveadm })
     }
 
     /// The port to it.
@@ -140,6 +142,14 @@ impl External {
     /// Lets go of what is remembered of a mailbox, kept connections included.
     pub fn forget(&self, mailbox: &EmailAddress) {
         self.mailboxes.forget(mailbox);
+    }
+
+    /// Whether the SMTP server takes mail for other domains; no message is sent.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn check_relaying(&self) -> Result<Relaying, SubmitError> {
+        self.submission.relaying().await
     }
 
     /// Whether Dovecot's administration answers; `None` where there is none.

@@ -175,7 +175,8 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
     let mut office = Office::open(Engine::Sqlite).await;
     let (code, report) = office.doctor();
     assert_eq!(code, Some(0), "{report}");
-    for part in ["database", "handing mail over", "IMAP", "master log-in", "doveadm", "log", "queue ids"] {
+    let parts = ["database", "handing mail over", "relaying", "IMAP", "master log-in", "doveadm", "log", "queue ids"];
+    for part in parts {
         assert!(report.contains(&format!("ok     {part}: ")), "{part}\n{report}");
     }
     assert!(report.contains("Postfix finds example.org") && report.contains("Postfix finds bob@"), "{report}");
@@ -188,6 +189,18 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
         assert!(report.contains(&format!("WRONG  {part}: ")), "{part}\n{report}");
     }
     assert_eq!(report.matches("to mend it: ").count(), 3, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_names_a_port_that_does_not_relay() {
+    let mut office = Office::open(Engine::Sqlite).await;
+    // Anybody may hand mail in there, for the mailboxes of this server alone.
+    office.submission = office.postfix.smtp();
+    let (code, report) = office.doctor();
+    assert_eq!(code, Some(1), "{report}");
+    assert!(report.contains("ok     handing mail over: ") && report.contains("WRONG  relaying: "), "{report}");
+    assert!(report.contains("Relay access denied"), "{report}");
+    assert_eq!(report.matches("to mend it: ").count(), 1, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,7 @@
 //! Handing mail over to the operator's SMTP server, Postfix in most cases.
 
 mod convert;
+mod relaying;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use mailapi_smtp::client::{End, Outcome};
 use crate::bounces::ReturnAddress;
 use crate::log_follower::{LogFollower, Trace};
 use crate::smtp_pool::SmtpPool;
+pub use relaying::Relaying;
 
 /// Hands mail over by SMTP, and learns from the log what became of a message whose reply was lost.
 pub struct SmtpSubmission {

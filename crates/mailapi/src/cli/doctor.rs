@@ -7,6 +7,8 @@ mod local;
 mod users;
 
 use mailapi_backend::Mailboxes;
+use mailapi_backend_external::External;
+use mailapi_backend_external::submission::Relaying;
 use mailapi_model::{Clock as _, EmailAddress, Page};
 use mailapi_service::{Caller, Service};
 
@@ -71,11 +73,16 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
         return;
     };
     let backend = external.backend();
-    findings.push(check(
+    let submission = check(
         "handing mail over",
         backend.submission.check().await,
         "see that Postfix runs and listens where [mail.external.smtp] says; `mailapi config postfix` prints the listener",
-    ));
+    );
+    let takes_mail = !submission.is_wrong();
+    findings.push(submission);
+    if takes_mail {
+        findings.push(relaying(external).await);
+    }
     let imap = check(
         "IMAP",
         backend.mailboxes.check().await,
@@ -114,6 +121,22 @@ async fn host_name(config: &Config, service: &Service) -> Finding {
     match host_name::missing_with(config, service).await {
         Ok(None) => Finding::fine(WHAT, config.mail.embedded.hostname()),
         Ok(Some(why)) => Finding::wrong(WHAT, why, host_name::ADVICE),
+        Err(error) => Finding::unknown(WHAT, error),
+    }
+}
+
+/// Whether the SMTP port takes mail for other domains, too.
+async fn relaying(external: &External) -> Finding {
+    const WHAT: &str = "relaying";
+    match external.check_relaying().await {
+        Ok(Relaying::Allowed) => Finding::fine(WHAT, "mail for other domains is taken"),
+        Ok(Relaying::Denied(reply)) => Finding::wrong(
+            WHAT,
+            format!("mail for other domains is refused: {reply}"),
+            "let [mail.external.smtp] name the listener that `mailapi config postfix` prints; another port of Postfix \
+             takes mail for its own domains alone",
+        ),
+        Ok(Relaying::Unclear(reply)) => Finding::unknown(WHAT, format!("the answer says nothing about it: {reply}")),
         Err(error) => Finding::unknown(WHAT, error),
     }
 }

@@ -1,0 +1,85 @@
+//! Whether the server takes mail for other domains.
+
+use mailapi_backend::{GoAhead, SubmitError};
+use mailapi_model::Reply;
+use mailapi_smtp::Envelope;
+use mailapi_smtp::client::{End, Outcome};
+
+use super::{SmtpSubmission, convert};
+
+/// An address that does not exist (RFC 2606 section 2), at a domain of no server.
+const STRANGER: &str = "relay-check@mailapi.invalid";
+
+/// What the server answers to a recipient of another domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Relaying {
+    /// The server takes mail for it.
+    Allowed,
+    /// The server does not relay.
+    Denied(Reply),
+    /// The answer is about something else.
+    Unclear(Reply),
+}
+
+impl Relaying {
+    /// A policy is what RFC 3463 section 3.8 counts under 7. A server without such codes says it in words alone.
+    fn of(reply: Reply) -> Self {
+        if (200..300).contains(&reply.code) {
+            return Self::Allowed;
+        }
+        let is_policy = reply.enhanced.is_some_and(|code| code.subject == 7);
+        let says_so = reply.enhanced.is_none() && reply.text.to_ascii_lowercase().contains("relay");
+        if is_policy || says_so { Self::Denied(reply) } else { Self::Unclear(reply) }
+    }
+}
+
+impl SmtpSubmission {
+    /// Asks the server whether it would take mail for another domain; no message is sent.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn relaying(&self) -> Result<Relaying, SubmitError> {
+        // The word for the message is never given, and without it the server has nothing.
+        let (permit, withdrawn) = GoAhead::awaited();
+        drop(permit);
+        let envelope = Envelope::new("", [STRANGER]);
+        let sent = self.pool.send(&envelope, b"\r\n".to_vec().into(), withdrawn).await;
+        let Outcome { rcpt_replies, end } = sent.map_err(SubmitError::Unavailable)?;
+        match (rcpt_replies.into_iter().flatten().next(), end) {
+            (_, End::Refused { reply, .. }) | (Some(reply), _) => Ok(Relaying::of(convert::reply(&reply))),
+            (None, End::Failed(failure)) => Err(SubmitError::Unavailable(failure.to_string())),
+            (None, _) => Err(SubmitError::Unavailable("the server did not answer".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_testkit::SmtpSink;
+    use mailapi_tls::{Trust, client_config};
+
+    use super::*;
+    use crate::smtp_pool::{SmtpPool, SmtpSettings};
+
+    #[tokio::test]
+    async fn a_server_that_does_not_relay_is_found_without_a_message() {
+        let sink = SmtpSink::start().await;
+        let (host, port) = (sink.address().ip().to_string(), sink.address().port());
+        let pool = SmtpPool::new(SmtpSettings::new(host, port), client_config(&Trust::System).unwrap());
+        let submission = SmtpSubmission::new(pool, None);
+        assert_eq!(submission.relaying().await.unwrap(), Relaying::Allowed);
+        for (reply, is_denied) in [
+            ("554 5.7.1 <x@y>: Relay access denied", true),
+            ("454 4.7.1 <x@y>: Relay access denied", true),
+            ("550 Relaying is not permitted", true),
+            ("450 4.1.2 <x@y>: Domain not found", false),
+            ("451 Try again later", false),
+        ] {
+            sink.refuse(STRANGER, &[reply]);
+            let found = submission.relaying().await.unwrap();
+            assert_eq!(matches!(found, Relaying::Denied(_)), is_denied, "{found:?}");
+            assert_eq!(matches!(found, Relaying::Unclear(_)), !is_denied, "{found:?}");
+        }
+        assert_eq!(sink.received(), []);
+    }
+}
