@@ -30,12 +30,13 @@ documented_errors!(Errors, documented, [AccessDenied, DomainNotFound, DomainNotE
 /// Delete a domain
 ///
 /// For admins. A domain with users stays (`DOMAIN_NOT_EMPTY`), unless `force` is true: then its users go too, with their
-/// tokens, permissions and mail.
+/// tokens, permissions and mail. Users of an external user database never go: with one of them the domain stays even
+/// then.
 #[utoipa::path(delete, path = "/domains/{domain}", tag = "domains", operation_id = "delete_domain",
     params(
         ("domain" = String, Path, format = IdnHostname, description = "The domain's name.",
             example = "example.org"),
-        ("force" = Option<bool>, Query, description = "Whether its users and all their mail are deleted with it."),
+        ("force" = Option<bool>, Query, description = "Whether its users and all their mail are deleted with it. Users of an external user database are never deleted."),
     ),
     responses((status = 200, description = "The domain was deleted.", body = DomainDeleted), Errors))]
 pub(crate) async fn delete(
