@@ -120,7 +120,7 @@ struct Content {
 }
 
 fn attachment(content: &Content, part: &Part, index: usize, at: usize, limits: &Limits) -> DescribedAttachment {
-    let subject = || content.forwarded_subject.as_deref().map(fields::subject).unwrap_or_default();
+    let subject = || content.forwarded_subject.as_deref().map(fields::text_line).unwrap_or_default();
     let info = AttachmentInfo {
         index: u32::try_from(index).unwrap_or(u32::MAX),
         filename: selection::name(part, index, limits, subject),

@@ -179,7 +179,7 @@ impl Digest {
             from: people("From").unwrap_or_default().into_iter().next().unwrap_or_default(),
             to: people("To").unwrap_or_default(),
             cc: people("Cc").unwrap_or_default(),
-            subject: first("Subject").map(fields::subject).unwrap_or_default(),
+            subject: first("Subject").map(fields::text_line).unwrap_or_default(),
             date: first("Date").and_then(|value| fields::date(value, limits.max_parameter_octets)),
             header_len: block.len() as u64,
             ..Self::default()
@@ -378,7 +378,7 @@ fn forwarded_subject(beginning: &[u8], encoding: TransferEncoding, limits: &Limi
     let message = transfer::decode(encoding, beginning);
     let end = message.windows(2).position(|pair| pair == b"\n\n").unwrap_or(message.len());
     let end = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(end, |at| at.min(end));
-    value(&fields::fields(&message[..end], limits.max_fields), "Subject").map(fields::subject).unwrap_or_default()
+    value(&fields::fields(&message[..end], limits.max_fields), "Subject").map(fields::text_line).unwrap_or_default()
 }
 
 #[cfg(test)]

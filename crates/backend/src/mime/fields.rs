@@ -131,9 +131,9 @@ pub(super) fn decoded(value: &[u8]) -> Cow<'_, str> {
     text
 }
 
-/// A Subject, decoded, on one line: with its spaces as they were written, and one space where there were control
-/// characters or line ends.
-pub(super) fn subject(value: &[u8]) -> String {
+/// A text such as a Subject, decoded, on one line: with its spaces as they were written, and one space where there were
+/// control characters or line ends.
+pub(super) fn text_line(value: &[u8]) -> String {
     let decoded = decoded(value);
     if plain::is_printable(decoded.as_bytes()) {
         return decoded.into_owned();
@@ -381,7 +381,7 @@ mod tests {
             ("=?utf-8?q?a__b=0D=0A_c=E2=80=A8d?=", "a  b c d"),
             (" \t ", ""),
         ] {
-            assert_eq!(subject(written.as_bytes()), shown, "{written:?}");
+            assert_eq!(text_line(written.as_bytes()), shown, "{written:?}");
         }
     }
 
@@ -420,7 +420,7 @@ mod tests {
                 let _ = (fields(value, MAX), decoded(value), correspondents(value, MAX), date(value, MAX));
                 let _ = (identifier(value), Parameterized::read(value, 50));
                 prop_assert!(!one_line(&charset::guess(value)).chars().any(char::is_control));
-                prop_assert!(!subject(value).chars().any(char::is_control));
+                prop_assert!(!text_line(value).chars().any(char::is_control));
             }
         }
     }

@@ -32,14 +32,14 @@ impl<'a> Header<'a> {
         self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
     }
 
-    /// The values of all fields of a name, decoded, each on one line.
+    /// The values of all fields of a name, decoded, each on one line with its spaces as they were sent.
     pub fn texts<'s>(&'s self, name: &'s str) -> impl Iterator<Item = String> + 's {
-        self.named(name).map(|value| fields::one_line(&fields::decoded(value)))
+        self.named(name).map(fields::text_line)
     }
 
     /// Every field with its name, decoded, each on one line.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        let line = |field: &Field<'_>| format!("{}: {}", field.name, fields::one_line(&fields::decoded(field.value)));
+        let line = |field: &Field<'_>| format!("{}: {}", field.name, fields::text_line(field.value));
         self.fields.iter().map(line)
     }
 

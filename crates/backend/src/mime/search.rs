@@ -71,7 +71,7 @@ impl SearchableText {
     #[must_use]
     pub fn of_message(message: &FullMessage) -> Self {
         Self {
-            subject: one_line(&message.summary.subject),
+            subject: message.summary.subject.clone(),
             from: authors_of(message),
             to: shown(&message.summary.to),
             cc: shown(&message.cc),
