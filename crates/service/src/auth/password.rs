@@ -76,8 +76,7 @@ fn computed(password: &SecretText, salt: &[u8], rounds: u32) -> Result<PasswordH
         .map_err(|error| refused(error.to_string()))
 }
 
-/// The longest name of a scheme that is shown; Dovecot's longest, `SCRAM-SHA-256`, `ARGON2ID.HEX` and the like, are
-/// shorter.
+/// The longest name of a scheme that is shown. Those of Dovecot, such as `SHA512-CRYPT.HEX`, are shorter.
 const MAX_SCHEME_OCTETS: usize = 24;
 
 /// How passwords are hashed that can be verified here.
