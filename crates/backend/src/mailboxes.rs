@@ -69,6 +69,12 @@ pub trait Mailboxes: Send + Sync {
     /// How much the mailbox holds.
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError>;
 
+    /// The same for a list of many mailboxes. Where each question costs a server work, the answer may be a minute old; it
+    /// is never older than a change of the mailbox by this backend.
+    async fn recent_quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        self.quota(mailbox).await
+    }
+
     /// Whether mailboxes could be read now; asked by the health check.
     ///
     /// # Errors

@@ -102,6 +102,8 @@ async fn without_dovecot_users_are_shown_and_nobody_is_called_purged_or_deleted(
     assert_eq!(message_counts(&office).await, [("ann", 1), ("bob", 1)].map(counted));
 
     office.dovecot.break_mailbox("ann@example.org").await;
+    // A list may show for a minute what a mailbox held; who asks for one account learns how it is now.
+    assert_eq!(office.get("/users/ann@example.org").await.expect(200)["user"]["quota_known"], false);
     assert_eq!(message_counts(&office).await, [("ann", 0), ("bob", 1)].map(counted));
     assert_eq!(users_shown(&office), ["ann@example.org ?", "bob@example.org 1"]);
     nobody_is_called_purged_or_deleted(&office, "ann@example.org").await;

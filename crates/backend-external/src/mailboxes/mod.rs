@@ -14,6 +14,7 @@ mod purge;
 mod quota;
 mod raw;
 mod read;
+mod recent_quotas;
 mod search;
 mod settings;
 mod sharing;
@@ -32,6 +33,7 @@ use crate::imap_pool::ImapPool;
 use crate::search_index::SearchIndex;
 use exact_size::ExactSizes;
 use pages::{Pages, Shown};
+use recent_quotas::RecentQuotas;
 use sharing::Shared;
 use summaries::Summaries;
 
@@ -46,6 +48,7 @@ pub struct ImapMailboxes {
     pages: Pages,
     lists: Shared<ListKey, Result<Shown, MailboxError>>,
     exact_sizes: ExactSizes,
+    quotas: Arc<RecentQuotas>,
     purge: Arc<dyn Purge>,
     index: Option<Arc<SearchIndex>>,
 }
@@ -64,8 +67,9 @@ impl ImapMailboxes {
         let for_pages = settings.summary_cache_bytes / PART_FOR_PAGES;
         let summaries = Summaries::new(settings.summary_cache_bytes - for_pages);
         let exact_sizes = ExactSizes::new(settings.exact_size_cache_bytes);
-        let pages = Pages::new(for_pages);
-        Self { pool, settings, summaries, pages, lists: Shared::new(), exact_sizes, purge, index: None }
+        let (pages, lists) = (Pages::new(for_pages), Shared::new());
+        let quotas = Arc::new(RecentQuotas::new());
+        Self { pool, settings, summaries, pages, lists, exact_sizes, quotas, purge, index: None }
     }
 
     /// Searches in an index of our own where it can; whoever keeps these mailboxes lets [`ImapMailboxes::keep_index`]
@@ -102,6 +106,7 @@ impl ImapMailboxes {
     /// Forgets what is known of a mailbox, connections included: it was made, removed or emptied behind our back.
     pub fn forget(&self, mailbox: &EmailAddress) {
         self.pool.forget(mailbox);
+        self.quotas.forget(mailbox);
     }
 }
 
@@ -158,7 +163,10 @@ impl Mailboxes for ImapMailboxes {
     }
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
-        let purged = self.purge.purge(mailbox).await?;
+        let purged = self.purge.purge(mailbox).await;
+        // What failed may have removed a part.
+        self.quotas.forget(mailbox);
+        let purged = purged?;
         if purged.folders == 0 {
             self.demand_empty(mailbox).await?;
         }
@@ -167,7 +175,16 @@ impl Mailboxes for ImapMailboxes {
     }
 
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
-        self.pool.run(mailbox, None, &quota::ReadQuota).await
+        self.quotas.ask_anew(mailbox, self.pool.run(mailbox, None, &quota::ReadQuota)).await
+    }
+
+    async fn recent_quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        let Some(shown) = self.quotas.shown(mailbox) else {
+            return self.quotas.ask(mailbox, self.pool.run(mailbox, None, &quota::ReadQuota)).await;
+        };
+        let (pool, asked) = (self.pool.clone(), mailbox.clone());
+        self.quotas.refresh(mailbox, async move { pool.run(&asked, None, &quota::ReadQuota).await });
+        Ok(shown)
     }
 
     async fn check(&self) -> Result<(), String> {

@@ -8,4 +8,5 @@ mod faults;
 mod fixture;
 mod kept_connection;
 mod model_server;
+mod quotas;
 mod scripted;

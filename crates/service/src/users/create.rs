@@ -3,7 +3,7 @@
 use mailapi_model::{Account, EmailAddress, NewAccount, Quota, SecretText};
 use mailapi_store::StoreError;
 
-use super::quotas::ask;
+use super::quotas::in_time;
 use super::{User, UserError};
 use crate::auth::Share;
 use crate::caller::audit;
@@ -93,7 +93,7 @@ impl Service {
 
     /// What a mailbox holds whose account was just made: a mail server may still have mail of an earlier one.
     async fn quota_at_first(&self, email: &EmailAddress) -> Option<Quota> {
-        let quota = ask(self.0.backend.mailboxes.as_ref(), email, self.0.settings.quota_patience).await;
+        let quota = in_time(self.0.backend.mailboxes.quota(email), self.0.settings.quota_patience).await;
         // The account is there, and the mail server may be one that is set up after the accounts.
         quota
             .inspect_err(|error| tracing::debug!(mailbox = %email, %error, "a new mailbox cannot be looked at yet"))

@@ -41,12 +41,11 @@ impl Service {
 }
 
 /// What the mailbox holds, if the mail server tells in time.
-pub(super) async fn ask(
-    mailboxes: &dyn Mailboxes,
-    mailbox: &EmailAddress,
+pub(super) async fn in_time(
+    asking: impl Future<Output = Result<Quota, MailboxError>>,
     time: Duration,
 ) -> Result<Quota, MailboxError> {
-    match timeout(time, mailboxes.quota(mailbox)).await {
+    match timeout(time, asking).await {
         // The account is there and its mailbox is not (yet): it holds nothing.
         Ok(Err(MailboxError::NoSuchMailbox)) => Ok(Quota::default()),
         Ok(answer) => answer,
@@ -57,6 +56,8 @@ pub(super) async fn ask(
 /// Questions to the mail server for the accounts of one answer.
 struct Questions<'a> {
     mailboxes: &'a dyn Mailboxes,
+    /// Whether answers may be a little old: a list is about many mailboxes.
+    for_list: bool,
     server: Server,
     /// How much longer mailboxes are waited for that then tell nothing.
     patience: Duration,
@@ -79,12 +80,20 @@ impl<'a> Questions<'a> {
     fn about_one(inner: &'a Inner) -> Self {
         let patience = inner.settings.quota_patience;
         let mailboxes = inner.backend.mailboxes.as_ref();
-        Self { mailboxes, server: Server::Answers, patience, share: patience, unknown: 0, first_failure: None }
+        Self {
+            mailboxes,
+            for_list: false,
+            server: Server::Answers,
+            patience,
+            share: patience,
+            unknown: 0,
+            first_failure: None,
+        }
     }
 
     fn about_many(inner: &'a Inner) -> Self {
         let one = Self::about_one(inner);
-        Self { share: one.patience / HANGING_MAILBOXES, ..one }
+        Self { for_list: true, share: one.patience / HANGING_MAILBOXES, ..one }
     }
 
     /// What the mailbox holds; `None` when the mail server does not tell.
@@ -115,7 +124,11 @@ impl<'a> Questions<'a> {
 
     async fn ask(&mut self, mailbox: &EmailAddress) -> Option<Quota> {
         let asked_at = Instant::now();
-        match ask(self.mailboxes, mailbox, self.share.min(self.patience)).await {
+        let asking = match self.for_list {
+            true => self.mailboxes.recent_quota(mailbox),
+            false => self.mailboxes.quota(mailbox),
+        };
+        match in_time(asking, self.share.min(self.patience)).await {
             Ok(quota) => Some(quota),
             Err(error) => {
                 self.server = Server::Doubted;

@@ -31,6 +31,8 @@ fn address(name: &str) -> EmailAddress {
 struct Held {
     trouble: Mutex<Trouble>,
     asked: Mutex<Vec<EmailAddress>>,
+    /// Those of them that a list asked for.
+    listed: Mutex<Vec<EmailAddress>>,
 }
 
 #[derive(Default)]
@@ -84,6 +86,11 @@ impl Mailboxes for Held {
             std::future::pending::<()>().await;
         }
         if self.fails(mailbox) { Err(MailboxError::Unavailable("no answer".to_owned())) } else { Ok(HELD) }
+    }
+
+    async fn recent_quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        self.listed.lock().unwrap().push(mailbox.clone());
+        self.quota(mailbox).await
     }
 
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
@@ -154,7 +161,7 @@ impl Story {
         for name in NAMES {
             app.mailbox(address(name).as_str(), None).await;
         }
-        let mailboxes = Arc::new(Held { trouble: Mutex::default(), asked: Mutex::default() });
+        let mailboxes = Arc::new(Held { trouble: Mutex::default(), asked: Mutex::default(), listed: Mutex::default() });
         let service = Service::new(Parts {
             store: app.store.clone(),
             backend: Backend { mailboxes: mailboxes.clone(), ..app.mail_server.backend() },
@@ -199,6 +206,19 @@ async fn a_mail_server_that_is_away_is_asked_once_a_list() {
     story.mailboxes.go_away();
     assert_eq!(story.listed().await, everybody(|_| false));
     assert_eq!(story.mailboxes.asked(), 1);
+}
+
+#[tokio::test]
+async fn only_lists_show_what_mailboxes_held_a_while_ago() {
+    let story = Story::begin().await;
+    let (operator, ann) = (Caller::operator(), address("ann"));
+    let listed = || std::mem::take(&mut *story.mailboxes.listed.lock().unwrap()).len();
+    assert_eq!(story.listed().await, everybody(|_| true));
+    assert_eq!(listed(), NAMES.len());
+    story.service.get_user(&operator, &ann).await.unwrap();
+    let record = AccountChange { name: Some("Ann Lee".to_owned()), ..AccountChange::default() };
+    story.service.update_user(&operator, &ann, UpdateUser { record, password: None }).await.unwrap();
+    assert_eq!(listed(), 0);
 }
 
 #[tokio::test]

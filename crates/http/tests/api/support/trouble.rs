@@ -192,6 +192,13 @@ impl Mailboxes for Trouble {
         self.mailboxes()?.quota(mailbox).await
     }
 
+    async fn recent_quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        if self.state().broken.contains(mailbox) {
+            return self.quota(mailbox).await;
+        }
+        self.mailboxes()?.recent_quota(mailbox).await
+    }
+
     async fn check(&self) -> Result<(), String> {
         self.mailboxes().map_err(|error| error.to_string())?.check().await
     }

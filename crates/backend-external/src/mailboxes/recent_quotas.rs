@@ -1,0 +1,157 @@
+//! What mailboxes held a short while ago: a list of users is about many mailboxes, and each costs the server a look at all
+//! of its folders.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mailapi_backend::MailboxError;
+use mailapi_model::{EmailAddress, Quota};
+use moka::sync::Cache;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+/// Answers up to this age are shown in lists. Lists serve to find mailboxes that become full, which takes longer.
+const SHOWN_FOR: Duration = Duration::from_secs(60);
+
+/// The server is not asked again behind an answer of this age: a list that is loaded again and again asks no more often.
+const FRESH_FOR: Duration = Duration::from_secs(5);
+
+/// Mailboxes whose answers are remembered: some MiB at most.
+const MOST_REMEMBERED: u64 = 10_000;
+
+/// Mailboxes asked at a time behind lists: most connections are for requests.
+const ASKED_AT_A_TIME: usize = 2;
+
+/// Mailboxes that wait to be asked behind lists: some of the longest pages.
+const MOST_WAITING: usize = 1_000;
+
+type Answer = Result<Quota, MailboxError>;
+
+/// Answers for lists.
+pub(super) struct RecentQuotas {
+    answers: Cache<EmailAddress, Recent>,
+    state: Mutex<State>,
+    places: Semaphore,
+}
+
+#[derive(Clone, Copy)]
+struct Recent {
+    quota: Quota,
+    asked_at: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    /// Counts changes of mailboxes: an answer to an earlier question is not remembered.
+    changes: u64,
+    /// Mailboxes that are asked behind lists, or wait for it.
+    refreshed: HashSet<EmailAddress>,
+}
+
+/// When a question was begun.
+struct Begun {
+    at: Instant,
+    changes: u64,
+}
+
+/// A mailbox that is asked behind a list, by one task at a time.
+struct Turn {
+    quotas: Arc<RecentQuotas>,
+    mailbox: EmailAddress,
+}
+
+impl RecentQuotas {
+    pub(super) fn new() -> Self {
+        let answers = Cache::builder().max_capacity(MOST_REMEMBERED).time_to_live(SHOWN_FOR).build();
+        Self { answers, state: Mutex::default(), places: Semaphore::new(ASKED_AT_A_TIME) }
+    }
+
+    /// What may be shown of the mailbox without a question.
+    pub(super) fn shown(&self, mailbox: &EmailAddress) -> Option<Quota> {
+        self.recent(mailbox).map(|recent| recent.quota)
+    }
+
+    /// Asks for a list, and remembers the answer.
+    pub(super) async fn ask(&self, mailbox: &EmailAddress, asking: impl Future<Output = Answer>) -> Answer {
+        let begun = self.begin();
+        let answer = asking.await;
+        self.remember(mailbox, &begun, &answer);
+        answer
+    }
+
+    /// Asks for the mailbox alone. The answer replaces what lists show; if none comes, lists ask for themselves.
+    pub(super) async fn ask_anew(&self, mailbox: &EmailAddress, asking: impl Future<Output = Answer>) -> Answer {
+        match self.answers.remove(mailbox) {
+            Some(_) => self.ask(mailbox, asking).await,
+            // Nobody lists it, so that nobody needs the answer later.
+            None => asking.await,
+        }
+    }
+
+    /// Asks behind an answer that was shown, unless that is fresh. After a failure, the next list asks for itself.
+    pub(super) fn refresh(
+        self: &Arc<Self>,
+        mailbox: &EmailAddress,
+        asking: impl Future<Output = Answer> + Send + 'static,
+    ) {
+        let Some(turn) = self.turn(mailbox) else { return };
+        tokio::spawn(async move {
+            let Turn { quotas, mailbox } = &turn;
+            let Ok(_place) = quotas.places.acquire().await else { return };
+            // The mailbox may have been removed while this waited.
+            if quotas.recent(mailbox).is_none() {
+                return;
+            }
+            let begun = quotas.begin();
+            let answer = timeout(SHOWN_FOR, asking).await;
+            let too_late = |_| Err(MailboxError::Unavailable(format!("no answer within {SHOWN_FOR:?}")));
+            quotas.remember(mailbox, &begun, &answer.unwrap_or_else(too_late));
+        });
+    }
+
+    /// The mailbox was changed: what was asked before is not shown any more.
+    pub(super) fn forget(&self, mailbox: &EmailAddress) {
+        let mut state = self.state();
+        state.changes += 1;
+        self.answers.invalidate(mailbox);
+    }
+
+    fn recent(&self, mailbox: &EmailAddress) -> Option<Recent> {
+        self.answers.get(mailbox).filter(|recent| recent.asked_at.elapsed() < SHOWN_FOR)
+    }
+
+    fn begin(&self) -> Begun {
+        Begun { at: Instant::now(), changes: self.state().changes }
+    }
+
+    fn remember(&self, mailbox: &EmailAddress, begun: &Begun, answer: &Answer) {
+        // The lock is held until the answer is remembered, so that no change comes between.
+        let state = self.state();
+        let is_newer = |recent: Recent| recent.asked_at > begun.at;
+        if state.changes != begun.changes || self.answers.get(mailbox).is_some_and(is_newer) {
+            return;
+        }
+        match answer {
+            Ok(quota) => self.answers.insert(mailbox.clone(), Recent { quota: *quota, asked_at: begun.at }),
+            Err(_) => self.answers.invalidate(mailbox),
+        }
+    }
+
+    fn turn(self: &Arc<Self>, mailbox: &EmailAddress) -> Option<Turn> {
+        let is_due = self.recent(mailbox).is_some_and(|recent| recent.asked_at.elapsed() >= FRESH_FOR);
+        let mut state = self.state();
+        let may_wait = is_due && state.refreshed.len() < MOST_WAITING && state.refreshed.insert(mailbox.clone());
+        may_wait.then(|| Turn { quotas: self.clone(), mailbox: mailbox.clone() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.quotas.state().refreshed.remove(&self.mailbox);
+    }
+}

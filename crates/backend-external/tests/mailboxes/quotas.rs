@@ -1,0 +1,148 @@
+//! What a list of users shows of mailboxes, and what it asks the server for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use mailapi_backend::{MailboxError, Mailboxes, Purged};
+use mailapi_backend_external::imap_pool::ImapSettings;
+use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings, Purge};
+use mailapi_model::{EmailAddress, Quota};
+
+use crate::fixture::{imap_settings, pool};
+use crate::scripted::{LOGIN, ScriptedServer};
+
+/// After so long a list asks the server behind its answer, and still shows what it has.
+const A_MOMENT: Duration = Duration::from_secs(10);
+
+/// Long enough for a server in this process to answer, whatever else runs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn bob() -> EmailAddress {
+    "bob@example.org".parse().unwrap()
+}
+
+/// The answer about a mailbox that holds so many messages of ten octets.
+fn holds(messages: u64) -> String {
+    let size = messages * 10;
+    format!(
+        "C: LIST \"\" \"*\"\nS: * LIST () \"/\" INBOX\n\
+         S: * STATUS INBOX (MESSAGES {messages} UNSEEN 0 SIZE {size})\nS: {{tag}} OK"
+    )
+}
+
+fn quota(messages: u64) -> Quota {
+    Quota { used_bytes: messages * 10, messages, limit_bytes: None }
+}
+
+struct Setup {
+    server: ScriptedServer,
+    mailboxes: ImapMailboxes,
+    purge: Arc<OtherPurge>,
+}
+
+/// A purge over another door of the server.
+#[derive(Default)]
+struct OtherPurge {
+    fails: AtomicBool,
+}
+
+#[async_trait]
+impl Purge for OtherPurge {
+    async fn purge(&self, _: &EmailAddress) -> Result<Purged, MailboxError> {
+        match self.fails.load(Ordering::SeqCst) {
+            true => Err(MailboxError::Unavailable("it broke off".to_owned())),
+            false => Ok(Purged { folders: 1, messages: 3 }),
+        }
+    }
+}
+
+impl Setup {
+    /// A server whose connections begin with a log-in and play these scripts.
+    async fn start(scripts: &[&[&str]]) -> Self {
+        let scripts: Vec<String> = scripts.iter().map(|script| format!("{LOGIN}\n{}", script.join("\n"))).collect();
+        let server = ScriptedServer::start(&scripts).await;
+        let settings = ImapSettings { silence_timeout: PATIENCE, ..imap_settings(server.port) };
+        let purge = Arc::new(OtherPurge::default());
+        let mailboxes = ImapMailboxes::new(pool(settings), MailboxSettings::default(), purge.clone());
+        Self { server, mailboxes, purge }
+    }
+
+    async fn listed(&self) -> Result<Quota, MailboxError> {
+        tokio::time::timeout(PATIENCE, self.mailboxes.recent_quota(&bob())).await.expect("an answer in time")
+    }
+
+    /// What a list shows without a wait for the server.
+    fn listed_at_once(&self) -> Quota {
+        let answer = self.mailboxes.recent_quota(&bob()).now_or_never();
+        answer.expect("an answer without a wait").expect("a quota")
+    }
+
+    /// Waits until a list shows this.
+    async fn watch(&self, expected: Quota) {
+        let watching = async {
+            while self.listed_at_once() != expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, watching).await.expect("the answer behind the list");
+        self.server.assert_no_surprise();
+    }
+}
+
+/// Lets time pass for what is remembered.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_list_shows_what_was_held_and_asks_behind_its_answer() {
+    let setup = Setup::start(&[&[&holds(1), &holds(2), "hang"]]).await;
+    assert_eq!(setup.listed().await, Ok(quota(1)));
+    assert_eq!(setup.listed_at_once(), quota(1));
+    pass(A_MOMENT).await;
+    assert_eq!(setup.listed_at_once(), quota(1), "the server hears the question behind the answer");
+    setup.watch(quota(2)).await;
+    assert_eq!(setup.server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_list_is_exact_after_a_change_of_the_mailbox() {
+    let setup = Setup::start(&[&[&holds(1), "hang"], &[&holds(0), "hang"]]).await;
+    assert_eq!(setup.listed().await, Ok(quota(1)));
+    setup.mailboxes.forget(&bob());
+    assert_eq!(setup.listed().await, Ok(quota(0)));
+    setup.server.assert_no_surprise();
+}
+
+#[tokio::test]
+async fn a_list_is_exact_after_a_purge() {
+    let setup = Setup::start(&[&[&holds(3), &holds(0), "hang"]]).await;
+    assert_eq!(setup.listed().await, Ok(quota(3)));
+    assert!(setup.mailboxes.purge(&bob()).await.is_ok());
+    assert_eq!(setup.listed().await, Ok(quota(0)));
+    setup.server.assert_no_surprise();
+}
+
+#[tokio::test]
+async fn a_list_is_exact_after_a_purge_that_broke_off() {
+    let setup = Setup::start(&[&[&holds(3), &holds(1), "hang"]]).await;
+    assert_eq!(setup.listed().await, Ok(quota(3)));
+    setup.purge.fails.store(true, Ordering::SeqCst);
+    assert!(setup.mailboxes.purge(&bob()).await.is_err());
+    assert_eq!(setup.listed().await, Ok(quota(1)));
+    setup.server.assert_no_surprise();
+}
+
+#[tokio::test]
+async fn a_question_about_one_mailbox_always_reaches_the_server() {
+    let setup = Setup::start(&[&[&holds(1), &holds(2), "hang"]]).await;
+    assert_eq!(setup.listed().await, Ok(quota(1)));
+    assert_eq!(setup.mailboxes.quota(&bob()).await, Ok(quota(2)));
+    assert_eq!(setup.listed_at_once(), quota(2));
+    setup.server.assert_no_surprise();
+}
