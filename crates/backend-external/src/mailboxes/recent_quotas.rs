@@ -155,3 +155,157 @@ impl Drop for Turn {
         self.quotas.state().refreshed.remove(&self.mailbox);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn address(name: &str) -> EmailAddress {
+        format!("{name}@example.org").parse().unwrap()
+    }
+
+    fn held(messages: u64) -> Quota {
+        Quota { messages, ..Quota::default() }
+    }
+
+    fn away() -> Answer {
+        Err(MailboxError::Unavailable("no answer".to_owned()))
+    }
+
+    /// Answers that remember what bob's mailbox held: one message.
+    async fn with_bob() -> (Arc<RecentQuotas>, EmailAddress) {
+        let (quotas, bob) = (Arc::new(RecentQuotas::new()), address("bob"));
+        quotas.ask(&bob, ready(Ok(held(1)))).await.unwrap();
+        (quotas, bob)
+    }
+
+    /// Lets the tasks behind lists do what they can do now.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_shown_for_a_minute() {
+        let (quotas, bob) = with_bob().await;
+        advance(SHOWN_FOR - Duration::from_millis(1)).await;
+        assert_eq!(quotas.shown(&bob), Some(held(1)));
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(quotas.shown(&bob), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_refreshed_behind_a_list_once_it_is_not_fresh() {
+        let (quotas, bob) = with_bob().await;
+        quotas.refresh(&bob, ready(Ok(held(2))));
+        settle().await;
+        assert_eq!(quotas.shown(&bob), Some(held(1)), "it was fresh");
+        advance(FRESH_FOR).await;
+        quotas.refresh(&bob, ready(Ok(held(3))));
+        assert_eq!(quotas.shown(&bob), Some(held(1)), "nobody waits for the refresh");
+        settle().await;
+        assert_eq!(quotas.shown(&bob), Some(held(3)));
+        assert!(quotas.state().refreshed.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refresh_that_fails_lets_the_next_list_ask() {
+        let (quotas, bob) = with_bob().await;
+        advance(FRESH_FOR).await;
+        quotas.refresh(&bob, ready(away()));
+        settle().await;
+        assert_eq!(quotas.shown(&bob), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refresh_that_hangs_ends_and_another_may_begin() {
+        let (quotas, bob) = with_bob().await;
+        advance(FRESH_FOR).await;
+        quotas.refresh(&bob, pending());
+        settle().await;
+        advance(SHOWN_FOR).await;
+        settle().await;
+        assert!(quotas.state().refreshed.is_empty());
+        assert_eq!(quotas.places.available_permits(), ASKED_AT_A_TIME);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refreshes_are_few_at_a_time_and_one_a_mailbox() {
+        let (quotas, begun, gate) = (Arc::new(RecentQuotas::new()), Arc::default(), Arc::new(Semaphore::new(0)));
+        let mailboxes: Vec<EmailAddress> = (0..10).map(|number| address(&format!("u{number}"))).collect();
+        for mailbox in &mailboxes {
+            quotas.ask(mailbox, ready(Ok(held(1)))).await.unwrap();
+        }
+        advance(FRESH_FOR).await;
+        for mailbox in mailboxes.iter().chain(&mailboxes) {
+            let (begun, gate): (Arc<AtomicUsize>, _) = (Arc::clone(&begun), gate.clone());
+            quotas.refresh(mailbox, async move {
+                begun.fetch_add(1, Ordering::SeqCst);
+                gate.acquire().await.unwrap().forget();
+                Ok(held(2))
+            });
+        }
+        settle().await;
+        assert_eq!(begun.load(Ordering::SeqCst), ASKED_AT_A_TIME);
+        gate.add_permits(mailboxes.len());
+        settle().await;
+        assert_eq!(begun.load(Ordering::SeqCst), mailboxes.len());
+        assert!(mailboxes.iter().all(|mailbox| quotas.shown(mailbox) == Some(held(2))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_so_many_refreshes_wait() {
+        let quotas = Arc::new(RecentQuotas::new());
+        let mailboxes: Vec<EmailAddress> = (0..=MOST_WAITING).map(|number| address(&format!("u{number}"))).collect();
+        for mailbox in &mailboxes {
+            quotas.ask(mailbox, ready(Ok(held(1)))).await.unwrap();
+        }
+        advance(FRESH_FOR).await;
+        for mailbox in &mailboxes {
+            quotas.refresh(mailbox, pending());
+        }
+        assert_eq!(quotas.state().refreshed.len(), MOST_WAITING);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_asked_before_a_change_is_not_shown_after_it() {
+        let (quotas, bob) = with_bob().await;
+        quotas.forget(&bob);
+        assert_eq!(quotas.shown(&bob), None);
+        // The question was begun before the change, and is answered after it.
+        let asked = quotas.ask(&bob, async {
+            quotas.forget(&bob);
+            Ok(held(1))
+        });
+        assert_eq!(asked.await, Ok(held(1)));
+        assert_eq!(quotas.shown(&bob), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refresh_that_waits_does_not_ask_for_a_removed_mailbox() {
+        let (quotas, bob) = with_bob().await;
+        advance(FRESH_FOR).await;
+        quotas.refresh(&bob, async { panic!("it is not asked") });
+        quotas.forget(&bob);
+        settle().await;
+        assert!(quotas.state().refreshed.is_empty());
+        assert_eq!(quotas.shown(&bob), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_about_one_mailbox_corrects_what_lists_show() {
+        let (quotas, bob) = with_bob().await;
+        assert_eq!(quotas.ask_anew(&bob, ready(Ok(held(2)))).await, Ok(held(2)));
+        assert_eq!(quotas.shown(&bob), Some(held(2)));
+        assert_eq!(quotas.ask_anew(&bob, ready(away())).await, away());
+        assert_eq!(quotas.shown(&bob), None);
+        assert_eq!(quotas.ask_anew(&bob, ready(Ok(held(3)))).await, Ok(held(3)));
+        assert_eq!(quotas.shown(&bob), None, "nobody listed it since");
+    }
+}
