@@ -1,5 +1,5 @@
-//! What mailboxes held a short while ago: a list of users is about many mailboxes, and each costs the server a look at all
-//! of its folders.
+//! What mailboxes held a short while ago: a list of users is about many mailboxes, and each costs the server a look at
+//! all of its folders.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 /// Answers up to this age are shown in lists. Lists serve to find mailboxes that become full, which takes longer.
 const SHOWN_FOR: Duration = Duration::from_secs(60);
 
-/// The server is not asked again behind an answer of this age: a list that is loaded again and again asks no more often.
+/// The server is not asked again behind an answer up to this age, however often a list is loaded.
 const FRESH_FOR: Duration = Duration::from_secs(5);
 
 /// Mailboxes whose answers are remembered: some MiB at most.
