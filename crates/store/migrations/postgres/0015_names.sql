@@ -15,5 +15,5 @@ CREATE OR REPLACE VIEW mailapi_credentials (email, password_hash, active) AS
 SELECT email, password_hash, active AND NOT closed FROM accounts;
 
 -- The network of the client that signed the domain up; null for domains that an admin added.
-ALTER TABLE domains ADD COLUMN signed_up_from TEXT;
+ALTER TABLE domains ADD COLUMN signed_up_from TEXT COLLATE "C";
 CREATE INDEX domains_by_client ON domains (signed_up_from) WHERE NOT approved;
