@@ -1,25 +1,20 @@
 //! What the bulk commands of one mailbox do to everybody else's sends.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::http_clients;
-use crate::client::http::Request;
+use super::{http_clients, ordinary_sends};
 use crate::load::Load;
-use crate::mail::{Author, READER, WRITER};
+use crate::mail::READER;
 use crate::measure::{figures, median};
 use crate::outcome::{Failure, Outcome, same};
 use crate::report::{Row, Unit};
 use crate::scale::Scale;
 use crate::server::Product;
 use crate::soak::Appending;
-use crate::world::{PASSWORD, World, api};
+use crate::world::{PASSWORD, World};
 
 /// How many times slower sends may become.
 const MOST: f64 = 3.0;
-/// Different messages, sent in turn.
-const MESSAGES: usize = 256;
-
 /// Everything that changes all messages of a folder; at the end they are in INBOX again.
 const ROUND: &[&str] = &[
     "COPY 1:* Sent",
@@ -34,10 +29,7 @@ const ROUND: &[&str] = &[
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
     let world = World::with_people(product).await?;
-    let (token, author) = (world.user_token(WRITER).await?, Author::new());
-    let requests = (0..MESSAGES)
-        .map(|number| Request::post(&api("/mail/send"), &token, &author.ordinary_message(number)))
-        .collect::<Arc<[_]>>();
+    let requests = ordinary_sends(&world).await?;
     let server = &world.server;
     let mut senders = http_clients(1, server.http, server.process(), &requests, 202).await?;
     let imap = server.imap.ok_or_else(|| Failure::new("the server has no IMAP listener"))?;

@@ -21,12 +21,14 @@ use crate::client::http::{Connection, Request};
 use crate::floor;
 use crate::floor::process::{Floor, Kind};
 use crate::load::{Client, Clients};
+use crate::mail::{Author, WRITER};
 use crate::measure::compare;
 use crate::outcome::{Failure, Outcome, same};
 use crate::process::Process;
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::{Product, Server};
+use crate::world::{World, api};
 use external::External;
 use reading::Reading;
 
@@ -195,6 +197,14 @@ impl Client for HttpClient {
         let body = String::from_utf8_lossy(body).into_owned();
         Err(Failure::new(format!("answered {status}, expected {}: {body}", self.status)))
     }
+}
+
+/// Sends of different messages of ordinary size, to be made in turn.
+async fn ordinary_sends(world: &World) -> Outcome<Arc<[Request]>> {
+    const MESSAGES: usize = 256;
+    let (token, author) = (world.user_token(WRITER).await?, Author::new());
+    let send = |number| Request::post(&api("/mail/send"), &token, &author.ordinary_message(number));
+    Ok((0..MESSAGES).map(send).collect())
 }
 
 /// Kept connections to a server.

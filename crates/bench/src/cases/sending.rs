@@ -1,21 +1,16 @@
 //! `POST /mail/send` to a mailbox of the same server, beside the disk floor: 202 means that the message is on disk.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::http_clients;
-use crate::client::http::Request;
+use super::{http_clients, ordinary_sends};
 use crate::floor::disk::{DiskFloor, Rows};
-use crate::mail::{Author, RECEIVER, WRITER};
+use crate::mail::RECEIVER;
 use crate::measure::compare;
 use crate::outcome::{Outcome, same};
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::Product;
-use crate::world::{World, api, database, template_of_one_message};
-
-/// Different messages, sent in turn.
-const MESSAGES: usize = 256;
+use crate::world::{World, database, template_of_one_message};
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
@@ -29,10 +24,7 @@ async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<[Ro
     let template = template_of_one_message(product).await?;
     let mut floor = DiskFloor::open(&database(template.path()), Rows::Sent, concurrency)?;
     let world = World::with_people(product).await?;
-    let (token, author) = (world.user_token(WRITER).await?, Author::new());
-    let requests = (0..MESSAGES)
-        .map(|number| Request::post(&api("/mail/send"), &token, &author.ordinary_message(number)))
-        .collect::<Arc<[_]>>();
+    let requests = ordinary_sends(&world).await?;
     let server = &world.server;
     let mut clients = http_clients(concurrency, server.http, server.process(), &requests, 202).await?;
     let comparison = compare(&scale.plan, &mut clients, &mut floor).await?;
