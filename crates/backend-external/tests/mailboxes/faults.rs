@@ -162,15 +162,20 @@ async fn a_refused_master_is_not_tried_again() {
     assert!(setup.mailboxes.check().await.unwrap_err().contains("Authentication failed"));
 }
 
-#[tokio::test]
-async fn an_unknown_mailbox_is_named_and_not_asked_for_again_at_once() {
+/// A server to which the mailbox is unknown at the first log-in, and a client that remembers that for a minute.
+async fn setup_that_refuses_the_first_log_in() -> Setup {
     let refused = script(&[
         "S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] ready",
         "C: AUTHENTICATE PLAIN",
         "S: {tag} NO [AUTHORIZATIONFAILED] Authorization failed",
     ]);
     let patient = |settings| ImapSettings { unknown_mailbox_pause: Duration::from_secs(60), ..settings };
-    let setup = Setup::start_with(&[refused, script(&[LOGIN, INBOX, SUMMARY])], patient).await;
+    Setup::start_with(&[refused, script(&[LOGIN, INBOX, SUMMARY])], patient).await
+}
+
+#[tokio::test]
+async fn an_unknown_mailbox_is_named_and_not_asked_for_again_at_once() {
+    let setup = setup_that_refuses_the_first_log_in().await;
     for _ in 0..3 {
         assert_eq!(setup.subjects().await, Err(MailboxError::NoSuchMailbox));
     }
@@ -195,13 +200,7 @@ async fn a_connection_in_use_is_not_kept_once_its_mailbox_changed() {
 
 #[tokio::test]
 async fn a_mailbox_made_during_a_log_in_is_not_taken_for_unknown() {
-    let refused = script(&[
-        "S: * OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] ready",
-        "C: AUTHENTICATE PLAIN",
-        "S: {tag} NO [AUTHORIZATIONFAILED] Authorization failed",
-    ]);
-    let patient = |settings| ImapSettings { unknown_mailbox_pause: Duration::from_secs(60), ..settings };
-    let setup = Setup::start_with(&[refused, script(&[LOGIN, INBOX, SUMMARY])], patient).await;
+    let setup = setup_that_refuses_the_first_log_in().await;
     let mut first = pin!(setup.subjects());
     assert!(first.as_mut().now_or_never().is_none(), "the log-in has begun");
     setup.mailboxes.forget(&bob());
