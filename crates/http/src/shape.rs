@@ -126,46 +126,6 @@ macro_rules! texts {
     };
 }
 
-/// Declares the names of a closed set, for the document.
-macro_rules! names {
-    ($($(#[doc = $doc:literal])+ $name:ident: $values:expr;)+) => {
-        $(
-            $(#[doc = $doc])+
-            pub(crate) struct $name;
-
-            impl PartialSchema for $name {
-                fn schema() -> RefOr<Schema> {
-                    ObjectBuilder::new()
-                        .schema_type(Type::String)
-                        .description(Some(concat!($($doc),+).trim()))
-                        .enum_values(Some($values))
-                        .into()
-                }
-            }
-
-            impl ToSchema for $name {}
-        )+
-    };
-}
-
-names! {
-    /// The state of a message.
-    MessageState: MessageStatus::ALL.iter().map(|state| state.as_str());
-    /// The state of a message for one recipient.
-    RecipientState: RecipientStatus::ALL.iter().map(|state| state.as_str());
-    /// Where a recipient stood in the request.
-    RecipientKindName: RecipientKind::ALL.map(RecipientKind::as_str);
-    /// The outcome of a delivery attempt.
-    DeliveryOutcome: Outcome::ALL.map(Outcome::as_str);
-    /// `admin` reaches everything, `user` the mailbox that the token is bound to.
-    TokenType: [TokenKind::Admin, TokenKind::User].map(TokenKind::as_str);
-    /// `ok`: published as expected; `missing`: not published; `mismatch`: published with another value; `error`: the name
-    /// servers did not answer.
-    RecordState: [RecordStatus::Ok, RecordStatus::Missing, RecordStatus::Mismatch, RecordStatus::Error].map(RecordStatus::as_str);
-    /// The code of an error.
-    ErrorCodeName: ErrorCode::ALL.map(ErrorCode::as_str);
-}
-
 /// Characters that are not control characters.
 const ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
@@ -173,6 +133,21 @@ const ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 const SOMETHING_ON_ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f\s][^\x00-\x1f\x7f-\x9f]*$";
 
 texts! {
+    /// The state of a message.
+    MessageState: |text| text.enum_values(Some(MessageStatus::ALL.iter().map(|state| state.as_str())));
+    /// The state of a message for one recipient.
+    RecipientState: |text| text.enum_values(Some(RecipientStatus::ALL.iter().map(|state| state.as_str())));
+    /// Where a recipient stood in the request.
+    RecipientKindName: |text| text.enum_values(Some(RecipientKind::ALL.map(RecipientKind::as_str)));
+    /// The outcome of a delivery attempt.
+    DeliveryOutcome: |text| text.enum_values(Some(Outcome::ALL.map(Outcome::as_str)));
+    /// `admin` reaches everything, `user` the mailbox that the token is bound to.
+    TokenType: |text| text.enum_values(Some([TokenKind::Admin, TokenKind::User].map(TokenKind::as_str)));
+    /// `ok`: published as expected; `missing`: not published; `mismatch`: published with another value; `error`: the name
+    /// servers did not answer.
+    RecordState: |text| text.enum_values(Some([RecordStatus::Ok, RecordStatus::Missing, RecordStatus::Mismatch, RecordStatus::Error].map(RecordStatus::as_str)));
+    /// The code of an error.
+    ErrorCodeName: |text| text.enum_values(Some(ErrorCode::ALL.map(ErrorCode::as_str)));
     /// A name or a description: one line.
     ShortText: |text| text.max_length(Some(OneLine::MAX_CHARACTERS)).pattern(Some(ON_ONE_LINE));
     /// A name of at least one character that is no space.
