@@ -38,7 +38,7 @@ pub(crate) fn microseconds_now() -> i64 {
 
 /// The operating-system user of this process, for the audit log: the name from `/etc/passwd`, or else the number. The
 /// user who called sudo(8) follows, as that program reports it.
-#[expect(clippy::disallowed_methods, reason = "sudo(8) sets the variable; it is no setting of ours")]
+#[expect(clippy::disallowed_methods, reason = "sudo(8) sets the variable; it is not a setting of this product")]
 pub(crate) fn os_user() -> String {
     let id = rustix::process::getuid().as_raw();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -85,7 +85,7 @@ impl Steps {
         }
         let turn = self.maildrop.0.turns.take(self.mailbox).await;
         let job = move |connection: &Connection| {
-            // It ends with the step, also when nobody waits for the answer any longer.
+            // The turn ends with the step, even if the caller no longer waits for the answer.
             let _turn = turn;
             let began = Instant::now();
             job(connection).map(|answer| (answer, began.elapsed()))

@@ -57,7 +57,7 @@ impl OpenFolder {
 }
 
 /// How long the server may work on one command, or on one stretch of a body. Dovecot sends a notice every 15 seconds
-/// during a search, so silence alone does not end one; whoever asked has left long before this.
+/// during a search, so a limit on silence would not end one. Callers give up long before this limit.
 const COMMAND_TIME: Duration = Duration::from_mins(10);
 /// As much of a body has to arrive within the time allowed for silence.
 const STRETCH_OCTETS: usize = 16 * 1024;

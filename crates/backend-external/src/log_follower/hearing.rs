@@ -37,8 +37,8 @@ impl Hearing {
         }
     }
 
-    /// Notes a line about a message of ours, which the mail server accepted at `replied_at`: whenever the line is read,
-    /// it was not written before that.
+    /// Notes a line about a message that this service submitted and the mail server accepted at `replied_at`. The line was
+    /// written after that reply, no matter when it is read.
     pub(super) fn note_own(&mut self, replied_at: Timestamp) {
         self.heard_at = self.heard_at.max(Some(replied_at));
     }

@@ -84,7 +84,7 @@ impl RecentQuotas {
     pub(super) async fn ask_anew(&self, mailbox: &EmailAddress, asking: impl Future<Output = Answer>) -> Answer {
         match self.answers.remove(mailbox) {
             Some(_) => self.ask(mailbox, asking).await,
-            // Nobody lists it, so that nobody needs the answer later.
+            // No list shows this mailbox, so the answer is not remembered.
             None => asking.await,
         }
     }

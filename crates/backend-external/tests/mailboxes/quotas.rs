@@ -24,7 +24,7 @@ fn bob() -> EmailAddress {
     "bob@example.org".parse().unwrap()
 }
 
-/// The answer about a mailbox that holds so many messages of ten octets.
+/// The quota answer for a mailbox with this many messages of ten octets.
 fn holds(messages: u64) -> String {
     let size = messages * 10;
     format!(

@@ -80,7 +80,7 @@ fn copy(file: &Path, there: usize, wanted: usize) -> Outcome {
         Ok(TokenValue::from_caller(&token(&context.get::<String>(0)?)).hash().as_bytes().to_vec())
     })?;
     let users = i64::try_from(USERS)?;
-    // The mailbox 0 is nobody's.
+    // Mailbox 0 holds deleted folders.
     let first = |table: &str| bulk.number(&format!("SELECT MIN(id) FROM {table} WHERE id > 0"));
     let (mailbox, folder) = (first("drop_mailboxes")?, first("drop_folders")?);
     let folders = bulk.number(&format!("SELECT COUNT(*) FROM drop_folders WHERE mailbox_id < {mailbox} + {users}"))?;

@@ -73,7 +73,7 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
         Command::Show { email, shown } => show(&service, &email, &shown).await,
         Command::Remove { email, yes } => remove(&service, &email, yes).await,
         Command::Passwd { email } => {
-            // Asked first, so that nobody types a password twice for a mistyped address.
+            // A mistyped address fails before the command asks for a password.
             service.get_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
             let changed = service.set_password(&caller(), &email, new_password()?).await;
             changed.map_err(|error| about(&email, error))
@@ -84,7 +84,7 @@ pub(super) async fn run(command: Command, config: &Config) -> Outcome {
 
 async fn add(service: &Service, arguments: Add) -> Outcome {
     let Add { email, name, quota, init: _ } = arguments;
-    // Asked first, so that nobody types a password twice for an address that cannot be added.
+    // An address that cannot be added fails before the command asks for a password.
     service.check_new_user(&caller(), &email).await.map_err(|error| about(&email, error))?;
     let password = new_password()?;
     let quota_bytes = quota.map(|ByteSize(bytes)| bytes);

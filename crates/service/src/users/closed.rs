@@ -1,8 +1,8 @@
-//! Closed accounts: their mailbox may hold mail of another owner. They get no mail, and nobody logs in to them.
+//! Closed accounts. Their mailbox may hold mail of another owner, so they receive no mail and allow no log-in.
 //!
 //! An account is closed while it is deleted, and while it is new if its address was deleted before. Otherwise a message
-//! that arrives between the removal of the mail and that of the account would be the next owner's. An operation leaves
-//! a closed account only in a crash; the account is then removed, since nobody was told that it exists or stays.
+//! that arrives between the removal of the mail and that of the account would be the next owner's. Only a
+//! crash leaves an account closed. It is then removed, because no answer has confirmed that it exists or stays.
 
 use mailapi_model::EmailAddress;
 
