@@ -61,14 +61,14 @@ impl Reading {
         }
         let status = self.world.connect().await?.json(&requests[0], 200).await?;
         same("a recipient's status", status["recipients"][0]["status"].as_str(), Some("sent"))?;
-        self.measure("status", &beside_floor(0.6), scale, requests).await
+        self.measure("status", &beside_floor(0.5), scale, requests).await
     }
 
     pub(super) async fn sent(&self, scale: &Scale) -> Outcome<Vec<Row>> {
         let request = self.sent_request();
         let sent = self.world.connect().await?.json(&request, 200).await?;
         same("sent messages", sent["total"].as_u64(), Some(scale.messages as u64))?;
-        self.measure("sent list of 50", &beside_floor(0.6), scale, vec![request]).await
+        self.measure("sent list of 50", &beside_floor(0.3), scale, vec![request]).await
     }
 
     /// The first page of what the writer sent.
@@ -92,7 +92,7 @@ impl Reading {
             same("the text that was read", unwrapped(&message["body"]["text"]), unwrapped(&text))?;
         }
         let requests = self.messages.iter().map(|(uid, _)| self.mailbox(&format!("/messages/{uid}"))).collect();
-        self.measure("read one", &at_16(15_000.0, 0.5), scale, requests).await
+        self.measure("read one", &at_16(15_000.0, 0.4), scale, requests).await
     }
 
     pub(super) async fn attachment(&self, scale: &Scale) -> Outcome<Vec<Row>> {
@@ -108,7 +108,7 @@ impl Reading {
             same("an attachment", STANDARD.encode(octets), STANDARD.encode(mail::attachment(*number)))?;
             requests.push(request);
         }
-        self.measure("attachment", &at_16(8_000.0, 0.5), scale, requests).await
+        self.measure("attachment", &at_16(8_000.0, 0.4), scale, requests).await
     }
 
     pub(super) async fn search(&self, scale: &Scale) -> Outcome<Vec<Row>> {

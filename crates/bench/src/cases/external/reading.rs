@@ -77,7 +77,7 @@ pub(super) async fn read(external: &External, scale: &Scale) -> Outcome<Vec<Row>
         let stored = author.stored_message(*number, scale);
         same("the message that IMAP shows", imap::literal(&floor.answer(command).await?), Some(stored.as_bytes()))?;
     }
-    let goals = [(1, ratio(0.7)), (16, ratio(0.7))];
+    let goals = [(1, ratio(0.8)), (16, ratio(0.8))];
     let work = Work { name: "Dovecot: read one", goals: &goals, requests, commands };
     work.measure(external, &external.world.server, scale).await
 }
