@@ -1,30 +1,30 @@
 //! A message that is coming, by SMTP or IMAP. Its protocol hands out the pieces of a long one as they come, and nothing of
 //! a short one before its end.
 
-use mailapi_backend::{Spool, SpoolError, SpoolWriter};
+use mailapi_backend::{Buffer, BufferError, BufferWriter};
 use mailapi_model::Octets;
 
 /// What has come of a message.
 #[derive(Debug)]
 pub(crate) struct Coming {
-    spool: Spool,
-    pieces: Option<SpoolWriter>,
+    buffer: Buffer,
+    pieces: Option<BufferWriter>,
     /// A piece could not be kept; there will be no message.
     is_lost: bool,
 }
 
 impl Coming {
-    pub(crate) const fn new(spool: Spool) -> Self {
-        Self { spool, pieces: None, is_lost: false }
+    pub(crate) const fn new(buffer: Buffer) -> Self {
+        Self { buffer, pieces: None, is_lost: false }
     }
 
     /// Keeps a piece; when it cannot be kept, nothing is, neither of this message nor of the rest of it.
-    pub(crate) async fn keep(&mut self, piece: &[u8]) -> Result<(), SpoolError> {
+    pub(crate) async fn keep(&mut self, piece: &[u8]) -> Result<(), BufferError> {
         // Until it is kept; nobody may come back to this.
         if std::mem::replace(&mut self.is_lost, true) {
             return Ok(());
         }
-        let mut pieces = self.pieces.take().unwrap_or_else(|| self.spool.writer());
+        let mut pieces = self.pieces.take().unwrap_or_else(|| self.buffer.writer());
         pieces.push(piece).await?;
         self.pieces = Some(pieces);
         self.is_lost = false;
@@ -38,7 +38,7 @@ impl Coming {
 
     /// How many octets are kept.
     pub(crate) fn len(&self) -> usize {
-        self.pieces.as_ref().map_or(0, SpoolWriter::len)
+        self.pieces.as_ref().map_or(0, BufferWriter::len)
     }
 
     /// Whether nothing has come.
@@ -47,7 +47,7 @@ impl Coming {
     }
 
     /// The message, whose last octets these are.
-    pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Octets, SpoolError> {
+    pub(crate) async fn complete(&mut self, last: Vec<u8>) -> Result<Octets, BufferError> {
         if self.is_lost {
             return Err(std::io::Error::other("a piece of it could not be kept").into());
         }
@@ -59,25 +59,25 @@ impl Coming {
 
 #[cfg(test)]
 mod tests {
-    use mailapi_backend::SpoolSettings;
+    use mailapi_backend::BufferSettings;
 
     use super::*;
 
     #[tokio::test]
-    async fn of_a_message_with_a_hole_nothing_is_kept_and_of_the_next_one_everything() {
+    async fn a_message_with_a_hole_is_dropped_and_the_next_is_whole() {
         let directory = tempfile::tempdir().unwrap();
-        let settings = SpoolSettings {
+        let settings = BufferSettings {
             max_memory_bytes: 10,
             write_bytes: 4,
             max_disk_bytes: 40,
-            ..SpoolSettings::new(directory.path())
+            ..BufferSettings::new(directory.path())
         };
-        let spool = Spool::new(settings);
-        let mut coming = Coming::new(spool.clone());
+        let buffer = Buffer::new(settings);
+        let mut coming = Coming::new(buffer.clone());
         coming.keep(&[1; 30]).await.unwrap();
         assert!(coming.keep(&[1; 30]).await.is_err());
         coming.keep(&[1; 30]).await.unwrap();
-        assert_eq!((coming.len(), spool.taken(), coming.is_empty()), (0, 0, false));
+        assert_eq!((coming.len(), buffer.taken(), coming.is_empty()), (0, 0, false));
         assert!(coming.complete(vec![1]).await.is_err());
         coming.forget();
         coming.keep(&[2; 30]).await.unwrap();

@@ -8,8 +8,8 @@ use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, FeedCursor, QueueId, 
 use mailapi_store::StoreError;
 use rusqlite::{Connection, Row, params};
 
-use crate::Maildrop;
-use crate::maildrop::{Touched, damaged};
+use crate::MessageStore;
+use crate::message_store::{Touched, damaged};
 
 /// Adds an event, in the transaction of what it tells.
 pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &mut Touched) -> Result<(), StoreError> {
@@ -35,7 +35,7 @@ pub(crate) fn append(connection: &Connection, event: &DeliveryEvent, touched: &m
 }
 
 #[async_trait]
-impl DeliveryFeed for Maildrop {
+impl DeliveryFeed for MessageStore {
     fn name(&self) -> &str {
         "embedded"
     }

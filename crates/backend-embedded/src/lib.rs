@@ -1,16 +1,16 @@
 //! The mail server built in: listeners, queue, maildrop.
 //!
-//! All mail lies in one SQLite file, which may be the one of the accounts. [`accept`] is the one way in, [`maildrop`]
+//! All mail lies in one SQLite file, which may be the one of the accounts. [`accept`] is the one way in, [`message_store`]
 //! keeps and reads, [`queue`] holds what goes on to other servers, and the delivery feed tells what became of it.
 
 pub mod accept;
 mod coming;
-pub mod courier;
+pub mod delivery_agent;
 mod dsn;
 mod feed;
 mod imap_listener;
 mod listeners;
-pub mod maildrop;
+pub mod message_store;
 pub mod net;
 pub mod queue;
 mod replies;
@@ -22,22 +22,22 @@ mod submission_listener;
 
 use std::sync::Arc;
 
-use mailapi_backend::{Backend, Provisioning, Spool};
+use mailapi_backend::{Backend, Buffer, Provisioning};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::StoreError;
 use mailapi_store::sqlite::Sqlite;
 
 pub use imap_listener::ImapSettings;
-pub use listeners::{BindError, Gatekeepers, ListenAddresses, ListenerSettings, Listeners, postmaster_at};
-use maildrop::InAccountsFile;
-pub use maildrop::Maildrop;
-pub use settings::MaildropSettings;
+pub use listeners::{Authenticators, BindError, ListenAddresses, ListenerSettings, Listeners, postmaster_at};
+use message_store::InAccountsFile;
+pub use message_store::MessageStore;
+pub use settings::MessageStoreSettings;
 pub use smtp_session::SmtpSettings;
 
 /// The embedded mail server.
 #[derive(Clone)]
 pub struct Embedded {
-    maildrop: Maildrop,
+    message_store: MessageStore,
     follows_accounts: bool,
 }
 
@@ -49,41 +49,41 @@ impl Embedded {
     /// When the database fails, or a newer program wrote it.
     pub async fn open(
         sqlite: Sqlite,
-        settings: MaildropSettings,
+        settings: MessageStoreSettings,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        spool: Spool,
+        buffer: Buffer,
     ) -> Result<Self, StoreError> {
-        let maildrop = Maildrop::open(sqlite, settings, clock, entropy, spool).await?;
-        Ok(Self { maildrop, follows_accounts: false })
+        let message_store = MessageStore::open(sqlite, settings, clock, entropy, buffer).await?;
+        Ok(Self { message_store, follows_accounts: false })
     }
 
     /// The same for accounts in the same file: domains and mailboxes change in the transactions that change the
     /// accounts.
     #[must_use]
     pub fn following_accounts(self) -> Self {
-        self.maildrop.follow_accounts();
+        self.message_store.follow_accounts();
         Self { follows_accounts: true, ..self }
     }
 
     /// What the listeners and the courier work on.
     #[must_use]
-    pub fn maildrop(&self) -> &Maildrop {
-        &self.maildrop
+    pub fn message_store(&self) -> &MessageStore {
+        &self.message_store
     }
 
     /// The mail server as the rest of the product sees it.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        let maildrop = Arc::new(self.maildrop.clone());
+        let message_store = Arc::new(self.message_store.clone());
         let provisioning: Arc<dyn Provisioning> = match self.follows_accounts {
-            true => Arc::new(InAccountsFile(self.maildrop.clone())),
-            false => maildrop.clone(),
+            true => Arc::new(InAccountsFile(self.message_store.clone())),
+            false => message_store.clone(),
         };
         Backend {
-            submission: maildrop.clone(),
-            mailboxes: maildrop.clone(),
-            delivery_feed: maildrop,
+            submission: message_store.clone(),
+            mailboxes: message_store.clone(),
+            delivery_feed: message_store,
             // What comes back lies in the maildrop, which tells of it with the rest.
             bounce_feed: None,
             provisioning,

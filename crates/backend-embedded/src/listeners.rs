@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use mailapi_backend::{InboundLog, LogIn, SignOutgoing};
+use mailapi_backend::{InboundLog, Login, SignOutgoing};
 use mailapi_model::EmailAddress;
 use mailapi_smtp::server::MessageBudget;
 use tokio::task::JoinSet;
@@ -30,10 +30,10 @@ pub struct ListenAddresses {
 
 /// A door that could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("{door}: cannot listen on {address}: {error}")]
+#[error("{listener}: cannot listen on {address}: {error}")]
 pub struct BindError {
     /// Which: `smtp`, `submission` or `imap`.
-    pub door: &'static str,
+    pub listener: &'static str,
     /// Where.
     pub address: SocketAddr,
     /// Why.
@@ -98,9 +98,9 @@ pub fn postmaster_at(hostname: &str) -> Option<EmailAddress> {
 
 /// Whom the doors ask.
 #[derive(Clone)]
-pub struct Gatekeepers {
+pub struct Authenticators {
     /// Who may log in.
-    pub log_in: Arc<dyn LogIn>,
+    pub login: Arc<dyn Login>,
     /// Who may send, and with which signature.
     pub sign: Arc<dyn SignOutgoing>,
     /// Who counts the mail from outside.
@@ -141,11 +141,11 @@ impl Listeners {
         self,
         embedded: &Embedded,
         settings: ListenerSettings,
-        gatekeepers: Gatekeepers,
+        authenticators: Authenticators,
         shutdown: &Shutdown,
     ) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
-        let maildrop = embedded.maildrop();
+        let message_store = embedded.message_store();
         let budget = MessageBudget::new(settings.max_message_memory_bytes);
         if let Some(listener) = self.smtp {
             let setup = InboundSetup {
@@ -155,19 +155,19 @@ impl Listeners {
                 settings: settings.smtp,
                 limits: settings.smtp_connections,
                 max_returned_bytes: settings.max_returned_header_bytes,
-                log: gatekeepers.inbound.clone(),
+                log: authenticators.inbound.clone(),
                 budget: budget.clone(),
             };
-            tasks.spawn(smtp_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
+            tasks.spawn(smtp_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }
         if let Some(listener) = self.imap {
             let setup = ImapSetup {
                 tls: settings.tls.clone(),
                 settings: settings.imap,
                 limits: settings.imap_connections,
-                log_in: gatekeepers.log_in.clone(),
+                login: authenticators.login.clone(),
             };
-            tasks.spawn(imap_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
+            tasks.spawn(imap_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }
         if let Some(listener) = self.submission {
             let setup = SubmissionSetup {
@@ -177,18 +177,18 @@ impl Listeners {
                 settings: settings.submission,
                 limits: settings.submission_connections,
                 max_returned_bytes: settings.max_returned_header_bytes,
-                log_in: gatekeepers.log_in,
+                login: authenticators.login,
                 budget,
-                sign: gatekeepers.sign,
+                sign: authenticators.sign,
             };
-            tasks.spawn(submission_listener::serve(listener, maildrop.clone(), setup, shutdown.clone()));
+            tasks.spawn(submission_listener::serve(listener, message_store.clone(), setup, shutdown.clone()));
         }
         tasks
     }
 }
 
-async fn bind(door: &'static str, address: Option<SocketAddr>) -> Result<Option<Listener>, BindError> {
+async fn bind(listener: &'static str, address: Option<SocketAddr>) -> Result<Option<Listener>, BindError> {
     let Some(address) = address else { return Ok(None) };
     let bound = Listener::bind(address).await;
-    bound.map(Some).map_err(|error| BindError { door, address, error })
+    bound.map(Some).map_err(|error| BindError { listener, address, error })
 }

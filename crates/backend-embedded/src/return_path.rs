@@ -7,7 +7,7 @@ use mailapi_backend::ReturnAddress;
 use mailapi_model::{DomainName, EmailAddress, MessageId};
 use mailapi_store::StoreError;
 
-use crate::Maildrop;
+use crate::MessageStore;
 use crate::accept::sender_of;
 use crate::queue::QueuedMessage;
 
@@ -15,7 +15,7 @@ use crate::queue::QueuedMessage;
 const LOCAL: &str = "bounces";
 const DELIMITER: char = '+';
 
-impl Maildrop {
+impl MessageStore {
     /// The return address of a message; none of one that did not come from the API.
     pub(crate) fn return_address(&self, message: &QueuedMessage) -> Option<String> {
         let (sender, id) = (message.sender.as_ref()?, message.message_id?);

@@ -6,7 +6,7 @@ use mailapi_backend::BounceKey;
 
 /// How the maildrop keeps messages, and for how long the queue tries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MaildropSettings {
+pub struct MessageStoreSettings {
     /// The longest message that is taken. Default 25 MiB.
     pub max_message_bytes: usize,
     /// Mail to an address without a mailbox is delivered to the part of its local part before this sign (RFC 5233
@@ -53,7 +53,7 @@ pub struct MaildropSettings {
     pub accounts_elsewhere: bool,
 }
 
-impl Default for MaildropSettings {
+impl Default for MessageStoreSettings {
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         Self {

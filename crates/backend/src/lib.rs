@@ -3,14 +3,15 @@
 //! A backend hands mail over ([`Submission`]), reads mailboxes ([`Mailboxes`]), reports what became of messages
 //! ([`DeliveryFeed`]) and knows who has a mailbox ([`Provisioning`]). It knows no caller and no rights: whoever calls
 //! has already asked. In the other direction a backend with listeners of its own asks the product who may log in
-//! ([`LogIn`]) and how a domain signs ([`SignOutgoing`]). Whoever needs the domain name system asks it
+//! ([`Login`]) and how a domain signs ([`SignOutgoing`]). Whoever needs the domain name system asks it
 //! through [`Dns`].
 
+mod buffer;
+mod commit_gate;
 #[cfg(feature = "contract-suite")]
 pub mod contract;
 mod delivery_feed;
 mod dns;
-mod go_ahead;
 mod inbound_log;
 mod log_in;
 mod mailboxes;
@@ -19,26 +20,25 @@ mod provisioning;
 mod return_address;
 mod rounds;
 mod sign_outgoing;
-mod spool;
 mod submission;
 
 use std::sync::Arc;
 
+pub use buffer::{Buffer, BufferError, BufferSettings, BufferWriter, read_octets};
+pub use commit_gate::{CommitGate, GateOpener};
 pub use delivery_feed::{DeliveryFeed, Discarded, FeedBatch, FeedError};
 pub use dns::{Dns, DnsError, MailExchange};
-pub use go_ahead::{GoAhead, Permit};
 pub use inbound_log::InboundLog;
-pub use log_in::{LogIn, LogInError, LogInMark, LoggedIn, SendAsError, SendLimitReached};
+pub use log_in::{LoggedIn, Login, LoginError, LoginMark, SendAsError, SendLimitReached};
 pub use mailboxes::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, Mailboxes,
-    MessageSummary, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged, SearchHit, SearchQuery, SearchText,
-    SearchTextError,
+    MessageSummary, OpenedAttachment, OpenedMessage, PageView, Purged, SearchHit, SearchQuery, SearchText,
+    SearchTextError, Validator,
 };
 pub use provisioning::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
 pub use return_address::{BounceKey, ReturnAddress, ReturnAddressError};
 pub use rounds::Rounds;
 pub use sign_outgoing::{SignError, SignOutgoing};
-pub use spool::{Spool, SpoolError, SpoolSettings, SpoolWriter, read_octets};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
 
 /// One mail server, behind its four faces.

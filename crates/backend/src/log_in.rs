@@ -6,19 +6,19 @@ use mailapi_model::{Denied, EmailAddress, Grants, SecretText, SendAs, Visitor};
 /// Answers log-ins at SMTP submission and IMAP. The product implements it, so that the same rights apply at every door.
 /// It limits wrong passwords by mailbox and by client.
 #[async_trait]
-pub trait LogIn: Send + Sync {
+pub trait Login: Send + Sync {
     /// Checks a mailbox's address and password.
     ///
     /// # Errors
-    /// [`LogInError::Refused`] for an unknown address, a wrong password and a disabled mailbox alike.
-    async fn log_in(&self, user: &str, password: &SecretText, from: Visitor) -> Result<LoggedIn, LogInError>;
+    /// [`LoginError::Refused`] for an unknown address, a wrong password and a disabled mailbox alike.
+    async fn log_in(&self, user: &str, password: &SecretText, from: Visitor) -> Result<LoggedIn, LoginError>;
 
     /// Asks again whether somebody who has logged in may still be here, and brings what they may do up to date. Cheap
     /// while no account has changed: a listener asks before each command.
     ///
     /// # Errors
-    /// [`LogInError::Refused`] when the mailbox was disabled or deleted since, or has another password.
-    async fn renew(&self, session: &mut LoggedIn) -> Result<(), LogInError>;
+    /// [`LoginError::Refused`] when the mailbox was disabled or deleted since, or has another password.
+    async fn renew(&self, session: &mut LoggedIn) -> Result<(), LoginError>;
 
     /// Checks that a logged-in account may send as this address, by the same rule as the API.
     ///
@@ -64,12 +64,12 @@ pub struct LoggedIn {
     /// What they may do.
     pub grants: Grants,
     /// By what whoever let them in recognizes that nothing has changed since.
-    pub mark: LogInMark,
+    pub mark: LoginMark,
 }
 
 /// The state of the accounts at a log-in. What is in it is the affair of whoever made it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LogInMark {
+pub struct LoginMark {
     /// When the accounts were read.
     pub epoch: (u64, u64),
     /// Which password it was; nothing can be learned from it.
@@ -78,7 +78,7 @@ pub struct LogInMark {
 
 /// Why nobody was logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LogInError {
+pub enum LoginError {
     /// Address and password do not fit.
     #[error("address or password is wrong")]
     Refused,

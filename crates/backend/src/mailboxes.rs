@@ -24,7 +24,7 @@ pub trait Mailboxes: Send + Sync {
         mailbox: &EmailAddress,
         folder: &FolderName,
         page: Page,
-        seen: Option<PageMark>,
+        seen: Option<Validator>,
     ) -> Result<PageView, MailboxError>;
 
     /// The same for whoever has seen nothing.
@@ -85,9 +85,9 @@ pub trait Mailboxes: Send + Sync {
 /// Tells what was listed at one time from what is listed at another. Two answers of one backend about the same page of
 /// a folder of the same name hold the same when they have the same mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageMark([u64; 2]);
+pub struct Validator([u64; 2]);
 
-impl PageMark {
+impl Validator {
     /// A mark of these two numbers, whatever they mean to the backend that gives it.
     #[must_use]
     pub const fn new(numbers: [u64; 2]) -> Self {
@@ -105,7 +105,7 @@ pub enum PageView {
         /// The page.
         listed: Listed<MessageSummary>,
         /// Its mark; none when the backend cannot tell it from another.
-        mark: Option<PageMark>,
+        validator: Option<Validator>,
     },
 }
 

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_recognised_in_whatever_case_and_fits_into_every_server() {
+    fn a_return_address_is_recognised_in_any_case_and_is_short() {
         let (addresses, id) = (addresses(1), OURS.parse().unwrap());
         let address = addresses.of(id);
         assert!(address.split_once('@').unwrap().0.len() <= 64, "{address}");

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use mailapi_model::{EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, Timestamp};
 
-use crate::GoAhead;
+use crate::CommitGate;
 
 /// Takes messages over for delivery.
 #[async_trait]
@@ -17,19 +17,19 @@ pub trait Submission: Send + Sync {
     /// [`SubmitError`] says whether the mail server has the message: it has not, but for
     /// [`SubmitError::OutcomeUnknown`].
     async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
-        self.submit_when(envelope, message, GoAhead::given()).await
+        self.submit_when(envelope, message, CommitGate::opened()).await
     }
 
     /// The same for a message that is still being stored. What leaves nothing behind at the mail server may be done at
-    /// once; no octet of the message is handed over before the `go_ahead`, and none at all without it.
+    /// once; no octet of the message is handed over before the `commit_gate`, and none at all without it.
     ///
     /// # Errors
-    /// As [`Submission::submit`]; without the `go_ahead` any of them but [`SubmitError::OutcomeUnknown`].
+    /// As [`Submission::submit`]; without the `commit_gate` any of them but [`SubmitError::OutcomeUnknown`].
     async fn submit_when(
         &self,
         envelope: Envelope,
         message: Octets,
-        go_ahead: GoAhead,
+        commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError>;
 
     /// What [`Submission::submit`] answered for this message at an earlier time, when it was taken over; asked after

@@ -4,22 +4,22 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use mailapi_backend::mime::{BodyPart, Digest, SearchableText, decode, headers};
+use mailapi_backend::mime::{BodyPart, MessageStructure, SearchableText, decode, headers};
 
 /// All that a reader is told of a message, as text.
 fn shown(raw: &[u8]) -> String {
-    let digest = Digest::of(raw);
-    let header = &raw[..usize::try_from(digest.header_len).unwrap()];
+    let structure = MessageStructure::of(raw);
+    let header = &raw[..usize::try_from(structure.header_len).unwrap()];
     let body = |body: &BodyPart| body.decode(body.span.of(raw));
-    let mut text = format!("message_id: {}\n", digest.message_id);
-    let _ = writeln!(text, "from: {:?}\nto: {:?}\ncc: {:?}", digest.from, digest.to, digest.cc);
-    let _ = writeln!(text, "subject: {}\ndate: {:?}", digest.subject, digest.date);
+    let mut text = format!("message_id: {}\n", structure.message_id);
+    let _ = writeln!(text, "from: {:?}\nto: {:?}\ncc: {:?}", structure.from, structure.to, structure.cc);
+    let _ = writeln!(text, "subject: {}\ndate: {:?}", structure.subject, structure.date);
     for (name, value) in headers(header) {
         let _ = writeln!(text, "header {name}: {value:?}");
     }
-    let _ = writeln!(text, "text: {:?}", digest.text.as_ref().map(body));
-    let _ = writeln!(text, "html: {:?}", digest.html.as_ref().map(body));
-    for attachment in &digest.attachments {
+    let _ = writeln!(text, "text: {:?}", structure.text.as_ref().map(body));
+    let _ = writeln!(text, "html: {:?}", structure.html.as_ref().map(body));
+    for attachment in &structure.attachments {
         let (info, content) = (&attachment.info, decode(attachment.span.encoding, attachment.span.of(raw)));
         assert_eq!(info.size, content.len() as u64);
         let _ = writeln!(
@@ -33,7 +33,7 @@ fn shown(raw: &[u8]) -> String {
             content.escape_ascii()
         );
     }
-    let _ = writeln!(text, "searchable:\n{}", SearchableText::of(raw, &digest).joined());
+    let _ = writeln!(text, "searchable:\n{}", SearchableText::of(raw, &structure).joined());
     text
 }
 

@@ -1,15 +1,15 @@
 //! Messages that were written to do harm, or by nobody's rules: each has a result, and nothing of it is out of reach.
 
-use mailapi_backend::mime::{Digest, Limits, SearchableText, decode, headers, matches};
+use mailapi_backend::mime::{Limits, MessageStructure, SearchableText, decode, headers, matches};
 use proptest::prelude::*;
 
-fn text_of(raw: &[u8], digest: &Digest) -> String {
-    digest.text.as_ref().map(|body| body.decode(body.span.of(raw))).unwrap_or_default()
+fn text_of(raw: &[u8], structure: &MessageStructure) -> String {
+    structure.text.as_ref().map(|body| body.decode(body.span.of(raw))).unwrap_or_default()
 }
 
 fn is_found(raw: &str, wanted: &str) -> bool {
-    let digest = Digest::of(raw.as_bytes());
-    matches(&SearchableText::of(raw.as_bytes(), &digest).joined(), &wanted.parse().unwrap())
+    let structure = MessageStructure::of(raw.as_bytes());
+    matches(&SearchableText::of(raw.as_bytes(), &structure).joined(), &wanted.parse().unwrap())
 }
 
 /// `depth` multiparts inside one another, the innermost with a text.
@@ -23,16 +23,16 @@ fn nested(depth: usize) -> String {
 #[test]
 fn two_hundred_nested_multiparts_still_have_their_text() {
     let raw = nested(200);
-    let digest = Digest::of(raw.as_bytes());
-    assert_eq!(text_of(raw.as_bytes(), &digest), "the needle");
-    assert!(digest.attachments.is_empty());
+    let structure = MessageStructure::of(raw.as_bytes());
+    assert_eq!(text_of(raw.as_bytes(), &structure), "the needle");
+    assert!(structure.attachments.is_empty());
 }
 
 #[test]
 fn nesting_beyond_the_limit_is_shown_as_it_is_written() {
     let raw = nested(2000);
     assert!(is_found(&raw, "the needle"));
-    let flat = Digest::with_limits(raw.as_bytes(), &Limits { max_depth: 10, ..Limits::default() });
+    let flat = MessageStructure::with_limits(raw.as_bytes(), &Limits { max_depth: 10, ..Limits::default() });
     assert!(text_of(raw.as_bytes(), &flat).contains("--b11\r\n"));
 }
 
@@ -41,28 +41,28 @@ fn parts_beyond_the_limit_stay_in_the_last_one() {
     let part = |n| format!("--b\r\nContent-Type: image/png\r\n\r\n{n}\r\n");
     let parts: String = (0..12_000).map(part).collect();
     let raw = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{parts}--b--\r\n");
-    let digest = Digest::of(raw.as_bytes());
-    assert_eq!(digest.attachments.len(), Limits::default().max_parts - 1);
-    let last = digest.attachments.last().unwrap();
+    let structure = MessageStructure::of(raw.as_bytes());
+    assert_eq!(structure.attachments.len(), Limits::default().max_parts - 1);
+    let last = structure.attachments.last().unwrap();
     assert!(last.span.of(raw.as_bytes()).ends_with(b"11999"));
 }
 
 #[test]
 fn a_message_without_header_is_its_text() {
     for raw in ["hello world\r\nsecond line", "\r\nhello world", "", "\0\0\0", "\u{feff}hello: world"] {
-        let digest = Digest::of(raw.as_bytes());
-        assert_eq!(text_of(raw.as_bytes(), &digest).trim_start(), raw.trim_start());
-        assert_eq!((digest.subject.as_str(), digest.from.email.as_str(), digest.date), ("", "", None));
+        let structure = MessageStructure::of(raw.as_bytes());
+        assert_eq!(text_of(raw.as_bytes(), &structure).trim_start(), raw.trim_start());
+        assert_eq!((structure.subject.as_str(), structure.from.email.as_str(), structure.date), ("", "", None));
     }
 }
 
 #[test]
 fn a_header_without_body_is_read() {
     let raw = b"Subject: only\r\nMessage-ID: <a@b>";
-    let digest = Digest::of(raw);
-    assert_eq!((digest.subject.as_str(), digest.message_id.as_str()), ("only", "<a@b>"));
-    assert_eq!(digest.header_len, raw.len() as u64);
-    assert_eq!(text_of(raw, &digest), "");
+    let structure = MessageStructure::of(raw);
+    assert_eq!((structure.subject.as_str(), structure.message_id.as_str()), ("only", "<a@b>"));
+    assert_eq!(structure.header_len, raw.len() as u64);
+    assert_eq!(text_of(raw, &structure), "");
 }
 
 #[test]
@@ -70,19 +70,19 @@ fn header_lines_of_twenty_kilobytes_are_read_whole() {
     let subject = "word ".repeat(4000);
     let raw =
         format!("Subject: {subject}\r\nX-Long: {}\r\nTo: {}\r\n\r\nx", "y".repeat(20_000), "a@b.example,".repeat(2000));
-    let digest = Digest::of_header_block(raw.as_bytes());
-    assert_eq!(digest.subject, subject.trim());
-    assert_eq!(digest.to.len(), 2000);
+    let structure = MessageStructure::of_header_block(raw.as_bytes());
+    assert_eq!(structure.subject, subject.trim());
+    assert_eq!(structure.to.len(), 2000);
     assert_eq!(headers(raw.as_bytes())[1].1.len(), 20_000);
 }
 
 #[test]
 fn no_line_end_and_no_control_character_leaves_a_header() {
     let raw = b"Subject: a\x00b\x07 =?utf-8?q?c=0D=0ABcc:_x?=\r\nFrom: =?utf-8?q?x=0Ay?= <a@b>\r\nMessage-ID: <a\x01b>\r\n\r\n";
-    let digest = Digest::of(raw);
-    assert_eq!(digest.subject, "a b c Bcc: x");
-    assert_eq!(digest.from.name, "x y");
-    assert!(!digest.message_id.chars().any(char::is_control));
+    let structure = MessageStructure::of(raw);
+    assert_eq!(structure.subject, "a b c Bcc: x");
+    assert_eq!(structure.from.name, "x y");
+    assert!(!structure.message_id.chars().any(char::is_control));
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn beginnings_of_encoded_words_cost_no_more_than_other_text() {
     for beginning in ["=?", "=?a?q?x", "=?utf-8?b?QQ", "=?a?x?"] {
         let raw =
             format!("Subject: {0}\r\nTo: {0}\r\nContent-Type: text/plain; a={0}\r\n\r\nx", beginning.repeat(50_000));
-        let digest = Digest::of(raw.as_bytes());
-        assert!(digest.subject.starts_with(beginning));
-        assert_eq!(text_of(raw.as_bytes(), &digest), "x");
+        let structure = MessageStructure::of(raw.as_bytes());
+        assert!(structure.subject.starts_with(beginning));
+        assert_eq!(text_of(raw.as_bytes(), &structure), "x");
     }
 }
 
@@ -107,9 +107,9 @@ fn attachments_of_hostile_types_keep_their_names_in_one_line() {
     let raw = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: te\x01xt/pl\xe9ain; name=\"/etc/passwd\"\r\n\r\n1\r\n\
                 --b\r\nContent-Type: image/png\r\nContent-Disposition: attachment; filename=\"a\r\n b/c\\d\"\r\n\r\n2\r\n\
                 --b\r\nContent-Type: text/html; name=\"\"\r\nContent-Disposition: ATTACHMENT\r\n\r\n3\r\n--b--";
-    let digest = Digest::of(raw);
+    let structure = MessageStructure::of(raw);
     let shown: Vec<_> =
-        digest.attachments.iter().map(|a| (a.info.filename.as_str(), a.info.content_type.as_str())).collect();
+        structure.attachments.iter().map(|a| (a.info.filename.as_str(), a.info.content_type.as_str())).collect();
     assert_eq!(
         shown,
         [("/etc/passwd", "application/octet-stream"), ("a b/cd", "image/png"), ("attachment-3.html", "text/html")]
@@ -148,26 +148,26 @@ proptest! {
     fn every_sequence_of_octets_is_a_message(
         raw in prop_oneof![lines(), prop::collection::vec(any::<u8>(), 0..300)],
     ) {
-        let digest = Digest::of(&raw);
-        prop_assert!(digest.header_len <= raw.len() as u64);
-        let bodies = digest.text.iter().chain(&digest.html).map(|body| body.span);
-        for span in bodies.chain(digest.attachments.iter().map(|attachment| attachment.span)) {
-            prop_assert!(span.offset >= digest.header_len && span.offset + span.length <= raw.len() as u64);
+        let structure = MessageStructure::of(&raw);
+        prop_assert!(structure.header_len <= raw.len() as u64);
+        let bodies = structure.text.iter().chain(&structure.html).map(|body| body.span);
+        for span in bodies.chain(structure.attachments.iter().map(|attachment| attachment.span)) {
+            prop_assert!(span.offset >= structure.header_len && span.offset + span.length <= raw.len() as u64);
         }
-        for (index, attachment) in digest.attachments.iter().enumerate() {
+        for (index, attachment) in structure.attachments.iter().enumerate() {
             prop_assert_eq!(attachment.info.index as usize, index);
             prop_assert!(!attachment.info.filename.is_empty());
             let content = decode(attachment.span.encoding, attachment.span.of(&raw));
             prop_assert_eq!(attachment.info.size, content.len() as u64);
         }
-        prop_assert_eq!(Digest::from_bytes(&digest.to_bytes()), Ok(digest.clone()));
-        prop_assert_eq!(SearchableText::of(&raw, &digest).joined().split('\n').count(), 5);
+        prop_assert_eq!(MessageStructure::from_bytes(&structure.to_bytes()), Ok(structure.clone()));
+        prop_assert_eq!(SearchableText::of(&raw, &structure).joined().split('\n').count(), 5);
         let _ = headers(&raw);
     }
 }
 
 #[test]
-fn endless_fields_do_not_make_a_listing_long_and_are_whole_when_the_message_is_opened() {
+fn endless_fields_are_cut_in_lists_and_whole_when_opened() {
     let people: String =
         (0..200).map(|n| format!("{} <p{n}@{}.example>, ", "n".repeat(500), "d".repeat(400))).collect();
     let raw = format!(
@@ -176,21 +176,21 @@ fn endless_fields_do_not_make_a_listing_long_and_are_whole_when_the_message_is_o
         format_args!("{} <{}@x.example>", "f".repeat(1_000), "l".repeat(1_000)),
         "ü".repeat(2_000_000),
     );
-    let digest = Digest::of(raw.as_bytes());
-    assert!(digest.to_bytes().len() < 200_000, "{}", digest.to_bytes().len());
-    let summary = digest.summary(1, raw.len() as u64, Vec::new(), mailapi_model::Timestamp::from_seconds(0));
-    assert_eq!((summary.subject.chars().count(), summary.to.len(), digest.cc.len()), (1_000, 100, 100));
+    let structure = MessageStructure::of(raw.as_bytes());
+    assert!(structure.to_bytes().len() < 200_000, "{}", structure.to_bytes().len());
+    let summary = structure.summary(1, raw.len() as u64, Vec::new(), mailapi_model::Timestamp::from_seconds(0));
+    assert_eq!((summary.subject.chars().count(), summary.to.len(), structure.cc.len()), (1_000, 100, 100));
     assert_eq!((summary.to[0].name.len(), summary.from.email.len(), summary.message_id.len()), (320, 320, 998));
-    let header = &raw.as_bytes()[..usize::try_from(digest.header_len).unwrap()];
-    let opened = digest.full_message(summary, header, b"hello", b"");
+    let header = &raw.as_bytes()[..usize::try_from(structure.header_len).unwrap()];
+    let opened = structure.full_message(summary, header, b"hello", b"");
     assert!(opened.summary.subject.ends_with("end") && opened.summary.from.name.len() == 1_000);
     assert_eq!((opened.summary.to.len(), opened.cc.len(), opened.summary.to[0].name.len()), (200, 200, 500));
-    let text = mailapi_backend::mime::SearchableText::of(raw.as_bytes(), &digest);
+    let text = mailapi_backend::mime::SearchableText::of(raw.as_bytes(), &structure);
     assert!(text.subject.ends_with("end") && text.to.contains("p199@"), "a search looks into all of it");
 }
 
 #[test]
-fn a_message_that_is_opened_is_whole_however_near_its_header_comes_to_the_lengths_of_listings() {
+fn an_opened_message_is_whole_near_the_limits_of_lists() {
     for over in 0..8 {
         let (name, people) = ("ü".repeat(157 + over), "a@x.example, ".repeat(97 + over));
         for header in [
@@ -203,7 +203,7 @@ fn a_message_that_is_opened_is_whole_however_near_its_header_comes_to_the_length
             format!("Cc: {people}"),
         ] {
             let raw = format!("{header}\r\n\r\nhello\r\n");
-            let (cut, whole) = (Digest::of(raw.as_bytes()), Digest::uncut(raw.as_bytes()));
+            let (cut, whole) = (MessageStructure::of(raw.as_bytes()), MessageStructure::uncut(raw.as_bytes()));
             let at = mailapi_model::Timestamp::from_seconds(0);
             let opened = cut.full_message(cut.summary(1, 9, Vec::new(), at), header.as_bytes(), b"hello", b"");
             assert_eq!(opened.summary, whole.summary(1, 9, Vec::new(), at), "{over}");
@@ -213,7 +213,7 @@ fn a_message_that_is_opened_is_whole_however_near_its_header_comes_to_the_length
 }
 
 #[test]
-fn of_a_header_of_millions_of_fields_no_more_than_the_limits_are_shown() {
+fn a_header_of_millions_of_fields_is_cut_at_the_limits() {
     let limits = mailapi_backend::mime::Limits::default();
     let people = "a@x.example, ".repeat(200);
     let mut raw = format!("Subject: hostile\r\nTo: {people}\r\n");
@@ -223,11 +223,11 @@ fn of_a_header_of_millions_of_fields_no_more_than_the_limits_are_shown() {
         number += 1;
     }
     raw.push_str("\r\nhello\r\n");
-    let (digest, at) = (Digest::of(raw.as_bytes()), mailapi_model::Timestamp::from_seconds(0));
-    assert_eq!(digest.header().length, limits.max_header_octets as u64);
-    let summary = digest.summary(1, 9, Vec::new(), at);
-    let whole = Digest::uncut(raw.as_bytes()).into_full_message(raw.as_bytes(), 1, 9, Vec::new(), at);
-    let opened = digest.full_message(summary, digest.header().of(raw.as_bytes()), b"hello\r\n", b"");
+    let (structure, at) = (MessageStructure::of(raw.as_bytes()), mailapi_model::Timestamp::from_seconds(0));
+    assert_eq!(structure.header().length, limits.max_header_octets as u64);
+    let summary = structure.summary(1, 9, Vec::new(), at);
+    let whole = MessageStructure::uncut(raw.as_bytes()).into_full_message(raw.as_bytes(), 1, 9, Vec::new(), at);
+    let opened = structure.full_message(summary, structure.header().of(raw.as_bytes()), b"hello\r\n", b"");
     assert_eq!((opened.headers.len(), opened.summary.to.len()), (limits.max_fields, 200));
     assert_eq!(opened, whole);
 }

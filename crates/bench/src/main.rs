@@ -11,6 +11,7 @@ mod floor;
 mod load;
 mod machine;
 mod mail;
+mod mail_site;
 mod measure;
 mod outcome;
 mod process;
@@ -20,7 +21,6 @@ mod scale;
 mod scale_cases;
 mod server;
 mod soak;
-mod world;
 
 use std::io::Write;
 use std::path::PathBuf;

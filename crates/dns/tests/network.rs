@@ -50,7 +50,7 @@ fn resolver(server: SocketAddr, timeout: Duration) -> NetworkDns {
 }
 
 #[tokio::test]
-async fn every_kind_of_record_is_found_and_absence_is_told_from_a_missing_name() {
+async fn every_record_type_is_found_and_no_data_is_not_nxdomain() {
     let mut server = NameServer::start();
     let dns = resolver(server.address, Duration::from_secs(5));
     // The server takes a moment to open its port: until then there is no answer.

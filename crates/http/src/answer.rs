@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::body::RETRY_WHEN_FULL;
 use crate::error::{ApiError, ErrorCode};
-use crate::room::{Full, Held};
+use crate::octet_budget::{Full, OctetPermit};
 
 /// Octets that most answers fit into.
 const USUAL_LENGTH: usize = 1024;
@@ -32,7 +32,7 @@ struct Large(Bytes);
 /// An answer that keeps its room as long as its octets are in memory.
 struct HeldOctets {
     octets: Bytes,
-    _held: Held,
+    _held: OctetPermit,
 }
 
 impl AsRef<[u8]> for HeldOctets {
@@ -42,7 +42,7 @@ impl AsRef<[u8]> for HeldOctets {
 }
 
 /// Takes room for a large answer. Its client may read slowly or never.
-pub(crate) fn held(mut response: Response, hold: impl FnOnce() -> Held) -> Response {
+pub(crate) fn held(mut response: Response, hold: impl FnOnce() -> OctetPermit) -> Response {
     let Some(Large(octets)) = response.extensions_mut().remove() else { return response };
     let mut held = hold();
     match held.grow(octets.len()) {
@@ -93,7 +93,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::room::{Room, Share};
+    use crate::octet_budget::{OctetBudget, Share};
 
     fn answer(octets: usize) -> Response {
         WrittenJson(vec![b' '; octets].into()).into_response()
@@ -101,8 +101,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_answer_keeps_its_room_until_it_is_sent() {
-        let room = Room::new(LARGE + 1);
-        let hold = || room.hold(Share::Nobody);
+        let budget = OctetBudget::new(LARGE + 1);
+        let hold = || budget.hold(Share::Nobody);
         let first = held(answer(LARGE + 1), hold);
         assert_eq!(first.status(), 200);
         let second = held(answer(LARGE + 1), hold);

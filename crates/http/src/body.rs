@@ -13,7 +13,7 @@ use tokio::task::JoinError;
 
 use crate::client_address::caller;
 use crate::error::{ApiError, ErrorCode};
-use crate::room::{Full, Held, Share};
+use crate::octet_budget::{Full, OctetPermit, Share};
 use crate::state::HttpState;
 
 /// Refuses what says that it is something else than JSON.
@@ -89,7 +89,7 @@ pub(crate) struct Arriving {
     limit: usize,
     pause: Duration,
     /// Its memory.
-    memory: Held,
+    memory: OctetPermit,
     /// Octets that were taken in and stay in memory.
     kept: usize,
 }
@@ -115,7 +115,7 @@ impl Arriving {
     }
 
     /// The memory of what has arrived, with room for `more` octets.
-    pub(crate) fn into_memory(mut self, more: usize) -> Result<Held, Incomplete> {
+    pub(crate) fn into_memory(mut self, more: usize) -> Result<OctetPermit, Incomplete> {
         take_memory(&mut self.memory, self.kept.saturating_add(more))?;
         Ok(self.memory)
     }
@@ -136,6 +136,6 @@ impl Arriving {
     }
 }
 
-fn take_memory(memory: &mut Held, octets: usize) -> Result<(), Incomplete> {
+fn take_memory(memory: &mut OctetPermit, octets: usize) -> Result<(), Incomplete> {
     memory.resize(if octets > FREE_BODY_MEMORY { octets } else { 0 }).map_err(|Full| Incomplete::Full)
 }

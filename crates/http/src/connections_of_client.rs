@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_has_so_many_connections_and_leaves_the_rest_to_others() {
+    fn a_client_has_limited_connections() {
         let all = Arc::new(ConnectionsOfClients::default());
         let proxy: Network = "10.0.0.0/8".parse().unwrap();
         let count = |address: &str| all.count(address.parse().unwrap(), &[proxy]);

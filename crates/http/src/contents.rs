@@ -9,7 +9,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::read::DecoderReader;
 use base64::{DecodeError, Engine};
 use mailapi_model::Octets;
-use mailapi_service::{Spool, SpoolWriter};
+use mailapi_service::{Buffer, BufferWriter};
 
 use crate::json::LongText;
 
@@ -23,7 +23,7 @@ const PIECE: usize = 64 * 1024;
 /// The contents of a request's files, while they are read. Those of all its long texts lie one behind the other, so that
 /// many files take no more memory than one.
 pub(crate) struct Contents {
-    long: SpoolWriter,
+    long: BufferWriter,
     /// What happened to them first.
     lost: Option<io::Error>,
 }
@@ -36,9 +36,9 @@ pub(crate) enum Content {
 }
 
 impl Contents {
-    /// Puts long ones into `spool`.
-    pub(crate) fn new(spool: &Spool) -> Self {
-        Self { long: spool.writer(), lost: None }
+    /// Puts long ones into `buffer`.
+    pub(crate) fn new(buffer: &Buffer) -> Self {
+        Self { long: buffer.writer(), lost: None }
     }
 
     /// The octets behind `text`; none when it is not base64. Blocks when the text is long.

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn where_null_takes_something_away_it_is_not_the_same_as_absence() {
+    fn null_clears_a_member_and_absence_keeps_it() {
         let mut members = members(json!({ "a": null, "b": 7, "c": "x" }));
         let mut found = Violations::none();
         let mut change = |name: &str| members.change(name, &mut found, Members::unsigned);

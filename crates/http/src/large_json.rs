@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
 use bytes::BytesMut;
-use mailapi_service::SpoolWriter;
+use mailapi_service::BufferWriter;
 use mailapi_service::mail::{BodyHash, IdempotencyKey, IdempotencyKeyError};
 use serde_json::Value;
 
@@ -16,8 +16,8 @@ use crate::bounded_json;
 use crate::client_address::caller;
 use crate::error::ApiError;
 use crate::json::{Members, parse};
-use crate::long_strings::{LongStrings, Mistake, Sieve};
-use crate::room::{Full, Held, Share};
+use crate::long_strings::{LongStrings, Mistake, StringSplitter};
+use crate::octet_budget::{Full, OctetPermit, Share};
 use crate::settings::HttpSettings;
 use crate::state::HttpState;
 
@@ -35,21 +35,21 @@ pub(crate) struct LargeJsonBody {
     /// What names the request, if it has a name.
     pub(crate) idempotency: Option<Result<IdempotencyKey, IdempotencyKeyError>>,
     /// The room that it takes; to be kept until the message is gone as well.
-    pub(crate) room: Option<Rooms>,
+    pub(crate) permits: Option<BodyPermits>,
 }
 
 /// The room of a body on disk and in memory.
-pub(crate) struct Rooms {
-    _disk: Held,
-    _memory: Arc<Mutex<Held>>,
+pub(crate) struct BodyPermits {
+    _disk: OctetPermit,
+    _memory: Arc<Mutex<OctetPermit>>,
 }
 
 /// What arrived.
 enum Arrived {
     /// All of a body that is not large.
-    Whole(BytesMut, Held),
+    Whole(BytesMut, OctetPermit),
     /// A large one, taken apart.
-    Apart(Box<Apart>, Held),
+    Apart(Box<Apart>, OctetPermit),
 }
 
 impl FromRequest<HttpState> for LargeJsonBody {
@@ -57,11 +57,11 @@ impl FromRequest<HttpState> for LargeJsonBody {
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
         let limit = state.settings().max_request_bytes;
-        let mut disk = state.room().hold(Share::of(caller(request.extensions())));
+        let mut disk = state.body_budget().hold(Share::of(caller(request.extensions())));
         check_media_type(request.headers())?;
         let name = request.headers().get("idempotency-key").cloned();
         let arrived = in_time(state, arrived(request, state, limit, name.is_some(), &mut disk)).await?;
-        let room = |memory| Some(Rooms { _disk: disk, _memory: memory });
+        let permits = |memory| Some(BodyPermits { _disk: disk, _memory: memory });
         match arrived {
             Arrived::Whole(octets, memory) => {
                 let length = octets.len();
@@ -72,7 +72,7 @@ impl FromRequest<HttpState> for LargeJsonBody {
                     long: None,
                     length,
                     idempotency,
-                    room: room(Arc::new(Mutex::new(memory))),
+                    permits: permits(Arc::new(Mutex::new(memory))),
                 })
             }
             Arrived::Apart(mut apart, memory) => {
@@ -82,7 +82,13 @@ impl FromRequest<HttpState> for LargeJsonBody {
                 let (value, long) = read?;
                 let memory = Arc::new(Mutex::new(memory));
                 let long = Some(Arc::new(long.with_memory(Arc::clone(&memory))));
-                Ok(Self { members: Members::of(value, long.clone())?, long, length, idempotency, room: room(memory) })
+                Ok(Self {
+                    members: Members::of(value, long.clone())?,
+                    long,
+                    length,
+                    idempotency,
+                    permits: permits(memory),
+                })
             }
         }
     }
@@ -99,7 +105,7 @@ async fn arrived(
     state: &HttpState,
     limit: usize,
     hashed: bool,
-    disk: &mut Held,
+    disk: &mut OctetPermit,
 ) -> Result<Arrived, Incomplete> {
     let batch = state.settings().long_work_bytes;
     let mut arriving = Arriving::new(request, state, limit)?;
@@ -109,8 +115,8 @@ async fn arrived(
         return Ok(Arrived::Whole(octets, memory));
     }
     let longest = state.settings().long_string_bytes.max(HttpSettings::LEAST_LONG_STRING_BYTES);
-    let sieve = Sieve::new(longest, state.entropy(), state.service().spool().writer());
-    let mut apart = Box::new(Apart { sieve, hash: hashed.then(BodyHash::default), length: 0 });
+    let splitter = StringSplitter::new(longest, state.entropy(), state.service().buffer().writer());
+    let mut apart = Box::new(Apart { splitter, hash: hashed.then(BodyHash::default), length: 0 });
     disk.grow(octets.len()).map_err(|Full| Incomplete::Full)?;
     loop {
         let before = octets.len();
@@ -122,7 +128,7 @@ async fn arrived(
             Ok((apart, octets))
         };
         (apart, octets) = on_thread(taking_in).await?;
-        let kept = apart.sieve.kept();
+        let kept = apart.splitter.kept();
         arriving.keep(kept);
         if kept > MOST_TEXT {
             return Err(Incomplete::TooManyValues(MOST_TEXT));
@@ -135,7 +141,7 @@ async fn arrived(
 
 /// A body that is being taken apart.
 struct Apart {
-    sieve: Sieve<SpoolWriter>,
+    splitter: StringSplitter<BufferWriter>,
     hash: Option<BodyHash>,
     length: usize,
 }
@@ -146,11 +152,11 @@ impl Apart {
         if let Some(hash) = &mut self.hash {
             hash.update(octets);
         }
-        self.sieve.take(octets)
+        self.splitter.take(octets)
     }
 
     fn finish(self) -> io::Result<Result<(Value, LongStrings), Mistake>> {
-        self.sieve.finish(|aside| Ok(aside.finish()?))
+        self.splitter.finish(|aside| Ok(aside.finish()?))
     }
 }
 

@@ -121,18 +121,18 @@ pub struct MemoryLimits {
 /// A part of the keys, so that requests of different keys seldom wait for each other.
 struct Shard {
     counters: HashMap<LimitKey, [Counter; 2]>,
-    sweep_at: usize,
+    prune_at: usize,
 }
 
 impl MemoryLimits {
     const SHARDS: usize = 16;
     /// Keys of one shard before those whose windows are over are first looked for.
-    const FIRST_SWEEP: usize = 1024;
+    const FIRST_PRUNE: usize = 1024;
 
     /// Nothing counted yet.
     #[must_use]
     pub fn new() -> Self {
-        let shard = || Mutex::new(Shard { counters: HashMap::new(), sweep_at: Self::FIRST_SWEEP });
+        let shard = || Mutex::new(Shard { counters: HashMap::new(), prune_at: Self::FIRST_PRUNE });
         Self { shards: std::iter::repeat_with(shard).take(Self::SHARDS).collect(), hasher: RandomState::new() }
     }
 
@@ -153,7 +153,7 @@ impl Default for MemoryLimits {
 impl LimitStore for MemoryLimits {
     async fn take(&self, key: LimitKey, windows: [LimitWindow; 2], now: Timestamp) -> Taken {
         let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
-        shard.sweep(windows, now);
+        shard.prune(windows, now);
         shard.take(key, windows, now)
     }
 }
@@ -179,13 +179,13 @@ impl Shard {
     }
 
     /// Forgets keys whose windows are over, each time the number of keys has doubled.
-    fn sweep(&mut self, windows: [LimitWindow; 2], now: Timestamp) {
-        if self.counters.len() < self.sweep_at {
+    fn prune(&mut self, windows: [LimitWindow; 2], now: Timestamp) {
+        if self.counters.len() < self.prune_at {
             return;
         }
         let over = |counters: &[Counter; 2]| counters.iter().zip(windows).all(|(c, w)| c.is_over(w.length, now));
         self.counters.retain(|_, counters| !over(counters));
-        self.sweep_at = (self.counters.len() * 2).max(MemoryLimits::FIRST_SWEEP);
+        self.prune_at = (self.counters.len() * 2).max(MemoryLimits::FIRST_PRUNE);
     }
 }
 
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_window_refuses_until_it_ends_and_what_is_refused_is_not_counted() {
+    async fn a_full_window_refuses_and_does_not_count_refusals() {
         let store = MemoryLimits::new();
         let windows = limits(2, 3);
         let at = |seconds| NOON.plus(Duration::from_secs(seconds));
@@ -321,13 +321,13 @@ mod tests {
 
     #[test]
     fn keys_whose_windows_are_over_are_forgotten() {
-        let mut shard = Shard { counters: HashMap::new(), sweep_at: 3 };
+        let mut shard = Shard { counters: HashMap::new(), prune_at: 3 };
         for n in 0..3 {
             shard.take(LimitKey::Token(TokenId(n)), limits(1, 1), NOON);
         }
         let later = NOON.plus(Duration::from_secs(3600));
         shard.take(LimitKey::Token(TokenId(9)), limits(1, 1), later);
-        shard.sweep(limits(1, 1), later);
+        shard.prune(limits(1, 1), later);
         assert_eq!(shard.counters.len(), 1);
     }
 

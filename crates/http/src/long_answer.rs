@@ -10,7 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 
-use crate::room::Held;
+use crate::octet_budget::OctetPermit;
 
 /// How much text is escaped at a time.
 const STEP: usize = 16 * 1024;
@@ -55,7 +55,7 @@ impl LongAnswer {
     }
 
     /// The answer. It keeps its room until it is sent or given up.
-    pub(crate) fn into_response(self, held: Held) -> Response {
+    pub(crate) fn into_response(self, held: OctetPermit) -> Response {
         let pieces = Pieces { parts: self.0, _held: held };
         let mut response = Response::new(Body::from_stream(stream::iter(pieces)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -66,7 +66,7 @@ impl LongAnswer {
 /// The pieces that are still to be sent.
 struct Pieces {
     parts: VecDeque<Part>,
-    _held: Held,
+    _held: OctetPermit,
 }
 
 impl Iterator for Pieces {

@@ -1,7 +1,7 @@
 //! Long strings of a JSON text are put aside while it arrives, so that a message with large files is never in memory as
 //! a whole.
 //!
-//! A [`Sieve`] knows where strings begin and end, and nothing else of the grammar. What it lets through is a JSON text in
+//! A [`StringSplitter`] knows where strings begin and end, and nothing else of the grammar. What it lets through is a JSON text in
 //! which a name stands for each long string. `serde_json` reads that text, and it reads the long strings, too, in
 //! pieces: so escapes are decoded and mistakes are found by the same rules, however long a string is.
 
@@ -15,11 +15,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::bounded_json::{self, Refused};
-use crate::room::{Full, Held};
+use crate::octet_budget::{Full, OctetPermit};
 use crate::settings::HttpSettings;
 
 /// Reads a JSON text in whatever pieces it comes.
-pub(crate) struct Sieve<W> {
+pub(crate) struct StringSplitter<W> {
     /// What is let through.
     text: Vec<u8>,
     /// Where the contents of long strings go, as UTF-8 without escapes, one behind the other.
@@ -80,7 +80,7 @@ const LEAST: usize = HttpSettings::LEAST_LONG_STRING_BYTES;
 /// Enough of what follows to see what is wrong with a string, and more than a name has.
 const CONTEXT: usize = 64;
 
-impl<W: Write> Sieve<W> {
+impl<W: Write> StringSplitter<W> {
     /// Lets strings of up to `max` octets through (but at least some dozens), and puts others into `aside`. The names
     /// are drawn from `entropy`, so that no client can write one.
     pub(crate) fn new(max: usize, entropy: &dyn Entropy, aside: W) -> Self {
@@ -312,7 +312,7 @@ pub(crate) struct LongStrings {
     strings: Vec<Range<usize>>,
     mark: String,
     /// The memory of strings that were read back.
-    memory: Option<Arc<Mutex<Held>>>,
+    memory: Option<Arc<Mutex<OctetPermit>>>,
     /// Why a string could not be read back, if that has happened.
     lost: OnceLock<io::Error>,
 }
@@ -322,7 +322,7 @@ impl LongStrings {
     const MEMORY_FOR_EACH: usize = 2;
 
     /// Takes memory for each string that is read back.
-    pub(crate) fn with_memory(self, memory: Arc<Mutex<Held>>) -> Self {
+    pub(crate) fn with_memory(self, memory: Arc<Mutex<OctetPermit>>) -> Self {
         Self { memory: Some(memory), ..self }
     }
 
@@ -369,19 +369,19 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
-    use crate::room::{Room, Share};
+    use crate::octet_budget::{OctetBudget, Share};
 
     type Read = Result<Value, Mistake>;
 
     /// What a sieve makes of a text that comes in pieces of `size`, with every name replaced by its string again, and
     /// how many octets it let through.
-    fn sieved(text: &[u8], max: usize, size: usize) -> (Read, usize) {
-        let mut sieve = Sieve::new(max, &SeededEntropy::default(), Vec::new());
+    fn split(text: &[u8], max: usize, size: usize) -> (Read, usize) {
+        let mut splitter = StringSplitter::new(max, &SeededEntropy::default(), Vec::new());
         for piece in text.chunks(size) {
-            sieve.take(piece).unwrap();
+            splitter.take(piece).unwrap();
         }
-        let through = sieve.text.len();
-        let read = sieve.finish(|aside| Ok(aside.into())).unwrap();
+        let through = splitter.text.len();
+        let read = splitter.finish(|aside| Ok(aside.into())).unwrap();
         (read.map(|(value, strings)| whole(value, &strings)), through)
     }
 
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_where_it_was_made_whether_before_in_or_behind_a_long_string() {
+    fn an_error_has_its_position_before_in_and_after_long_strings() {
         let long = "x".repeat(1000);
         for text in [
             format!("{{\"a\":,\"b\":\"{long}\"}}"),
@@ -418,17 +418,17 @@ mod tests {
         ] {
             let expected = at_once(text.as_bytes());
             assert!(expected.is_err(), "{text}");
-            assert_eq!(sieved(text.as_bytes(), 100, 7).0, expected, "{text}");
+            assert_eq!(split(text.as_bytes(), 100, 7).0, expected, "{text}");
         }
     }
 
     #[test]
     fn a_long_string_is_read_back_where_there_is_memory() {
         let long = "x".repeat(1000);
-        let mut sieve = Sieve::new(100, &SeededEntropy::default(), Vec::new());
-        sieve.take(format!("[\"{long}\",\"{long}\"]").as_bytes()).unwrap();
-        let (value, strings) = sieve.finish(|aside| Ok(aside.into())).unwrap().unwrap();
-        let room = Room::new(4000);
+        let mut splitter = StringSplitter::new(100, &SeededEntropy::default(), Vec::new());
+        splitter.take(format!("[\"{long}\",\"{long}\"]").as_bytes()).unwrap();
+        let (value, strings) = splitter.finish(|aside| Ok(aside.into())).unwrap().unwrap();
+        let room = OctetBudget::new(4000);
         let strings = strings.with_memory(Arc::new(Mutex::new(room.hold(Share::Nobody))));
         let name = |at: usize| value[at].as_str().unwrap().to_owned();
         assert_eq!(strings.read(name(0)), long);
@@ -443,17 +443,17 @@ mod tests {
     fn a_text_with_long_strings_leaves_little_behind() {
         let long = "x\\n☃\\ud83d\\ude00".repeat(10_000);
         let text = format!("{{\"{long}\":[\"{long}\",\"short\"],\"b\":\"{long}\"}}");
-        let (read, through) = sieved(text.as_bytes(), 500, 4096);
+        let (read, through) = split(text.as_bytes(), 500, 4096);
         assert_eq!(read, at_once(text.as_bytes()));
         assert!(through < 500, "{through}");
     }
 
     #[test]
     fn no_text_can_write_a_name() {
-        let name = |sieve: &Sieve<Vec<u8>>| format!("{}0", sieve.mark);
-        let guess = name(&Sieve::new(64, &SeededEntropy::new(2), Vec::new()));
+        let name = |splitter: &StringSplitter<Vec<u8>>| format!("{}0", splitter.mark);
+        let guess = name(&StringSplitter::new(64, &SeededEntropy::new(2), Vec::new()));
         let text = format!("[\"{guess}\",\"{}\"]", "secret".repeat(100));
-        assert_eq!(sieved(text.as_bytes(), 64, 10).0, at_once(text.as_bytes()));
+        assert_eq!(split(text.as_bytes(), 64, 10).0, at_once(text.as_bytes()));
     }
 
     #[test]
@@ -468,12 +468,12 @@ mod tests {
             }
         }
         let text = format!("\"{}\"", "x".repeat(1000));
-        let mut sieve = Sieve::new(64, &SeededEntropy::default(), Full);
-        assert_eq!(sieve.take(text.as_bytes()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let mut splitter = StringSplitter::new(64, &SeededEntropy::default(), Full);
+        assert_eq!(splitter.take(text.as_bytes()).unwrap_err().kind(), io::ErrorKind::StorageFull);
 
-        let mut sieve = Sieve::new(64, &SeededEntropy::default(), Vec::new());
-        sieve.take(text.as_bytes()).unwrap();
-        let (value, strings) = sieve.finish(|_| Ok(vec![0xff; 1000].into())).unwrap().unwrap();
+        let mut splitter = StringSplitter::new(64, &SeededEntropy::default(), Vec::new());
+        splitter.take(text.as_bytes()).unwrap();
+        let (value, strings) = splitter.finish(|_| Ok(vec![0xff; 1000].into())).unwrap().unwrap();
         assert_eq!(strings.read(value.as_str().unwrap().to_owned()), "");
         assert!(strings.lost().is_some());
     }
@@ -534,7 +534,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn however_a_text_is_cut_and_whatever_is_put_aside_it_means_the_same(
+        fn any_cut_and_any_long_string_gives_the_same_value(
             text in text(),
             change in prop::option::weighted(0.3, (any::<Index>(), any::<u8>())),
             cut in prop::option::weighted(0.2, any::<Index>()),
@@ -548,7 +548,7 @@ mod tests {
             if let Some(at) = cut {
                 text.truncate(at.index(text.len() + 1));
             }
-            let (read, expected) = (sieved(&text, max, size).0, at_once(&text));
+            let (read, expected) = (split(&text, max, size).0, at_once(&text));
             if std::str::from_utf8(&text).is_ok() {
                 prop_assert_eq!(read, expected, "{}", String::from_utf8_lossy(&text));
             } else {

@@ -5,7 +5,7 @@ use tower::layer::layer_fn;
 use utoipa::openapi::path::Paths;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use crate::passage::Passage;
+use crate::request_layer::RequestLayer;
 use crate::state::HttpState;
 use crate::{docs, guard, health, openapi, routes};
 
@@ -45,7 +45,7 @@ pub(crate) fn documented_routes() -> OpenApiRouter<HttpState> {
 
 /// The whole HTTP side.
 ///
-/// Every request passes a [`Passage`]. Who asks and whether they may is each handler's own affair, by its
+/// Every request passes a [`RequestLayer`]. Who asks and whether they may is each handler's own affair, by its
 /// signature.
 pub fn router(state: HttpState) -> Router {
     let (routes, _) = documented_routes().split_for_parts();
@@ -53,6 +53,6 @@ pub fn router(state: HttpState) -> Router {
     routes
         .fallback(guard::unknown_path)
         .method_not_allowed_fallback(guard::unknown_method)
-        .layer(layer_fn(move |inner| Passage::new(passing.clone(), inner)))
+        .layer(layer_fn(move |inner| RequestLayer::new(passing.clone(), inner)))
         .with_state(state)
 }

@@ -37,7 +37,7 @@ pub struct HttpSettings {
     /// Bodies larger than this are parsed on a thread for long work.
     pub long_work_bytes: usize,
     /// The strings of larger bodies lie in memory up to this length, in octets; longer ones lie with the service's
-    /// messages on their way ([`mailapi_service::Spool`]). At least [`Self::LEAST_LONG_STRING_BYTES`].
+    /// messages on their way ([`mailapi_service::Buffer`]). At least [`Self::LEAST_LONG_STRING_BYTES`].
     pub long_string_bytes: usize,
     /// Memory for pages of folders as they were written; zero keeps none.
     pub kept_page_bytes: u64,

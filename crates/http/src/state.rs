@@ -7,11 +7,11 @@ use bytes::Bytes;
 use mailapi_model::{Clock, Entropy, Timestamp};
 use mailapi_service::Service;
 
-use crate::kept_pages::KeptPages;
 use crate::limits::{LimitStore, MemoryLimits};
+use crate::octet_budget::OctetBudget;
 use crate::openapi;
 use crate::request_id::NameEntropy;
-use crate::room::Room;
+use crate::response_cache::ResponseCache;
 use crate::settings::HttpSettings;
 
 /// Maximum total octets of large answers that wait for their clients. A caller takes at most half of it, more than the
@@ -31,12 +31,12 @@ struct Parts {
     settings: HttpSettings,
     limits: Arc<dyn LimitStore>,
     /// Room for large bodies.
-    room: Arc<Room>,
+    body_budget: Arc<OctetBudget>,
     /// Memory for bodies.
-    memory: Arc<Room>,
+    memory: Arc<OctetBudget>,
     /// Room for large answers.
-    answers: Arc<Room>,
-    kept_pages: KeptPages,
+    answers: Arc<OctetBudget>,
+    response_cache: ResponseCache,
     name_entropy: NameEntropy,
     started: Timestamp,
     document: Bytes,
@@ -54,19 +54,19 @@ impl HttpState {
     pub fn with_limit_store(service: Service, settings: HttpSettings, limits: Arc<dyn LimitStore>) -> Self {
         let document = openapi::document(settings.public_url.as_deref()).to_json().unwrap_or_default().into();
         let started = service.clock().now();
-        let room = Room::new(settings.max_request_bytes_in_flight);
-        let memory = Room::new(MAX_BODY_MEMORY);
-        let answers = Room::new(MAX_ANSWER_BYTES_IN_FLIGHT);
-        let kept_pages = KeptPages::new(settings.kept_page_bytes);
+        let body_budget = OctetBudget::new(settings.max_request_bytes_in_flight);
+        let memory = OctetBudget::new(MAX_BODY_MEMORY);
+        let answers = OctetBudget::new(MAX_ANSWER_BYTES_IN_FLIGHT);
+        let response_cache = ResponseCache::new(settings.kept_page_bytes);
         let name_entropy = NameEntropy::new(Arc::clone(service.entropy()));
         Self(Arc::new(Parts {
             service,
             settings,
             limits,
-            room,
+            body_budget,
             memory,
             answers,
-            kept_pages,
+            response_cache,
             name_entropy,
             started,
             document,
@@ -82,23 +82,23 @@ impl HttpState {
     }
 
     /// Room for large bodies.
-    pub(crate) fn room(&self) -> &Arc<Room> {
-        &self.0.room
+    pub(crate) fn body_budget(&self) -> &Arc<OctetBudget> {
+        &self.0.body_budget
     }
 
     /// Memory for bodies.
-    pub(crate) fn memory(&self) -> &Arc<Room> {
+    pub(crate) fn memory(&self) -> &Arc<OctetBudget> {
         &self.0.memory
     }
 
     /// Room for large answers.
-    pub(crate) fn answers(&self) -> &Arc<Room> {
+    pub(crate) fn answers(&self) -> &Arc<OctetBudget> {
         &self.0.answers
     }
 
     /// Pages of folders as they were written.
-    pub(crate) fn kept_pages(&self) -> &KeptPages {
-        &self.0.kept_pages
+    pub(crate) fn response_cache(&self) -> &ResponseCache {
+        &self.0.response_cache
     }
 
     pub(crate) fn limits(&self) -> &dyn LimitStore {

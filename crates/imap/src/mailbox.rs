@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_not_be_told_apart_or_break_lines_are_refused() {
+    fn ambiguous_names_and_line_breaks_are_refused() {
         for name in ["", "/", "a//b", "/a", "a/", "a\r\nb", "a\0", "a%", "*", "a\u{85}b", &"x".repeat(256)] {
             assert_eq!(MailboxName::new(name, 255), Err(InvalidMailboxName), "{name:?}");
         }

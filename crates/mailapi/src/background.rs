@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mailapi_backend::Rounds;
-use mailapi_backend_embedded::Maildrop;
-use mailapi_backend_embedded::courier::Courier;
+use mailapi_backend_embedded::MessageStore;
+use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
 use mailapi_backend_embedded::net::Shutdown;
 use mailapi_backend_external::imap_pool::ImapPool;
 use mailapi_backend_external::mailboxes::ImapMailboxes;
@@ -27,8 +27,8 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
     let mut tasks = follow(assembly, config, shutdown);
     match &assembly.mail {
         MailServer::Embedded(embedded) => {
-            tasks.spawn(deliver(assembly.courier(embedded, config)?, shutdown.clone()));
-            tasks.spawn(keep_house(embedded.maildrop().clone(), shutdown.clone()));
+            tasks.spawn(deliver(assembly.delivery_agent(embedded, config)?, shutdown.clone()));
+            tasks.spawn(maintain(embedded.message_store().clone(), shutdown.clone()));
         }
         MailServer::External(external) => {
             let idle = config.mail.external.idle_check();
@@ -42,7 +42,7 @@ pub(crate) fn start(assembly: &Assembly, config: &Config, shutdown: &Shutdown) -
         }
     }
     tasks.spawn(write_last_used(assembly.service.clone(), ticks("last used", settings.last_used_interval.0)));
-    tasks.spawn(tidy(assembly.service.clone(), ticks("tidy", settings.tidy_interval.0)));
+    tasks.spawn(prune(assembly.service.clone(), ticks("tidy", settings.tidy_interval.0)));
     Ok(tasks)
 }
 
@@ -75,15 +75,15 @@ async fn keep_search_index(mailboxes: Arc<ImapMailboxes>, mut shutdown: Shutdown
 }
 
 /// Takes mail to other servers.
-async fn deliver(courier: Courier, shutdown: Shutdown) {
-    courier.run(shutdown, Rounds::of("courier")).await;
+async fn deliver(delivery_agent: DeliveryAgent, shutdown: Shutdown) {
+    delivery_agent.run(shutdown, Rounds::of("courier")).await;
 }
 
 /// Sweeps, indexes and forgets in the maildrop. It may be dropped at any point: each step is one transaction.
-async fn keep_house(maildrop: Maildrop, mut shutdown: Shutdown) {
+async fn maintain(message_store: MessageStore, mut shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
-        () = maildrop.keep_house(Rounds::of("housekeeping")) => {}
+        () = message_store.maintain(Rounds::of("housekeeping")) => {}
     }
 }
 
@@ -106,14 +106,14 @@ async fn follow_deliveries(service: Service, retry_pause: Duration, mut shutdown
             () = tokio::time::sleep(pause) => {}
         }
     }
-    complain("the delivery feed could not be followed to its end", service.follow_once().await);
-    complain("could not save the state of the log follower", service.stop_following().await);
+    log_failure("the delivery feed could not be followed to its end", service.follow_once().await);
+    log_failure("could not save the state of the log follower", service.stop_following().await);
 }
 
 /// Keeps our copies of mailboxes equal to the user database that has them.
 async fn sync_directory(service: Service, mut ticks: Ticks) {
     loop {
-        complain("the user database could not be read", service.sync_directory_once().await);
+        log_failure("the user database could not be read", service.sync_directory_once().await);
         if !ticks.next().await {
             return;
         }
@@ -162,14 +162,14 @@ async fn roll_up(service: Service, retry_pause: Duration, mut shutdown: Shutdown
             () = tokio::time::sleep(pause) => {}
         }
     }
-    complain("counts of mail from outside could not be written", service.write_inbound_once().await);
+    log_failure("counts of mail from outside could not be written", service.write_inbound_once().await);
 }
 
 /// Writes down when tokens were last used, now and then and at the end.
 async fn write_last_used(service: Service, mut ticks: Ticks) {
     loop {
         let goes_on = ticks.next().await;
-        complain("last uses of tokens could not be written", service.write_last_used_once().await);
+        log_failure("last uses of tokens could not be written", service.write_last_used_once().await);
         if !goes_on {
             return;
         }
@@ -179,18 +179,18 @@ async fn write_last_used(service: Service, mut ticks: Ticks) {
 /// Looks at messages whose handing-over was interrupted.
 async fn recover(service: Service, pending_grace: Duration, mut ticks: Ticks) {
     while ticks.next().await {
-        complain("interrupted messages could not be looked up", service.recover_once(pending_grace).await);
+        log_failure("interrupted messages could not be looked up", service.recover_once(pending_grace).await);
     }
 }
 
 /// Removes what need not be kept any longer.
-async fn tidy(service: Service, mut ticks: Ticks) {
+async fn prune(service: Service, mut ticks: Ticks) {
     while ticks.next().await {
-        complain("old records could not be removed", service.tidy_once().await);
+        log_failure("old records could not be removed", service.prune_once().await);
     }
 }
 
-fn complain<T>(what: &str, result: Result<T, Unavailable>) {
+fn log_failure<T>(what: &str, result: Result<T, Unavailable>) {
     if let Err(error) = result {
         tracing::warn!(%error, "{what}");
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mailapi_backend_embedded::courier::CourierSettings;
+use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
 use mailapi_backend_embedded::net::{ServerTls, Shutdown};
 use mailapi_backend_external::ExternalSettings;
 use mailapi_model::{SecretText, SharedSecret};
@@ -39,10 +39,10 @@ impl LiveSecrets {
     }
 
     /// Adds the relay's password.
-    pub(crate) fn add_courier(&self, settings: &CourierSettings) {
-        if let Some(log_in) = settings.relay.as_ref().and_then(|relay| relay.credentials.as_ref()) {
+    pub(crate) fn add_delivery_agent(&self, settings: &DeliveryAgentSettings) {
+        if let Some(login) = settings.relay.as_ref().and_then(|relay| relay.credentials.as_ref()) {
             let key = "mail.embedded.relay_password";
-            self.add(key, &log_in.password, |config| config.mail.embedded.relay_password());
+            self.add(key, &login.password, |config| config.mail.embedded.relay_password());
         }
     }
 
@@ -214,8 +214,8 @@ mod tests {
             file.display()
         );
         let config = Config::from_layers(Some(("mailapi.toml", &text)), &[]).unwrap();
-        let (settings, secrets) = (config.courier().unwrap(), LiveSecrets::default());
-        secrets.add_courier(&settings);
+        let (settings, secrets) = (config.delivery_agent().unwrap(), LiveSecrets::default());
+        secrets.add_delivery_agent(&settings);
         let mut files = Files::new(None, secrets, &config);
         assert_eq!(files.reload_once(&config), Reloaded::default());
         std::fs::write(&file, "new\n").unwrap();

@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
-use mailapi_backend::{Backend, Dns, InboundLog, Spool};
-use mailapi_backend_embedded::courier::Courier;
-use mailapi_backend_embedded::{Embedded, MaildropSettings};
+use mailapi_backend::{Backend, Buffer, Dns, InboundLog};
+use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
+use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_backend_external::bounces::{BounceKey, BounceSettings};
 use mailapi_dns::{DnsSettings, NetworkDns};
@@ -97,7 +97,7 @@ impl Assembly {
             (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
         let secrets = LiveSecrets::default();
         let (store, mut file) = open_store(config, directory, clock.as_ref(), entropy.as_ref(), &secrets).await?;
-        let spool = Spool::new(config.spool(directory.path()));
+        let buffer = Buffer::new(config.buffer(directory.path()));
         let to_service = Arc::new(ToService::default());
         let mail_in_store_file = file.is_some() && !config.is_external();
         let node = match role {
@@ -117,12 +117,12 @@ impl Assembly {
             let usual = || open_file(config, &Database::usual_file(directory.path()));
             let sqlite = file.take().map_or_else(usual, Ok)?;
             file = Some(sqlite.clone());
-            let settings = MaildropSettings {
+            let settings = MessageStoreSettings {
                 accounts_elsewhere: !mail_in_store_file,
                 return_key: Some(return_key(&store, &*entropy).await?),
-                ..config.maildrop()
+                ..config.message_store()
             };
-            let embedded = Embedded::open(sqlite, settings, Arc::clone(&clock), Arc::clone(&entropy), spool.clone());
+            let embedded = Embedded::open(sqlite, settings, Arc::clone(&clock), Arc::clone(&entropy), buffer.clone());
             let failed = |error| Failure::new(format!("the maildrop cannot be opened: {error}"));
             let embedded = embedded.await.map_err(failed)?;
             MailServer::Embedded(if mail_in_store_file { embedded.following_accounts() } else { embedded })
@@ -134,7 +134,7 @@ impl Assembly {
             dns: Arc::clone(&dns),
             clock,
             entropy,
-            spool,
+            buffer,
             settings: Settings { mail_in_store_file, node, ..config.service() },
         });
         let inbound = Arc::new(service.clone());
@@ -144,13 +144,13 @@ impl Assembly {
     }
 
     /// What takes mail to other servers.
-    pub(crate) fn courier(&self, embedded: &Embedded, config: &Config) -> Outcome<Courier> {
+    pub(crate) fn delivery_agent(&self, embedded: &Embedded, config: &Config) -> Outcome<DeliveryAgent> {
         let hostname = config.mail.embedded.hostname();
-        let maildrop = embedded.maildrop().clone();
-        let settings = config.courier()?;
-        self.secrets.add_courier(&settings);
-        let courier = Courier::new(maildrop, hostname, Arc::clone(&self.dns), settings);
-        courier.map_err(|error| Failure::new(format!("mail.embedded.relay: {error}")))
+        let message_store = embedded.message_store().clone();
+        let settings = config.delivery_agent()?;
+        self.secrets.add_delivery_agent(&settings);
+        let delivery_agent = DeliveryAgent::new(message_store, hostname, Arc::clone(&self.dns), settings);
+        delivery_agent.map_err(|error| Failure::new(format!("mail.embedded.relay: {error}")))
     }
 
     /// Writes what waits and closes the database.

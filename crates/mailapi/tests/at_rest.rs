@@ -1,7 +1,7 @@
 //! The background loops of an idle server wait.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
-mod external_office;
+mod external_host;
 mod support;
 
 use std::process::Command;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use external_office::{Engine, Office};
+use external_host::{Engine, ExternalHost};
 use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use serde_json::{Value, json};
-use support::{Dialogue, Place, REPORT_ROUNDS, Server, rests};
+use support::{Dialogue, REPORT_ROUNDS, Server, WorkDir, rests};
 
 const PASSWORD: &str = "correct horse battery";
 const QUIET: [(&str, &str); 3] = [
@@ -23,28 +23,28 @@ const QUIET: [(&str, &str); 3] = [
 ];
 
 /// A server with the built-in mail server, and the mailboxes ann and bob of example.org.
-struct House {
-    place: Place,
+struct EmbeddedHost {
+    work_dir: WorkDir,
     server: Server,
     postgres: Option<(Arc<PostgresServer>, PostgresDatabase)>,
 }
 
-impl House {
+impl EmbeddedHost {
     async fn open(engine: Engine) -> Self {
-        let place = Place::new();
+        let work_dir = WorkDir::new();
         let postgres = matches!(engine, Engine::Postgres).then(|| {
             let server = Arc::new(PostgresServer::start());
             let database = server.empty_database();
             (server, database)
         });
-        let server = Server::start(command(&place, postgres.as_ref(), &["serve", "--log-format", "json"]));
-        let mut house = Self { place, server, postgres };
-        house.server.drain();
-        house.post("/domains", json!({ "domain": "example.org" })).await;
+        let server = Server::start(command(&work_dir, postgres.as_ref(), &["serve", "--log-format", "json"]));
+        let mut host = Self { work_dir, server, postgres };
+        host.server.drain();
+        host.post("/domains", json!({ "domain": "example.org" })).await;
         for name in ["ann", "bob"] {
-            house.post("/users", json!({ "email": format!("{name}@example.org"), "password": PASSWORD })).await;
+            host.post("/users", json!({ "email": format!("{name}@example.org"), "password": PASSWORD })).await;
         }
-        house
+        host
     }
 
     async fn post(&self, path: &str, body: Value) {
@@ -59,12 +59,12 @@ impl House {
     }
 
     fn run(&self, arguments: &[&str]) {
-        let output = command(&self.place, self.postgres.as_ref(), arguments).output().unwrap();
+        let output = command(&self.work_dir, self.postgres.as_ref(), arguments).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    fn say(&self, door: &str, greeting: &str) -> Dialogue {
-        Dialogue::begin(self.server.running[door].as_str().unwrap(), greeting)
+    fn say(&self, listener: &str, greeting: &str) -> Dialogue {
+        Dialogue::begin(self.server.running[listener].as_str().unwrap(), greeting)
     }
 
     fn deliver(&self) {
@@ -96,8 +96,12 @@ impl House {
     }
 }
 
-fn command(place: &Place, postgres: Option<&(Arc<PostgresServer>, PostgresDatabase)>, arguments: &[&str]) -> Command {
-    let mut command = place.command(arguments);
+fn command(
+    work_dir: &WorkDir,
+    postgres: Option<&(Arc<PostgresServer>, PostgresDatabase)>,
+    arguments: &[&str],
+) -> Command {
+    let mut command = work_dir.command(arguments);
     // The relay is unreachable, so outgoing mail stays in the queue.
     command.envs(QUIET).env("MAILAPI_MAIL__EMBEDDED__RELAY", "127.0.0.1:9");
     if let Some((_, database)) = postgres {
@@ -108,29 +112,29 @@ fn command(place: &Place, postgres: Option<&(Arc<PostgresServer>, PostgresDataba
 
 /// The built-in mail server, on either database engine.
 async fn built_in_rests(engine: Engine) {
-    let house = House::open(engine).await;
-    house.rests("the start").await;
-    house.run(&["token", "list"]);
-    house.run(&["domain", "add", "example.net"]);
-    house.rests("commands beside it").await;
+    let host = EmbeddedHost::open(engine).await;
+    host.rests("the start").await;
+    host.run(&["token", "list"]);
+    host.run(&["domain", "add", "example.net"]);
+    host.rests("commands beside it").await;
     let to = |to: &str| json!({ "from": "ann@example.org", "to": [to], "subject": "Hi", "body": { "text": "Hi" } });
-    house.post("/mail/send", to("bob@example.org")).await;
-    house.post("/mail/send", to("zoe@far.example")).await;
-    house.rests("messages by the API").await;
-    house.deliver();
-    house.rests("a message by SMTP").await;
-    house.submit();
-    house.rests("a message by submission").await;
-    house.look_and_leave();
-    house.rests("a closed IMAP connection").await;
-    let Some((server, database)) = &house.postgres else { return };
+    host.post("/mail/send", to("bob@example.org")).await;
+    host.post("/mail/send", to("zoe@far.example")).await;
+    host.rests("messages by the API").await;
+    host.deliver();
+    host.rests("a message by SMTP").await;
+    host.submit();
+    host.rests("a message by submission").await;
+    host.look_and_leave();
+    host.rests("a closed IMAP connection").await;
+    let Some((server, database)) = &host.postgres else { return };
     database.sql("UPDATE domains SET active = active; UPDATE tokens SET is_active = is_active");
-    house.rests("a notified change").await;
+    host.rests("a notified change").await;
     server.stop();
-    house.rests("the loss of PostgreSQL").await;
+    host.rests("the loss of PostgreSQL").await;
     server.start_again();
-    house.post("/mail/send", to("bob@example.org")).await;
-    house.rests("the return of PostgreSQL").await;
+    host.post("/mail/send", to("bob@example.org")).await;
+    host.rests("the return of PostgreSQL").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -145,25 +149,25 @@ async fn the_built_in_server_rests_on_postgres() {
 
 /// Postfix and Dovecot, on either database engine.
 async fn external_rests(engine: Engine) {
-    let mut office = Office::open_with(engine, &QUIET).await;
-    let health = office.health_address();
-    let rest = async |office: &Office, after: &str| rests(&health, after, || office.rounds()).await;
-    rest(&office, "the start").await;
-    assert!(office.command(&["token", "list"]).output().unwrap().status.success());
-    rest(&office, "a command beside it").await;
-    office.send(&["bob@example.org", "zoe@far.example"]).await;
-    rest(&office, "a message by the API").await;
-    assert_eq!(office.get("/mailbox/bob@example.org/search?q=works").await.status, 200);
-    rest(&office, "a search").await;
-    office.dovecot.kill().await;
-    office.get("/mailbox/bob@example.org/messages").await;
-    rest(&office, "the loss of Dovecot").await;
-    office.dovecot.resume().await;
-    office.postfix.kill();
-    office.try_send(&["bob@example.org"]).await;
-    rest(&office, "the loss of Postfix").await;
-    office.postfix.restart().await;
-    rest(&office, "the return of Postfix").await;
+    let mut host = ExternalHost::open_with(engine, &QUIET).await;
+    let health = host.health_address();
+    let rest = async |host: &ExternalHost, after: &str| rests(&health, after, || host.rounds()).await;
+    rest(&host, "the start").await;
+    assert!(host.command(&["token", "list"]).output().unwrap().status.success());
+    rest(&host, "a command beside it").await;
+    host.send(&["bob@example.org", "zoe@far.example"]).await;
+    rest(&host, "a message by the API").await;
+    assert_eq!(host.get("/mailbox/bob@example.org/search?q=works").await.status, 200);
+    rest(&host, "a search").await;
+    host.dovecot.kill().await;
+    host.get("/mailbox/bob@example.org/messages").await;
+    rest(&host, "the loss of Dovecot").await;
+    host.dovecot.resume().await;
+    host.postfix.kill();
+    host.try_send(&["bob@example.org"]).await;
+    rest(&host, "the loss of Postfix").await;
+    host.postfix.restart().await;
+    rest(&host, "the return of Postfix").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,12 +4,12 @@ mod support;
 
 use std::os::unix::fs::PermissionsExt;
 
-use support::Place;
+use support::WorkDir;
 
 #[test]
 fn a_mistake_is_told_in_one_line_and_by_the_exit_code() {
-    let place = Place::new();
-    place.run(&["migrate"]).answer();
+    let work_dir = WorkDir::new();
+    work_dir.run(&["migrate"]).answer();
     for (arguments, code, expected) in [
         (&["fly"][..], 2, "unrecognized subcommand 'fly'"),
         (&["token", "create", "--type", "admin"], 2, "--name <NAME>"),
@@ -29,7 +29,7 @@ fn a_mistake_is_told_in_one_line_and_by_the_exit_code() {
         (&["user", "passwd", "ann@example.org"], 1, "ann@example.org: the user does not exist"),
         (&["token", "create", "--type", "user", "--name", "x", "--email", "a@b.example"], 1, "the user does not exist"),
     ] {
-        let answer = place.run(arguments);
+        let answer = work_dir.run(arguments);
         assert_eq!(answer.code, Some(code), "{arguments:?}: {answer:?}");
         let complaint = answer.complaint();
         assert!(complaint.contains(expected), "{arguments:?}: {complaint}");
@@ -38,121 +38,124 @@ fn a_mistake_is_told_in_one_line_and_by_the_exit_code() {
 
 #[test]
 fn a_wrong_configuration_is_told_with_its_place() {
-    let place = Place::new();
-    std::fs::write(place.path().join("mailapi.toml"), "[http]\nlisen = \"127.0.0.1:1\"\n").unwrap();
-    let complaint = place.run(&["config", "check"]).complaint();
+    let work_dir = WorkDir::new();
+    std::fs::write(work_dir.path().join("mailapi.toml"), "[http]\nlisen = \"127.0.0.1:1\"\n").unwrap();
+    let complaint = work_dir.run(&["config", "check"]).complaint();
     assert_eq!(complaint, "mailapi.toml:2: unknown key `http.lisen`; did you mean `http.listen`?");
-    std::fs::write(place.path().join("mailapi.toml"), "[mail]\nbackend = \"external\"\n").unwrap();
-    let complaint = place.run(&["serve"]).complaint();
+    std::fs::write(work_dir.path().join("mailapi.toml"), "[mail]\nbackend = \"external\"\n").unwrap();
+    let complaint = work_dir.run(&["serve"]).complaint();
     assert_eq!(complaint, "mail.external.imap.master_password: missing");
-    let mut command = place.command(&["config", "check"]);
+    let mut command = work_dir.command(&["config", "check"]);
     command.env("MAILAPI_CONFIG", "other.toml").env("MAILAPI_HTP__LISTEN", "x");
-    std::fs::write(place.path().join("other.toml"), "").unwrap();
+    std::fs::write(work_dir.path().join("other.toml"), "").unwrap();
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("did you mean MAILAPI_HTTP__LISTEN?"), "{stderr}");
-    assert!(!place.data().exists(), "a refused configuration must leave nothing behind");
+    assert!(!work_dir.data().exists(), "a refused configuration must leave nothing behind");
 }
 
 #[test]
-fn the_configuration_is_printed_as_it_is_in_force_and_without_secrets() {
-    let place = Place::new();
-    std::fs::write(place.path().join("mailapi.toml"), "[database]\nurl = \"sqlite:hidden.db\"\n").unwrap();
-    let printed = place.run(&["config", "print"]).answer();
+fn the_effective_configuration_is_printed_without_secrets() {
+    let work_dir = WorkDir::new();
+    std::fs::write(work_dir.path().join("mailapi.toml"), "[database]\nurl = \"sqlite:hidden.db\"\n").unwrap();
+    let printed = work_dir.run(&["config", "print"]).answer();
     assert!(printed.contains("url = \"(redacted)\"") && !printed.contains("hidden"), "{printed}");
     assert!(printed.contains("password_rounds = 1000"), "the environment is in force: {printed}");
-    let checked = place.run(&["config", "check"]).answer();
+    let checked = work_dir.run(&["config", "check"]).answer();
     assert!(checked.starts_with("the configuration is fine: settings from /") && checked.lines().count() == 1);
     assert!(checked.contains("/mailapi.toml, data in /"), "{checked}");
 }
 
 #[test]
 fn help_and_version_are_answers() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     for arguments in [&["--help"][..], &["help", "user", "add"], &["token", "create", "--help"], &["serve", "-h"]] {
-        let help = place.run(arguments).answer();
+        let help = work_dir.run(arguments).answer();
         assert!(help.contains("Usage: mailapi"), "{help}");
     }
-    let version = place.run(&["--version"]).answer();
+    let version = work_dir.run(&["--version"]).answer();
     assert_eq!(version, format!("mailapi {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
 fn the_openapi_document_needs_no_configuration() {
-    let place = Place::new();
-    std::fs::write(place.path().join("mailapi.toml"), "broken").unwrap();
-    let document: serde_json::Value = serde_json::from_str(&place.run(&["openapi"]).answer()).unwrap();
+    let work_dir = WorkDir::new();
+    std::fs::write(work_dir.path().join("mailapi.toml"), "broken").unwrap();
+    let document: serde_json::Value = serde_json::from_str(&work_dir.run(&["openapi"]).answer()).unwrap();
     assert!(document["paths"]["/api/v1/mail/send"]["post"].is_object());
 }
 
 #[test]
 fn migrating_makes_a_private_database_and_can_be_repeated() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     for _ in 0..2 {
-        assert_eq!(place.run(&["migrate"]).answer(), "the database is up to date\n");
+        assert_eq!(work_dir.run(&["migrate"]).answer(), "the database is up to date\n");
     }
     let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(place.data()), 0o700);
-    assert_eq!(mode(place.data().join("mailapi.db")), 0o600);
+    assert_eq!(mode(work_dir.data()), 0o700);
+    assert_eq!(mode(work_dir.data().join("mailapi.db")), 0o600);
 }
 
 #[test]
 fn domains_users_and_tokens_come_and_go() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     let user = ["user", "add", "ann@example.org", "--name", "Ann", "--quota", "1GiB"];
-    assert_eq!(place.run(&["domain", "add", "example.org", "--description", "ours", "--init"]).answer(), "");
-    assert_eq!(place.run(&["domain", "add", "Example.ORG"]).complaint(), "example.org: the domain exists already");
-    let domains = place.run(&["domain", "list"]).answer();
+    assert_eq!(work_dir.run(&["domain", "add", "example.org", "--description", "ours", "--init"]).answer(), "");
+    assert_eq!(work_dir.run(&["domain", "add", "Example.ORG"]).complaint(), "example.org: the domain exists already");
+    let domains = work_dir.run(&["domain", "list"]).answer();
     assert!(domains.contains("example.org") && domains.contains("ours"), "{domains}");
 
-    assert!(place.run_with_input(&user, "short\n").complaint().contains("at least 8 characters"));
-    assert!(place.run_with_input(&user, "").complaint().contains("no password"));
-    assert_eq!(place.run_with_input(&user, "correct horse\n").answer(), "");
-    assert_eq!(place.run_with_input(&user, "correct horse\n").complaint(), "ann@example.org: the user exists already");
-    assert_eq!(place.run_with_input(&["user", "passwd", "ann@example.org"], "battery staple\r\n").answer(), "");
-    let users = place.run(&["user", "list", "--domain", "example.org"]).answer();
+    assert!(work_dir.run_with_input(&user, "short\n").complaint().contains("at least 8 characters"));
+    assert!(work_dir.run_with_input(&user, "").complaint().contains("no password"));
+    assert_eq!(work_dir.run_with_input(&user, "correct horse\n").answer(), "");
+    assert_eq!(
+        work_dir.run_with_input(&user, "correct horse\n").complaint(),
+        "ann@example.org: the user exists already"
+    );
+    assert_eq!(work_dir.run_with_input(&["user", "passwd", "ann@example.org"], "battery staple\r\n").answer(), "");
+    let users = work_dir.run(&["user", "list", "--domain", "example.org"]).answer();
     assert!(users.contains("ann@example.org") && users.contains("1073741824"), "{users}");
     assert_eq!(
-        place.run(&["domain", "remove", "example.org"]).complaint(),
+        work_dir.run(&["domain", "remove", "example.org"]).complaint(),
         "example.org: the domain still has mailboxes"
     );
 
     let token = ["token", "create", "--type", "user", "--name", "Ann's", "--email", "ann@example.org"];
-    let value = place.run(&token).answer();
+    let value = work_dir.run(&token).answer();
     assert!(value.starts_with("mapi_") && value.trim_end().len() == 48 && value.ends_with('\n'), "the value alone");
-    let tokens = place.run(&["token", "list"]).answer();
+    let tokens = work_dir.run(&["token", "list"]).answer();
     assert!(tokens.contains(&value[..12]) && !tokens.contains(value.trim_end()), "{tokens}");
     let id = tokens.lines().nth(1).unwrap().split_whitespace().next().unwrap();
-    assert_eq!(place.run(&["token", "revoke", id]).answer(), "");
-    assert!(place.run(&["token", "list"]).answer().contains("revoked"));
+    assert_eq!(work_dir.run(&["token", "revoke", id]).answer(), "");
+    assert!(work_dir.run(&["token", "list"]).answer().contains("revoked"));
 
-    assert_eq!(place.run(&["user", "remove", "ann@example.org"]).answer(), "");
-    assert_eq!(place.run(&["domain", "remove", "example.org"]).answer(), "");
+    assert_eq!(work_dir.run(&["user", "remove", "ann@example.org"]).answer(), "");
+    assert_eq!(work_dir.run(&["domain", "remove", "example.org"]).answer(), "");
 }
 
 #[test]
 fn users_can_be_added_before_the_mail_server_runs() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     // Nobody listens there.
     let nobody = mailapi_testkit::free_port().port();
     let settings = format!(
         "[mail]\nbackend = \"external\"\n[mail.external.imap]\nport = {nobody}\nmaster_password = \"secret\"\n\
          [mail.external.smtp]\nport = {nobody}\n[database]\nurl = \"sqlite:accounts.db\"\n"
     );
-    std::fs::write(place.path().join("mailapi.toml"), settings).unwrap();
-    place.run(&["domain", "add", "example.org", "--init"]).answer();
-    assert_eq!(place.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n").answer(), "");
-    let again = place.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n");
+    std::fs::write(work_dir.path().join("mailapi.toml"), settings).unwrap();
+    work_dir.run(&["domain", "add", "example.org", "--init"]).answer();
+    assert_eq!(work_dir.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n").answer(), "");
+    let again = work_dir.run_with_input(&["user", "add", "ann@example.org"], "correct horse battery\n");
     let complaint = again.complaint();
     assert!(complaint.contains("exists"), "{complaint}");
 }
 
 #[test]
 fn a_name_that_only_this_machine_knows_is_named_everywhere() {
-    let place = Place::new();
-    place.run(&["migrate"]).answer();
+    let work_dir = WorkDir::new();
+    work_dir.run(&["migrate"]).answer();
     let run = |listen: &str, hostname: &str, arguments: &[&str]| {
-        let mut command = place.command(arguments);
+        let mut command = work_dir.command(arguments);
         command.env("MAILAPI_MAIL__EMBEDDED__SMTP_LISTEN", listen).env("MAILAPI_MAIL__EMBEDDED__HOSTNAME", hostname);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
@@ -165,8 +168,8 @@ fn a_name_that_only_this_machine_knows_is_named_everywhere() {
         }
     }
     // A domain that was verified under an earlier name.
-    place.run(&["domain", "add", "example.org"]).answer();
-    let database = rusqlite::Connection::open(place.data().join("mailapi.db")).unwrap();
+    work_dir.run(&["domain", "add", "example.org"]).answer();
+    let database = rusqlite::Connection::open(work_dir.data().join("mailapi.db")).unwrap();
     assert_eq!(database.execute("UPDATE domains SET verified_at = created_at", []).unwrap(), 1);
     let shown = run("127.0.0.1:0", "localhost", &["doctor"]);
     assert!(shown.contains("set mail.embedded.hostname") && shown.contains("example.org was verified"), "{shown}");
@@ -205,30 +208,30 @@ const CREATING: &[&[&str]] = &[
 
 #[test]
 fn only_the_start_and_migrate_create_a_database() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     for (arguments, code) in COMMANDS {
-        let answer = place.run(arguments);
+        let answer = work_dir.run(arguments);
         assert_eq!(answer.code, Some(*code), "{arguments:?}: {answer:?}");
-        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "{arguments:?} left something behind");
+        assert_eq!(std::fs::read_dir(work_dir.path()).unwrap().count(), 0, "{arguments:?} left something behind");
         if ["token", "domain", "user", "doctor"].contains(&arguments[0]) {
             let said = format!("{}{}", answer.stdout, answer.stderr);
-            let data = place.path().canonicalize().unwrap().join("mailapi-data");
+            let data = work_dir.path().canonicalize().unwrap().join("mailapi-data");
             assert!(said.contains(&format!("{}", data.display())) && said.contains("mailapi migrate"), "{said}");
         }
-        std::fs::create_dir(place.data()).unwrap();
-        let answer = place.run(arguments);
+        std::fs::create_dir(work_dir.data()).unwrap();
+        let answer = work_dir.run(arguments);
         assert_eq!(answer.code, Some(*code), "{arguments:?}: {answer:?}");
-        assert_eq!(std::fs::read_dir(place.data()).unwrap().count(), 0, "{arguments:?} filled the data directory");
-        std::fs::remove_dir(place.data()).unwrap();
+        assert_eq!(std::fs::read_dir(work_dir.data()).unwrap().count(), 0, "{arguments:?} filled the data directory");
+        std::fs::remove_dir(work_dir.data()).unwrap();
     }
     for arguments in CREATING {
-        let place = Place::new();
-        place.run(arguments).answer();
-        assert!(place.data().join("mailapi.db").exists(), "{arguments:?}");
+        let work_dir = WorkDir::new();
+        work_dir.run(arguments).answer();
+        assert!(work_dir.data().join("mailapi.db").exists(), "{arguments:?}");
     }
-    let answer = place.run_with_input(&["user", "add", "ann@example.org", "--init"], "correct horse\n");
+    let answer = work_dir.run_with_input(&["user", "add", "ann@example.org", "--init"], "correct horse\n");
     assert_eq!(answer.complaint(), "ann@example.org: the domain does not exist");
-    assert!(place.data().join("mailapi.db").exists());
+    assert!(work_dir.data().join("mailapi.db").exists());
 }
 
 /// The names under `Commands:` of a help text.
@@ -241,12 +244,12 @@ fn commands_in(help: &str) -> Vec<String> {
 
 #[test]
 fn every_command_is_tried_in_an_empty_directory() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     let tried: Vec<&[&str]> =
         COMMANDS.iter().map(|(arguments, _)| *arguments).chain(CREATING.iter().copied()).collect();
     let mut seen = 0;
-    for command in commands_in(&place.run(&["-h"]).answer()) {
-        let inner = commands_in(&place.run(&[&command, "-h"]).answer());
+    for command in commands_in(&work_dir.run(&["-h"]).answer()) {
+        let inner = commands_in(&work_dir.run(&[&command, "-h"]).answer());
         let leaves = if inner.is_empty() { vec![String::new()] } else { inner };
         for leaf in leaves.iter().filter(|_| command != "serve") {
             seen += 1;
@@ -261,9 +264,9 @@ fn every_command_is_tried_in_an_empty_directory() {
 
 #[test]
 fn a_group_of_commands_alone_shows_its_help() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     for group in ["user", "token", "domain", "config"] {
-        let answer = place.run(&[group]);
+        let answer = work_dir.run(&[group]);
         assert_eq!((answer.code, answer.stdout.as_str()), (Some(2), ""), "{answer:?}");
         assert!(answer.stderr.contains("Commands:") && answer.stderr.contains("Usage: mailapi"), "{answer:?}");
     }
@@ -271,11 +274,11 @@ fn a_group_of_commands_alone_shows_its_help() {
 
 #[test]
 fn records_are_shown_to_people_and_as_json() {
-    let place = Place::new();
-    place.run(&["domain", "add", "example.org", "--init"]).answer();
-    place.run_with_input(&["user", "add", "ann@example.org", "--name", "Ann"], "correct horse\n").answer();
+    let work_dir = WorkDir::new();
+    work_dir.run(&["domain", "add", "example.org", "--init"]).answer();
+    work_dir.run_with_input(&["user", "add", "ann@example.org", "--name", "Ann"], "correct horse\n").answer();
     let json = |arguments: &[&str]| -> serde_json::Value {
-        serde_json::from_str(&place.run(&[arguments, &["--json"]].concat()).answer()).unwrap()
+        serde_json::from_str(&work_dir.run(&[arguments, &["--json"]].concat()).answer()).unwrap()
     };
     let made = json(&["token", "create", "--type", "user", "--name", "mine", "--email", "ann@example.org"]);
     let (id, value) = (made["id"].to_string(), made["token"].as_str().unwrap().to_owned());
@@ -290,27 +293,27 @@ fn records_are_shown_to_people_and_as_json() {
         assert_eq!((list.as_array().unwrap().len(), member(&list[0], label)), (1, expected.to_owned()));
         let one = json(&[group, "show", name]);
         assert_eq!(member(&one, label), expected);
-        let shown = place.run(&[group, "show", name]).answer();
+        let shown = work_dir.run(&[group, "show", name]).answer();
         assert!(shown.lines().any(|line| line.starts_with(label) && line.ends_with(expected)), "{shown}");
         assert!(!format!("{list}{one}{shown}").contains(&value), "a token's value is shown once");
     }
     let dkim = &json(&["domain", "show", "example.org"])["dkim"];
     assert!(member(dkim, "dns_name").ends_with("._domainkey.example.org"), "{dkim}");
-    assert!(place.run(&["domain", "show", "example.org"]).answer().contains(&member(dkim, "dns_value")));
+    assert!(work_dir.run(&["domain", "show", "example.org"]).answer().contains(&member(dkim, "dns_value")));
 }
 
 #[test]
 fn each_change_by_the_command_line_is_one_audit_event() {
-    let place = Place::new();
-    place.run(&["domain", "add", "example.org", "--init"]).answer();
-    place.run_with_input(&["user", "add", "ann@example.org"], "correct horse\n").answer();
-    place.run_with_input(&["user", "passwd", "ann@example.org"], "battery staple\n").answer();
-    place.run(&["token", "create", "--type", "admin", "--name", "x"]).answer();
-    place.run(&["token", "list"]).answer();
-    place.run(&["token", "revoke", "99"]).complaint();
-    place.run(&["user", "remove", "ann@example.org"]).answer();
-    place.run(&["domain", "remove", "example.org"]).answer();
-    let file = place.data().join("audit.log");
+    let work_dir = WorkDir::new();
+    work_dir.run(&["domain", "add", "example.org", "--init"]).answer();
+    work_dir.run_with_input(&["user", "add", "ann@example.org"], "correct horse\n").answer();
+    work_dir.run_with_input(&["user", "passwd", "ann@example.org"], "battery staple\n").answer();
+    work_dir.run(&["token", "create", "--type", "admin", "--name", "x"]).answer();
+    work_dir.run(&["token", "list"]).answer();
+    work_dir.run(&["token", "revoke", "99"]).complaint();
+    work_dir.run(&["user", "remove", "ann@example.org"]).answer();
+    work_dir.run(&["domain", "remove", "example.org"]).answer();
+    let file = work_dir.data().join("audit.log");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let text = std::fs::read_to_string(file).unwrap();
     assert!(!text.contains("horse") && !text.contains("staple") && !text.contains("mapi_"), "{text}");
@@ -327,8 +330,8 @@ fn each_change_by_the_command_line_is_one_audit_event() {
 
 #[test]
 fn localhost_is_an_address_to_listen_on() {
-    let place = Place::new();
-    let mut command = place.command(&["serve", "--log-format", "json"]);
+    let work_dir = WorkDir::new();
+    let mut command = work_dir.command(&["serve", "--log-format", "json"]);
     command.env("MAILAPI_HTTP__LISTEN", "localhost:0").env("MAILAPI_MAIL__EMBEDDED__SMTP_LISTEN", "localhost:0");
     let server = support::Server::start(command);
     assert!(server.api("").starts_with("http://127.0.0.1:"), "{}", server.api(""));

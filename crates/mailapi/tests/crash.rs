@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use reqwest::Client;
 use serde_json::{Value, json};
-use support::{Place, Server};
+use support::{Server, WorkDir};
 use tokio::sync::mpsc;
 
 const SENDS: usize = 1000;
@@ -49,16 +49,16 @@ impl Caller {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_during_a_thousand_sends_loses_nothing_and_doubles_nothing() {
-    let place = Place::new();
-    let mut server = place.serve();
+async fn a_kill_during_a_thousand_sends_loses_and_doubles_nothing() {
+    let work_dir = WorkDir::new();
+    let mut server = work_dir.serve();
     let caller = Caller { client: Client::new(), token: server.token() };
     create_people(&caller, &server).await;
 
     let mut answered = HashSet::new();
     for kill_after in [1, 100, 600] {
         answered.extend(send_and_kill(&caller, server, kill_after).await);
-        server = place.serve();
+        server = work_dir.serve();
         // Also done in the background; asking for it makes it certain.
         caller.get(&server, "/mail/delivery-log/sync").await;
         check(&caller, &server, &answered).await;

@@ -2,19 +2,19 @@
 //! the real binary in front of them.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
-mod external_office;
+mod external_host;
 mod support;
 
 use std::time::Duration;
 
-use external_office::{Engine, Office};
+use external_host::{Engine, ExternalHost};
 use serde_json::{Value, json};
 
 /// Longer than any of these stories needs, shorter than a person would wait.
 const SOON: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_message_to_a_good_a_bouncing_a_deferring_and_a_local_recipient() {
+async fn one_message_reaches_every_kind_of_recipient() {
     each_recipient_to_its_end(Engine::Sqlite).await;
 }
 
@@ -24,12 +24,12 @@ async fn the_same_on_postgresql() {
 }
 
 async fn each_recipient_to_its_end(engine: Engine) {
-    let office = Office::open(engine).await;
-    office.sink.refuse("bounce@elsewhere.example", &["550 5.1.1 No such user"]);
-    office.sink.refuse("later@elsewhere.example", &["450 4.2.0 Come again later"]);
+    let host = ExternalHost::open(engine).await;
+    host.sink.refuse("bounce@elsewhere.example", &["550 5.1.1 No such user"]);
+    host.sink.refuse("later@elsewhere.example", &["450 4.2.0 Come again later"]);
     let to = ["good@elsewhere.example", "bounce@elsewhere.example", "later@elsewhere.example", "bob@example.org"];
-    let id = office.send(&to).await;
-    let seen = office.watch(&id, "partial", SOON).await;
+    let id = host.send(&to).await;
+    let seen = host.watch(&id, "partial", SOON).await;
 
     let of = |email: &str| {
         let recipients = seen["recipients"].as_array().unwrap();
@@ -40,100 +40,100 @@ async fn each_recipient_to_its_end(engine: Engine) {
     assert_eq!(of("bounce@elsewhere.example")["dsn_code"], "5.1.1");
     assert_eq!(of("later@elsewhere.example")["status"], "sent");
     assert_eq!(of("bob@example.org")["status"], "sent");
-    let inbox = office.get("/mailbox/bob@example.org/messages").await.expect(200);
+    let inbox = host.get("/mailbox/bob@example.org/messages").await.expect(200);
     assert_eq!((&inbox["total"], &inbox["messages"][0]["subject"]), (&json!(1), &json!("Hello")));
     // The sender is told by mail, too, of what bounced.
-    let notices = office.get("/mailbox/ann@example.org/messages").await.expect(200);
+    let notices = host.get("/mailbox/ann@example.org/messages").await.expect(200);
     assert_eq!(notices["total"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_cannot_be_stored_is_not_handed_over() {
-    let office = Office::open(Engine::Sqlite).await;
-    let database = rusqlite::Connection::open(office.place.path().join("db/mailapi.db")).unwrap();
+    let host = ExternalHost::open(Engine::Sqlite).await;
+    let database = rusqlite::Connection::open(host.work_dir.path().join("db/mailapi.db")).unwrap();
     let stop = "CREATE TRIGGER stop BEFORE INSERT ON sent_messages BEGIN SELECT RAISE(FAIL, 'stopped'); END";
     database.execute_batch(stop).unwrap();
-    let refused = office.try_send(&["good@elsewhere.example"]).await;
+    let refused = host.try_send(&["good@elsewhere.example"]).await;
     assert!(refused.status >= 500, "{}", refused.text());
     database.execute_batch("DROP TRIGGER stop").unwrap();
 
     // Its envelope went ahead, and Postfix thinks nothing of it.
-    let next = office.send(&["good@elsewhere.example"]).await;
-    office.watch(&next, "sent", SOON).await;
-    assert_eq!(office.sink.received().len(), 1);
-    assert_eq!(office.get("/mail/sent").await.expect(200)["total"], 1);
-    assert_eq!(office.health().await["status"], "ok");
+    let next = host.send(&["good@elsewhere.example"]).await;
+    host.watch(&next, "sent", SOON).await;
+    assert_eq!(host.sink.received().len(), 1);
+    assert_eq!(host.get("/mail/sent").await.expect(200)["total"], 1);
+    assert_eq!(host.health().await["status"], "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_postfix_a_send_fails_and_is_recorded_and_reading_goes_on() {
-    let mut office = Office::open(Engine::Sqlite).await;
-    office.postfix.kill();
-    let refused = office.try_send(&["bob@example.org"]).await;
+async fn without_postfix_sends_fail_on_record_and_reading_works() {
+    let mut host = ExternalHost::open(Engine::Sqlite).await;
+    host.postfix.kill();
+    let refused = host.try_send(&["bob@example.org"]).await;
     assert_eq!(refused.error(), (500, "SEND_FAILED".to_owned()));
-    let sent = office.get("/mail/sent").await.expect(200);
+    let sent = host.get("/mail/sent").await.expect(200);
     assert_eq!((&sent["total"], &sent["messages"][0]["status"]), (&json!(1), &json!("failed")));
-    assert_eq!(office.get("/mailbox/bob@example.org/messages").await.status, 200);
+    assert_eq!(host.get("/mailbox/bob@example.org/messages").await.status, 200);
 
-    office.postfix.restart().await;
-    let id = office.send_when_it_works(&["bob@example.org"], SOON).await;
-    office.watch(&id, "sent", SOON).await;
+    host.postfix.restart().await;
+    let id = host.send_when_it_works(&["bob@example.org"], SOON).await;
+    host.watch(&id, "sent", SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_dovecot_reading_fails_quickly_and_sending_goes_on() {
-    let mut office = Office::open(Engine::Sqlite).await;
-    office.dovecot.stop();
-    let reading = tokio::time::timeout(Duration::from_secs(5), office.get("/mailbox/bob@example.org/messages")).await;
+    let mut host = ExternalHost::open(Engine::Sqlite).await;
+    host.dovecot.stop();
+    let reading = tokio::time::timeout(Duration::from_secs(5), host.get("/mailbox/bob@example.org/messages")).await;
     assert_eq!(reading.expect("an answer at once").error(), (500, "IMAP_ERROR".to_owned()));
-    let id = office.send(&["good@elsewhere.example"]).await;
-    office.watch(&id, "sent", SOON).await;
+    let id = host.send(&["good@elsewhere.example"]).await;
+    host.watch(&id, "sent", SOON).await;
     // What is for a mailbox here waits for Dovecot.
-    let id = office.send(&["bob@example.org"]).await;
-    office.dovecot.resume().await;
-    office.watch(&id, "sent", SOON).await;
+    let id = host.send(&["bob@example.org"]).await;
+    host.dovecot.resume().await;
+    host.watch(&id, "sent", SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_dovecot_users_are_shown_and_nobody_is_called_purged_or_deleted() {
-    let mut office = Office::open(Engine::Sqlite).await;
-    let id = office.send(&["ann@example.org", "bob@example.org"]).await;
-    office.watch(&id, "sent", SOON).await;
-    assert_eq!(message_counts(&office).await, [("ann", 1), ("bob", 1)].map(counted));
+async fn without_dovecot_users_are_listed_and_none_is_deleted() {
+    let mut host = ExternalHost::open(Engine::Sqlite).await;
+    let id = host.send(&["ann@example.org", "bob@example.org"]).await;
+    host.watch(&id, "sent", SOON).await;
+    assert_eq!(message_counts(&host).await, [("ann", 1), ("bob", 1)].map(counted));
 
-    office.dovecot.break_mailbox("ann@example.org").await;
+    host.dovecot.break_mailbox("ann@example.org").await;
     // A list may show for a minute what a mailbox held; who asks for one account learns how it is now.
-    assert_eq!(office.get("/users/ann@example.org").await.expect(200)["user"]["quota_known"], false);
-    assert_eq!(message_counts(&office).await, [("ann", 0), ("bob", 1)].map(counted));
-    assert_eq!(users_shown(&office), ["ann@example.org ?", "bob@example.org 1"]);
-    nobody_is_called_purged_or_deleted(&office, "ann@example.org").await;
+    assert_eq!(host.get("/users/ann@example.org").await.expect(200)["user"]["quota_known"], false);
+    assert_eq!(message_counts(&host).await, [("ann", 0), ("bob", 1)].map(counted));
+    assert_eq!(users_shown(&host), ["ann@example.org ?", "bob@example.org 1"]);
+    nobody_is_called_purged_or_deleted(&host, "ann@example.org").await;
 
-    office.dovecot.stop();
+    host.dovecot.stop();
     // What serves a connection that is kept may outlive Dovecot's master for a while.
-    office.restart_mailapi();
-    let counts = tokio::time::timeout(SOON, message_counts(&office)).await;
+    host.restart_mailapi();
+    let counts = tokio::time::timeout(SOON, message_counts(&host)).await;
     assert_eq!(counts.expect("an answer, and no wait for Dovecot"), [("ann", 0), ("bob", 0)].map(counted));
-    assert_eq!(users_shown(&office), ["ann@example.org ?", "bob@example.org ?"]);
-    nobody_is_called_purged_or_deleted(&office, "bob@example.org").await;
+    assert_eq!(users_shown(&host), ["ann@example.org ?", "bob@example.org ?"]);
+    nobody_is_called_purged_or_deleted(&host, "bob@example.org").await;
 
-    office.dovecot.resume().await;
-    office.restart_mailapi();
-    assert_eq!(message_counts(&office).await, [("ann", 0), ("bob", 1)].map(counted));
+    host.dovecot.resume().await;
+    host.restart_mailapi();
+    assert_eq!(message_counts(&host).await, [("ann", 0), ("bob", 1)].map(counted));
     // A mailbox that has no home yet is another thing: there is nothing in it.
-    office.dovecot.mend_mailbox("ann@example.org");
-    assert_eq!(office.request("DELETE", "/users/ann@example.org/purge").await.expect(200)["messages_removed"], 0);
-    assert_eq!(office.request("DELETE", "/users/ann@example.org").await.status, 200);
+    host.dovecot.mend_mailbox("ann@example.org");
+    assert_eq!(host.request("DELETE", "/users/ann@example.org/purge").await.expect(200)["messages_removed"], 0);
+    assert_eq!(host.request("DELETE", "/users/ann@example.org").await.status, 200);
 }
 
-async fn nobody_is_called_purged_or_deleted(office: &Office, email: &str) {
+async fn nobody_is_called_purged_or_deleted(host: &ExternalHost, email: &str) {
     for path in [format!("/users/{email}/purge"), format!("/users/{email}")] {
-        assert_eq!(office.request("DELETE", &path).await.error(), (500, "IMAP_ERROR".to_owned()), "{path}");
+        assert_eq!(host.request("DELETE", &path).await.error(), (500, "IMAP_ERROR".to_owned()), "{path}");
     }
-    assert_eq!(office.get(&format!("/users/{email}")).await.status, 200);
+    assert_eq!(host.get(&format!("/users/{email}")).await.status, 200);
 }
 
-async fn message_counts(office: &Office) -> Vec<(String, u64)> {
-    let listed = office.get("/users").await.expect(200);
+async fn message_counts(host: &ExternalHost) -> Vec<(String, u64)> {
+    let listed = host.get("/users").await.expect(200);
     let count = |user: &Value| {
         let name = user["email"].as_str().unwrap().split_once('@').unwrap().0;
         counted((name, user["message_count"].as_u64().unwrap()))
@@ -148,8 +148,8 @@ fn counted((name, messages): (&str, u64)) -> (String, u64) {
 }
 
 /// Addresses and how many messages they have, as `mailapi user list` shows them.
-fn users_shown(office: &Office) -> Vec<String> {
-    let output = office.command(&["user", "list"]).output().unwrap();
+fn users_shown(host: &ExternalHost) -> Vec<String> {
+    let output = host.command(&["user", "list"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let shown = |line: &str| {
@@ -163,19 +163,19 @@ fn users_shown(office: &Office) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_names_a_log_that_is_missing() {
-    let mut office = Office::open(Engine::Sqlite).await;
-    let health = office.health().await;
+    let mut host = ExternalHost::open(Engine::Sqlite).await;
+    let health = host.health().await;
     assert_eq!(health["checks"], json!({ "database": "ok", "smtp": "ok", "imap": "ok", "log": "ok" }));
-    office.log = office.place.path().join("nowhere/mail.log");
-    office.restart_mailapi();
-    office.until(SOON, async || office.health().await["checks"]["log"] == "unavailable").await;
-    assert_eq!(office.health().await["status"], "degraded");
+    host.log = host.work_dir.path().join("nowhere/mail.log");
+    host.restart_mailapi();
+    host.until(SOON, async || host.health().await["checks"]["log"] == "unavailable").await;
+    assert_eq!(host.health().await["status"], "degraded");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
-    let mut office = Office::open(Engine::Sqlite).await;
-    let (code, report) = office.doctor();
+    let mut host = ExternalHost::open(Engine::Sqlite).await;
+    let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
     let parts = ["database", "handing mail over", "relaying", "IMAP", "master log-in", "doveadm", "log", "queue ids"];
     for part in parts {
@@ -183,9 +183,9 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
     }
     assert!(report.contains("Postfix finds example.org") && report.contains("Postfix finds bob@"), "{report}");
 
-    office.dovecot.stop();
-    office.log = office.place.path().join("nowhere/mail.log");
-    let (code, report) = office.doctor();
+    host.dovecot.stop();
+    host.log = host.work_dir.path().join("nowhere/mail.log");
+    let (code, report) = host.doctor();
     assert_eq!(code, Some(1), "{report}");
     for part in ["IMAP", "doveadm", "log"] {
         assert!(report.contains(&format!("WRONG  {part}: ")), "{part}\n{report}");
@@ -195,10 +195,10 @@ async fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_names_a_port_that_does_not_relay() {
-    let mut office = Office::open(Engine::Sqlite).await;
+    let mut host = ExternalHost::open(Engine::Sqlite).await;
     // Anybody may hand mail in there, for the mailboxes of this server alone.
-    office.submission = office.postfix.smtp();
-    let (code, report) = office.doctor();
+    host.submission = host.postfix.smtp();
+    let (code, report) = host.doctor();
     assert_eq!(code, Some(1), "{report}");
     assert!(report.contains("ok     handing mail over: ") && report.contains("WRONG  relaying: "), "{report}");
     assert!(report.contains("Relay access denied"), "{report}");
@@ -207,9 +207,9 @@ async fn the_doctor_names_a_port_that_does_not_relay() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
-    let mut office = Office::open(Engine::Sqlite).await;
-    office.more.push(("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "mistyped"));
-    let (code, report) = office.doctor();
+    let mut host = ExternalHost::open(Engine::Sqlite).await;
+    host.more.push(("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "mistyped"));
+    let (code, report) = host.doctor();
     assert_eq!(code, Some(1), "{report}");
     assert!(report.contains("WRONG  master log-in: ") && report.contains("compare master_user"), "{report}");
     assert_eq!(report.matches("to mend it: ").count(), 1, "{report}");
@@ -217,35 +217,35 @@ async fn the_doctor_names_a_master_password_that_dovecot_refuses() {
 
     // Without any user there is nobody to try it with, and only then.
     for name in ["ann", "bob"] {
-        assert_eq!(office.request("DELETE", &format!("/users/{name}@example.org")).await.status, 200);
+        assert_eq!(host.request("DELETE", &format!("/users/{name}@example.org")).await.status, 200);
     }
-    let (code, report) = office.doctor();
+    let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
     assert!(report.contains("-      master log-in: there is no user"), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mailbox_that_nobody_has_costs_no_log_in() {
-    let office = Office::open(Engine::Sqlite).await;
-    let missing = office.get("/mailbox/nobody@example.org/folders").await;
+    let host = ExternalHost::open(Engine::Sqlite).await;
+    let missing = host.get("/mailbox/nobody@example.org/folders").await;
     assert_eq!(missing.error(), (404, "MAILBOX_NOT_FOUND".to_owned()));
-    assert_eq!(office.get("/mailbox/bob@example.org/folders").await.status, 200);
-    let log = office.dovecot.log();
+    assert_eq!(host.get("/mailbox/bob@example.org/folders").await.status, 200);
+    let log = host.dovecot.log();
     assert!(log.contains("bob@example.org") && !log.contains("nobody@example.org"), "{log}");
-    assert_eq!(office.request("DELETE", "/users/bob@example.org").await.status, 200);
-    assert_eq!(office.get("/mailbox/bob@example.org/folders").await.status, 404);
+    assert_eq!(host.request("DELETE", "/users/bob@example.org").await.status, 200);
+    assert_eq!(host.get("/mailbox/bob@example.org/folders").await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn purging_and_removing_a_mailbox_go_through_doveadm() {
-    let office = Office::open(Engine::Sqlite).await;
+    let host = ExternalHost::open(Engine::Sqlite).await;
     for _ in 0..3 {
-        let id = office.send(&["bob@example.org"]).await;
-        office.watch(&id, "sent", SOON).await;
+        let id = host.send(&["bob@example.org"]).await;
+        host.watch(&id, "sent", SOON).await;
     }
-    let purged = office.request("DELETE", "/users/bob@example.org/purge").await.expect(200);
+    let purged = host.request("DELETE", "/users/bob@example.org/purge").await.expect(200);
     assert_eq!(purged["messages_removed"], 3, "{purged}");
-    assert_eq!(office.get("/mailbox/bob@example.org/messages").await.expect(200)["total"], 0);
-    assert_eq!(office.request("DELETE", "/users/bob@example.org").await.status, 200);
-    assert_eq!(office.get("/mailbox/bob@example.org/messages").await.status, 404);
+    assert_eq!(host.get("/mailbox/bob@example.org/messages").await.expect(200)["total"], 0);
+    assert_eq!(host.request("DELETE", "/users/bob@example.org").await.status, 200);
+    assert_eq!(host.get("/mailbox/bob@example.org/messages").await.status, 404);
 }

@@ -1,12 +1,12 @@
 //! A server further on that takes a message and gives it up later: the real binary between a real Postfix and Dovecot.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
-mod external_office;
+mod external_host;
 mod support;
 
 use std::time::Duration;
 
-use external_office::{Engine, Office};
+use external_host::{Engine, ExternalHost};
 use serde_json::{Value, json};
 
 /// Longer than this story needs, shorter than a person would wait.
@@ -38,22 +38,22 @@ async fn what_another_server_gives_up_later_has_bounced() {
         ("MAILAPI_MAIL__EXTERNAL__BOUNCES__LIMITS__POLL_INTERVAL", "100ms"),
         ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__UNKNOWN_MAILBOX_PAUSE", "0s"),
     ];
-    let office = Office::open_with(Engine::Sqlite, &settings).await;
+    let host = ExternalHost::open_with(Engine::Sqlite, &settings).await;
     // There is no such mailbox yet, and monitors and the operator are told.
-    office.until(SOON, async || office.health().await["checks"]["bounces"] == "unavailable").await;
-    assert_eq!(office.health().await["status"], "ok", "mail goes in and out without it");
-    let (code, report) = office.doctor();
+    host.until(SOON, async || host.health().await["checks"]["bounces"] == "unavailable").await;
+    assert_eq!(host.health().await["status"], "ok", "mail goes in and out without it");
+    let (code, report) = host.doctor();
     assert!(code == Some(1) && report.contains("WRONG  bounces: "), "{report}");
     let user = json!({ "email": MAILBOX, "password": "correct horse battery" });
-    assert_eq!(office.post("/users", user).await.status, 201);
-    office.until(SOON, async || office.health().await["checks"]["bounces"] == "ok").await;
-    let (_, report) = office.doctor();
+    assert_eq!(host.post("/users", user).await.status, 201);
+    host.until(SOON, async || host.health().await["checks"]["bounces"] == "ok").await;
+    let (_, report) = host.doctor();
     assert!(report.contains("ok     bounces: "), "{report}");
 
     let to = ["good@elsewhere.example", "full@elsewhere.example", "bob@example.org"];
-    let id = office.send(&to).await;
-    let sent = office.watch(&id, "sent", SOON).await;
-    let received = office.sink.received();
+    let id = host.send(&to).await;
+    let sent = host.watch(&id, "sent", SOON).await;
+    let received = host.sink.received();
     let return_address = received[0].sender.trim_matches(['<', '>']).to_owned();
     assert!(return_address.starts_with("bounces+") && return_address.ends_with("@example.org"), "{return_address}");
 
@@ -64,11 +64,11 @@ async fn what_another_server_gives_up_later_has_bounced() {
         (return_address.clone(), "good@elsewhere.example", "delayed"),
     ];
     for (address, recipient, action) in &forged {
-        office.postfix.deliver("", address, &[notice(address, recipient, action).as_bytes()]).await;
+        host.postfix.deliver("", address, &[notice(address, recipient, action).as_bytes()]).await;
     }
     let true_one = notice(&return_address, "full@elsewhere.example", "failed");
-    office.postfix.deliver("", &return_address, &[true_one.as_bytes()]).await;
-    let seen = office.watch(&id, "partial", SOON).await;
+    host.postfix.deliver("", &return_address, &[true_one.as_bytes()]).await;
+    let seen = host.watch(&id, "partial", SOON).await;
     let full = recipient(&seen, "full@elsewhere.example");
     assert_eq!((&full["status"], &full["dsn_code"]), (&json!("bounced"), &json!("5.2.2")));
     assert_eq!(full["delivered_at"], recipient(&sent, "full@elsewhere.example")["delivered_at"]);
@@ -76,13 +76,13 @@ async fn what_another_server_gives_up_later_has_bounced() {
     assert_eq!(recipient(&seen, "good@elsewhere.example")["status"], "sent");
 
     // The log names the author, not the address that bounces go to.
-    let log = office.get(&format!("/mail/delivery-log?message_id={id}")).await.expect(200);
+    let log = host.get(&format!("/mail/delivery-log?message_id={id}")).await.expect(200);
     assert_eq!(log["total"], 4, "{log}");
     assert!(log["entries"].as_array().unwrap().iter().all(|entry| entry["sender"] == "ann@example.org"), "{log}");
     // Nothing was marked as read, and the author's own mailbox has nothing.
-    let folders = office.get(&format!("/mailbox/{MAILBOX}/folders")).await.expect(200);
+    let folders = host.get(&format!("/mailbox/{MAILBOX}/folders")).await.expect(200);
     assert_eq!((&folders["folders"][0]["messages"], &folders["folders"][0]["unread"]), (&json!(4), &json!(4)));
-    assert_eq!(office.get("/mailbox/ann@example.org/messages").await.expect(200)["total"], 0);
+    assert_eq!(host.get("/mailbox/ann@example.org/messages").await.expect(200)["total"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -92,17 +92,17 @@ async fn what_our_own_mail_server_gives_up_counts_once() {
         ("MAILAPI_MAIL__EXTERNAL__BOUNCES__LIMITS__POLL_INTERVAL", "100ms"),
         ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__UNKNOWN_MAILBOX_PAUSE", "0s"),
     ];
-    let office = Office::open_with(Engine::Postgres, &settings).await;
+    let host = ExternalHost::open_with(Engine::Postgres, &settings).await;
     let user = json!({ "email": MAILBOX, "password": "correct horse battery" });
-    assert_eq!(office.post("/users", user).await.status, 201);
-    office.sink.refuse("gone@elsewhere.example", &["550 5.1.1 No such user"]);
-    let id = office.send(&["gone@elsewhere.example"]).await;
-    office.watch(&id, "bounced", SOON).await;
+    assert_eq!(host.post("/users", user).await.status, 201);
+    host.sink.refuse("gone@elsewhere.example", &["550 5.1.1 No such user"]);
+    let id = host.send(&["gone@elsewhere.example"]).await;
+    host.watch(&id, "bounced", SOON).await;
     // Postfix tells it by mail, too.
-    let has_come = async || office.get(&format!("/mailbox/{MAILBOX}/messages")).await.json()["total"] == 1;
-    office.until(SOON, has_come).await;
-    assert_eq!(office.get("/mail/delivery-log/sync").await.status, 200);
-    let seen = office.watch(&id, "bounced", SOON).await;
+    let has_come = async || host.get(&format!("/mailbox/{MAILBOX}/messages")).await.json()["total"] == 1;
+    host.until(SOON, has_come).await;
+    assert_eq!(host.get("/mail/delivery-log/sync").await.status, 200);
+    let seen = host.watch(&id, "bounced", SOON).await;
     assert_eq!(recipient(&seen, "gone@elsewhere.example")["dsn_code"], "5.1.1");
 }
 
@@ -120,36 +120,36 @@ async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
         ("MAILAPI_MAIL__EXTERNAL__BOUNCES__LIMITS__POLL_INTERVAL", "100ms"),
         ("MAILAPI_MAIL__EXTERNAL__IMAP__POOL__UNKNOWN_MAILBOX_PAUSE", "0s"),
     ];
-    let office = Office::open_on(Engine::Sqlite, &settings, |postfix| {
+    let host = ExternalHost::open_on(Engine::Sqlite, &settings, |postfix| {
         let team = "inline:{ {team@example.org = one@elsewhere.example two@elsewhere.example} }";
         postfix.parameters.push(("virtual_alias_maps".to_owned(), team.to_owned()));
         // Each member by itself, so that one can be refused after DATA.
         postfix.parameters.push(("smtp_destination_recipient_limit".to_owned(), "1".to_owned()));
     });
-    let office = office.await;
+    let host = host.await;
     let user = json!({ "email": MAILBOX, "password": "correct horse battery" });
-    assert_eq!(office.post("/users", user).await.status, 201);
+    assert_eq!(host.post("/users", user).await.status, 201);
     let notices = async || {
-        let listed = office.get(&format!("/mailbox/{MAILBOX}/messages")).await.json();
+        let listed = host.get(&format!("/mailbox/{MAILBOX}/messages")).await.json();
         listed["total"].as_u64()
     };
 
-    office.sink.refuse_data(&["554 5.7.1 Not this one"]);
-    let id = office.send(&["team@example.org"]).await;
+    host.sink.refuse_data(&["554 5.7.1 Not this one"]);
+    let id = host.send(&["team@example.org"]).await;
     // Postfix tells of the one that failed by its log and by mail.
-    office.until(SOON, async || notices().await == Some(1)).await;
-    office.watch(&id, "sent", SOON).await;
+    host.until(SOON, async || notices().await == Some(1)).await;
+    host.watch(&id, "sent", SOON).await;
     let has_both = async || {
-        let seen = office.get(&format!("/mail/{id}/status")).await.json();
+        let seen = host.get(&format!("/mail/{id}/status")).await.json();
         seen["recipients"][0]["partly_bounced_at"].is_string()
     };
-    office.until(SOON, has_both).await;
-    assert_eq!(office.get("/mail/delivery-log/sync").await.status, 200);
-    let seen = office.watch(&id, "sent", SOON).await;
+    host.until(SOON, has_both).await;
+    assert_eq!(host.get("/mail/delivery-log/sync").await.status, 200);
+    let seen = host.watch(&id, "sent", SOON).await;
     let team = recipient(&seen, "team@example.org");
     assert_eq!((&team["status"], &team["bounced_at"]), (&json!("sent"), &Value::Null));
     assert!(team["partly_bounced_response"].as_str().unwrap().contains("Not this one"), "{team}");
-    let log = office.get(&format!("/mail/delivery-log?message_id={id}")).await.expect(200);
+    let log = host.get(&format!("/mail/delivery-log?message_id={id}")).await.expect(200);
     let mut tried: Vec<_> =
         log["entries"].as_array().unwrap().iter().map(|entry| entry["final_recipient"].as_str().unwrap()).collect();
     tried.sort_unstable();
@@ -158,32 +158,32 @@ async fn an_alias_has_not_bounced_because_one_of_its_members_has() {
     assert!(log["entries"].as_array().unwrap().iter().all(|entry| entry["recipient"] == "team@example.org"), "{log}");
 
     // The server of the other one gives up later, and was not told whom the sender had named.
-    let return_address = office.sink.received()[0].sender.trim_matches(['<', '>']).to_owned();
-    let reached = office.sink.received()[0].recipients[0].trim_matches(['<', '>']).to_owned();
-    office.postfix.deliver("", &return_address, &[notice(&return_address, &reached, "failed").as_bytes()]).await;
+    let return_address = host.sink.received()[0].sender.trim_matches(['<', '>']).to_owned();
+    let reached = host.sink.received()[0].recipients[0].trim_matches(['<', '>']).to_owned();
+    host.postfix.deliver("", &return_address, &[notice(&return_address, &reached, "failed").as_bytes()]).await;
     let says_full = async || {
-        let seen = office.get(&format!("/mail/{id}/status")).await.json();
+        let seen = host.get(&format!("/mail/{id}/status")).await.json();
         seen["recipients"][0]["partly_bounced_response"] == "552 5.2.2 Mailbox full"
     };
-    office.until(SOON, says_full).await;
+    host.until(SOON, says_full).await;
 
     // Both at once.
-    office.sink.refuse_data(&["554 5.7.1 Nor this one", "554 5.7.1 Nor this one"]);
-    let id = office.send(&["team@example.org"]).await;
-    let seen = office.watch(&id, "bounced", SOON).await;
+    host.sink.refuse_data(&["554 5.7.1 Nor this one", "554 5.7.1 Nor this one"]);
+    let id = host.send(&["team@example.org"]).await;
+    let seen = host.watch(&id, "bounced", SOON).await;
     assert_eq!(recipient(&seen, "team@example.org")["partly_bounced_at"], Value::Null);
 
     // An alias of another server, of whose members nobody here knows.
-    let id = office.send(&["staff@elsewhere.example"]).await;
-    office.watch(&id, "sent", SOON).await;
-    let received = office.sink.received();
+    let id = host.send(&["staff@elsewhere.example"]).await;
+    host.watch(&id, "sent", SOON).await;
+    let received = host.sink.received();
     let return_address = received.last().unwrap().sender.trim_matches(['<', '>']).to_owned();
     let notice = notice_of_member(&return_address, "staff@elsewhere.example", "eve@inside.elsewhere.example");
-    office.postfix.deliver("", &return_address, &[notice.as_bytes()]).await;
+    host.postfix.deliver("", &return_address, &[notice.as_bytes()]).await;
     let is_told = async || {
-        let seen = office.get(&format!("/mail/{id}/status")).await.json();
+        let seen = host.get(&format!("/mail/{id}/status")).await.json();
         seen["recipients"][0]["partly_bounced_at"].is_string()
     };
-    office.until(SOON, is_told).await;
-    office.watch(&id, "sent", SOON).await;
+    host.until(SOON, is_told).await;
+    host.watch(&id, "sent", SOON).await;
 }

@@ -2,7 +2,7 @@
 //! what is said of it is so, and of no message it stays open whether it was sent.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
-mod external_office;
+mod external_host;
 mod support;
 
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use external_office::{Client, Engine, Office};
+use external_host::{Client, Engine, ExternalHost};
 use mailapi_model::Entropy;
 use mailapi_testkit::SeededEntropy;
 use serde_json::{Value, json};
@@ -40,28 +40,28 @@ const VICTIMS: [Victim; 4] = [Victim::Mailapi, Victim::Postfix, Victim::Dovecot,
 
 #[expect(clippy::print_stdout, reason = "the figures are a proof, shown with --nocapture")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_thousand_sends_with_kills_at_random_are_delivered_once_and_told_as_they_are() {
-    let mut office = Office::open_on(Engine::Sqlite, &[], |postfix| postfix.separate_logger = true).await;
+async fn two_thousand_sends_survive_random_kills() {
+    let mut host = ExternalHost::open_on(Engine::Sqlite, &[], |postfix| postfix.separate_logger = true).await;
     let chance = SeededEntropy::new(2026);
     let (numbers, mut taken, mut kills) = (Arc::new(AtomicUsize::new(0)), Vec::new(), HashMap::new());
     while numbers.load(Ordering::SeqCst) < SENDS {
         // After a failure the servers are left alone for a moment.
-        office.send_when_it_works(&["ann@example.org"], PATIENCE).await;
+        host.send_when_it_works(&["ann@example.org"], PATIENCE).await;
         let victim = VICTIMS[one_of(&chance, VICTIMS.len())];
-        let mut round = Round::begin(office.client(), &numbers);
+        let mut round = Round::begin(host.client(), &numbers);
         round.wait_for(1 + one_of(&chance, AT_ONCE * IN_A_ROW - 1)).await;
-        kill(&mut office, victim).await;
+        kill(&mut host, victim).await;
         *kills.entry(format!("{victim:?}")).or_insert(0) += 1;
         taken.extend(round.end().await);
     }
 
-    let pending = async || office.get("/mail/sent?status=pending").await.expect(200)["total"] == 0;
-    office.until(PATIENCE, pending).await;
+    let pending = async || host.get("/mail/sent?status=pending").await.expect(200)["total"] == 0;
+    host.until(PATIENCE, pending).await;
     for (number, id) in &taken {
-        let seen = office.watch(id, "sent", PATIENCE).await;
+        let seen = host.watch(id, "sent", PATIENCE).await;
         assert_eq!(seen["recipients"].as_array().unwrap().len(), 2, "{number}: {seen}");
     }
-    let everything = Everything::of(&office).await;
+    let everything = Everything::of(&host).await;
     everything.check(&taken);
     println!(
         "{kills:?}; {} sends, {} answered 202; {}",
@@ -77,21 +77,21 @@ fn one_of(chance: &SeededEntropy, count: usize) -> usize {
     usize::try_from(u64::from_le_bytes(octets) % count as u64).unwrap()
 }
 
-async fn kill(office: &mut Office, victim: Victim) {
+async fn kill(host: &mut ExternalHost, victim: Victim) {
     match victim {
-        Victim::Mailapi => office.kill_mailapi(),
+        Victim::Mailapi => host.kill_mailapi(),
         Victim::Dovecot => {
-            office.dovecot.kill().await;
-            office.dovecot.resume().await;
+            host.dovecot.kill().await;
+            host.dovecot.resume().await;
         }
         Victim::Postfix => {
-            office.postfix.kill();
-            office.postfix.restart().await;
+            host.postfix.kill();
+            host.postfix.restart().await;
         }
         Victim::MailapiWithPostfix => {
-            office.postfix.kill();
-            office.kill_mailapi();
-            office.postfix.restart().await;
+            host.postfix.kill();
+            host.kill_mailapi();
+            host.postfix.restart().await;
         }
     }
 }
@@ -167,17 +167,17 @@ struct Everything {
 }
 
 impl Everything {
-    async fn of(office: &Office) -> Self {
-        let told = pages(office, "/mail/sent?", "messages").await;
+    async fn of(host: &ExternalHost) -> Self {
+        let told = pages(host, "/mail/sent?", "messages").await;
         let text = |message: &Value, field: &str| message[field].as_str().unwrap_or_default().to_owned();
         let told = told.iter().map(|one| (text(one, "subject"), (text(one, "message_id"), text(one, "status"))));
         let told = told.filter(|(subject, _)| subject.starts_with("number ")).collect();
-        let local = pages(office, "/mailbox/bob@example.org/messages?", "messages").await;
+        let local = pages(host, "/mailbox/bob@example.org/messages?", "messages").await;
         let mut remote = HashMap::new();
-        for recipient in office.sink.received().into_iter().flat_map(|mail| mail.recipients) {
+        for recipient in host.sink.received().into_iter().flat_map(|mail| mail.recipients) {
             *remote.entry(recipient).or_insert(0) += 1;
         }
-        let log = Log::read(&fs::read_to_string(&office.log).unwrap());
+        let log = Log::read(&fs::read_to_string(&host.log).unwrap());
         Self { told, remote, local: counted(local.iter().map(|one| text(one, "subject"))), log }
     }
 
@@ -263,10 +263,10 @@ fn counted(keys: impl Iterator<Item = String>) -> HashMap<String, usize> {
 }
 
 /// All entries of a list.
-async fn pages(office: &Office, path: &str, name: &str) -> Vec<Value> {
+async fn pages(host: &ExternalHost, path: &str, name: &str) -> Vec<Value> {
     let mut all = Vec::new();
     loop {
-        let page = office.get(&format!("{path}limit={PAGE}&offset={}", all.len())).await.expect(200);
+        let page = host.get(&format!("{path}limit={PAGE}&offset={}", all.len())).await.expect(200);
         let entries = page[name].as_array().unwrap();
         all.extend(entries.iter().cloned());
         if entries.len() < PAGE {

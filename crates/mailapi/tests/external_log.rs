@@ -2,7 +2,7 @@
 //! when it lost something; and of mail from outside.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
-mod external_office;
+mod external_host;
 mod support;
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::process::Child;
 use std::time::Duration;
 
-use external_office::{Engine, Office};
+use external_host::{Engine, ExternalHost};
 use mailapi_testkit::send_signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy};
@@ -40,28 +40,28 @@ impl Drop for Follower {
 }
 
 /// An office whose API host has no log.
-async fn without_a_log() -> Office {
-    let mut office = Office::open(Engine::Postgres).await;
-    office.log = "".into();
-    office.restart_mailapi();
-    office
+async fn without_a_log() -> ExternalHost {
+    let mut host = ExternalHost::open(Engine::Postgres).await;
+    host.log = "".into();
+    host.restart_mailapi();
+    host
 }
 
-async fn entries(office: &Office, filter: &str) -> Vec<Value> {
-    let log = office.get(&format!("/mail/delivery-log?limit=200&{filter}")).await.expect(200);
+async fn entries(host: &ExternalHost, filter: &str) -> Vec<Value> {
+    let log = host.get(&format!("/mail/delivery-log?limit=200&{filter}")).await.expect(200);
     log["entries"].as_array().unwrap().clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn followers_on_the_hosts_of_two_mail_servers_tell_each_of_its_own() {
-    let office = without_a_log().await;
-    assert_eq!(office.health().await["checks"], json!({ "database": "ok", "smtp": "ok", "imap": "ok" }));
-    let sent = office.try_send(&["good@elsewhere.example"]).await.expect(202);
+async fn followers_on_two_hosts_each_report_their_own_server() {
+    let host = without_a_log().await;
+    assert_eq!(host.health().await["checks"], json!({ "database": "ok", "smtp": "ok", "imap": "ok" }));
+    let sent = host.try_send(&["good@elsewhere.example"]).await.expect(202);
     let (id, queue_id) = (sent["message_id"].as_str().unwrap(), sent["queue_id"].as_str().unwrap());
-    assert_eq!(office.get(&format!("/mail/{id}/status")).await.expect(200)["status"], "submitted");
+    assert_eq!(host.get(&format!("/mail/{id}/status")).await.expect(200)["status"], "submitted");
 
     // The other server's log speaks of another message under the same queue id.
-    let other = office.place.path().join("other.log");
+    let other = host.work_dir.path().join("other.log");
     let line = |daemon: &str, text: &str| format!("2026-11-21T08:00:00Z mx2 postfix/{daemon}[7]: {queue_id}: {text}\n");
     let lines = line("cleanup", "message-id=<someone@elsewhere.example>")
         + &line("qmgr", "from=<eve@elsewhere.example>, size=1, nrcpt=1 (queue active)")
@@ -71,40 +71,40 @@ async fn followers_on_the_hosts_of_two_mail_servers_tell_each_of_its_own() {
         )
         + &line("qmgr", "removed");
     fs::write(&other, lines).unwrap();
-    let second = Follower(office.follow("mx2", &other));
-    office.until(SOON, async || entries(&office, "status=bounced").await.len() == 1).await;
-    assert_eq!(entries(&office, "status=bounced").await[0]["message_id"], json!(null));
+    let second = Follower(host.follow("mx2", &other));
+    host.until(SOON, async || entries(&host, "status=bounced").await.len() == 1).await;
+    assert_eq!(entries(&host, "status=bounced").await[0]["message_id"], json!(null));
 
-    let first = Follower(office.follow("mx1", &office.postfix.log()));
-    office.watch(id, "sent", SOON).await;
+    let first = Follower(host.follow("mx1", &host.postfix.log()));
+    host.watch(id, "sent", SOON).await;
     // What the first one stored does not move the second one's place, nor the other way round.
-    let next = office.send(&["next@elsewhere.example"]).await;
-    office.watch(&next, "sent", SOON).await;
-    assert_eq!(entries(&office, "sender=eve@elsewhere.example").await.len(), 1);
+    let next = host.send(&["next@elsewhere.example"]).await;
+    host.watch(&next, "sent", SOON).await;
+    assert_eq!(entries(&host, "sender=eve@elsewhere.example").await.len(), 1);
     assert_eq!((first.stop(), second.stop()), (Some(0), Some(0)));
 
     // While it was away the log grew; the next one goes on from there.
-    let last = office.send(&["last@elsewhere.example"]).await;
-    let first = Follower(office.follow("mx1", &office.postfix.log()));
-    office.watch(&last, "sent", SOON).await;
+    let last = host.send(&["last@elsewhere.example"]).await;
+    let first = Follower(host.follow("mx1", &host.postfix.log()));
+    host.watch(&last, "sent", SOON).await;
     for id in [id, &next, &last] {
-        assert_eq!(entries(&office, &format!("message_id={id}")).await.len(), 1);
+        assert_eq!(entries(&host, &format!("message_id={id}")).await.len(), 1);
     }
     assert_eq!(first.stop(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_decides_what_became_of_a_message_whose_reply_was_lost() {
-    let mut office = without_a_log().await;
-    office.submission = swallow_replies(office.postfix.api()).await;
-    office.restart_mailapi();
-    let answer = office.try_send(&["good@elsewhere.example"]).await;
+async fn a_follower_decides_a_message_whose_reply_was_lost() {
+    let mut host = without_a_log().await;
+    host.submission = swallow_replies(host.postfix.api()).await;
+    host.restart_mailapi();
+    let answer = host.try_send(&["good@elsewhere.example"]).await;
     assert_ne!(answer.status, 202, "{}", answer.text());
-    let sent = office.get("/mail/sent?status=pending").await.expect(200);
+    let sent = host.get("/mail/sent?status=pending").await.expect(200);
     let id = sent["messages"][0]["message_id"].as_str().unwrap().to_owned();
-    let first = Follower(office.follow("mx1", &office.postfix.log()));
-    office.watch(&id, "sent", SOON).await;
-    assert_eq!(office.sink.received().len(), 1);
+    let first = Follower(host.follow("mx1", &host.postfix.log()));
+    host.watch(&id, "sent", SOON).await;
+    assert_eq!(host.sink.received().len(), 1);
     assert_eq!(first.stop(), Some(0));
 }
 
@@ -135,21 +135,21 @@ async fn pass_on(client: TcpStream, server: SocketAddr) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_lost_something_is_told_to_monitors_and_to_the_doctor() {
-    let mut office = Office::open(Engine::Sqlite).await;
-    let id = office.send(&["good@elsewhere.example"]).await;
-    office.watch(&id, "sent", SOON).await;
-    assert_eq!(office.health().await["checks"]["log"], "ok");
-    let (code, report) = office.doctor();
+async fn a_gap_in_the_log_shows_in_health_and_in_the_doctor() {
+    let mut host = ExternalHost::open(Engine::Sqlite).await;
+    let id = host.send(&["good@elsewhere.example"]).await;
+    host.watch(&id, "sent", SOON).await;
+    assert_eq!(host.health().await["checks"]["log"], "ok");
+    let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
     assert!(report.contains("ok     queue listing: 0 messages"), "{report}");
 
-    office.postfix.kill();
-    office.postfix.restart().await;
-    office.until(SOON, async || office.health().await["checks"]["log"] == "incomplete").await;
+    host.postfix.kill();
+    host.postfix.restart().await;
+    host.until(SOON, async || host.health().await["checks"]["log"] == "incomplete").await;
     // Everything works: what is lost does not come back.
-    assert_eq!(office.health().await["status"], "ok");
-    let (code, report) = office.doctor();
+    assert_eq!(host.health().await["status"], "ok");
+    let (code, report) = host.doctor();
     assert_eq!(code, Some(0), "{report}");
     let found = report.lines().find(|line| line.starts_with("note   log losses: from 20")).expect(&report);
     assert!(found.contains(" to 20") && found.contains("mail_server_crashed"), "{found}");
@@ -159,43 +159,43 @@ async fn a_log_that_lost_something_is_told_to_monitors_and_to_the_doctor() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deferred_message_survives_a_stop_and_two_rotations() {
     let never = [("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SAVE_INTERVAL", "1d")];
-    let mut office = Office::open_on(Engine::Sqlite, &never, |_| {}).await;
+    let mut host = ExternalHost::open_on(Engine::Sqlite, &never, |_| {}).await;
     let to = "later@elsewhere.example";
-    office.sink.refuse(to, &["450 4.2.0 Greylisted"; 1000]);
-    let id = office.send(&[to]).await;
-    office.until(SOON, async || !entries(&office, &format!("message_id={id}&status=deferred")).await.is_empty()).await;
-    office.stop_mailapi();
+    host.sink.refuse(to, &["450 4.2.0 Greylisted"; 1000]);
+    let id = host.send(&[to]).await;
+    host.until(SOON, async || !entries(&host, &format!("message_id={id}&status=deferred")).await.is_empty()).await;
+    host.stop_mailapi();
     // One rotated file is kept, so the message's first lines are gone.
     for _ in 0..2 {
-        fs::rename(&office.log, office.log.with_extension("log.1")).unwrap();
-        office.postfix.reopen_log();
+        fs::rename(&host.log, host.log.with_extension("log.1")).unwrap();
+        host.postfix.reopen_log();
         // Postfix must have reopened its log in all processes before the next rotation. A delivery shows that.
-        office.postfix.deliver("eve@elsewhere.example", "ann@example.org", &[b"Subject: Rotated\r\n\r\nHi\r\n"]).await;
+        host.postfix.deliver("eve@elsewhere.example", "ann@example.org", &[b"Subject: Rotated\r\n\r\nHi\r\n"]).await;
     }
-    office.sink.refuse(to, &[]);
-    office.restart_mailapi();
-    let status = office.watch(&id, "sent", SOON).await;
+    host.sink.refuse(to, &[]);
+    host.restart_mailapi();
+    let status = host.watch(&id, "sent", SOON).await;
     assert_eq!(status["recipients"][0]["status"], "sent", "{status}");
-    assert_eq!(entries(&office, &format!("message_id={id}&status=sent")).await.len(), 1);
+    assert_eq!(entries(&host, &format!("message_id={id}&status=sent")).await.len(), 1);
     // The file that was being read at the stop is gone, with lines that were written to it afterwards.
-    assert_eq!(office.health().await["checks"]["log"], "incomplete");
+    assert_eq!(host.health().await["checks"]["log"], "incomplete");
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are a proof, shown with --nocapture")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_status_is_shown_when_its_line_is_heard_of_and_not_when_the_log_is_looked_at_again() {
+async fn a_status_appears_when_its_line_is_written_without_polling() {
     const MESSAGES: usize = 40;
     let never = [("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__POLL_INTERVAL", "1d")];
-    let office = Office::open_on(Engine::Sqlite, &never, |_| {}).await;
+    let host = ExternalHost::open_on(Engine::Sqlite, &never, |_| {}).await;
     let mut lags = Vec::new();
     for number in 0..MESSAGES {
         let to = format!("r{number}@elsewhere.example");
-        let id = office.send(&[&to]).await;
+        let id = host.send(&[&to]).await;
         let logged = format!("to=<{to}>");
-        let is_logged = async || fs::read_to_string(&office.log).unwrap().contains(&logged);
-        office.until(SOON, is_logged).await;
+        let is_logged = async || fs::read_to_string(&host.log).unwrap().contains(&logged);
+        host.until(SOON, is_logged).await;
         let since = Instant::now();
-        office.watch(&id, "sent", SOON).await;
+        host.watch(&id, "sent", SOON).await;
         lags.push(since.elapsed());
     }
     lags.sort();
@@ -208,7 +208,7 @@ const UNWANTED: &str = "X-Unwanted: yes";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mail_from_outside_is_counted_for_domains_of_ours_alone() {
     let milter = refuse_unwanted().await;
-    let office = Office::open_on(Engine::Sqlite, &[], |postfix| {
+    let host = ExternalHost::open_on(Engine::Sqlite, &[], |postfix| {
         let marks = "regexp:{{/^X-Spam-Flag: yes/ WARN}}".to_owned();
         let milters = format!("inet:{}:{}", milter.ip(), milter.port());
         postfix.parameters.extend([("header_checks".to_owned(), marks), ("smtpd_milters".to_owned(), milters)]);
@@ -222,16 +222,16 @@ async fn mail_from_outside_is_counted_for_domains_of_ours_alone() {
         ("bob@example.org", "X-Spam-Flag: YES", "250"),
         ("bob@example.org", "Subject: good", "250"),
     ] {
-        let said = hand_in(office.postfix.smtp(), to, header).await;
+        let said = hand_in(host.postfix.smtp(), to, header).await;
         assert!(said.starts_with(reply), "{to}, {header}: {said}");
     }
-    let inbound = async || office.get("/stats/domain/example.org").await.expect(200)["inbound"].clone();
-    office.until(SOON, async || inbound().await["total"] == 4).await;
+    let inbound = async || host.get("/stats/domain/example.org").await.expect(200)["inbound"].clone();
+    host.until(SOON, async || inbound().await["total"] == 4).await;
     let counts = inbound().await;
     assert_eq!((&counts["accepted"], &counts["rejected"], &counts["spam"]), (&json!(2), &json!(2), &json!(1)));
     // A domain that is ours only now begins with nothing.
-    assert_eq!(office.post("/domains", json!({ "domain": "elsewhere.example" })).await.status, 201);
-    let other = office.get("/stats/domain/elsewhere.example").await.expect(200);
+    assert_eq!(host.post("/domains", json!({ "domain": "elsewhere.example" })).await.status, 201);
+    let other = host.get("/stats/domain/elsewhere.example").await.expect(200);
     assert_eq!(other["inbound"]["total"], 0);
 }
 
@@ -299,32 +299,32 @@ async fn milter(mut stream: TcpStream) -> Option<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_of_a_killed_node_are_decided_by_another_one() {
-    let mut office = Office::open(Engine::Postgres).await;
-    let postfix = office.postfix.api();
+    let mut host = ExternalHost::open(Engine::Postgres).await;
+    let postfix = host.postfix.api();
     let (held, mut holds) = mpsc::channel(2);
-    office.submission = hold(postfix, held).await;
-    office.restart_mailapi();
+    host.submission = hold(postfix, held).await;
+    host.restart_mailapi();
     let sends = ["taken@elsewhere.example", "lost@elsewhere.example"].map(|to| {
         let message = json!({ "from": "ann@example.org", "to": [to], "subject": "Hi", "body": { "text": "Hi" } });
-        (office.client(), message)
+        (host.client(), message)
     });
     let mut sending = Vec::new();
     for (client, message) in sends {
         sending.push(tokio::spawn(async move { client.post("/mail/send", &message).await }));
         timeout(SOON, holds.recv()).await.unwrap().unwrap();
     }
-    office.submission = postfix;
-    office.replace_mailapi();
+    host.submission = postfix;
+    host.replace_mailapi();
     for send in sending {
         assert_eq!(send.await.unwrap(), None, "the node was killed before it answered");
     }
 
-    let listed = office.get("/mail/sent").await.expect(200);
+    let listed = host.get("/mail/sent").await.expect(200);
     for (position, status) in [(0, "failed"), (1, "sent")] {
         let id = listed["messages"][position]["message_id"].as_str().unwrap();
-        office.watch(id, status, SOON).await;
+        host.watch(id, status, SOON).await;
     }
-    let received = office.sink.received();
+    let received = host.sink.received();
     assert_eq!(received.len(), 1, "{received:?}");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mailapi_testkit::{Answer, Dovecot, ForeignSchema, ForeignUsers, SmtpSink};
 use serde_json::{Value, json};
-use support::{Place, Server};
+use support::{Server, WorkDir};
 
 /// Longer than a look at the user database takes.
 const SOON: Duration = Duration::from_secs(60);
@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_secs(60);
 const PASSWORD: &str = "Hello world!";
 
 struct Installation {
-    place: Place,
+    work_dir: WorkDir,
     dovecot: Dovecot,
     sink: SmtpSink,
     users: ForeignUsers,
@@ -31,13 +31,13 @@ impl Installation {
             let id = name.len() + usize::from(name == "bob");
             users.sql(&format!("INSERT INTO virtual_users VALUES ({id}, '{address}', '{hash}')")).await;
         }
-        let (place, sink) = (Place::new(), SmtpSink::start().await);
-        Self { place, dovecot, sink, users, client: reqwest::Client::new() }
+        let (work_dir, sink) = (WorkDir::new(), SmtpSink::start().await);
+        Self { work_dir, dovecot, sink, users, client: reqwest::Client::new() }
     }
 
     fn command(&self, arguments: &[&str]) -> std::process::Command {
         let schema = ForeignSchema::VIRTUAL_USERS;
-        let mut command = self.place.command(arguments);
+        let mut command = self.work_dir.command(arguments);
         command
             .env("MAILAPI_MAIL__BACKEND", "external")
             .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", self.dovecot.imap().port().to_string())
@@ -128,12 +128,12 @@ async fn an_evening_with(users: ForeignUsers) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_existing_installation_in_one_evening_with_its_users_in_sqlite() {
+async fn an_existing_installation_is_adopted_with_users_in_sqlite() {
     an_evening_with(ForeignUsers::on_sqlite(&ForeignSchema::VIRTUAL_USERS).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_existing_installation_in_one_evening_with_its_users_in_postgresql() {
+async fn an_existing_installation_is_adopted_with_users_in_postgresql() {
     an_evening_with(ForeignUsers::on_postgres(&ForeignSchema::VIRTUAL_USERS).await).await;
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use support::{Place, Server};
+use support::{Server, WorkDir};
 
 const PASSWORD: &str = "a long enough password";
 const WRONG: &str = "a wrong password";
@@ -50,8 +50,8 @@ fn http(running: &Value) -> String {
     url.split('/').next().unwrap().to_owned()
 }
 
-fn server(place: &Place, settings: &[(&str, &str)]) -> Server {
-    let mut command = place.command(&["serve", "--log-format", "json"]);
+fn server(work_dir: &WorkDir, settings: &[(&str, &str)]) -> Server {
+    let mut command = work_dir.command(&["serve", "--log-format", "json"]);
     command.env("MAILAPI_HTTP__TRUSTED_PROXIES", "127.0.0.1");
     command.envs(settings.iter().copied());
     Server::start(command)
@@ -65,8 +65,8 @@ fn events(log: &str, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
 
 #[test]
 fn each_request_is_one_line_with_who_and_from_where() {
-    let place = Place::new();
-    let server = server(&place, &[]);
+    let work_dir = WorkDir::new();
+    let server = server(&work_dir, &[]);
     let (address, admin) = (http(&server.running), server.token());
     assert_eq!(ask(&address, &admin, "POST", "/domains", r#"{"domain":"example.org"}"#).0, 201);
     let ann = format!(r#"{{"email":"ann@example.org","password":"{PASSWORD}"}}"#);
@@ -98,8 +98,8 @@ fn each_request_is_one_line_with_who_and_from_where() {
 #[test]
 fn the_lines_about_requests_can_be_switched_off() {
     for (level, lines) in [("off", 0), ("debug", 0), ("warn", 1)] {
-        let place = Place::new();
-        let server = server(&place, &[("MAILAPI_LOG__ACCESS", level)]);
+        let work_dir = WorkDir::new();
+        let server = server(&work_dir, &[("MAILAPI_LOG__ACCESS", level)]);
         assert_eq!(ask(&http(&server.running), "", "GET", "/users/me", "").0, 401);
         let (_, log) = server.stop("TERM");
         assert_eq!(events(&log, |event| event["message"] == "answered").len(), lines, "{level}: {log}");
@@ -108,8 +108,8 @@ fn the_lines_about_requests_can_be_switched_off() {
 
 #[test]
 fn each_administrative_change_is_an_audit_event() {
-    let place = Place::new();
-    let server = server(&place, &[]);
+    let work_dir = WorkDir::new();
+    let server = server(&work_dir, &[]);
     let (address, admin) = (http(&server.running), server.token());
     let user = |name: &str| format!(r#"{{"email":"{name}","password":"{PASSWORD}"}}"#);
     let changes = [
@@ -183,8 +183,8 @@ fn found_by_fail2ban(log: &Path) -> String {
 
 #[test]
 fn each_failed_log_in_is_one_line_that_fail2ban_finds() {
-    let place = Place::new();
-    let server = server(&place, &[]);
+    let work_dir = WorkDir::new();
+    let server = server(&work_dir, &[]);
     let (address, admin) = (http(&server.running), server.token());
     assert_eq!(ask(&address, &admin, "POST", "/domains", r#"{"domain":"example.org"}"#).0, 201);
     fail_everywhere(&server.running);
@@ -202,7 +202,7 @@ fn each_failed_log_in_is_one_line_that_fail2ban_finds() {
     ];
     assert_eq!(lines, expected, "{log}");
     assert!(!log.contains(WRONG), "{log}");
-    let file = place.path().join("json.log");
+    let file = work_dir.path().join("json.log");
     std::fs::write(&file, &log).unwrap();
     let found = found_by_fail2ban(&file);
     assert!(found.contains(" 4 matched"), "{found}\n{log}");
@@ -210,13 +210,13 @@ fn each_failed_log_in_is_one_line_that_fail2ban_finds() {
 
 #[test]
 fn fail2ban_finds_the_lines_for_people_too() {
-    let place = Place::new();
-    let first = server(&place, &[]);
+    let work_dir = WorkDir::new();
+    let first = server(&work_dir, &[]);
     let running = first.running.clone();
     assert_eq!(first.stop("TERM").0, Some(0));
-    let mut command = place.command(&["serve", "--log-format", "human"]);
-    for (name, door) in [("HTTP__LISTEN", "api"), ("MAIL__EMBEDDED__IMAP_LISTEN", "imap")] {
-        let address = if door == "api" { http(&running) } else { running[door].as_str().unwrap().to_owned() };
+    let mut command = work_dir.command(&["serve", "--log-format", "human"]);
+    for (name, listener) in [("HTTP__LISTEN", "api"), ("MAIL__EMBEDDED__IMAP_LISTEN", "imap")] {
+        let address = if listener == "api" { http(&running) } else { running[listener].as_str().unwrap().to_owned() };
         command.env(format!("MAILAPI_{name}"), address);
     }
     command.env("MAILAPI_MAIL__EMBEDDED__SUBMISSION_LISTEN", running["submission"].as_str().unwrap());
@@ -230,7 +230,7 @@ fn fail2ban_finds_the_lines_for_people_too() {
     assert!(mailapi_testkit::send_signal("TERM", &child));
     stdout.read_to_string(&mut shown).unwrap();
     child.wait().unwrap();
-    let file = place.path().join("human.log");
+    let file = work_dir.path().join("human.log");
     std::fs::write(&file, &shown).unwrap();
     let found = found_by_fail2ban(&file);
     assert!(found.contains(" 4 matched"), "{found}\n{shown}");

@@ -2,17 +2,17 @@
 //! built-in mail server by the API, by SMTP and by IMAP. What the process keeps in memory meanwhile.
 
 #[expect(dead_code, reason = "other stories use the rest of it")]
-mod external_office;
+mod external_host;
 mod support;
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-use external_office::{Engine, Office};
+use external_host::{Engine, ExternalHost};
 use mailapi_model::Entropy;
 use mailapi_testkit::SeededEntropy;
 use serde_json::{Value, json};
-use support::{Dialogue, Place, Server};
+use support::{Dialogue, Server, WorkDir};
 
 const ATTACHMENT: usize = 50_000_000;
 const MIB: u64 = 1 << 20;
@@ -33,26 +33,26 @@ const LIMITS: [(&str, &str); 3] = [
 #[expect(clippy::print_stdout, reason = "the figures are what one wants to know")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attachment_of_50_mb_is_not_in_memory_at_once() {
-    let mut office = Office::open_on(Engine::Sqlite, &LIMITS, |postfix| {
+    let mut host = ExternalHost::open_on(Engine::Sqlite, &LIMITS, |postfix| {
         let size = 100 * MIB;
         postfix.parameters.push(("message_size_limit".to_owned(), size.to_string()));
     })
     .await;
     let attachment = octets();
-    let before = Memory::of(office.mailapi());
-    let id = send(&office, &attachment).await;
-    let up = Memory::of(office.mailapi());
-    office.watch(&id, "sent", PATIENCE).await;
+    let before = Memory::of(host.mailapi());
+    let id = send(&host, &attachment).await;
+    let up = Memory::of(host.mailapi());
+    host.watch(&id, "sent", PATIENCE).await;
 
     // A fresh process, so that nothing is left of the upload.
-    office.restart_mailapi();
-    let listed = office.get("/mailbox/bob@example.org/folders/INBOX/messages/1/attachments").await.expect(200);
+    host.restart_mailapi();
+    let listed = host.get("/mailbox/bob@example.org/folders/INBOX/messages/1/attachments").await.expect(200);
     assert_eq!(listed["attachments"][0]["size"], ATTACHMENT, "{listed}");
-    let idle = Memory::of(office.mailapi());
-    let response = office.response("/mailbox/bob@example.org/messages/1/attachment/0").await;
+    let idle = Memory::of(host.mailapi());
+    let response = host.response("/mailbox/bob@example.org/messages/1/attachment/0").await;
     assert_eq!(response.status(), 200);
     is_received(response, &attachment).await;
-    let down = Memory::of(office.mailapi());
+    let down = Memory::of(host.mailapi());
 
     let (up, down) = (up.peak.saturating_sub(before.now), down.peak.saturating_sub(idle.now));
     println!("above {} MiB when idle: {} MiB for 50 MB up, {} MiB down", idle.now / MIB, up / MIB, down / MIB);
@@ -61,15 +61,15 @@ async fn an_attachment_of_50_mb_is_not_in_memory_at_once() {
 
 #[expect(clippy::print_stdout, reason = "the figures are what one wants to know")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_built_in_server_takes_50_mb_by_the_api_by_smtp_and_by_imap_without_holding_them() {
-    let (attachment, mut house) = (octets(), BuiltIn::open().await);
+async fn the_built_in_server_streams_50_mb_on_every_listener() {
+    let (attachment, mut host) = (octets(), BuiltIn::open().await);
     let message = message(&attachment);
-    let by_api = house.send(&attachment).await;
+    let by_api = host.send(&attachment).await;
     // A fresh process each time, so that nothing is left of what was before.
-    house.restart();
-    let by_smtp = house.deliver(&message).await;
-    house.restart();
-    let by_imap = house.append(&message).await;
+    host.restart();
+    let by_smtp = host.deliver(&message).await;
+    host.restart();
+    let by_imap = host.append(&message).await;
     println!("above rest: {} MiB by the API, {} by SMTP, {} by IMAP", by_api / MIB, by_smtp / MIB, by_imap / MIB);
     assert!(
         by_api.max(by_smtp).max(by_imap) <= UPLOAD,
@@ -79,7 +79,7 @@ async fn the_built_in_server_takes_50_mb_by_the_api_by_smtp_and_by_imap_without_
 
 /// A mailapi with the built-in mail server, and the mailboxes ann and bob of example.org.
 struct BuiltIn {
-    place: Place,
+    work_dir: WorkDir,
     server: Option<Server>,
     token: String,
     client: reqwest::Client,
@@ -89,25 +89,25 @@ struct BuiltIn {
 
 impl BuiltIn {
     async fn open() -> Self {
-        let place = Place::new();
+        let work_dir = WorkDir::new();
         let client = reqwest::Client::new();
-        let mut house = Self { place, server: None, token: String::new(), client, received: 0 };
-        house.restart();
-        house.token = house.server().token();
-        house.post("/domains", json!({ "domain": "example.org" })).await;
+        let mut host = Self { work_dir, server: None, token: String::new(), client, received: 0 };
+        host.restart();
+        host.token = host.server().token();
+        host.post("/domains", json!({ "domain": "example.org" })).await;
         for name in ["ann", "bob"] {
             let user = json!({ "email": format!("{name}@example.org"), "password": PASSWORD });
-            house.post("/users", user).await;
+            host.post("/users", user).await;
         }
-        house.restart();
-        house
+        host.restart();
+        host
     }
 
     fn restart(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop("TERM");
         }
-        let mut command = self.place.command(&["serve", "--log-format", "json"]);
+        let mut command = self.work_dir.command(&["serve", "--log-format", "json"]);
         command.envs(LIMITS);
         let mut server = Server::start(command);
         server.drain();
@@ -214,8 +214,8 @@ fn request(attachment: &[u8]) -> Value {
 }
 
 /// Sends it to bob; the message's id.
-async fn send(office: &Office, attachment: &[u8]) -> String {
-    let answer = office.post("/mail/send", request(attachment)).await.expect(202);
+async fn send(host: &ExternalHost, attachment: &[u8]) -> String {
+    let answer = host.post("/mail/send", request(attachment)).await.expect(202);
     answer["message_id"].as_str().unwrap().to_owned()
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mailapi_testkit::{PostgresDatabase, PostgresServer};
 use serde_json::{Value, json};
-use support::{Place, Server};
+use support::{Server, WorkDir};
 
 /// The time that a server may need to connect again.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -20,8 +20,8 @@ fn on(database: &PostgresDatabase, mut command: Command) -> Command {
     command
 }
 
-fn node(place: &Place, database: &PostgresDatabase) -> Server {
-    let mut server = Server::start(on(database, place.command(&["serve", "--log-format", "json"])));
+fn node(work_dir: &WorkDir, database: &PostgresDatabase) -> Server {
+    let mut server = Server::start(on(database, work_dir.command(&["serve", "--log-format", "json"])));
     server.drain();
     server
 }
@@ -33,9 +33,9 @@ async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_on_one_database_know_the_same_tokens_and_forget_them_together() {
+async fn nodes_on_one_database_share_tokens_and_revocations() {
     let database = PostgresServer::shared().empty_database();
-    let (one, two) = (Place::new(), Place::new());
+    let (one, two) = (WorkDir::new(), WorkDir::new());
     let (here, there) = (node(&one, &database), node(&two, &database));
     let admin = here.token();
     assert!(there.first_start.is_none(), "the first start was that of the other node");
@@ -62,19 +62,19 @@ async fn nodes_on_one_database_know_the_same_tokens_and_forget_them_together() {
 
 #[test]
 fn a_second_start_says_nothing_of_tables_that_are_there() {
-    let (database, place) = (PostgresServer::shared().empty_database(), Place::new());
-    assert_eq!(node(&place, &database).stop("TERM").0, Some(0));
-    let server = node(&place, &database);
+    let (database, work_dir) = (PostgresServer::shared().empty_database(), WorkDir::new());
+    assert_eq!(node(&work_dir, &database).stop("TERM").0, Some(0));
+    let server = node(&work_dir, &database);
     let said: Vec<_> = server.start.iter().filter_map(|event| event["message"].as_str()).collect();
     assert!(said.iter().all(|message| !message.contains("schema_migrations")), "{said:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_gone_is_told_as_503_and_used_again_when_it_is_back() {
+async fn a_lost_database_is_503_and_used_again_when_back() {
     let postgres = Arc::new(PostgresServer::start());
     let database = postgres.empty_database();
-    let place = Place::new();
-    let server = node(&place, &database);
+    let work_dir = WorkDir::new();
+    let server = node(&work_dir, &database);
     let admin = server.token();
     assert_eq!(get(&server, "/domains", &admin).await.0, 200);
 
@@ -83,7 +83,7 @@ async fn a_database_that_is_gone_is_told_as_503_and_used_again_when_it_is_back()
     assert_eq!((status, body["error"].as_str()), (503, Some("SERVICE_UNAVAILABLE")));
     let health = reqwest::get(server.api("/health").replace("/api/v1", "")).await.unwrap();
     assert_eq!(health.status().as_u16(), 503);
-    let refused = on(&database, place.command(&["domain", "list"])).output().unwrap();
+    let refused = on(&database, work_dir.command(&["domain", "list"])).output().unwrap();
     let complaint = String::from_utf8(refused.stderr).unwrap();
     assert!(complaint.starts_with("mailapi: database.url: the server cannot be used: "), "{complaint}");
     assert!(!complaint.contains(database.password()), "{complaint}");
@@ -96,7 +96,7 @@ async fn a_database_that_is_gone_is_told_as_503_and_used_again_when_it_is_back()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_request_at_two_nodes_at_once_has_one_answer() {
     let database = PostgresServer::shared().empty_database();
-    let (one, two) = (Place::new(), Place::new());
+    let (one, two) = (WorkDir::new(), WorkDir::new());
     let (here, there) = (node(&one, &database), node(&two, &database));
     let admin = here.token();
     let post = async |server: &Server, path: &str, key: &str, body: &Value| {
@@ -122,10 +122,10 @@ async fn one_request_at_two_nodes_at_once_has_one_answer() {
 async fn a_new_database_password_is_in_use_after_sighup() {
     let database = PostgresServer::shared().empty_database();
     database.sql("CREATE ROLE changing LOGIN SUPERUSER PASSWORD 'first'");
-    let place = Place::new();
-    let file = place.path().join("password");
+    let work_dir = WorkDir::new();
+    let file = work_dir.path().join("password");
     std::fs::write(&file, "first\n").unwrap();
-    let mut command = place.command(&["serve", "--log-format", "json"]);
+    let mut command = work_dir.command(&["serve", "--log-format", "json"]);
     let url = database.url_with("localhost", "none", "").replacen("mailapi:none@", "changing@", 1);
     command.env("MAILAPI_DATABASE__URL", url).env("MAILAPI_DATABASE__PASSWORD_FILE", &file);
     let mut server = Server::start(command);

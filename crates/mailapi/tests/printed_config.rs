@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mailapi_testkit::{Dovecot, Postfix, PostfixSettings, SmtpSink, free_port};
 use serde_json::{Value, json};
-use support::{Place, Server};
+use support::{Server, WorkDir};
 
 const PASSWORD: &str = "correct horse battery";
 const SOON: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ const OLD_ENOUGH: Duration = Duration::from_secs(60);
 
 /// A machine that was set up by the guide.
 struct Installation {
-    place: Place,
+    work_dir: WorkDir,
     ports: Ports,
     postfix: Postfix,
     dovecot: Dovecot,
@@ -43,29 +43,29 @@ struct Ports {
 
 impl Installation {
     async fn new() -> Self {
-        let place = Place::new();
-        fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
-        certify(&place);
+        let work_dir = WorkDir::new();
+        fs::set_permissions(work_dir.path(), Permissions::from_mode(0o755)).unwrap();
+        certify(&work_dir);
         let sink = SmtpSink::start().await;
         let mut settings = PostfixSettings::new(&[], sink.address());
         settings.long_queue_ids = false;
         let postfix = Postfix::start(&settings).await;
         let [submission, api, imap, imaps, doveadm] = [(); 5].map(|()| free_port());
         let ports = Ports { submission, api, imap, imaps, doveadm };
-        prepare_database(&place);
-        run(command(&place, &ports, &["migrate"]));
-        fs::set_permissions(place.path().join("db/mailapi.db"), Permissions::from_mode(0o666)).unwrap();
-        let dovecot = set_dovecot_up(&place, &ports, &postfix).await;
-        set_postfix_up(&place, &ports, &postfix).await;
+        prepare_database(&work_dir);
+        run(command(&work_dir, &ports, &["migrate"]));
+        fs::set_permissions(work_dir.path().join("db/mailapi.db"), Permissions::from_mode(0o666)).unwrap();
+        let dovecot = set_dovecot_up(&work_dir, &ports, &postfix).await;
+        set_postfix_up(&work_dir, &ports, &postfix).await;
         let (token, client) = (String::new(), reqwest::Client::new());
-        let mut installation = Self { place, ports, postfix, dovecot, sink, server: None, token, client };
+        let mut installation = Self { work_dir, ports, postfix, dovecot, sink, server: None, token, client };
         installation.start().await;
         installation
     }
 
     /// Starts mailapi, and makes two mailboxes.
     async fn start(&mut self) {
-        let mut command = command(&self.place, &self.ports, &["serve", "--log-format", "json"]);
+        let mut command = command(&self.work_dir, &self.ports, &["serve", "--log-format", "json"]);
         command.env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", self.postfix.log());
         let mut server = Server::start(command);
         server.drain();
@@ -129,29 +129,29 @@ impl Installation {
     }
 
     fn certificate(&self) -> String {
-        self.place.path().join("cert.pem").display().to_string()
+        self.work_dir.path().join("cert.pem").display().to_string()
     }
 }
 
 /// A certificate for `localhost`.
-fn certify(place: &Place) {
+fn certify(work_dir: &WorkDir) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    fs::write(place.path().join("cert.pem"), certified.cert.pem()).unwrap();
-    fs::write(place.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
+    fs::write(work_dir.path().join("cert.pem"), certified.cert.pem()).unwrap();
+    fs::write(work_dir.path().join("key.pem"), certified.signing_key.serialize_pem()).unwrap();
 }
 
 /// An empty place for a database that other users read.
-fn prepare_database(place: &Place) {
-    let directory = place.path().join("db");
+fn prepare_database(work_dir: &WorkDir) {
+    let directory = work_dir.path().join("db");
     fs::create_dir(&directory).unwrap();
     fs::set_permissions(directory, Permissions::from_mode(0o777)).unwrap();
 }
 
 /// The binary with the settings of the guide.
-fn command(place: &Place, ports: &Ports, arguments: &[&str]) -> Command {
-    let mut command = place.command(arguments);
+fn command(work_dir: &WorkDir, ports: &Ports, arguments: &[&str]) -> Command {
+    let mut command = work_dir.command(arguments);
     command
-        .env("MAILAPI_DATABASE__URL", format!("sqlite:{}", place.path().join("db/mailapi.db").display()))
+        .env("MAILAPI_DATABASE__URL", format!("sqlite:{}", work_dir.path().join("db/mailapi.db").display()))
         .env("MAILAPI_MAIL__BACKEND", "external")
         .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", ports.api.port().to_string())
         .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", ports.imap.port().to_string())
@@ -163,18 +163,18 @@ fn command(place: &Place, ports: &Ports, arguments: &[&str]) -> Command {
 }
 
 /// Prints a configuration with the certificate into a directory of this name.
-fn print(place: &Place, ports: &Ports, kind: &[&str]) -> PathBuf {
-    let directory = place.path().join(kind[0]);
-    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| place.path().join(name).display().to_string());
+fn print(work_dir: &WorkDir, ports: &Ports, kind: &[&str]) -> PathBuf {
+    let directory = work_dir.path().join(kind[0]);
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| work_dir.path().join(name).display().to_string());
     let write = directory.to_str().unwrap();
     let proved = ["--write", write, "--tls-cert", &certificate, "--tls-key", &key];
-    run(command(place, ports, &[&["config"], kind, &proved].concat()));
+    run(command(work_dir, ports, &[&["config"], kind, &proved].concat()));
     directory
 }
 
 /// Dovecot with its sockets where Postfix looks for them.
-async fn set_dovecot_up(place: &Place, ports: &Ports, postfix: &Postfix) -> Dovecot {
-    let directory = print(place, ports, &["dovecot", "--version", Dovecot::version()]);
+async fn set_dovecot_up(work_dir: &WorkDir, ports: &Ports, postfix: &Postfix) -> Dovecot {
+    let directory = print(work_dir, ports, &["dovecot", "--version", Dovecot::version()]);
     let sockets = postfix.config_dir().parent().unwrap().join("queue/private");
     change(
         &directory.join("dovecot.conf"),
@@ -189,8 +189,8 @@ async fn set_dovecot_up(place: &Place, ports: &Ports, postfix: &Postfix) -> Dove
 }
 
 /// Runs the printed script, twice, for a listener on another port.
-async fn set_postfix_up(place: &Place, ports: &Ports, postfix: &Postfix) {
-    let directory = print(place, ports, &["postfix"]);
+async fn set_postfix_up(work_dir: &WorkDir, ports: &Ports, postfix: &Postfix) {
+    let directory = print(work_dir, ports, &["postfix"]);
     let script = directory.join("apply.sh");
     let listener = ports.submission.to_string();
     change(
@@ -248,7 +248,7 @@ fn run(mut command: Command) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mail_program_hands_in_over_tls_with_its_own_password_and_sender_or_not_at_all() {
+async fn a_mail_program_needs_tls_its_password_and_its_own_sender() {
     let machine = Installation::new().await;
     let (ann, bob) = ("ann@example.org", "bob@example.org");
     let submit = |encryption, user, password, sender, recipient| {
@@ -285,7 +285,7 @@ async fn a_mail_program_hands_in_over_tls_with_its_own_password_and_sender_or_no
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mailapi_itself_reads_and_hands_in_on_the_loopback_although_others_need_tls() {
+async fn mailapi_reads_and_submits_on_loopback_without_tls() {
     let machine = Installation::new().await;
     let body = json!({ "from": "ann@example.org", "to": ["bob@example.org"], "body": { "text": "It works." } });
     let sent = machine.post("/mail/send", body).await;

@@ -7,71 +7,71 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use support::{Place, Server};
+use support::{Server, WorkDir};
 
 /// The time that a start may take.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[test]
-fn a_second_server_on_the_same_data_is_refused_and_the_command_line_is_not() {
-    let place = Place::new();
-    let first = place.serve();
-    let complaint = place.run(&["serve"]).complaint();
-    assert!(complaint.contains(&place.data().canonicalize().unwrap().display().to_string()), "{complaint}");
+fn a_second_server_on_one_directory_is_refused() {
+    let work_dir = WorkDir::new();
+    let first = work_dir.serve();
+    let complaint = work_dir.run(&["serve"]).complaint();
+    assert!(complaint.contains(&work_dir.data().canonicalize().unwrap().display().to_string()), "{complaint}");
     assert!(complaint.contains(&format!("process {}", first.id())), "{complaint}");
-    assert_eq!(place.run(&["domain", "add", "example.org"]).answer(), "");
+    assert_eq!(work_dir.run(&["domain", "add", "example.org"]).answer(), "");
     assert_eq!(first.stop("TERM").0, Some(0));
-    assert_eq!(place.serve().stop("TERM").0, Some(0), "the lock goes with the process");
+    assert_eq!(work_dir.serve().stop("TERM").0, Some(0), "the lock goes with the process");
 }
 
 #[test]
 fn a_port_that_is_taken_is_told_with_the_setting() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut command = place.command(&["serve"]);
+    let mut command = work_dir.command(&["serve"]);
     command.env("MAILAPI_HTTP__LISTEN", taken.local_addr().unwrap().to_string());
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.starts_with("mailapi: http.listen: cannot listen on 127.0.0.1:"), "{stderr}");
-    assert!(!place.data().join("admin-token").exists(), "a start that failed must not have made a token");
+    assert!(!work_dir.data().join("admin-token").exists(), "a start that failed must not have made a token");
 }
 
 #[test]
 fn the_first_start_makes_one_admin_token_and_later_ones_none() {
-    let place = Place::new();
-    let first = place.serve();
+    let work_dir = WorkDir::new();
+    let first = work_dir.serve();
     let token = first.token();
-    let file = place.data().join("admin-token");
+    let file = work_dir.data().join("admin-token");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{token}\n"));
     let logged = format!("{:?}", first.start);
     assert!(!logged.contains("mapi_") && !logged.contains("password"), "a JSON log holds no secret: {logged}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(first.stop("INT").0, Some(0));
 
-    let second = place.serve();
+    let second = work_dir.serve();
     assert!(second.first_start.is_none());
     let (code, log) = second.stop("TERM");
     assert_eq!(code, Some(0));
     assert!(log.contains("\"message\":\"stopped\"") && !log.contains(&token), "{log}");
-    let tokens = place.run(&["token", "list"]).answer();
+    let tokens = work_dir.run(&["token", "list"]).answer();
     assert!(tokens.lines().count() == 2 && tokens.contains(" initial admin "), "{tokens}");
 }
 
 #[test]
-fn what_the_command_line_made_before_does_not_keep_the_first_start_from_its_admin_token() {
-    let place = Place::new();
-    place.run(&["domain", "add", "example.org", "--init"]).answer();
-    place.run_with_input(&["user", "add", "ann@example.org"], "a long enough password\n").answer();
-    place.run(&["token", "create", "--type", "user", "--name", "mine", "--email", "ann@example.org"]).answer();
-    let first = place.serve();
-    assert_eq!(std::fs::read_to_string(place.data().join("admin-token")).unwrap(), format!("{}\n", first.token()));
+fn the_first_start_makes_an_admin_token_despite_cli_data() {
+    let work_dir = WorkDir::new();
+    work_dir.run(&["domain", "add", "example.org", "--init"]).answer();
+    work_dir.run_with_input(&["user", "add", "ann@example.org"], "a long enough password\n").answer();
+    work_dir.run(&["token", "create", "--type", "user", "--name", "mine", "--email", "ann@example.org"]).answer();
+    let first = work_dir.serve();
+    assert_eq!(std::fs::read_to_string(work_dir.data().join("admin-token")).unwrap(), format!("{}\n", first.token()));
 }
 
 #[test]
 fn people_see_all_addresses_and_how_to_begin_below_the_log() {
-    let place = Place::new();
-    let mut command = place.command(&["serve", "--log-format", "human"]);
+    let work_dir = WorkDir::new();
+    let mut command = work_dir.command(&["serve", "--log-format", "human"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
     let (send, lines) = std::sync::mpsc::channel();
@@ -95,9 +95,9 @@ fn people_see_all_addresses_and_how_to_begin_below_the_log() {
 
 #[test]
 fn a_start_that_others_can_reach_asks_for_the_name() {
-    let place = Place::new();
+    let work_dir = WorkDir::new();
     let warned = |name: &str| {
-        let mut command = place.command(&["serve", "--log-format", "json"]);
+        let mut command = work_dir.command(&["serve", "--log-format", "json"]);
         command.env("MAILAPI_HTTP__LISTEN", "0.0.0.0:0").env("MAILAPI_MAIL__EMBEDDED__HOSTNAME", name);
         let server = Server::start(command);
         server.start.iter().filter(|event| event["setting"] == "mail.embedded.hostname").count()
@@ -124,8 +124,8 @@ fn connect(server: &Server) -> std::io::Result<TcpStream> {
 
 #[test]
 fn a_request_in_flight_is_finished_before_the_server_ends() {
-    let place = Place::new();
-    let server = place.serve();
+    let work_dir = WorkDir::new();
+    let server = work_dir.serve();
     let mut connection = connect(&server).unwrap();
     let (head, body) = request_for_domain(&server, "example.org");
     let head = head.replace("Connection: close", "Connection: close\r\nExpect: 100-continue");
@@ -144,36 +144,36 @@ fn a_request_in_flight_is_finished_before_the_server_ends() {
     connection.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     assert_eq!(server.wait().0, Some(0));
-    assert!(place.run(&["domain", "list"]).answer().contains("example.org"));
+    assert!(work_dir.run(&["domain", "list"]).answer().contains("example.org"));
 }
 
 #[test]
-fn the_use_of_a_token_is_written_down_at_the_latest_when_the_server_ends() {
-    let place = Place::new();
-    let server = place.serve();
-    assert_eq!(last_use(&place), "-");
+fn the_last_use_of_a_token_is_stored_at_shutdown() {
+    let work_dir = WorkDir::new();
+    let server = work_dir.serve();
+    assert_eq!(last_use(&work_dir), "-");
     let mut connection = connect(&server).unwrap();
     let (head, body) = request_for_domain(&server, "example.org");
     connection.write_all(format!("{head}{body}").as_bytes()).unwrap();
     connection.read_to_string(&mut String::new()).unwrap();
     assert_eq!(server.stop("TERM").0, Some(0));
-    assert!(last_use(&place).ends_with('Z'), "{}", last_use(&place));
+    assert!(last_use(&work_dir).ends_with('Z'), "{}", last_use(&work_dir));
 }
 
 /// When the only token was last used, as the command line shows it.
-fn last_use(place: &Place) -> String {
-    let tokens = place.run(&["token", "list"]).answer();
+fn last_use(work_dir: &WorkDir) -> String {
+    let tokens = work_dir.run(&["token", "list"]).answer();
     let row = tokens.lines().nth(1).unwrap();
     row.split_whitespace().rev().nth(1).unwrap().to_owned()
 }
 
 #[test]
 fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
-    let place = Place::new();
-    let server = place.command(&["serve", "--log-format", "json"]);
+    let work_dir = WorkDir::new();
+    let server = work_dir.command(&["serve", "--log-format", "json"]);
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "ulimit -Sn 200; ulimit -Hn 1000; exec \"$@\"", "sh"]).arg(server.get_program());
-    shell.args(server.get_args()).current_dir(place.path());
+    shell.args(server.get_args()).current_dir(work_dir.path());
     for (name, value) in server.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
@@ -193,10 +193,10 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
 }
 
 /// Writes a new certificate and its key; the certificate without its frame.
-fn renew(place: &Place) -> String {
+fn renew(work_dir: &WorkDir) -> String {
     let made = rcgen::generate_simple_self_signed(["mx.example".to_owned()]).unwrap();
-    std::fs::write(place.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-    std::fs::write(place.path().join("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(work_dir.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    std::fs::write(work_dir.path().join("cert.pem"), made.cert.pem()).unwrap();
     made.cert.pem().lines().nth(1).unwrap().to_owned()
 }
 
@@ -209,35 +209,36 @@ fn shown_certificate(address: &str, protocol: &str) -> String {
 
 #[test]
 fn a_hang_up_ends_nothing_and_shows_the_new_certificate() {
-    let place = Place::new();
-    let old = renew(&place);
-    let mut command = place.command(&["serve", "--log-format", "json"]);
-    command.env("MAILAPI_MAIL__EMBEDDED__TLS_CERT", place.path().join("cert.pem"));
-    command.env("MAILAPI_MAIL__EMBEDDED__TLS_KEY", place.path().join("key.pem"));
+    let work_dir = WorkDir::new();
+    let old = renew(&work_dir);
+    let mut command = work_dir.command(&["serve", "--log-format", "json"]);
+    command.env("MAILAPI_MAIL__EMBEDDED__TLS_CERT", work_dir.path().join("cert.pem"));
+    command.env("MAILAPI_MAIL__EMBEDDED__TLS_KEY", work_dir.path().join("key.pem"));
     let mut server = Server::start(command);
-    let doors = [("imap", "imap"), ("submission", "smtp"), ("smtp", "smtp")];
-    let doors = doors.map(|(door, protocol)| (server.running[door].as_str().unwrap().to_owned(), protocol));
-    for (address, protocol) in &doors {
+    let listeners = [("imap", "imap"), ("submission", "smtp"), ("smtp", "smtp")];
+    let listeners =
+        listeners.map(|(listener, protocol)| (server.running[listener].as_str().unwrap().to_owned(), protocol));
+    for (address, protocol) in &listeners {
         assert!(shown_certificate(address, protocol).contains(&old));
     }
-    let new = renew(&place);
+    let new = renew(&work_dir);
     server.signal("HUP");
     server.read_until("a file has changed and is in use now");
-    for (address, protocol) in &doors {
+    for (address, protocol) in &listeners {
         let shown = shown_certificate(address, protocol);
         assert!(shown.contains(&new) && !shown.contains(&old), "{shown}");
     }
-    std::fs::write(place.path().join("cert.pem"), "garbage").unwrap();
+    std::fs::write(work_dir.path().join("cert.pem"), "garbage").unwrap();
     server.signal("HUP");
     server.read_until("a file cannot be used; what was read before stays in use");
-    assert!(shown_certificate(&doors[0].0, "imap").contains(&new));
+    assert!(shown_certificate(&listeners[0].0, "imap").contains(&new));
     assert_eq!(server.stop("TERM").0, Some(0));
 }
 
 #[test]
 fn a_server_without_a_certificate_lives_through_a_hang_up() {
-    let place = Place::new();
-    let mut server = place.serve();
+    let work_dir = WorkDir::new();
+    let mut server = work_dir.serve();
     server.signal("HUP");
     server.read_until("SIGHUP: all files were read");
     assert_eq!(server.stop("TERM").0, Some(0));

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_day_that_can_be_written_is_read_with_any_offset_and_shown() {
+    fn the_last_representable_day_is_read_with_any_offset() {
         for (text, shown) in [
             ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"),
             ("9999-12-31T23:59:59.999999999Z", "9999-12-31T23:59:59.999Z"),

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_without_an_enhanced_code_has_the_undefined_one_of_its_class() {
+    fn a_reply_without_enhanced_code_has_the_undefined_one() {
         let status = |code, enhanced| {
             let reply = Reply { code, enhanced, text: "words".to_owned() };
             reply.enhanced_or_class().map(|status| status.to_string())

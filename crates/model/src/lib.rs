@@ -51,4 +51,4 @@ pub use sent::{SentMessage, SentRecipient, SentSummary};
 pub use status::{MessageStatus, RecipientStatus, overall};
 pub use token::{NewToken, StoredToken, TokenHash, TokenKind, TokenRecord, TokenValue};
 pub use violation::{Violation, Violations, shown_name};
-pub use visitor::{ClientNetwork, Door, Visitor};
+pub use visitor::{ClientNetwork, LoginProtocol, Visitor};

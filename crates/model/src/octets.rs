@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_once_and_never_less_than_was_promised() {
+    fn unreadable_octets_are_one_error_and_never_a_short_read() {
         for lost in [true, false] {
             let octets = Octets::joined([Octets::from(vec![1, 2]), Octets::elsewhere(Arc::new(Broken(lost)))]);
             assert!(octets.to_bytes().is_err());

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// The ways to log in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Door {
+pub enum LoginProtocol {
     /// The HTTP API.
     Http,
     /// SMTP submission.
@@ -14,7 +14,7 @@ pub enum Door {
     Imap,
 }
 
-impl Door {
+impl LoginProtocol {
     /// The name used in the log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -58,7 +58,7 @@ impl ClientNetwork {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Visitor {
     /// The door that the log-in came through.
-    pub door: Door,
+    pub protocol: LoginProtocol,
     /// The client's address.
     pub address: IpAddr,
 }
@@ -71,7 +71,7 @@ impl Visitor {
     }
 }
 
-impl fmt::Display for Door {
+impl fmt::Display for LoginProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 
-use mailapi_backend::{FeedError, ProvisioningError, SpoolError};
+use mailapi_backend::{BufferError, FeedError, ProvisioningError};
 use mailapi_store::StoreError;
 
 use crate::mail::ComposeError;
@@ -32,8 +32,8 @@ impl Unavailable {
     }
 }
 
-impl From<SpoolError> for Unavailable {
-    fn from(error: SpoolError) -> Self {
+impl From<BufferError> for Unavailable {
+    fn from(error: BufferError) -> Self {
         Self::Room(error.into())
     }
 }

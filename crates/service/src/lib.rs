@@ -17,17 +17,17 @@ pub mod users;
 mod cache;
 mod caller;
 mod error;
+mod name_locks;
 mod reconcile;
 mod recovery;
 mod settings;
-mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub use mailapi_backend::Quarantined;
 use mailapi_backend::{Backend, Dns};
-pub use mailapi_backend::{Spool, SpoolError, SpoolWriter};
+pub use mailapi_backend::{Buffer, BufferError, BufferWriter};
 use mailapi_model::{Clock, Entropy};
 use mailapi_store::Store;
 
@@ -37,7 +37,7 @@ pub use reconcile::Reconciled;
 pub use recovery::Recovered;
 pub use settings::{Settings, is_local_name};
 
-use crate::auth::{CallerCache, FailedLogIns, HashingThreads, LastUsed, SignUpWindows};
+use crate::auth::{CallerCache, FailedLogins, HashingThreads, LastUsed, SignUpWindows};
 use crate::cache::Epoch;
 use crate::domains::SendingDomains;
 use crate::health::LastChecks;
@@ -63,7 +63,7 @@ pub struct Parts {
     /// The source of randomness that everything draws from.
     pub entropy: Arc<dyn Entropy>,
     /// Where large messages lie on their way.
-    pub spool: Spool,
+    pub buffer: Buffer,
     /// What the operator decided.
     pub settings: Settings,
 }
@@ -74,7 +74,7 @@ struct Inner {
     dns: Arc<dyn Dns>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    spool: Spool,
+    buffer: Buffer,
     settings: Settings,
     epoch: Epoch,
     callers: CallerCache,
@@ -82,7 +82,7 @@ struct Inner {
     known_mailboxes: KnownMailboxes,
     account_ages: AccountAges,
     last_used: LastUsed,
-    failed_log_ins: FailedLogIns,
+    failed_logins: FailedLogins,
     sign_ups: SignUpWindows,
     in_flight: InFlight,
     sent_today: SentToday,
@@ -97,7 +97,7 @@ impl Service {
     /// The service over these parts; starts nothing.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, backend, dns, clock, entropy, spool, settings } = parts;
+        let Parts { store, backend, dns, clock, entropy, buffer, settings } = parts;
         Self(Arc::new(Inner {
             epoch: Epoch::new(store.foreign_changes()),
             callers: CallerCache::new(settings.cached_callers),
@@ -105,7 +105,7 @@ impl Service {
             known_mailboxes: KnownMailboxes::new(settings.cached_callers),
             account_ages: AccountAges::new(settings.cached_callers),
             last_used: LastUsed::default(),
-            failed_log_ins: FailedLogIns::default(),
+            failed_logins: FailedLogins::default(),
             sign_ups: SignUpWindows::default(),
             in_flight: InFlight::default(),
             sent_today: SentToday::default(),
@@ -118,7 +118,7 @@ impl Service {
             dns,
             clock,
             entropy,
-            spool,
+            buffer,
             settings,
         }))
     }
@@ -143,7 +143,7 @@ impl Service {
 
     /// Where large messages lie on their way.
     #[must_use]
-    pub fn spool(&self) -> &Spool {
-        &self.0.spool
+    pub fn buffer(&self) -> &Buffer {
+        &self.0.buffer
     }
 }

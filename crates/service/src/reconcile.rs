@@ -52,7 +52,7 @@ impl Service {
         let differing: Vec<_> = known.symmetric_difference(&approved).cloned().collect();
         for domain in &differing {
             let name = domain.clone();
-            self.in_turn_of_domain(domain, async move |service: Self| service.repair_domain(&name).await).await?;
+            self.with_domain_lock(domain, async move |service: Self| service.repair_domain(&name).await).await?;
         }
         Ok(differing.len())
     }
@@ -81,7 +81,7 @@ impl Service {
             let addresses: BTreeSet<_> = known.keys().chain(accounts.keys()).collect();
             for address in addresses.into_iter().filter(|address| known.get(address) != accounts.get(address)) {
                 let email = address.clone();
-                self.in_turn_of_address(address, async move |service: Self| service.repair_mailbox(&email).await)
+                self.with_address_lock(address, async move |service: Self| service.repair_mailbox(&email).await)
                     .await?;
                 repaired += 1;
             }

@@ -23,12 +23,12 @@ pub(crate) struct InFlight {
 }
 
 /// Ends with the handing-over, however that ends.
-pub(crate) struct Passage<'a>(&'a InFlight, MessageId);
+pub(crate) struct InFlightGuard<'a>(&'a InFlight, MessageId);
 
 impl InFlight {
-    pub(crate) fn enter(&self, id: MessageId) -> Passage<'_> {
+    pub(crate) fn enter(&self, id: MessageId) -> InFlightGuard<'_> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
-        Passage(self, id)
+        InFlightGuard(self, id)
     }
 
     pub(crate) fn contains(&self, id: MessageId) -> bool {
@@ -48,7 +48,7 @@ impl InFlight {
     }
 }
 
-impl Drop for Passage<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.0.messages.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
         self.0.one_ended.notify_waiters();
@@ -121,7 +121,7 @@ impl Service {
     ///
     /// # Errors
     /// [`Unavailable`] when the account database is.
-    pub async fn tidy_once(&self) -> Result<u64, Unavailable> {
+    pub async fn prune_once(&self) -> Result<u64, Unavailable> {
         let now = self.0.clock.now();
         let ended = now.minus(self.0.settings.ended_sessions_kept);
         if self.0.store.tokens().end_sessions_until(now).await? > 0 {

@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use mail_parser::{HeaderForm, MimeHeaders};
-use mailapi_backend::mime::{Digest, Header, SearchableText, header_block, headers};
-use mailapi_backend::{Spool, SpoolSettings};
+use mailapi_backend::mime::{Header, MessageStructure, SearchableText, header_block, headers};
+use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageId, Octets, Timestamp};
 use mailapi_service::mail::{compose, compose_large};
 use proptest::prelude::*;
@@ -32,15 +32,15 @@ fn composed(fields: DraftFields) -> String {
 }
 
 /// The same through files, in which the attachments lie, too.
-fn composed_in_files(mut fields: DraftFields, spool: &Spool) -> String {
+fn composed_in_files(mut fields: DraftFields, buffer: &Buffer) -> String {
     for file in &mut fields.attachments {
-        let mut elsewhere = spool.writer();
+        let mut elsewhere = buffer.writer();
         elsewhere.write(&file.content.take().unwrap().to_bytes().unwrap()).unwrap();
         file.content = Some(elsewhere.finish().unwrap());
     }
     let draft = Draft::parse(fields, &DraftLimits::default()).unwrap();
     let (id, now) = stamp();
-    let message = compose_large(&draft, id, now, spool).unwrap();
+    let message = compose_large(&draft, id, now, buffer).unwrap();
     String::from_utf8(message.to_bytes().unwrap().into()).unwrap()
 }
 
@@ -67,7 +67,7 @@ fn text_and_html() {
 }
 
 #[test]
-fn inline_pictures_are_related_to_the_html_and_files_stand_beside() {
+fn inline_pictures_are_related_and_files_are_mixed() {
     let picture = AttachmentFields {
         filename: "logo.png".into(),
         content: Some(vec![0x89, b'P', b'N', b'G'].into()),
@@ -117,7 +117,7 @@ fn file(filename: &str, content_type: Option<&str>) -> AttachmentFields {
 }
 
 #[test]
-fn a_message_stands_in_the_message_as_it_is_and_is_a_file_where_it_cannot() {
+fn an_attached_message_is_embedded_or_becomes_a_file() {
     let forwarded = |content: &str| {
         let content = Some(content.as_bytes().to_vec().into());
         let file = AttachmentFields { content, ..file("forwarded.eml", Some("message/rfc822")) };
@@ -164,8 +164,8 @@ fn what_looks_encoded_arrives_as_it_was_given() {
     let attached = parsed.attachment(0).unwrap();
     assert_eq!(attached.content_disposition().unwrap().attribute("filename"), Some(fake));
     assert_eq!(attached.content_type().unwrap().attribute("name"), Some(fake));
-    let digest = mailapi_backend::mime::Digest::of(message.as_bytes());
-    assert_eq!((digest.subject.as_str(), digest.attachments[0].info.filename.as_str()), (fake, fake));
+    let structure = mailapi_backend::mime::MessageStructure::of(message.as_bytes());
+    assert_eq!((structure.subject.as_str(), structure.attachments[0].info.filename.as_str()), (fake, fake));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn read_by_us(message: &str) -> [String; 4] {
     let block = header_block(message.as_bytes());
     let header = headers(block).into_iter().find(|(name, _)| name == "X-Test").unwrap().1;
     let searched = SearchableText::of_header(block).subject;
-    [Digest::of(message.as_bytes()).subject, searched, Header::of(block).text("Subject").unwrap(), header]
+    [MessageStructure::of(message.as_bytes()).subject, searched, Header::of(block).text("Subject").unwrap(), header]
 }
 
 #[test]
@@ -296,7 +296,7 @@ proptest! {
             ];
             let given = [text, text, &name(text), &person(text)];
             prop_assert_eq!(read, given, "mail-parser: {}", message);
-            let own = mailapi_backend::mime::Digest::of(message.as_bytes());
+            let own = mailapi_backend::mime::MessageStructure::of(message.as_bytes());
             prop_assert_eq!(&own.attachments[0].info.filename, &name(text), "our own: {}", message);
             prop_assert_eq!(read_by_us(message), [text.clone(), text.clone(), text.clone(), text.clone()], "our own: {}", message);
             let [subject, custom, attached, named] = python.each_ref().map(String::as_str);
@@ -368,8 +368,8 @@ proptest! {
         max_memory_bytes in 0_usize..1000,
     ) {
         let directory = tempfile::tempdir().unwrap();
-        let settings = SpoolSettings { max_memory_bytes, ..SpoolSettings::new(directory.path()) };
-        let spool = Spool::new(settings);
+        let settings = BufferSettings { max_memory_bytes, ..BufferSettings::new(directory.path()) };
+        let buffer = Buffer::new(settings);
         let file = |(content, content_type, inline): (Vec<u8>, Option<&str>, bool)| AttachmentFields {
             filename: "a".to_owned(),
             content: Some(Octets::from(content)),
@@ -387,6 +387,6 @@ proptest! {
         let files = parsed.parts.iter().filter(|part| part.content_disposition().is_some());
         let arrived: Vec<Vec<u8>> = files.map(|part| from_base64(&message[part.offset_body as usize..part.offset_end as usize])).collect();
         prop_assert!(arrived == expected);
-        prop_assert_eq!(composed_in_files(draft, &spool), message);
+        prop_assert_eq!(composed_in_files(draft, &buffer), message);
     }
 }

@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_enhanced_code_is_read_or_refused_and_shown_as_its_numbers(text in "[245][.]{1,2}[0-9]{1,4}[.][0-9]{0,4}|[0-9.+ ]{0,12}|\\PC{0,9}") {
+        fn any_enhanced_code_is_read_or_refused_and_round_trips(text in "[245][.]{1,2}[0-9]{1,4}[.][0-9]{0,4}|[0-9.+ ]{0,12}|\\PC{0,9}") {
             if let Some(code) = EnhancedCode::parse(&text) {
                 prop_assert_eq!(EnhancedCode::parse(&code.to_string()), Some(code));
             }

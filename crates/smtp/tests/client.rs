@@ -1,7 +1,8 @@
 //! The client against servers that behave well, badly, and not at all.
 
 use mailapi_smtp::client::{
-    Client, ClientConfig, ClientStep, End, Failure, Outcome, Stage, TlsPolicy, TransactionStep, Verdict, queue_id_in,
+    Client, ClientConfig, ClientStep, End, Failure, Outcome, RecipientOutcome, Stage, TlsPolicy, TransactionStep,
+    queue_id_in,
 };
 use mailapi_smtp::{Credentials, Envelope, Notify, Password, Reply, Ret};
 
@@ -65,12 +66,12 @@ fn to(recipients: &[&str]) -> Envelope {
 }
 
 fn codes(outcome: &Outcome) -> Vec<u16> {
-    let code = |verdict| match verdict {
-        Verdict::Accepted(reply) | Verdict::Refused(reply) => reply.code,
-        Verdict::Failed(_) => 0,
-        Verdict::Unknown(_) => 1,
+    let code = |recipient_outcome| match recipient_outcome {
+        RecipientOutcome::Accepted(reply) | RecipientOutcome::Refused(reply) => reply.code,
+        RecipientOutcome::Failed(_) => 0,
+        RecipientOutcome::Unknown(_) => 1,
     };
-    outcome.verdicts().map(code).collect()
+    outcome.recipient_outcomes().map(code).collect()
 }
 
 fn lost() -> Failure {
@@ -293,7 +294,7 @@ fn a_refused_sender_is_told_to_every_recipient() {
 }
 
 #[test]
-fn a_refused_message_or_data_is_told_to_the_recipients_that_were_taken() {
+fn a_refused_data_or_message_counts_for_accepted_recipients() {
     let envelope = to(&["a@r.example", "b@r.example"]);
     let mut client = ready(PIPELINING);
     let server = ["250 ok\r\n550 a?\r\n250 ok\r\n354 go\r\n", "554 5.6.0 spam\r\n"];
@@ -335,7 +336,7 @@ fn a_connection_lost_in_the_middle_of_the_message_is_a_failure() {
 }
 
 #[test]
-fn a_refusal_in_the_middle_of_the_message_counts_but_costs_the_connection() {
+fn a_refusal_during_data_counts_and_closes_the_connection() {
     let small = ClientConfig { write_bytes: 8, ..config() };
     let (mut client, _, _) = connect(small, &["220 a\r\n", PIPELINING]);
     let envelope = to(&["a@r.example"]);

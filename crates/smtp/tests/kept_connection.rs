@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{
-    Client, ClientConfig, ClientStep, MessageFacts, Outcome, TlsPolicy, TransactionStep, Verdict,
+    Client, ClientConfig, ClientStep, MessageFacts, Outcome, RecipientOutcome, TlsPolicy, TransactionStep,
 };
 use mailapi_testkit::{Moment, Reaction, Received, StrictRecord, StrictSmtp};
 use proptest::prelude::*;
@@ -275,20 +275,20 @@ fn compare(
     }
     let Some(outcome) = outcome else { return Ok(()) };
     let got = |at| taken.iter().any(|one| one.recipients.contains(&recipient(index, at)));
-    for (at, verdict) in outcome.verdicts().enumerate() {
-        match verdict {
-            Verdict::Accepted(_) => {
+    for (at, recipient_outcome) in outcome.recipient_outcomes().enumerate() {
+        match recipient_outcome {
+            RecipientOutcome::Accepted(_) => {
                 count(&counts.accepted);
                 prop_assert!(got(at), "message {} is reported as taken", index);
             }
-            Verdict::Unknown(_) => count(&counts.unknown),
-            Verdict::Refused(reply) => {
+            RecipientOutcome::Unknown(_) => count(&counts.unknown),
+            RecipientOutcome::Refused(reply) => {
                 count(&counts.refused);
                 prop_assert!(!got(at), "message {} is reported as refused", index);
                 let own = [sender(index), recipient(index, at)];
                 prop_assert!(own.iter().any(|own| reply.text.contains(own.as_str())), "{}: {:?}", index, reply);
             }
-            Verdict::Failed(_) => prop_assert!(!got(at), "message {} is reported as not taken", index),
+            RecipientOutcome::Failed(_) => prop_assert!(!got(at), "message {} is reported as not taken", index),
         }
     }
     Ok(())

@@ -6,7 +6,7 @@
 use mailapi_model::{DkimKey, DomainName, Secret, Timestamp};
 
 use crate::StoreError;
-use crate::db::{Db, Row, Stmt, Turn};
+use crate::db::{BatchLock, Db, Row, Stmt};
 
 /// The DKIM keys.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ impl DkimKeys<'_> {
     /// # Errors
     /// [`StoreError::Conflict`] when the selector is taken, [`StoreError::Reference`] without such a domain.
     pub async fn insert(&self, domain: &DomainName, key: &DkimKey) -> Result<(), StoreError> {
-        self.0.batch_in_turn(Turn::DkimKeys, vec![insert_key(domain, key)]).await.map(drop)
+        self.0.batch_with_lock(BatchLock::DkimKeys, vec![insert_key(domain, key)]).await.map(drop)
     }
 
     /// The selectors with the prefix `start` that the domain has ever had, including those of deleted keys.

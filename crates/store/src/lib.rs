@@ -13,6 +13,7 @@ mod error;
 mod foreign_changes;
 mod former_names;
 mod migration;
+mod name_locks;
 mod permissions;
 #[cfg(test)]
 mod plans;
@@ -25,7 +26,6 @@ mod stats;
 mod statuses;
 mod store;
 mod tokens;
-mod turns;
 
 pub use accounts::{AccountFilter, Accounts, Verified};
 pub use delivery_log::{Appended, DeliveryLog, DeliveryLogFilter, Member};
@@ -37,6 +37,7 @@ pub use dkim_keys::DkimKeys;
 pub use domains::{DomainChange, DomainDeleted, DomainFilter, Domains};
 pub use error::StoreError;
 pub use foreign_changes::ForeignChanges;
+pub use name_locks::NameLock;
 pub use permissions::{NewGrant, PermissionFilter, Permissions};
 pub use secrets::Secrets;
 pub use sent::{
@@ -48,4 +49,3 @@ pub use stats::{
 };
 pub use store::Store;
 pub use tokens::{NewSession, TokenChange, TokenFilter, Tokens};
-pub use turns::Turn;

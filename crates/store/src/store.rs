@@ -7,9 +7,9 @@ use mailapi_model::Timestamp;
 use crate::db::{Db, Stmt};
 use crate::directory::{Copies, Directory};
 use crate::migration::Migration;
+use crate::name_locks::NameLocks;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::turns::Turns;
 use crate::{
     Accounts, DeliveryLog, DkimKeys, Domains, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError, Tokens,
 };
@@ -60,7 +60,7 @@ pub(crate) const COMPONENT: &str = "store";
 pub struct Store {
     db: Db,
     directory: Option<Directory>,
-    turns: Arc<Turns>,
+    name_locks: Arc<NameLocks>,
 }
 
 /// The row for write tests of the database; it holds no secret.
@@ -71,13 +71,13 @@ impl Store {
     /// A store in a SQLite file.
     #[must_use]
     pub fn on_sqlite(engine: Sqlite) -> Self {
-        Self { db: Db::Sqlite(engine), directory: None, turns: Arc::default() }
+        Self { db: Db::Sqlite(engine), directory: None, name_locks: Arc::default() }
     }
 
     /// A store in a PostgreSQL database, which other nodes may use as well.
     #[must_use]
     pub fn on_postgres(engine: Postgres) -> Self {
-        Self { db: Db::Postgres(engine), directory: None, turns: Arc::default() }
+        Self { db: Db::Postgres(engine), directory: None, name_locks: Arc::default() }
     }
 
     /// The same, with mailboxes that a user database has which is not ours.
@@ -151,8 +151,8 @@ impl Store {
         &self.db
     }
 
-    pub(crate) fn turns(&self) -> &Turns {
-        &self.turns
+    pub(crate) fn name_locks(&self) -> &NameLocks {
+        &self.name_locks
     }
 
     /// The domains.

@@ -6,7 +6,7 @@ use mailapi_model::{EmailAddress, Listed, NewToken, Page, StoredToken, Timestamp
 
 use crate::StoreError;
 use crate::accounts::{Verified, hold_account, hold_account_alone, note_login};
-use crate::db::{Db, Effect, Filter, List, Row, Stmt, Turn, exactly_one};
+use crate::db::{BatchLock, Db, Effect, Filter, List, Row, Stmt, exactly_one};
 
 /// The tokens.
 #[derive(Debug, Clone, Copy)]
@@ -202,7 +202,7 @@ impl Tokens<'_> {
     ) -> Result<bool, StoreError> {
         let sql = format!("{UPDATE} AND {}", not_the_last_admin("$6"));
         let update = vec![update_token(sql, id, change).bind(now)];
-        Ok(exactly_one(self.0.batch_in_turn(Turn::AdminTokens, update).await?)?.touched > 0)
+        Ok(exactly_one(self.0.batch_with_lock(BatchLock::AdminTokens, update).await?)?.touched > 0)
     }
 
     /// Switches a token off for good, whether it was on or not; whether it is so now by this call.
@@ -220,7 +220,7 @@ impl Tokens<'_> {
     pub async fn revoke_but_last_admin(&self, id: TokenId, now: Timestamp) -> Result<bool, StoreError> {
         let sql = format!("{REVOKE} AND {}", not_the_last_admin("$2"));
         let revoke = vec![Stmt::new(sql).bind(id).bind(now)];
-        Ok(exactly_one(self.0.batch_in_turn(Turn::AdminTokens, revoke).await?)?.touched > 0)
+        Ok(exactly_one(self.0.batch_with_lock(BatchLock::AdminTokens, revoke).await?)?.touched > 0)
     }
 
     /// Notes when tokens were last used. An earlier time never replaces a later one.

@@ -126,7 +126,7 @@ async fn a_job_that_fails_or_panics_is_rolled_back_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_fails_fails_the_whole_group_and_nothing_after_it() {
+async fn a_failing_commit_fails_its_group_only() {
     let file = File::new();
     let sqlite = file.open_with_tables().await;
     let (release, first) = hold(&sqlite).await;
@@ -145,7 +145,7 @@ async fn a_commit_that_fails_fails_the_whole_group_and_nothing_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_ends_the_transaction_itself_is_not_answered_as_done() {
+async fn a_job_that_ends_its_transaction_is_not_reported_done() {
     let file = File::new();
     let sqlite = file.open_with_tables().await;
     let broken = sqlite.write(|connection| {
@@ -190,7 +190,7 @@ async fn a_reader_cannot_write_and_sees_one_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_of_one_statement_cannot_write_and_leaves_nothing_behind_for_the_next() {
+async fn a_read_statement_cannot_write_and_leaves_no_state() {
     let file = File::new();
     let sqlite = file.open_with_tables().await;
     assert!(sqlite.read_one(|connection| add(connection, "by reader")).await.is_err());
@@ -367,7 +367,7 @@ async fn dropping_the_last_handle_writes_what_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_wait_for_the_disk_is_seen_at_once_and_outlives_the_process() {
+async fn lazy_writes_are_visible_at_once_and_outlive_the_process() {
     let file = File::new();
     let settings = SqliteSettings { foreign_check: std::time::Duration::from_secs(3600), ..SqliteSettings::default() };
     let sqlite = Sqlite::open(&file.path, settings).unwrap();
@@ -386,7 +386,7 @@ async fn what_does_not_wait_for_the_disk_is_seen_at_once_and_outlives_the_proces
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_earlier_process_left_in_the_log_is_on_disk_before_anything_is_answered() {
+async fn an_earlier_processs_log_is_flushed_before_any_answer() {
     let file = File::new();
     let sqlite = file.open_with_tables().await;
     insert(&sqlite, "first").await.unwrap();

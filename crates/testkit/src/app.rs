@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use mailapi_backend::{Spool, SpoolSettings};
-use mailapi_backend_embedded::MaildropSettings;
+use mailapi_backend::{Buffer, BufferSettings};
+use mailapi_backend_embedded::MessageStoreSettings;
 use mailapi_http::{HttpSettings, HttpState};
 use mailapi_model::{Clock, EmailAddress, Secret, TokenKind};
 use mailapi_service::tokens::CreateToken;
@@ -59,7 +59,7 @@ pub struct TestSettings {
     /// How the HTTP side behaves.
     pub http: HttpSettings,
     /// How the maildrop behaves.
-    pub maildrop: MaildropSettings,
+    pub message_store: MessageStoreSettings,
 }
 
 impl TestApp {
@@ -86,7 +86,7 @@ impl TestApp {
         let parts = TestMailServerParts {
             database: &database,
             directory: directory.path(),
-            maildrop: settings.maildrop,
+            message_store: settings.message_store,
             clock: clock.clone(),
             entropy: entropy.clone(),
             inbound: inbound.clone(),
@@ -99,7 +99,7 @@ impl TestApp {
             dns: dns.clone(),
             clock: clock.clone(),
             entropy,
-            spool: Spool::new(SpoolSettings::new(directory.path())),
+            buffer: Buffer::new(BufferSettings::new(directory.path())),
             settings: settings.service,
         });
         let for_inbound = Arc::new(service.clone());
@@ -154,11 +154,11 @@ impl TestApp {
     /// # Panics
     /// When it cannot be opened.
     pub async fn beside(&self, settings: Settings) -> Service {
-        let spool = Spool::new(SpoolSettings::new(self.directory.path()));
+        let buffer = Buffer::new(BufferSettings::new(self.directory.path()));
         let entropy = Arc::new(SeededEntropy::new(OTHER_SEED));
-        let (store, backend) = self.mail_server.beside(&self.database, entropy.clone(), spool.clone()).await;
+        let (store, backend) = self.mail_server.beside(&self.database, entropy.clone(), buffer.clone()).await;
         let (dns, clock) = (self.dns.clone(), self.clock.clone());
-        Service::new(Parts { store, backend, dns, clock, entropy, spool, settings })
+        Service::new(Parts { store, backend, dns, clock, entropy, buffer, settings })
     }
 
     /// Makes a domain.

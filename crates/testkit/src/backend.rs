@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
-use mailapi_backend::{Backend, InboundLog, Spool, SpoolSettings};
+use mailapi_backend::{Backend, Buffer, BufferSettings, InboundLog};
 use mailapi_backend_embedded::accept::{Incoming, Relaying};
-use mailapi_backend_embedded::courier::{Courier, CourierSettings, Relay};
-use mailapi_backend_embedded::maildrop::MaildropError;
-use mailapi_backend_embedded::{Embedded, MaildropSettings};
+use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, DeliveryAgentSettings, Relay};
+use mailapi_backend_embedded::message_store::MessageStoreError;
+use mailapi_backend_embedded::{Embedded, MessageStoreSettings};
 use mailapi_backend_external::External;
 use mailapi_imap::Flags;
 use mailapi_model::{Clock, EmailAddress, Entropy, FolderName, InboundEvent};
@@ -16,7 +16,7 @@ use mailapi_service::Service;
 use mailapi_store::Store;
 use mailapi_store::sqlite::Sqlite;
 
-use crate::{FakeClock, FakeDns, HandedOver, RealMailServer, SmtpSink, TestDatabase};
+use crate::{FakeClock, FakeDns, RealMailServer, SmtpSink, SubmissionRecorder, TestDatabase};
 
 /// Nothing is tried twice while a test runs.
 const LONG_BACKOFF_SECONDS: u32 = 3600;
@@ -60,7 +60,7 @@ impl TestBackend {
 /// A mail server, with the rest of the world behind it: one server that takes the mail for all other domains.
 pub struct TestMailServer {
     /// The rest of the world.
-    pub world: SmtpSink,
+    pub sink: SmtpSink,
     clock: Arc<FakeClock>,
     kind: Kind,
 }
@@ -72,7 +72,7 @@ pub struct TestMailServerParts<'a> {
     /// Where it keeps what it has to keep.
     pub directory: &'a Path,
     /// How the embedded one keeps mail.
-    pub maildrop: MaildropSettings,
+    pub message_store: MessageStoreSettings,
     /// The test's clock.
     pub clock: Arc<FakeClock>,
     /// The test's randomness.
@@ -101,14 +101,14 @@ impl InboundLog for TestInbound {
 }
 
 enum Kind {
-    Embedded { embedded: Embedded, courier: Courier },
-    External(Box<Office>),
+    Embedded { embedded: Embedded, delivery_agent: DeliveryAgent },
+    External(Box<ExternalHost>),
 }
 
-struct Office {
+struct ExternalHost {
     servers: RealMailServer,
     external: External,
-    submitted: Arc<HandedOver>,
+    submitted: Arc<SubmissionRecorder>,
 }
 
 impl TestMailServer {
@@ -117,32 +117,32 @@ impl TestMailServer {
     /// # Panics
     /// When it cannot start.
     pub async fn start(backend: TestBackend, parts: TestMailServerParts<'_>) -> Self {
-        let TestMailServerParts { database, directory, maildrop, clock, entropy, inbound } = parts;
-        let world = SmtpSink::start().await;
+        let TestMailServerParts { database, directory, message_store, clock, entropy, inbound } = parts;
+        let sink = SmtpSink::start().await;
         let kind = match backend {
             TestBackend::Embedded => {
-                let spool = Spool::new(SpoolSettings::new(directory));
-                let embedded = open_embedded(database, database.file(), maildrop, &clock, entropy, spool).await;
-                let address = world.address();
+                let buffer = Buffer::new(BufferSettings::new(directory));
+                let embedded = open_embedded(database, database.file(), message_store, &clock, entropy, buffer).await;
+                let address = sink.address();
                 let relay = Some(Relay::new(address.ip().to_string(), address.port()));
-                let settings = CourierSettings { relay, ..CourierSettings::default() };
+                let settings = DeliveryAgentSettings { relay, ..DeliveryAgentSettings::default() };
                 let dns = Arc::new(FakeDns::default());
-                let courier = Courier::new(embedded.maildrop().clone(), HOSTNAME, dns, settings);
-                Kind::Embedded { embedded, courier: courier.expect("a courier") }
+                let delivery_agent = DeliveryAgent::new(embedded.message_store().clone(), HOSTNAME, dns, settings);
+                Kind::Embedded { embedded, delivery_agent: delivery_agent.expect("a courier") }
             }
             TestBackend::External => {
                 let lookup = database.lookup();
-                let servers = RealMailServer::start_with(&lookup, world.address(), |settings| {
+                let servers = RealMailServer::start_with(&lookup, sink.address(), |settings| {
                     settings.backoff_seconds = LONG_BACKOFF_SECONDS;
                 });
                 let servers = servers.await;
                 let external = External::open(servers.settings(&directory.join("follower")), inbound, clock.clone());
                 let external = external.expect("its parts fit");
-                let submitted = HandedOver::new(external.backend().submission);
-                Kind::External(Box::new(Office { servers, external, submitted }))
+                let submitted = SubmissionRecorder::new(external.backend().submission);
+                Kind::External(Box::new(ExternalHost { servers, external, submitted }))
             }
         };
-        Self { world, clock, kind }
+        Self { sink, clock, kind }
     }
 
     /// The port to it.
@@ -150,7 +150,7 @@ impl TestMailServer {
     pub fn backend(&self) -> Backend {
         match &self.kind {
             Kind::Embedded { embedded, .. } => embedded.backend(),
-            Kind::External(office) => Backend { submission: office.submitted.clone(), ..office.external.backend() },
+            Kind::External(host) => Backend { submission: host.submitted.clone(), ..host.external.backend() },
         }
     }
 
@@ -158,11 +158,12 @@ impl TestMailServer {
     ///
     /// # Panics
     /// When the data cannot be opened again.
-    pub async fn beside(&self, database: &TestDatabase, entropy: Arc<dyn Entropy>, spool: Spool) -> (Store, Backend) {
+    pub async fn beside(&self, database: &TestDatabase, entropy: Arc<dyn Entropy>, buffer: Buffer) -> (Store, Backend) {
         let (store, file) = database.another().await;
         match &self.kind {
             Kind::Embedded { .. } => {
-                let embedded = open_embedded(database, file, MaildropSettings::default(), &self.clock, entropy, spool);
+                let embedded =
+                    open_embedded(database, file, MessageStoreSettings::default(), &self.clock, entropy, buffer);
                 (store, embedded.await.backend())
             }
             Kind::External(_) => (store, self.backend()),
@@ -175,10 +176,10 @@ impl TestMailServer {
     /// # Panics
     /// When nobody takes them.
     pub async fn deliver(&self, from: &str, to: &str, messages: &[&[u8]]) {
-        let maildrop = match &self.kind {
-            Kind::Embedded { embedded, .. } => embedded.maildrop(),
-            Kind::External(office) => {
-                office.servers.postfix.deliver(from, to, messages).await;
+        let message_store = match &self.kind {
+            Kind::Embedded { embedded, .. } => embedded.message_store(),
+            Kind::External(host) => {
+                host.servers.postfix.deliver(from, to, messages).await;
                 return;
             }
         };
@@ -188,7 +189,7 @@ impl TestMailServer {
             let message = Bytes::copy_from_slice(message);
             let now = self.clock.now();
             let incoming = Incoming::new(sender.clone(), [recipient.clone()], message, now, Relaying::Denied);
-            maildrop.accept(incoming).await.expect("a message that is taken");
+            message_store.accept(incoming).await.expect("a message that is taken");
         }
     }
 
@@ -202,10 +203,10 @@ impl TestMailServer {
                 let (now, message) = (self.clock.now(), Bytes::from_static(b"Subject: Hello\r\n\r\nHello\r\n"));
                 let sender = Some(from.parse().expect("an address"));
                 let incoming = Incoming::new(sender, [mailbox.clone()], message, now, Relaying::Denied);
-                embedded.maildrop().accept(incoming).await.is_ok()
+                embedded.message_store().accept(incoming).await.is_ok()
             }
-            Kind::External(office) => {
-                let (postfix, dovecot) = (&office.servers.postfix, &office.servers.dovecot);
+            Kind::External(host) => {
+                let (postfix, dovecot) = (&host.servers.postfix, &host.servers.dovecot);
                 let by_postfix = postfix.takes(from, mailbox.as_str()).await;
                 by_postfix || dovecot.takes(from, mailbox.as_str()).await
             }
@@ -219,7 +220,7 @@ impl TestMailServer {
     pub async fn place(&self, mailbox: &EmailAddress, message: &[u8]) {
         match &self.kind {
             Kind::Embedded { .. } => self.deliver("eve@far.example", mailbox.as_str(), &[message]).await,
-            Kind::External(office) => office.servers.dovecot.drop_message(mailbox.as_str(), 1, message),
+            Kind::External(host) => host.servers.dovecot.drop_message(mailbox.as_str(), 1, message),
         }
     }
 
@@ -228,10 +229,10 @@ impl TestMailServer {
     /// # Panics
     /// When there is no such mailbox.
     pub async fn append(&self, mailbox: &str, folder: &str, message: &[u8]) {
-        let maildrop = match &self.kind {
-            Kind::Embedded { embedded, .. } => embedded.maildrop(),
-            Kind::External(office) => {
-                let dovecot = &office.servers.dovecot;
+        let message_store = match &self.kind {
+            Kind::Embedded { embedded, .. } => embedded.message_store(),
+            Kind::External(host) => {
+                let dovecot = &host.servers.dovecot;
                 if !dovecot.has_folder(mailbox, folder) {
                     dovecot.create_folder(mailbox, folder);
                 }
@@ -240,12 +241,12 @@ impl TestMailServer {
         };
         let (mailbox, folder): (EmailAddress, FolderName) =
             (mailbox.parse().expect("an address"), folder.parse().expect("a folder's name"));
-        match maildrop.create_folder(&mailbox, &folder).await {
-            Ok(_) | Err(MaildropError::FolderExists) => {}
+        match message_store.create_folder(&mailbox, &folder).await {
+            Ok(_) | Err(MessageStoreError::FolderExists) => {}
             Err(error) => panic!("the folder is not made: {error}"),
         }
         let message = Bytes::copy_from_slice(message);
-        maildrop.append(&mailbox, &folder, &Flags::default(), None, message).await.expect("room for a message");
+        message_store.append(&mailbox, &folder, &Flags::default(), None, message).await.expect("room for a message");
     }
 
     /// Waits until every recipient of what was handed over was tried. A clock that lags behind the log goes forward.
@@ -254,9 +255,9 @@ impl TestMailServer {
     /// When that does not come.
     pub async fn settle(&self) {
         match &self.kind {
-            Kind::Embedded { courier, .. } => drop(courier.deliver_due_once().await.expect("the queue")),
-            Kind::External(office) => {
-                office.servers.postfix.done_with(&office.submitted.queue_ids()).await;
+            Kind::Embedded { delivery_agent, .. } => drop(delivery_agent.deliver_due_once().await.expect("the queue")),
+            Kind::External(host) => {
+                host.servers.postfix.done_with(&host.submitted.queue_ids()).await;
                 self.clock.catch_up();
             }
         }
@@ -266,11 +267,11 @@ impl TestMailServer {
 async fn open_embedded(
     database: &TestDatabase,
     file: Sqlite,
-    settings: MaildropSettings,
+    settings: MessageStoreSettings,
     clock: &Arc<FakeClock>,
     entropy: Arc<dyn Entropy>,
-    spool: Spool,
+    buffer: Buffer,
 ) -> Embedded {
-    let embedded = Embedded::open(file, settings, clock.clone(), entropy, spool).await.expect("a maildrop");
+    let embedded = Embedded::open(file, settings, clock.clone(), entropy, buffer).await.expect("a maildrop");
     if database.is_one_file() { embedded.following_accounts() } else { embedded }
 }

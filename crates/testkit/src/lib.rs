@@ -19,8 +19,6 @@ mod foreign_users;
 mod guard;
 mod hand_in;
 #[cfg(feature = "mail-server")]
-mod handed_over;
-#[cfg(feature = "mail-server")]
 mod hooked;
 mod logger;
 #[cfg(feature = "mail-server")]
@@ -32,6 +30,8 @@ mod runtime;
 mod signal;
 mod sink;
 mod strict_smtp;
+#[cfg(feature = "mail-server")]
+mod submission_recorder;
 
 #[cfg(feature = "app")]
 pub use app::{Answer, PASSWORD, TestApp, TestSettings};
@@ -47,8 +47,6 @@ pub use entropy::SeededEntropy;
 pub use foreign_users::{ForeignSchema, ForeignUsers};
 pub use guard::TestDirectory;
 #[cfg(feature = "mail-server")]
-pub use handed_over::HandedOver;
-#[cfg(feature = "mail-server")]
 pub use hooked::{HookedProvisioning, ProvisioningHook};
 #[cfg(feature = "mail-server")]
 pub use mail_server::{MailServerPorts, RealMailServer};
@@ -59,3 +57,5 @@ pub use runtime::turns_of_the_runtime;
 pub use signal::{kill_children, send_signal};
 pub use sink::{Received, SmtpSink};
 pub use strict_smtp::{Moment, Reaction, StrictRecord, StrictServer, StrictSmtp};
+#[cfg(feature = "mail-server")]
+pub use submission_recorder::SubmissionRecorder;

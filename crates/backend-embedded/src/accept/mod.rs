@@ -1,6 +1,6 @@
 //! Taking mail over: the one place where a message enters the maildrop and the queue.
 //!
-//! [`Maildrop::accept`] parses outside of the database and then writes everything in one transaction: the octets
+//! [`MessageStore::accept`] parses outside of the database and then writes everything in one transaction: the octets
 //! once, an INBOX entry for each local recipient, a queue row for each remote one, a delivery event for each local
 //! delivery, and the memory of what was taken over from the API. So a message is never lost after the answer, and
 //! never delivered twice: either all of it is on disk, or nothing.
@@ -19,8 +19,8 @@ use mailapi_model::{DomainName, EmailAddress, Entropy, MessageId, Octets, QueueI
 use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 
-use crate::Maildrop;
-use crate::maildrop::{NewContent, unreadable};
+use crate::MessageStore;
+use crate::message_store::{NewContent, unreadable};
 
 pub(crate) use returned::give_up;
 pub(crate) use returned::sender_of;
@@ -51,7 +51,7 @@ pub struct Incoming {
     pub ret: Option<Ret>,
     /// The sender's name for the envelope (RFC 3461 section 4.4).
     pub envid: Option<String>,
-    /// Our name for it, when its trace fields hold one already ([`Maildrop::new_queue_id`]).
+    /// Our name for it, when its trace fields hold one already ([`MessageStore::new_queue_id`]).
     pub queue_id: Option<QueueId>,
 }
 
@@ -164,7 +164,7 @@ pub struct Prepared {
     pub(crate) failures: Vec<ReturnedReport>,
 }
 
-impl Maildrop {
+impl MessageStore {
     /// Takes a message over. `Ok` means that it survives a crash of anything from here on.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl Maildrop {
         .await
     }
 
-    /// The part of [`Maildrop::accept`] before the transaction.
+    /// The part of [`MessageStore::accept`] before the transaction.
     ///
     /// # Errors
     /// [`AcceptError::Refused`] when the message is too long.
@@ -272,11 +272,11 @@ async fn failures(
     if has_sender || incoming.relaying == Relaying::Allowed {
         return Ok(Vec::new());
     }
-    let (message, digest) = (incoming.message.clone(), content.digest().clone());
+    let (message, structure) = (incoming.message.clone(), content.structure().clone());
     if message.in_memory().is_some_and(|octets| octets.len() <= inline_bytes) {
-        return returned::failures(&message, &digest).map_err(unreadable);
+        return returned::failures(&message, &structure).map_err(unreadable);
     }
-    let reading = tokio::task::spawn_blocking(move || returned::failures(&message, &digest));
+    let reading = tokio::task::spawn_blocking(move || returned::failures(&message, &structure));
     reading.await.map_err(|_| StoreError::Panicked)?.map_err(unreadable)
 }
 

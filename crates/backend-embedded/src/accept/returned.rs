@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use mailapi_backend::mime::{Digest, Header, ReturnedAction, ReturnedReport, returned_mail_in};
+use mailapi_backend::mime::{Header, MessageStructure, ReturnedAction, ReturnedReport, returned_mail_in};
 use mailapi_model::{
     DeliveryEvent, EmailAddress, EnhancedCode, Evidence, MessageId, Octets, Outcome, QueueId, Timestamp,
 };
@@ -18,7 +18,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Recipient;
 use crate::feed;
-use crate::maildrop::{Touched, damaged};
+use crate::message_store::{Touched, damaged};
 use crate::replies::one_line;
 
 /// Characters of what the other server said that are kept.
@@ -46,7 +46,7 @@ impl Sent {
     }
 
     /// Whether the message is with the courier at the moment: another server may have said yes already.
-    fn is_handed_over(&self, recipient: &EmailAddress, now: Timestamp) -> bool {
+    fn is_being_submitted(&self, recipient: &EmailAddress, now: Timestamp) -> bool {
         self.waiting.get(recipient.as_str()).is_some_and(|leased_until| *leased_until > now)
     }
 }
@@ -61,13 +61,13 @@ fn is_notification(header: &[u8]) -> bool {
 }
 
 /// The failures that a message reports, if it is a notification. May block.
-pub(super) fn failures(message: &Octets, digest: &Digest) -> io::Result<Vec<ReturnedReport>> {
-    let header = digest.header();
+pub(super) fn failures(message: &Octets, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
+    let header = structure.header();
     let header = message.slice(0..usize::try_from(header.length).unwrap_or(usize::MAX)).to_bytes()?;
     if !is_notification(&header) {
         return Ok(Vec::new());
     }
-    let mut reports = returned_mail_in(message, digest)?;
+    let mut reports = returned_mail_in(message, structure)?;
     reports.retain(|report| report.action == ReturnedAction::Failed);
     Ok(reports)
 }
@@ -105,7 +105,7 @@ pub(super) fn come_early(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let Some(sent) = sent(connection, at)?.filter(|_| !failures.is_empty()) else { return Ok(false) };
-    Ok(failures.iter().any(|failure| sent.is_handed_over(&failure.recipient, now)))
+    Ok(failures.iter().any(|failure| sent.is_being_submitted(&failure.recipient, now)))
 }
 
 /// An event for each failure that may be believed in a mailbox.

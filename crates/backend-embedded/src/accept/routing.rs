@@ -5,8 +5,8 @@ use mailapi_store::StoreError;
 use rusqlite::Connection;
 
 use super::Relaying;
-use crate::maildrop::mailbox::Mailbox;
-use crate::maildrop::{MailboxId, mailbox};
+use crate::message_store::mailbox::Mailbox;
+use crate::message_store::{MailboxId, mailbox};
 
 /// What a server says at RCPT.
 #[derive(Debug, Clone, PartialEq, Eq)]

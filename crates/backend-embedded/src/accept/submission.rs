@@ -1,22 +1,22 @@
 //! Taking mail over from the API.
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, GoAhead, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
 use mailapi_model::{Envelope, Octets};
 use mailapi_store::StoreError;
 
 use super::{AcceptError, Incoming, Relaying, transaction};
-use crate::Maildrop;
+use crate::MessageStore;
 
 #[async_trait]
-impl Submission for Maildrop {
+impl Submission for MessageStore {
     async fn submit_when(
         &self,
         envelope: Envelope,
         message: Octets,
-        mut go_ahead: GoAhead,
+        mut commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError> {
-        go_ahead.demand().await?;
+        commit_gate.pass().await?;
         let Envelope { message_id, sender, recipients } = envelope;
         let now = self.clock().now();
         let mut incoming = Incoming::new(sender, recipients, message, now, Relaying::Allowed);

@@ -14,11 +14,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::routing::{Route, route};
 use super::{AcceptError, Prepared, Recipient, Taken, returned};
-use crate::maildrop::{
-    ContentId, MailboxId, MaildropError, NewEntry, Touched, content, damaged, enqueue_for_index, entry, folder,
+use crate::message_store::{
+    ContentId, MailboxId, MessageStoreError, NewEntry, Touched, content, damaged, enqueue_for_index, entry, folder,
     no_flags,
 };
-use crate::{MaildropSettings, feed, queue};
+use crate::{MessageStoreSettings, feed, queue};
 
 /// The relay that the delivery feed names for mailboxes of this server.
 const LOCAL_RELAY: &str = "mailapi/local";
@@ -35,7 +35,7 @@ struct Routes<'a> {
 pub(crate) fn accept(
     connection: &Connection,
     mail: &Prepared,
-    settings: &MaildropSettings,
+    settings: &MessageStoreSettings,
     now: Timestamp,
     touched: &mut Touched,
 ) -> Result<Taken, AcceptError> {
@@ -181,6 +181,6 @@ pub(super) fn find(connection: &Connection, id: MessageId) -> Result<Option<Acce
 }
 
 /// A mailbox without an INBOX, or an INBOX that has used up its UIDs, is not the sender's business.
-fn database(error: MaildropError) -> AcceptError {
+fn database(error: MessageStoreError) -> AcceptError {
     AcceptError::Store(error.into_store())
 }

@@ -50,7 +50,7 @@ pub(crate) fn compose(report: &Report<'_>) -> Result<Vec<u8>, ComposeError> {
 
 /// The outcome and the recipients, for the subject.
 fn subject(report: &Report<'_>) -> String {
-    let first = report.recipients.first().map_or("no recipient", |fate| fate.recipient.shown());
+    let first = report.recipients.first().map_or("no recipient", |outcome| outcome.recipient.shown());
     let whom = match report.recipients.len() {
         0 | 1 => first.to_owned(),
         2 => format!("{first} and 1 other"),
@@ -82,17 +82,17 @@ fn text(report: &Report<'_>) -> String {
              They do not tell when they deliver it.\n"
         }
     });
-    for fate in &report.recipients {
+    for outcome in &report.recipients {
         // Writing to a string cannot fail.
-        let _ = write!(out, "\n<{}>", fate.recipient.shown());
-        if let Some(reply) = &fate.reply {
+        let _ = write!(out, "\n<{}>", outcome.recipient.shown());
+        if let Some(reply) = &outcome.reply {
             let reply = one_line(&reply.to_string());
-            let _ = match fate.relay.filter(|_| fate.said_before.is_none()) {
+            let _ = match outcome.relay.filter(|_| outcome.said_before.is_none()) {
                 Some(relay) => write!(out, "\n    {relay} said: {reply}"),
                 None => write!(out, "\n    {reply}"),
             };
         }
-        if let Some(until) = fate.will_retry_until {
+        if let Some(until) = outcome.will_retry_until {
             let _ = write!(out, "\n    It will be tried until {}.", Date::new(until.as_seconds()).to_rfc822());
         }
         out.push('\n');
@@ -118,7 +118,7 @@ fn as_it_is(kind: &'static str, octets: Vec<u8>) -> MimePart<'static> {
 mod tests {
     use mailapi_model::{EnhancedCode, QueueId, Reply, Timestamp};
 
-    use super::super::Fate;
+    use super::super::RecipientOutcome;
     use super::*;
 
     fn at(text: &str) -> Timestamp {
@@ -135,7 +135,7 @@ mod tests {
             envelope_id: Some("QQ314159"),
             sender: &ann,
             action: Action::Failed,
-            recipients: vec![Fate {
+            recipients: vec![RecipientOutcome {
                 recipient: &bob,
                 original: Some("rfc822;Bob@there.example"),
                 reply: Some(Reply::new(550, EnhancedCode::new(5, 1, 1), "no\nsuch üser")),

@@ -36,7 +36,7 @@ pub(crate) struct Report<'a> {
     /// What became of it.
     pub(crate) action: Action,
     /// For whom.
-    pub(crate) recipients: Vec<Fate<'a>>,
+    pub(crate) recipients: Vec<RecipientOutcome<'a>>,
     /// What comes back of the message.
     pub(crate) returned: Returned<'a>,
     /// The identifier of the report.
@@ -60,7 +60,7 @@ pub(crate) enum Action {
 
 /// What became of the message for one recipient.
 #[derive(Debug, Clone)]
-pub(crate) struct Fate<'a> {
+pub(crate) struct RecipientOutcome<'a> {
     /// Who.
     pub(crate) recipient: &'a EmailAddress,
     /// The ORCPT parameter as it was written.

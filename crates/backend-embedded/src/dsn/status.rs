@@ -6,7 +6,7 @@ use mail_builder::headers::date::Date;
 use mailapi_model::{EnhancedCode, Timestamp};
 
 use super::address::{is_typed, typed};
-use super::{Action, Fate, Report};
+use super::{Action, RecipientOutcome, Report};
 use crate::replies::one_line;
 
 /// A field's line, so that it needs no encoding: the rest of a longer text is left out.
@@ -20,30 +20,30 @@ pub(super) fn delivery_status(report: &Report<'_>) -> String {
     }
     field(&mut out, "Reporting-MTA", &format!("dns;{}", report.hostname));
     field(&mut out, "Arrival-Date", &date(report.arrived_at));
-    for fate in &report.recipients {
+    for outcome in &report.recipients {
         out.push_str("\r\n");
-        recipient(&mut out, report, fate);
+        recipient(&mut out, report, outcome);
     }
     out
 }
 
-fn recipient(out: &mut String, report: &Report<'_>, fate: &Fate<'_>) {
-    if let Some(original) = fate.original.filter(|original| is_typed(original)) {
+fn recipient(out: &mut String, report: &Report<'_>, outcome: &RecipientOutcome<'_>) {
+    if let Some(original) = outcome.original.filter(|original| is_typed(original)) {
         field(out, "Original-Recipient", original);
     }
-    field(out, "Final-Recipient", &typed(fate.recipient));
+    field(out, "Final-Recipient", &typed(outcome.recipient));
     field(out, "Action", action(report.action));
-    field(out, "Status", &status(report.action, fate).to_string());
-    if let Some(host) = fate.relay.map(host) {
+    field(out, "Status", &status(report.action, outcome).to_string());
+    if let Some(host) = outcome.relay.map(host) {
         field(out, "Remote-MTA", &format!("dns;{host}"));
     }
-    if let Some(reply) = fate.said_before.as_ref().or(fate.reply.as_ref()) {
+    if let Some(reply) = outcome.said_before.as_ref().or(outcome.reply.as_ref()) {
         // A server's reply has the type `smtp`; our own text comes from no protocol (RFC 3464 section 2.3.6).
-        let kind = if fate.relay.is_some() { "smtp" } else { "X-mailapi" };
+        let kind = if outcome.relay.is_some() { "smtp" } else { "X-mailapi" };
         field(out, "Diagnostic-Code", &format!("{kind};{reply}"));
     }
     field(out, "Last-Attempt-Date", &date(report.now));
-    if let Some(until) = fate.will_retry_until {
+    if let Some(until) = outcome.will_retry_until {
         field(out, "Will-Retry-Until", &date(until));
     }
 }
@@ -60,13 +60,13 @@ const fn action(action: Action) -> &'static str {
 
 /// The status of the reply when it is of the action's class; the most general one of that class otherwise
 /// (RFC 3464 section 2.3.4).
-pub(super) fn status(action: Action, fate: &Fate<'_>) -> EnhancedCode {
+pub(super) fn status(action: Action, outcome: &RecipientOutcome<'_>) -> EnhancedCode {
     let class = match action {
         Action::Failed => 5,
         Action::Delayed => 4,
         Action::Delivered | Action::Relayed => 2,
     };
-    let code = fate.reply.as_ref().and_then(|reply| reply.enhanced).filter(|code| code.class == class);
+    let code = outcome.reply.as_ref().and_then(|reply| reply.enhanced).filter(|code| code.class == class);
     code.unwrap_or(EnhancedCode::new(class, 0, 0))
 }
 

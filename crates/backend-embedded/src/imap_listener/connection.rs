@@ -6,25 +6,25 @@ use std::net::SocketAddr;
 use std::pin::pin;
 
 use futures_util::{FutureExt, StreamExt};
-use mailapi_backend::{LogInError, LoggedIn};
+use mailapi_backend::{LoggedIn, LoginError};
 use mailapi_imap::server::MessageSource;
 use mailapi_imap::server::command::AppendMessage;
 use mailapi_imap::server::session::{Effect, Failure, FetchRequest, Reply, Session, Step};
 use mailapi_imap::token::without_nul;
 use mailapi_imap::{Flags, MailboxName, Password, SystemFlag};
-use mailapi_model::{Door, SecretText, Visitor};
+use mailapi_model::{LoginProtocol, SecretText, Visitor};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::ImapSetup;
 use super::failure::failure;
 use super::fetch::{self, Plan};
-use super::seats::Seats;
+use super::session_limits::SessionLimits;
 use super::settings::MessageLimits;
 use super::user::User;
-use crate::Maildrop;
+use crate::MessageStore;
 use crate::coming::Coming;
-use crate::maildrop::{FlagChange, FolderId, Layout, MaildropError};
+use crate::message_store::{FlagChange, FolderId, Layout, MessageStoreError};
 use crate::net::{Arrival, Shutdown, Stream};
 
 /// One client.
@@ -32,16 +32,16 @@ pub(super) struct Connection<'a> {
     stream: Stream,
     peer: SocketAddr,
     session: Session,
-    maildrop: Maildrop,
+    message_store: MessageStore,
     setup: &'a ImapSetup,
-    seats: Seats,
+    session_limits: SessionLimits,
     shutdown: Shutdown,
     /// What has come of a long message.
     coming: Coming,
     /// Gathered, and written at once.
     out: Vec<u8>,
     user: Option<User>,
-    log_in_by: Instant,
+    login_by: Instant,
     /// When the client last said something, or had an answer.
     heard_at: Instant,
 }
@@ -56,11 +56,16 @@ enum Heard {
 }
 
 impl<'a> Connection<'a> {
-    pub(super) fn new(arrival: Arrival, maildrop: Maildrop, setup: &'a ImapSetup, seats: Seats) -> Self {
+    pub(super) fn new(
+        arrival: Arrival,
+        message_store: MessageStore,
+        setup: &'a ImapSetup,
+        session_limits: SessionLimits,
+    ) -> Self {
         let settings = &setup.settings;
         let messages = MessageLimits {
-            max_bytes: maildrop.settings().max_message_bytes,
-            piece_bytes: maildrop.spool().settings().max_memory_bytes,
+            max_bytes: message_store.settings().max_message_bytes,
+            piece_bytes: message_store.buffer().settings().max_memory_bytes,
         };
         let now = Instant::now();
         let config = settings.session(setup.tls.is_some(), arrival.is_loopback(), messages);
@@ -68,14 +73,14 @@ impl<'a> Connection<'a> {
             session: Session::new(config, arrival.stream.is_tls()),
             stream: arrival.stream,
             peer: arrival.peer,
-            coming: Coming::new(maildrop.spool().clone()),
-            maildrop,
+            coming: Coming::new(message_store.buffer().clone()),
+            message_store,
             setup,
-            seats,
+            session_limits,
             shutdown: arrival.shutdown,
             out: Vec::new(),
             user: None,
-            log_in_by: now + settings.login_timeout,
+            login_by: now + settings.login_timeout,
             heard_at: now,
         }
     }
@@ -106,7 +111,7 @@ impl<'a> Connection<'a> {
                     match self.renew().await {
                         Ok(()) => self.tell_news().await,
                         // Nothing is told meanwhile, and nothing is lost: it is still news later.
-                        Err(LogInError::Unavailable) => {}
+                        Err(LoginError::Unavailable) => {}
                         Err(_) => {
                             self.send_away();
                             continue;
@@ -122,7 +127,7 @@ impl<'a> Connection<'a> {
                 Step::Run(_) if self.shutdown.requested().now_or_never().is_some() => self.say_shutdown(),
                 Step::Run(effect) => match self.renew().await {
                     Ok(()) => self.carry_out(effect).await?,
-                    Err(LogInError::Unavailable) => {
+                    Err(LoginError::Unavailable) => {
                         self.coming.forget();
                         self.session.finish(Err(Failure::Unavailable), None);
                     }
@@ -163,7 +168,7 @@ impl<'a> Connection<'a> {
 
     async fn wait(&mut self, buffer: &mut [u8], idles: bool) -> io::Result<Heard> {
         let settings = &self.setup.settings;
-        let patience = if self.user.is_some() { self.heard_at + settings.idle_timeout } else { self.log_in_by };
+        let patience = if self.user.is_some() { self.heard_at + settings.idle_timeout } else { self.login_by };
         let keep_alive = Instant::now() + settings.keepalive_interval;
         let user = self.user.as_mut().filter(|_| idles);
         let change = async {
@@ -189,9 +194,9 @@ impl<'a> Connection<'a> {
     }
 
     /// Whether who has logged in may still be here. Who has not, has not to ask.
-    async fn renew(&mut self) -> Result<(), LogInError> {
+    async fn renew(&mut self) -> Result<(), LoginError> {
         match &mut self.user {
-            Some(user) => self.setup.log_in.renew(&mut user.logged_in).await,
+            Some(user) => self.setup.login.renew(&mut user.logged_in).await,
             None => Ok(()),
         }
     }
@@ -258,10 +263,10 @@ impl<'a> Connection<'a> {
 
     async fn log_in(&mut self, username: &str, password: &Password) -> Result<Reply, Failure> {
         let password = SecretText::new(password.expose().to_owned());
-        match self.setup.log_in.log_in(username, &password, self.visitor()).await {
+        match self.setup.login.log_in(username, &password, self.visitor()).await {
             Ok(logged_in) => self.enter(logged_in).await,
-            Err(LogInError::Unavailable) => Err(Failure::Unavailable),
-            Err(LogInError::Refused | LogInError::Locked) => {
+            Err(LoginError::Unavailable) => Err(Failure::Unavailable),
+            Err(LoginError::Refused | LoginError::Locked) => {
                 sleep(self.setup.settings.failed_login_delay).await;
                 Err(Failure::LoginRefused)
             }
@@ -269,15 +274,15 @@ impl<'a> Connection<'a> {
     }
 
     fn visitor(&self) -> Visitor {
-        Visitor { door: Door::Imap, address: self.peer.ip().to_canonical() }
+        Visitor { protocol: LoginProtocol::Imap, address: self.peer.ip().to_canonical() }
     }
 
     /// Lets somebody into the mailbox that the grants are bound to.
     async fn enter(&mut self, logged_in: LoggedIn) -> Result<Reply, Failure> {
         let address = logged_in.grants.mailbox().ok_or(Failure::LoginRefused)?.clone();
-        let mailbox = self.maildrop.mailbox(&address).await.map_err(failure)?;
-        let seat = self.seats.take(mailbox).ok_or(Failure::Limit)?;
-        self.user = Some(User::new(self.maildrop.clone(), address, logged_in, mailbox, seat));
+        let mailbox = self.message_store.mailbox(&address).await.map_err(failure)?;
+        let permit = self.session_limits.take(mailbox).ok_or(Failure::Limit)?;
+        self.user = Some(User::new(self.message_store.clone(), address, logged_in, mailbox, permit));
         Ok(Reply::Done)
     }
 
@@ -306,12 +311,12 @@ impl<'a> Connection<'a> {
         request: &FetchRequest,
         plan: &Plan,
         uids: &[u32],
-    ) -> Result<fetch::Step, MaildropError> {
-        let mut step = plan.step(&self.maildrop, folder, uids).await?;
+    ) -> Result<fetch::Step, MessageStoreError> {
+        let mut step = plan.step(&self.message_store, folder, uids).await?;
         if request.mark_seen {
             let uids = step.messages.iter().map(MessageSource::uid).collect();
             let seen = Flags::from_iter([SystemFlag::Seen]);
-            let states = self.maildrop.store_flags(folder, uids, FlagChange::Add, seen).await?;
+            let states = self.message_store.store_flags(folder, uids, FlagChange::Add, seen).await?;
             for message in &mut step.messages {
                 if let Ok(at) = states.binary_search_by_key(&message.uid(), |state| state.uid) {
                     message.set_state(states[at].clone());
@@ -328,7 +333,7 @@ impl<'a> Connection<'a> {
             self.write_when_enough().await?;
             let Some(span) = self.session.take_span() else { return Ok(()) };
             let layout = layout.ok_or_else(|| io::Error::other("octets of no message"))?;
-            let mut pieces = pin!(self.maildrop.stream_range(layout, span));
+            let mut pieces = pin!(self.message_store.stream_range(layout, span));
             while let Some(piece) = pieces.next().await {
                 // The client has been told how long the literal is: if it cannot be finished, the connection must end.
                 let piece = piece.map_err(io::Error::other)?;

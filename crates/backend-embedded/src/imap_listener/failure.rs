@@ -2,22 +2,24 @@
 
 use mailapi_imap::server::session::Failure;
 
-use crate::maildrop::MaildropError;
+use crate::message_store::MessageStoreError;
 
 /// The failure to tell. What nobody but the operator can mend is logged here.
-pub(super) fn failure(error: MaildropError) -> Failure {
+pub(super) fn failure(error: MessageStoreError) -> Failure {
     match error {
-        MaildropError::NoSuchFolder => Failure::NoSuchMailbox,
-        MaildropError::FolderExists => Failure::AlreadyExists,
-        MaildropError::FolderIsFixed => Failure::Cannot,
-        MaildropError::TooManyFolders | MaildropError::TooManyKeywords | MaildropError::FolderIsFull => Failure::Limit,
-        MaildropError::OverQuota => Failure::OverQuota,
-        MaildropError::TooLong => Failure::TooLarge,
+        MessageStoreError::NoSuchFolder => Failure::NoSuchMailbox,
+        MessageStoreError::FolderExists => Failure::AlreadyExists,
+        MessageStoreError::FolderIsFixed => Failure::Cannot,
+        MessageStoreError::TooManyFolders | MessageStoreError::TooManyKeywords | MessageStoreError::FolderIsFull => {
+            Failure::Limit
+        }
+        MessageStoreError::OverQuota => Failure::OverQuota,
+        MessageStoreError::TooLong => Failure::TooLarge,
         // The account was removed while its owner was logged in, or a message went away while it was read.
-        MaildropError::NoSuchMailbox | MaildropError::NoSuchMessage | MaildropError::NoSuchAttachment => {
+        MessageStoreError::NoSuchMailbox | MessageStoreError::NoSuchMessage | MessageStoreError::NoSuchAttachment => {
             Failure::Unavailable
         }
-        MaildropError::Store(error) => {
+        MessageStoreError::Store(error) => {
             tracing::error!(%error, "an IMAP command could not be carried out");
             Failure::Unavailable
         }

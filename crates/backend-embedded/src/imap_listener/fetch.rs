@@ -11,8 +11,8 @@ use mailapi_imap::server::mime::{BodyStructure, Envelope, PartRange};
 
 use super::ImapSettings;
 use super::structure::{Structure, envelope};
-use crate::Maildrop;
-use crate::maildrop::{EntryMeta, EntryState, FolderId, Inspected, Layout, MaildropError};
+use crate::MessageStore;
+use crate::message_store::{EntryMeta, EntryState, FolderId, Inspected, Layout, MessageStoreError};
 
 /// How much of a message is read; each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,18 +62,18 @@ impl Plan {
     /// Reads some of the messages, from the first of the ascending UIDs on.
     pub(super) async fn step(
         &self,
-        maildrop: &Maildrop,
+        message_store: &MessageStore,
         folder: FolderId,
         uids: &[u32],
-    ) -> Result<Step, MaildropError> {
+    ) -> Result<Step, MessageStoreError> {
         let mut next = uids[..uids.len().min(self.max_messages)].to_vec();
         let last = next.last().copied();
         let mut is_long = false;
         if self.depth >= Depth::Header {
-            (next, is_long) = self.next_few(&maildrop.fetch_meta(folder, next).await?);
+            (next, is_long) = self.next_few(&message_store.fetch_meta(folder, next).await?);
         }
         let last = next.last().copied().or(last);
-        let messages = self.read(maildrop, folder, next, is_long).await?;
+        let messages = self.read(message_store, folder, next, is_long).await?;
         let through = messages.last().map(MessageSource::uid).or(last);
         let consumed = through.map_or(uids.len(), |through| uids.partition_point(|uid| *uid <= through));
         Ok(Step { messages, consumed })
@@ -96,11 +96,11 @@ impl Plan {
 
     async fn read(
         &self,
-        maildrop: &Maildrop,
+        message_store: &MessageStore,
         folder: FolderId,
         uids: Vec<u32>,
         is_long: bool,
-    ) -> Result<Vec<Fetched>, MaildropError> {
+    ) -> Result<Vec<Fetched>, MessageStoreError> {
         let plan = self.clone();
         let mut octets = 0;
         let look = move |message: &Inspected<'_>| {
@@ -108,7 +108,7 @@ impl Plan {
             octets += fetched.header.len();
             Ok(if octets < plan.max_bytes { ControlFlow::Continue(fetched) } else { ControlFlow::Break(fetched) })
         };
-        maildrop.inspect(folder, uids, is_long, look).await
+        message_store.inspect(folder, uids, is_long, look).await
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    fn read(message: &Inspected<'_>, plan: &Plan) -> Result<Self, MaildropError> {
+    fn read(message: &Inspected<'_>, plan: &Plan) -> Result<Self, MessageStoreError> {
         let mut fetched = Self {
             meta: message.meta().clone(),
             layout: None,

@@ -11,46 +11,46 @@ use mailapi_model::FolderName;
 use super::failure::failure;
 use super::selected::Selected;
 use super::user::{User, folder_name};
-use crate::maildrop::Folder;
+use crate::message_store::Folder;
 
 impl User {
     pub(super) async fn select(&mut self, mailbox: &MailboxName, read_only: bool) -> Result<Reply, Failure> {
         self.selected = None;
-        let snapshot = self.maildrop.select(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
-        let (selected, told) = Selected::open(&self.maildrop, snapshot, read_only).await;
+        let snapshot = self.message_store.select(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
+        let (selected, told) = Selected::open(&self.message_store, snapshot, read_only).await;
         self.selected = Some(selected);
         Ok(Reply::Selected(told))
     }
 
     pub(super) async fn create(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
         let name = folder_name(mailbox)?;
-        self.maildrop.create_folder(&self.address, &name).await.map(|_| Reply::Done).map_err(failure)
+        self.message_store.create_folder(&self.address, &name).await.map(|_| Reply::Done).map_err(failure)
     }
 
     /// Folders with a special use go like any other, as with Dovecot: a client that wants one makes it again.
     pub(super) async fn delete(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
         let name = folder_name(mailbox)?;
-        self.maildrop.delete_folder(&self.address, &name).await.map(|()| Reply::Done).map_err(failure)
+        self.message_store.delete_folder(&self.address, &name).await.map(|()| Reply::Done).map_err(failure)
     }
 
     pub(super) async fn rename(&self, from: &MailboxName, to: &MailboxName) -> Result<Reply, Failure> {
         let (from, to) = (folder_name(from)?, folder_name(to)?);
-        self.maildrop.rename_folder(&self.address, &from, &to).await.map(|()| Reply::Done).map_err(failure)
+        self.message_store.rename_folder(&self.address, &from, &to).await.map(|()| Reply::Done).map_err(failure)
     }
 
     pub(super) async fn subscribe(&self, mailbox: &MailboxName, subscribed: bool) -> Result<Reply, Failure> {
         let name = folder_name(mailbox)?;
         let done = if subscribed {
-            self.maildrop.subscribe(&self.address, &name).await
+            self.message_store.subscribe(&self.address, &name).await
         } else {
-            self.maildrop.unsubscribe(&self.address, &name).await
+            self.message_store.unsubscribe(&self.address, &name).await
         };
         done.map(|()| Reply::Done).map_err(failure)
     }
 
     pub(super) async fn folders(&self) -> Result<Reply, Failure> {
-        let folders = self.maildrop.list_folders(&self.address).await.map_err(failure)?;
-        let subscribed = self.maildrop.subscriptions(&self.address).await.map_err(failure)?;
+        let folders = self.message_store.list_folders(&self.address).await.map_err(failure)?;
+        let subscribed = self.message_store.subscriptions(&self.address).await.map_err(failure)?;
         let mut orphans: HashSet<FolderName> = subscribed.into_iter().collect();
         let mut told: Vec<_> = folders
             .into_iter()
@@ -67,19 +67,19 @@ impl User {
     }
 
     pub(super) async fn statuses(&self, mailboxes: Vec<MailboxName>, recent: bool) -> Result<Reply, Failure> {
-        let folders = self.maildrop.list_folders(&self.address).await.map_err(failure)?;
+        let folders = self.message_store.list_folders(&self.address).await.map_err(failure)?;
         let mut folders: HashMap<String, Folder> =
             folders.into_iter().map(|folder| (folder.name.as_str().to_owned(), folder)).collect();
         let (names, wanted): (Vec<_>, Vec<_>) =
             mailboxes.into_iter().filter_map(|name| folders.remove(name.as_str()).map(|folder| (name, folder))).unzip();
-        let counts = if recent { self.maildrop.count_recent(&wanted).await.map_err(failure)? } else { Vec::new() };
+        let counts = if recent { self.message_store.count_recent(&wanted).await.map_err(failure)? } else { Vec::new() };
         let counts = counts.into_iter().chain(std::iter::repeat(0));
         let figures = wanted.iter().zip(counts).map(|(folder, recent)| status(folder, recent));
         Ok(Reply::Statuses(names.into_iter().zip(figures).collect()))
     }
 
     pub(super) async fn quota(&self) -> Result<Reply, Failure> {
-        let quota = Mailboxes::quota(&self.maildrop, &self.address).await.map_err(|error| {
+        let quota = Mailboxes::quota(&self.message_store, &self.address).await.map_err(|error| {
             tracing::error!(%error, "a quota could not be read");
             Failure::Unavailable
         })?;
@@ -89,7 +89,7 @@ impl User {
 
     /// Every folder of a mailbox has the mailbox's own quota.
     pub(super) async fn quota_root(&self, mailbox: &MailboxName) -> Result<Reply, Failure> {
-        self.maildrop.folder(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
+        self.message_store.folder(&self.address, &folder_name(mailbox)?).await.map_err(failure)?;
         self.quota().await
     }
 }

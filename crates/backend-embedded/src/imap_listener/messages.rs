@@ -8,7 +8,7 @@ use mailapi_model::{Octets, Timestamp};
 
 use super::failure::failure;
 use super::user::{User, folder_name};
-use crate::maildrop::{FlagChange, FolderId};
+use crate::message_store::{FlagChange, FolderId};
 
 impl User {
     pub(super) async fn append(
@@ -20,7 +20,7 @@ impl User {
     ) -> Result<Reply, Failure> {
         let date = internal_date.map(|date| Timestamp::from_millis(date.as_millisecond()));
         let name = folder_name(mailbox)?;
-        let appended = self.maildrop.append(&self.address, &name, flags, date, octets).await;
+        let appended = self.message_store.append(&self.address, &name, flags, date, octets).await;
         let appended = appended.map_err(failure)?;
         Ok(Reply::Appended { uid_validity: appended.uid_validity, uid: appended.uid })
     }
@@ -36,7 +36,7 @@ impl User {
             command::FlagChange::Add(flags) => (FlagChange::Add, flags),
             command::FlagChange::Remove(flags) => (FlagChange::Remove, flags),
         };
-        let states = self.maildrop.store_flags(folder, uids, change, flags).await.map_err(failure)?;
+        let states = self.message_store.store_flags(folder, uids, change, flags).await.map_err(failure)?;
         let entries = states.into_iter().map(|state| MessageEntry { uid: state.uid, flags: state.flags });
         Ok(Reply::Stored(entries.collect()))
     }
@@ -50,15 +50,15 @@ impl User {
     ) -> Result<Reply, Failure> {
         let to = folder_name(to)?;
         let done = if remove {
-            self.maildrop.move_messages(folder, uids, &to).await
+            self.message_store.move_messages(folder, uids, &to).await
         } else {
-            self.maildrop.copy(folder, uids, &to).await
+            self.message_store.copy(folder, uids, &to).await
         };
         let transferred = done.map_err(failure)?;
         Ok(Reply::Copied { uid_validity: transferred.uid_validity, uids: transferred.uids })
     }
 
     pub(super) async fn expunge(&self, folder: FolderId, uids: Option<Vec<u32>>) -> Result<Reply, Failure> {
-        self.maildrop.expunge(folder, uids).await.map(Reply::Expunged).map_err(failure)
+        self.message_store.expunge(folder, uids).await.map(Reply::Expunged).map_err(failure)
     }
 }

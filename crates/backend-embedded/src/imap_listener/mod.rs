@@ -10,20 +10,20 @@ mod fetch;
 mod folders;
 mod messages;
 mod search;
-mod seats;
 mod selected;
+mod session_limits;
 mod settings;
 mod structure;
 mod user;
 
 use std::sync::Arc;
 
-use mailapi_backend::LogIn;
+use mailapi_backend::Login;
 
-use crate::Maildrop;
+use crate::MessageStore;
 use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
 use connection::Connection;
-use seats::Seats;
+use session_limits::SessionLimits;
 pub use settings::ImapSettings;
 
 /// What a client above the limits is told.
@@ -35,20 +35,21 @@ pub(crate) struct ImapSetup {
     pub(crate) tls: Option<ServerTls>,
     pub(crate) settings: ImapSettings,
     pub(crate) limits: ConnectionLimits,
-    pub(crate) log_in: Arc<dyn LogIn>,
+    pub(crate) login: Arc<dyn Login>,
 }
 
 /// Serves until the signal comes and the last session has ended.
-pub(crate) async fn serve(listener: Listener, maildrop: Maildrop, setup: ImapSetup, shutdown: Shutdown) {
-    let (seats, limits) = (Seats::new(setup.settings.max_connections_per_user), setup.limits.clone());
+pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: ImapSetup, shutdown: Shutdown) {
+    let (session_limits, limits) = (SessionLimits::new(setup.settings.max_connections_per_user), setup.limits.clone());
     let setup = Arc::new(setup);
-    let session = move |arrival: Arrival| session(arrival, maildrop.clone(), setup.clone(), seats.clone());
+    let session =
+        move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone(), session_limits.clone());
     listener.serve(limits, shutdown, BUSY, session).await;
 }
 
-async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<ImapSetup>, seats: Seats) {
+async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<ImapSetup>, session_limits: SessionLimits) {
     let peer = arrival.peer;
-    if let Err(error) = Connection::new(arrival, maildrop, &setup, seats).run().await {
+    if let Err(error) = Connection::new(arrival, message_store, &setup, session_limits).run().await {
         tracing::debug!(%peer, %error, "an IMAP connection broke");
     }
 }

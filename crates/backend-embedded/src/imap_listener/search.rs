@@ -12,12 +12,12 @@ use mailapi_imap::server::command::{SearchKey, SearchSubject};
 use mailapi_imap::server::session::Failure;
 
 use super::failure::failure;
-use crate::Maildrop;
-use crate::maildrop::{FolderId, Inspected, MaildropError};
+use crate::MessageStore;
+use crate::message_store::{FolderId, Inspected, MessageStoreError};
 
 /// The UIDs of the messages that match, ascending.
 pub(super) async fn search(
-    maildrop: &Maildrop,
+    message_store: &MessageStore,
     folder: FolderId,
     key: SearchKey,
     max_texts: usize,
@@ -29,7 +29,7 @@ pub(super) async fn search(
     let mut holders = HashMap::new();
     for Wanted { text, .. } in wanted.into_iter().filter(|wanted| wanted.is_indexed) {
         if !holders.contains_key(text) {
-            holders.insert(text.to_owned(), maildrop.search_text(folder, text).await.map_err(failure)?);
+            holders.insert(text.to_owned(), message_store.search_text(folder, text).await.map_err(failure)?);
         }
     }
     let matches = move |message: &Inspected<'_>| {
@@ -37,7 +37,7 @@ pub(super) async fn search(
         let matches = key.matches(&candidate);
         candidate.failure.into_inner().map_or(Ok(matches), Err)
     };
-    maildrop.filter(folder, matches).await.map_err(failure)
+    message_store.filter(folder, matches).await.map_err(failure)
 }
 
 /// A search text.
@@ -71,7 +71,7 @@ struct Candidate<'a, 'c> {
     holders: &'a HashMap<String, Vec<u32>>,
     searchable: OnceCell<String>,
     header: OnceCell<Vec<u8>>,
-    failure: Cell<Option<MaildropError>>,
+    failure: Cell<Option<MessageStoreError>>,
 }
 
 impl<'a, 'c> Candidate<'a, 'c> {
@@ -89,7 +89,7 @@ impl<'a, 'c> Candidate<'a, 'c> {
     }
 
     /// What was read; a failure is kept for the end of the question.
-    fn or_nothing<T: Default>(&self, read: Result<T, MaildropError>) -> T {
+    fn or_nothing<T: Default>(&self, read: Result<T, MessageStoreError>) -> T {
         read.unwrap_or_else(|error| {
             self.failure.set(Some(error));
             T::default()
@@ -99,8 +99,8 @@ impl<'a, 'c> Candidate<'a, 'c> {
     /// Whether a part that the searchable text omits contains the text: an attached text, a forwarded message, or any
     /// text but the first. `with_headers` includes the headers of parts.
     fn other_parts_hold(&self, text: &str, with_headers: bool) -> bool {
-        let digest = self.or_nothing(self.message.digest());
-        if !digest.attachments.iter().any(|attachment| may_hold_text(&attachment.info.content_type)) {
+        let structure = self.or_nothing(self.message.structure());
+        if !structure.attachments.iter().any(|attachment| may_hold_text(&attachment.info.content_type)) {
             return false;
         }
         let wanted = fold(text);

@@ -4,8 +4,8 @@ use mailapi_imap::server::command::UidRanges;
 use mailapi_imap::server::view::{self, FolderUpdate, MessageEntry};
 
 use super::failure::failure;
-use crate::Maildrop;
-use crate::maildrop::{EntryState, Folder, FolderId, FolderSnapshot, MaildropError};
+use crate::MessageStore;
+use crate::message_store::{EntryState, Folder, FolderId, FolderSnapshot, MessageStoreError};
 
 /// The selected folder as the session last saw it.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Selected {
 impl Selected {
     /// A folder that was just selected, and what its session is told of it.
     pub(super) async fn open(
-        maildrop: &Maildrop,
+        message_store: &MessageStore,
         snapshot: FolderSnapshot,
         read_only: bool,
     ) -> (Self, view::FolderSnapshot) {
@@ -31,16 +31,19 @@ impl Selected {
             uid_validity: folder.uid_validity,
             uid_next: folder.uid_next,
             messages: entries.into_iter().map(told).collect(),
-            recent: recent(maildrop, &folder, read_only).await,
+            recent: recent(message_store, &folder, read_only).await,
         };
         (Self { folder: folder.id, read_only, modseq: folder.highest_modseq, uids }, told)
     }
 
     /// What has changed since the last time, whoever changed it; none when nothing has.
-    pub(super) async fn news(&mut self, maildrop: &Maildrop) -> Result<Option<FolderUpdate>, MaildropError> {
-        let FolderSnapshot { folder, entries } = match maildrop.changed_since(self.folder, self.modseq).await {
+    pub(super) async fn news(
+        &mut self,
+        message_store: &MessageStore,
+    ) -> Result<Option<FolderUpdate>, MessageStoreError> {
+        let FolderSnapshot { folder, entries } = match message_store.changed_since(self.folder, self.modseq).await {
             Ok(snapshot) => snapshot,
-            Err(MaildropError::NoSuchFolder) => return Ok(Some(FolderUpdate::Gone)),
+            Err(MessageStoreError::NoSuchFolder) => return Ok(Some(FolderUpdate::Gone)),
             Err(error) => return Err(error),
         };
         if folder.highest_modseq == self.modseq {
@@ -51,10 +54,10 @@ impl Selected {
         let removed = if self.uids.len() as u64 == folder.messages {
             Vec::new()
         } else {
-            self.take_missing(&maildrop.uids(self.folder).await?)
+            self.take_missing(&message_store.uids(self.folder).await?)
         };
         self.modseq = folder.highest_modseq;
-        let recent = recent(maildrop, &folder, self.read_only).await;
+        let recent = recent(message_store, &folder, self.read_only).await;
         Ok(Some(FolderUpdate::Changes { changed: entries.into_iter().map(told).collect(), removed, recent }))
     }
 
@@ -74,12 +77,12 @@ impl Selected {
 
 /// The UIDs that become `\Recent` in a session that has just looked at the folder. After the look, so that a message that
 /// comes in between is found by the next one.
-async fn recent(maildrop: &Maildrop, folder: &Folder, read_only: bool) -> UidRanges {
+async fn recent(message_store: &MessageStore, folder: &Folder, read_only: bool) -> UidRanges {
     let seen = folder.recent();
     if read_only || seen.is_empty() {
         return UidRanges::of(seen);
     }
-    let taken = maildrop.take_recent(folder.id).await;
+    let taken = message_store.take_recent(folder.id).await;
     UidRanges::of(taken.map_err(failure).unwrap_or_default())
 }
 

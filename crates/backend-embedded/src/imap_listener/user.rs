@@ -8,31 +8,31 @@ use mailapi_model::{EmailAddress, FolderName};
 
 use super::failure::failure;
 use super::search;
-use super::seats::Seat;
 use super::selected::Selected;
-use crate::Maildrop;
-use crate::maildrop::{FolderId, MailboxId, MailboxWatch};
+use super::session_limits::SessionPermit;
+use crate::MessageStore;
+use crate::message_store::{FolderId, MailboxId, MailboxWatch};
 
 /// The owner of a mailbox in a session.
 pub(super) struct User {
-    pub(super) maildrop: Maildrop,
+    pub(super) message_store: MessageStore,
     pub(super) address: EmailAddress,
     pub(super) logged_in: LoggedIn,
     pub(super) selected: Option<Selected>,
     watch: MailboxWatch,
-    _seat: Seat,
+    _permit: SessionPermit,
 }
 
 impl User {
     pub(super) fn new(
-        maildrop: Maildrop,
+        message_store: MessageStore,
         address: EmailAddress,
         logged_in: LoggedIn,
         mailbox: MailboxId,
-        seat: Seat,
+        permit: SessionPermit,
     ) -> Self {
-        let watch = maildrop.watch(mailbox);
-        Self { maildrop, address, logged_in, selected: None, watch, _seat: seat }
+        let watch = message_store.watch(mailbox);
+        Self { message_store, address, logged_in, selected: None, watch, _permit: permit }
     }
 
     /// Carries out what needs no connection: everything but log-in and FETCH.
@@ -60,7 +60,7 @@ impl User {
             Effect::Store { folder, uids, change } => self.store(FolderId(folder), uids, change).await,
             Effect::Copy { folder, uids, to, remove } => self.copy(FolderId(folder), uids, &to, remove).await,
             Effect::Search { folder, key } => {
-                search::search(&self.maildrop, FolderId(folder), key, max_search_texts).await.map(Reply::Found)
+                search::search(&self.message_store, FolderId(folder), key, max_search_texts).await.map(Reply::Found)
             }
             // The connection keeps these for itself.
             Effect::Login { .. } | Effect::Append { .. } | Effect::Fetch { .. } => Err(Failure::Unavailable),
@@ -70,7 +70,7 @@ impl User {
     /// What has changed in the selected folder since the last time.
     pub(super) async fn news(&mut self, session: &Session) -> Option<FolderUpdate> {
         session.selected()?;
-        let news = self.selected.as_mut()?.news(&self.maildrop).await;
+        let news = self.selected.as_mut()?.news(&self.message_store).await;
         news.unwrap_or_else(|error| {
             // What could not be read now is still news the next time.
             failure(error);

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 
-use super::places::{Place, Places};
+use super::connection_slots::{ConnectionPermit, ConnectionSlots};
 use super::{ConnectionLimits, Shutdown, Stream};
 
 /// A port on which clients may knock already. Clients that connect before [`Listener::serve`] wait.
@@ -62,7 +62,7 @@ impl Listener {
         P: Fn(Arrival) -> F,
         F: Future<Output = ()> + Send + 'static,
     {
-        let places = Places::new(limits.max_connections, limits.max_connections_per_client);
+        let slots = ConnectionSlots::new(limits.max_connections, limits.max_connections_per_client);
         let limits = Arc::new(limits);
         let mut tasks = JoinSet::new();
         let signal = shutdown.clone();
@@ -71,8 +71,8 @@ impl Listener {
                 () = shutdown.requested() => break,
                 Some(ended) = tasks.join_next() => report(ended),
                 accepted = self.socket.accept() => match accepted {
-                    Ok((stream, peer)) => match places.take(peer.ip()) {
-                        Some(place) => admit(&mut tasks, stream, peer, place, &signal, &protocol),
+                    Ok((stream, peer)) => match slots.take(peer.ip()) {
+                        Some(permit) => admit(&mut tasks, stream, peer, permit, &signal, &protocol),
                         None => drop(tasks.spawn(refuse(stream, peer, busy, limits.refusal_timeout))),
                     },
                     Err(error) => {
@@ -100,7 +100,7 @@ fn admit<P, F>(
     tasks: &mut JoinSet<()>,
     stream: TcpStream,
     peer: SocketAddr,
-    place: Place,
+    permit: ConnectionPermit,
     shutdown: &Shutdown,
     protocol: &P,
 ) where
@@ -112,7 +112,7 @@ fn admit<P, F>(
     let session = protocol(Arrival { stream, peer, shutdown: shutdown.clone() });
     tasks.spawn(async move {
         session.await;
-        drop(place);
+        drop(permit);
     });
 }
 

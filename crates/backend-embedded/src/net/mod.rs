@@ -4,9 +4,9 @@
 //! [`Shutdown`] signal; the protocol decides what it still finishes.
 
 mod client_tls;
+mod connection_slots;
 mod limits;
 mod listener;
-mod places;
 mod server_tls;
 mod shutdown;
 mod stream;

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_certificate_or_no_key_of_it_is_refused_without_showing_the_key() {
+    fn a_wrong_certificate_or_key_is_refused_and_never_shown() {
         let mine = rcgen::generate_simple_self_signed(["mx.example".to_owned()]).unwrap();
         let other = rcgen::generate_simple_self_signed(["mx.example".to_owned()]).unwrap();
         let (certificate, key) = (mine.cert.pem(), mine.signing_key.serialize_pem());

@@ -9,16 +9,16 @@ use rusqlite::{Connection, Row, params};
 
 use super::columns::{read_notify, read_reply, read_ret};
 use super::{QueueKey, QueuedMessage, QueuedRecipient, Task};
-use crate::Maildrop;
-use crate::maildrop::{Layout, MaildropError, content, damaged};
+use crate::MessageStore;
+use crate::message_store::{Layout, MessageStoreError, content, damaged};
 
-impl Maildrop {
+impl MessageStore {
     /// Claims at most `max` recipients whose next try is due, those that wait longest first, until `lease` has passed
     /// or the result is recorded. Nobody else gets them meanwhile.
     ///
     /// # Errors
     /// Only those of the database.
-    pub async fn claim_due(&self, max: usize, lease: Duration) -> Result<Vec<QueuedMessage>, MaildropError> {
+    pub async fn claim_due(&self, max: usize, lease: Duration) -> Result<Vec<QueuedMessage>, MessageStoreError> {
         let now = self.clock().now();
         self.write(move |connection, _| claim(connection, now, max, now.plus(lease))).await
     }
@@ -66,7 +66,7 @@ fn claim(
     now: Timestamp,
     max: usize,
     until: Timestamp,
-) -> Result<Vec<QueuedMessage>, MaildropError> {
+) -> Result<Vec<QueuedMessage>, MessageStoreError> {
     let mut messages: BTreeMap<i64, QueuedMessage> = BTreeMap::new();
     for (key, recipient) in due(connection, now, max)? {
         let sql = "UPDATE drop_queue_recipients SET leased_until = ?3 WHERE queue = ?1 AND position = ?2";
@@ -108,7 +108,7 @@ fn read_recipient(row: &Row<'_>) -> Result<QueuedRecipient, StoreError> {
     })
 }
 
-fn read_message(connection: &Connection, key: i64) -> Result<QueuedMessage, MaildropError> {
+fn read_message(connection: &Connection, key: i64) -> Result<QueuedMessage, MessageStoreError> {
     let sql = "SELECT queue_id, message_id, sender, message_uuid, accepted_at, expires_at, ret, envid
         FROM drop_queue WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;

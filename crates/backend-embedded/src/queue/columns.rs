@@ -5,7 +5,7 @@ use mailapi_smtp::{Notify, Ret};
 use mailapi_store::StoreError;
 use rusqlite::Row;
 
-use crate::maildrop::damaged;
+use crate::message_store::damaged;
 
 /// Code, enhanced code and text.
 pub(crate) fn reply_columns(reply: &Reply) -> (u16, Option<String>, &str) {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::Task;
 use crate::accept::{Prepared, Recipient};
-use crate::maildrop::ContentId;
+use crate::message_store::ContentId;
 
 /// Puts a message into the queue for those for whom there is something to do; answers whether there is anyone. The
 /// first try is due at once.

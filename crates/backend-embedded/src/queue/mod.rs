@@ -12,7 +12,7 @@ mod record;
 use mailapi_model::{EmailAddress, MessageId, QueueId, Reply, ReversePath, Timestamp};
 use mailapi_smtp::{Notify, Ret};
 
-use crate::maildrop::Layout;
+use crate::message_store::Layout;
 
 pub(crate) use columns::{read_reply, reply_columns};
 pub(crate) use insert::insert;
@@ -38,7 +38,7 @@ pub struct QueuedMessage {
     pub key: QueueKey,
     /// Its name in logs and in the delivery feed.
     pub queue_id: QueueId,
-    /// Where its octets are; [`Layout::as_handed_over`] is what goes to the next server.
+    /// Where its octets are; [`Layout::as_submitted`] is what goes to the next server.
     pub layout: Layout,
     /// The reverse-path.
     pub sender: ReversePath,

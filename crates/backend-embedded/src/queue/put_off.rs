@@ -5,9 +5,9 @@ use mailapi_store::StoreError;
 use rusqlite::params;
 
 use super::QueueKey;
-use crate::Maildrop;
+use crate::MessageStore;
 
-impl Maildrop {
+impl MessageStore {
     /// Ends the claims of these recipients; their next try is due at `until`. It does not count as one.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use rusqlite::{Connection, params};
 use super::columns::reply_columns;
 use super::{QueueKey, QueuedMessage};
 use crate::accept::{AcceptError, Prepared, accept_in_transaction, give_up};
-use crate::maildrop::Touched;
-use crate::{Maildrop, feed};
+use crate::message_store::Touched;
+use crate::{MessageStore, feed};
 
 /// What became of one claimed recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,9 +79,9 @@ impl Attempt {
     }
 }
 
-impl Maildrop {
+impl MessageStore {
     /// Records what became of claimed recipients of a message and takes over the notices about it
-    /// ([`Maildrop::prepare`]), all in one transaction. A recipient that was finished meanwhile is left out. A notice
+    /// ([`MessageStore::prepare`]), all in one transaction. A recipient that was finished meanwhile is left out. A notice
     /// that nobody can take is dropped: there is no bounce of a bounce (RFC 5321 section 6.1).
     ///
     /// # Errors

@@ -8,16 +8,16 @@ use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
 use super::{InboundSetup, forged};
-use crate::Maildrop;
+use crate::MessageStore;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
 use crate::smtp_session::{
-    Body, Delivery, Host, Postmaster, check_hops, forward_path, header_of, is_mailer_daemon, not_looked_up,
-    reverse_path, take_over,
+    Body, Delivery, Host, Postmaster, accept_message, check_hops, forward_path, header_of, is_mailer_daemon,
+    not_looked_up, reverse_path,
 };
 
 pub(super) struct InboundHost<'a> {
-    maildrop: Maildrop,
+    message_store: MessageStore,
     setup: &'a InboundSetup,
     peer: IpAddr,
     postmaster: Postmaster<'a>,
@@ -28,15 +28,15 @@ pub(super) struct InboundHost<'a> {
 }
 
 impl<'a> InboundHost<'a> {
-    pub(super) const fn new(maildrop: Maildrop, setup: &'a InboundSetup, peer: IpAddr) -> Self {
+    pub(super) const fn new(message_store: MessageStore, setup: &'a InboundSetup, peer: IpAddr) -> Self {
         let postmaster = Postmaster::among(setup.postmasters.as_slice());
-        Self { maildrop, setup, peer, postmaster, size: 0, sender_domain: None }
+        Self { message_store, setup, peer, postmaster, size: 0, sender_domain: None }
     }
 }
 
 impl InboundHost<'_> {
     fn note(&self, domain: DomainName, outcome: InboundOutcome) {
-        let (at, sender_domain) = (self.maildrop.clock().now(), self.sender_domain.clone());
+        let (at, sender_domain) = (self.message_store.clock().now(), self.sender_domain.clone());
         self.setup.log.note(InboundEvent { at, domain, sender_domain, outcome });
     }
 
@@ -57,7 +57,7 @@ impl InboundHost<'_> {
 
     /// A refusal counts for a domain of ours; others have nothing to do with us.
     async fn note_refusal(&self, recipient: &EmailAddress) {
-        if self.maildrop.is_local_domain(&recipient.domain()).await.unwrap_or(false) {
+        if self.message_store.is_local_domain(&recipient.domain()).await.unwrap_or(false) {
             self.note(recipient.domain(), InboundOutcome::Rejected);
         }
     }
@@ -74,15 +74,15 @@ impl Host for InboundHost<'_> {
     }
 
     async fn may_receive(&mut self, recipient: &RcptTo) -> Answer {
-        let address = match self.postmaster.forward_path(recipient, &self.maildrop).await {
+        let address = match self.postmaster.forward_path(recipient, &self.message_store).await {
             Ok(address) => address,
             Err(refusal) => return Answer::Refuse(refusal),
         };
-        let address = match self.maildrop.returned_to(&address).await {
+        let address = match self.message_store.returned_to(&address).await {
             Ok(returned) => returned.map_or(address, |(_, mailbox)| mailbox),
             Err(error) => return Answer::Refuse(not_looked_up(&error)),
         };
-        match self.maildrop.check_recipient(&address, self.size, Relaying::Denied).await {
+        match self.message_store.check_recipient(&address, self.size, Relaying::Denied).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Answer::Accept,
             Ok(RecipientCheck::Refused(_)) if is_mailer_daemon(&address, &self.setup.hostname) => Answer::Accept,
             Ok(RecipientCheck::Refused(reply)) => {
@@ -106,7 +106,7 @@ impl Host for InboundHost<'_> {
             return Answer::Refuse(refusal);
         }
         let delivery = Delivery {
-            maildrop: &self.maildrop,
+            message_store: &self.message_store,
             hostname: &self.setup.hostname,
             postmaster: self.postmaster.found(),
             peer: self.peer,
@@ -117,7 +117,7 @@ impl Host for InboundHost<'_> {
         let mut recipients: Vec<EmailAddress> =
             recipients.filter_map(|recipient| forward_path(recipient, delivery.postmaster).ok()).collect();
         recipients.retain(|recipient| !is_mailer_daemon(recipient, &self.setup.hostname));
-        let answer = take_over(&delivery, message, body).await;
+        let answer = accept_message(&delivery, message, body).await;
         if let Some(outcome) = outcome_of(&answer) {
             for recipient in recipients {
                 self.note(recipient.domain(), outcome);

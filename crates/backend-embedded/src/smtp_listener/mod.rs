@@ -9,9 +9,9 @@ use mailapi_backend::InboundLog;
 use mailapi_model::EmailAddress;
 use mailapi_smtp::server::{MessageBudget, Role};
 
-use crate::Maildrop;
+use crate::MessageStore;
 use crate::net::{Arrival, ConnectionLimits, Listener, ServerTls, Shutdown};
-use crate::smtp_session::{BUSY, Doorway, SmtpSettings, converse};
+use crate::smtp_session::{BUSY, SessionSetup, SmtpSettings, converse};
 use host::InboundHost;
 
 /// What the listener for mail from outside needs.
@@ -29,17 +29,17 @@ pub(crate) struct InboundSetup {
 }
 
 /// Serves until the signal comes and the last session has ended.
-pub(crate) async fn serve(listener: Listener, maildrop: Maildrop, setup: InboundSetup, shutdown: Shutdown) {
+pub(crate) async fn serve(listener: Listener, message_store: MessageStore, setup: InboundSetup, shutdown: Shutdown) {
     let (setup, limits) = (Arc::new(setup.clone()), setup.limits);
-    let session = move |arrival: Arrival| session(arrival, maildrop.clone(), setup.clone());
+    let session = move |arrival: Arrival| session(arrival, message_store.clone(), setup.clone());
     listener.serve(limits, shutdown, BUSY, session).await;
 }
 
-async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<InboundSetup>) {
+async fn session(arrival: Arrival, message_store: MessageStore, setup: Arc<InboundSetup>) {
     let peer = arrival.peer;
-    let max_message_bytes = maildrop.settings().max_message_bytes;
-    let spool = maildrop.spool().for_strangers();
-    let doorway = Doorway {
+    let max_message_bytes = message_store.settings().max_message_bytes;
+    let buffer = message_store.buffer().for_strangers();
+    let session_setup = SessionSetup {
         session: setup.settings.session(
             &setup.hostname,
             Role::Inbound,
@@ -49,11 +49,11 @@ async fn session(arrival: Arrival, maildrop: Maildrop, setup: Arc<InboundSetup>)
         ),
         settings: &setup.settings,
         tls: setup.tls.as_ref(),
-        spool: &spool,
+        buffer: &buffer,
         grace: setup.limits.grace,
     };
-    let mut host = InboundHost::new(maildrop.clone(), &setup, peer.ip());
-    if let Err(error) = converse(arrival, doorway, &mut host).await {
+    let mut host = InboundHost::new(message_store.clone(), &setup, peer.ip());
+    if let Err(error) = converse(arrival, session_setup, &mut host).await {
         tracing::debug!(%peer, %error, "an SMTP connection broke");
     }
 }

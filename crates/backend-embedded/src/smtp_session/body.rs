@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use mailapi_backend::{SpoolError, read_octets};
+use mailapi_backend::{BufferError, read_octets};
 use mailapi_model::Octets;
 
 use crate::coming::Coming;
@@ -14,12 +14,12 @@ pub(crate) enum Body {
     /// All of it, with room in front of it for some fields.
     Memory(Vec<u8>),
     /// The first octets may lie in memory, the rest in a file.
-    Spooled(Octets),
+    Buffered(Octets),
 }
 
 impl Body {
     /// The message whose last octets these are; all of it when none came before.
-    pub(crate) async fn complete(coming: &mut Coming, last: Vec<u8>) -> Result<Self, SpoolError> {
+    pub(crate) async fn complete(coming: &mut Coming, last: Vec<u8>) -> Result<Self, BufferError> {
         if coming.is_empty() { Ok(Self::Memory(last)) } else { coming.complete(last).await.map(Self::from) }
     }
 
@@ -27,7 +27,7 @@ impl Body {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Memory(octets) => octets.len(),
-            Self::Spooled(octets) => octets.len(),
+            Self::Buffered(octets) => octets.len(),
         }
     }
 
@@ -35,7 +35,7 @@ impl Body {
     pub(crate) async fn beginning(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
         match self {
             Self::Memory(octets) => Ok(Cow::Borrowed(octets)),
-            Self::Spooled(octets) => Ok(Cow::Owned(read_octets(octets, 0..max).await?.into())),
+            Self::Buffered(octets) => Ok(Cow::Owned(read_octets(octets, 0..max).await?.into())),
         }
     }
 
@@ -43,7 +43,7 @@ impl Body {
     pub(crate) fn replace_beginning(&mut self, length: usize, octets: Vec<u8>) {
         match self {
             Self::Memory(message) => drop(message.splice(..length, octets)),
-            Self::Spooled(message) => {
+            Self::Buffered(message) => {
                 let rest = message.slice(length..message.len());
                 *message = Octets::joined([octets.into(), rest]);
             }
@@ -54,7 +54,7 @@ impl Body {
 impl From<Octets> for Body {
     fn from(octets: Octets) -> Self {
         // Without a copy when nobody else holds what lies in memory.
-        octets.into_bytes().map_or_else(Self::Spooled, |octets| Self::Memory(octets.into()))
+        octets.into_bytes().map_or_else(Self::Buffered, |octets| Self::Memory(octets.into()))
     }
 }
 
@@ -62,7 +62,7 @@ impl From<Body> for Octets {
     fn from(body: Body) -> Self {
         match body {
             Body::Memory(octets) => octets.into(),
-            Body::Spooled(octets) => octets,
+            Body::Buffered(octets) => octets,
         }
     }
 }

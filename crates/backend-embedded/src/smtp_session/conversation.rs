@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use mailapi_backend::Spool;
+use mailapi_backend::Buffer;
 use mailapi_smtp::server::{Answer, Config, Message, Question, Session, Step};
 use mailapi_smtp::{RcptTo, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,12 +14,12 @@ use crate::coming::Coming;
 use crate::net::{Arrival, ServerTls, Shutdown, Stream};
 
 /// What a listener gives to each of its conversations.
-pub(crate) struct Doorway<'a> {
+pub(crate) struct SessionSetup<'a> {
     pub(crate) session: Config,
     pub(crate) settings: &'a SmtpSettings,
     pub(crate) tls: Option<&'a ServerTls>,
     /// Where long messages lie while they come.
-    pub(crate) spool: &'a Spool,
+    pub(crate) buffer: &'a Buffer,
     /// How long a message that is under way may still take after the signal to stop.
     pub(crate) grace: Duration,
 }
@@ -28,9 +28,13 @@ pub(crate) struct Doorway<'a> {
 ///
 /// # Errors
 /// When the connection breaks, or the client does not take what we say.
-pub(crate) async fn converse(arrival: Arrival, doorway: Doorway<'_>, host: &mut impl Host) -> io::Result<()> {
-    let Doorway { mut session, settings, tls, spool, grace } = doorway;
-    session.piece_bytes = spool.settings().max_memory_bytes;
+pub(crate) async fn converse(
+    arrival: Arrival,
+    session_setup: SessionSetup<'_>,
+    host: &mut impl Host,
+) -> io::Result<()> {
+    let SessionSetup { mut session, settings, tls, buffer, grace } = session_setup;
+    session.piece_bytes = buffer.settings().max_memory_bytes;
     let session = Session::new(session);
     let mut conversation = Conversation {
         replies: session.greeting().encode(),
@@ -39,7 +43,7 @@ pub(crate) async fn converse(arrival: Arrival, doorway: Doorway<'_>, host: &mut 
         settings,
         tls,
         receiving: false,
-        coming: Coming::new(spool.clone()),
+        coming: Coming::new(buffer.clone()),
         end: Instant::now() + settings.session_timeout,
         shutdown: arrival.shutdown,
         grace,

@@ -3,23 +3,23 @@
 //! The session's logic is `mailapi_smtp::server`; here it gets its octets, its time-outs and its answers. A listener
 //! is a [`Host`]: it says who may send, who may receive, and what is done to a message before it is taken over.
 
+mod accept;
 mod body;
 mod conversation;
 mod recipients;
 mod settings;
-mod take_over;
-mod trace;
+mod trace_fields;
 
 use async_trait::async_trait;
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo};
 
+pub(crate) use accept::{Delivery, accept_message};
 pub(crate) use body::Body;
-pub(crate) use conversation::{Doorway, converse};
+pub(crate) use conversation::{SessionSetup, converse};
 pub(crate) use recipients::{Postmaster, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
 pub use settings::SmtpSettings;
-pub(crate) use take_over::{Delivery, take_over};
-pub(crate) use trace::{Trace, check_hops, header_of};
+pub(crate) use trace_fields::{TraceFields, check_hops, header_of};
 
 /// What a client above the limits is told (RFC 5321 section 3.8).
 pub(crate) const BUSY: &[u8] = b"421 4.7.0 Too many connections, try again later\r\n";

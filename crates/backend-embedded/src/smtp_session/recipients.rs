@@ -4,7 +4,7 @@ use mailapi_model::{EmailAddress, ReversePath};
 use mailapi_smtp::{MailFrom, RcptTo, Reply};
 use mailapi_store::StoreError;
 
-use crate::Maildrop;
+use crate::MessageStore;
 use crate::dsn::MAILER_DAEMON;
 
 /// Who sends. Empty is the null reverse-path.
@@ -37,10 +37,10 @@ impl<'a> Postmaster<'a> {
     pub(crate) async fn forward_path(
         &mut self,
         recipient: &RcptTo,
-        maildrop: &Maildrop,
+        message_store: &MessageStore,
     ) -> Result<EmailAddress, Reply> {
         if !has_domain(recipient) {
-            self.found = maildrop.first_mailbox(self.candidates).await.map_err(|error| not_looked_up(&error))?;
+            self.found = message_store.first_mailbox(self.candidates).await.map_err(|error| not_looked_up(&error))?;
         }
         forward_path(recipient, self.found())
     }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use mailapi_backend::{LogInError, LoggedIn, SendAsError, SignError};
-use mailapi_model::{DomainName, Door, EmailAddress, Grants, MessageId, Octets, ReversePath, Secret, Visitor};
+use mailapi_backend::{LoggedIn, LoginError, SendAsError, SignError};
+use mailapi_model::{DomainName, EmailAddress, Grants, LoginProtocol, MessageId, Octets, ReversePath, Secret, Visitor};
 use mailapi_smtp::server::{Answer, Message};
 use mailapi_smtp::{Credentials, MailFrom, RcptTo, Reply};
 
@@ -12,15 +12,15 @@ use super::SubmissionSetup;
 use super::completion::added;
 use super::header::{AuthorFields, HeaderError, block};
 use super::private;
-use crate::Maildrop;
+use crate::MessageStore;
 use crate::accept::{RecipientCheck, Relaying};
 use crate::replies::to_wire;
 use crate::smtp_session::{
-    Body, Delivery, Host, Postmaster, check_hops, forward_path, header_of, not_looked_up, reverse_path, take_over,
+    Body, Delivery, Host, Postmaster, accept_message, check_hops, forward_path, header_of, not_looked_up, reverse_path,
 };
 
 pub(super) struct SubmissionHost<'a> {
-    maildrop: Maildrop,
+    message_store: MessageStore,
     setup: &'a SubmissionSetup,
     peer: IpAddr,
     postmaster: Postmaster<'a>,
@@ -29,9 +29,9 @@ pub(super) struct SubmissionHost<'a> {
 }
 
 impl<'a> SubmissionHost<'a> {
-    pub(super) const fn new(maildrop: Maildrop, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
+    pub(super) const fn new(message_store: MessageStore, setup: &'a SubmissionSetup, peer: IpAddr) -> Self {
         let postmaster = Postmaster::among(setup.postmasters.as_slice());
-        Self { maildrop, setup, peer, postmaster, logged_in: None, size: 0 }
+        Self { message_store, setup, peer, postmaster, logged_in: None, size: 0 }
     }
 
     fn grants(&self) -> Result<&Grants, Reply> {
@@ -41,9 +41,9 @@ impl<'a> SubmissionHost<'a> {
     /// Whether who has logged in may still be here; a refusal with 421 ends the session.
     async fn renew(&mut self) -> Result<(), Reply> {
         let session = self.logged_in.as_mut().ok_or_else(not_logged_in)?;
-        self.setup.log_in.renew(session).await.map_err(|error| match error {
-            LogInError::Unavailable => Reply::new(451, (4, 3, 0), "The account cannot be looked up at the moment"),
-            LogInError::Refused | LogInError::Locked => {
+        self.setup.login.renew(session).await.map_err(|error| match error {
+            LoginError::Unavailable => Reply::new(451, (4, 3, 0), "The account cannot be looked up at the moment"),
+            LoginError::Refused | LoginError::Locked => {
                 Reply::new(421, (4, 7, 0), "The account is disabled, or its password was changed")
             }
         })
@@ -60,7 +60,7 @@ impl<'a> SubmissionHost<'a> {
     }
 
     async fn may_send_as(&self, address: &EmailAddress) -> Result<(), Reply> {
-        let asked = self.setup.log_in.may_send_as(self.grants()?, address).await;
+        let asked = self.setup.login.may_send_as(self.grants()?, address).await;
         asked.map(drop).map_err(|error| match error {
             SendAsError::Denied(_) => Reply::new(553, (5, 7, 1), format!("You may not send as <{address}>")),
             SendAsError::Unavailable => Reply::new(451, (4, 3, 0), "The sender cannot be checked at the moment"),
@@ -82,7 +82,7 @@ impl<'a> SubmissionHost<'a> {
             self.may_send_as(address).await?;
         }
         let author = fields.author.as_ref().or(sender.as_ref()).or(grants.mailbox()).ok_or_else(no_author)?.clone();
-        let (id, now) = (MessageId::random(self.maildrop.entropy()), self.maildrop.clock().now());
+        let (id, now) = (MessageId::random(self.message_store.entropy()), self.message_store.clock().now());
         let (block, rest) = beginning.split_at(block(&beginning).len());
         let (kept, length) = (private::strip(block), block.len());
         let added = added(&kept, rest, &fields, &author, id, now);
@@ -101,13 +101,13 @@ impl<'a> SubmissionHost<'a> {
     async fn count(&self, message: &Message) -> Result<(), Reply> {
         let recipients = message.envelope.recipients.iter().map(|to| forward_path(to, self.postmaster.found()));
         let recipients = recipients.collect::<Result<Vec<_>, _>>()?;
-        let counted = self.setup.log_in.may_send_to(self.grants()?, &recipients).await;
+        let counted = self.setup.login.may_send_to(self.grants()?, &recipients).await;
         counted.map_err(|reached| Reply::new(452, (4, 7, 1), format!("No more today: {reached}")))
     }
 
     async fn check_recipient(&mut self, recipient: &RcptTo) -> Result<(), Reply> {
-        let address = self.postmaster.forward_path(recipient, &self.maildrop).await?;
-        match self.maildrop.check_recipient(&address, self.size, Relaying::Allowed).await {
+        let address = self.postmaster.forward_path(recipient, &self.message_store).await?;
+        match self.message_store.check_recipient(&address, self.size, Relaying::Allowed).await {
             Ok(RecipientCheck::Local | RecipientCheck::Remote) => Ok(()),
             Ok(RecipientCheck::Refused(reply)) => Err(to_wire(&reply)),
             Err(error) => Err(not_looked_up(&error)),
@@ -135,18 +135,18 @@ impl Host for SubmissionHost<'_> {
 
     async fn log_in(&mut self, credentials: Credentials) -> Answer {
         let password = Secret::new(credentials.password.expose().to_owned());
-        let from = Visitor { door: Door::Submission, address: self.peer.to_canonical() };
-        match self.setup.log_in.log_in(&credentials.username, &password, from).await {
+        let from = Visitor { protocol: LoginProtocol::Submission, address: self.peer.to_canonical() };
+        match self.setup.login.log_in(&credentials.username, &password, from).await {
             Ok(logged_in) => {
                 self.logged_in = Some(logged_in);
                 Answer::Accept
             }
-            Err(LogInError::Refused) => Answer::bad_credentials(),
+            Err(LoginError::Refused) => Answer::bad_credentials(),
             // RFC 4954 section 6: the client may try again later with the same credentials.
-            Err(LogInError::Locked) => {
+            Err(LoginError::Locked) => {
                 Answer::Refuse(Reply::new(454, (4, 7, 0), "Too many failed log-ins, try again later"))
             }
-            Err(LogInError::Unavailable) => {
+            Err(LoginError::Unavailable) => {
                 Answer::Refuse(Reply::new(454, (4, 7, 0), "Log-ins are not possible at the moment"))
             }
         }
@@ -164,14 +164,14 @@ impl Host for SubmissionHost<'_> {
             return Answer::Refuse(refusal);
         }
         let delivery = Delivery {
-            maildrop: &self.maildrop,
+            message_store: &self.message_store,
             hostname: &self.setup.hostname,
             postmaster: self.postmaster.found(),
             peer: self.peer,
             relaying: Relaying::Allowed,
             max_returned_bytes: self.setup.max_returned_bytes,
         };
-        take_over(&delivery, message, body).await
+        accept_message(&delivery, message, body).await
     }
 
     fn tls_established(&mut self) {

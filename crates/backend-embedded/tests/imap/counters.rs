@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::client::Client;
-use crate::door::Door;
+use crate::test_server::TestServer;
 
 const FOLDERS: [&str; 3] = ["INBOX", "Sent", "Work"];
 
@@ -82,8 +82,8 @@ proptest! {
     fn two_clients_do_anything(steps in prop::collection::vec((any::<bool>(), command()), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let door = Door::open_with(|settings| settings.listeners.imap.max_bad_commands = 1_000).await;
-            let believer = async || Believer { client: door.ann().await, selected: None, count: 0 };
+            let server = TestServer::open_with(|settings| settings.listeners.imap.max_bad_commands = 1_000).await;
+            let believer = async || Believer { client: server.ann().await, selected: None, count: 0 };
             let (mut one, mut two) = (believer().await, believer().await);
             for (is_first, command) in steps {
                 if is_first { one.run(&command).await } else { two.run(&command).await }
@@ -91,7 +91,7 @@ proptest! {
             one.agrees().await;
             two.agrees().await;
             for sql in CONTRADICTIONS {
-                assert_eq!(door.number(sql), 0, "{sql}");
+                assert_eq!(server.number(sql), 0, "{sql}");
             }
         });
     }

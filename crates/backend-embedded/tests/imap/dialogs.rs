@@ -14,7 +14,7 @@ use rcgen::CertifiedKey;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::door::{Door, DoorSettings, ann};
+use crate::test_server::{TestServer, TestServerSettings, ann};
 
 /// The client's end of the socket. Everything that it needs for TLS is made beforehand.
 struct SocketPeer {
@@ -107,13 +107,13 @@ impl Peer for SocketPeer {
 
 /// `= tls no`: without a certificate. `= plaintext no`: passwords over TLS only, also on loopback. `= quota N`: the
 /// octets that ann may hold. `= max-message N`: the octets of a message.
-fn change(settings: &mut DoorSettings, dialog: &Dialog, tls: ServerTls) {
+fn change(settings: &mut TestServerSettings, dialog: &Dialog, tls: ServerTls) {
     settings.listeners.tls = Some(tls);
     for (key, value) in &dialog.settings {
         match key.as_str() {
             "tls" => settings.listeners.tls = settings.listeners.tls.take().filter(|_| value == "yes"),
             "plaintext" => settings.listeners.imap.plaintext_on_loopback = value == "yes",
-            "max-message" => settings.maildrop.max_message_bytes = value.parse().unwrap(),
+            "max-message" => settings.message_store.max_message_bytes = value.parse().unwrap(),
             "quota" => {}
             other => panic!("unknown setting {other}"),
         }
@@ -125,15 +125,15 @@ fn play(dialog: &Dialog) -> Result<(), String> {
     let key = certificate.signing_key.serialize_pem();
     let tls = ServerTls::from_pem(certificate.cert.pem().as_bytes(), key.as_bytes()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let door = runtime.block_on(async {
-        let door = Door::open_with(|settings| change(settings, dialog, tls)).await;
+    let server = runtime.block_on(async {
+        let server = TestServer::open_with(|settings| change(settings, dialog, tls)).await;
         if let Some((_, quota)) = dialog.settings.iter().find(|(key, _)| key == "quota") {
-            door.maildrop.put_mailbox(&ann(), Some(quota.parse().unwrap())).await.unwrap();
+            server.message_store.put_mailbox(&ann(), Some(quota.parse().unwrap())).await.unwrap();
         }
-        door
+        server
     });
-    let played = dialog.play(&mut SocketPeer::connect(door.address, &certificate));
-    runtime.block_on(door.end());
+    let played = dialog.play(&mut SocketPeer::connect(server.address, &certificate));
+    runtime.block_on(server.end());
     played
 }
 

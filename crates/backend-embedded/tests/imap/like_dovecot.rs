@@ -3,7 +3,7 @@
 use mailapi_testkit::Dovecot;
 
 use crate::client::Client;
-use crate::door::Door;
+use crate::test_server::TestServer;
 
 /// Addresses in all their forms, and texts in all parts.
 const MESSAGES: &[&str] = &[
@@ -80,26 +80,26 @@ async fn log_in(client: &mut Client, user: &str, password: &str) {
 }
 
 /// Both servers with the messages in their INBOX, which is selected.
-async fn both() -> (Door, Dovecot, Client, Client) {
-    let (door, dovecot, mut ours, mut theirs) = both_with_mail().await;
+async fn both() -> (TestServer, Dovecot, Client, Client) {
+    let (server, dovecot, mut ours, mut theirs) = both_with_mail().await;
     ours.ok("SELECT INBOX").await;
     theirs.ok("SELECT INBOX").await;
-    (door, dovecot, ours, theirs)
+    (server, dovecot, ours, theirs)
 }
 
 /// Both servers with the messages in their INBOX.
-async fn both_with_mail() -> (Door, Dovecot, Client, Client) {
-    let (door, dovecot) = (Door::open().await, Dovecot::start().await);
+async fn both_with_mail() -> (TestServer, Dovecot, Client, Client) {
+    let (server, dovecot) = (TestServer::open().await, Dovecot::start().await);
     dovecot.put_mailbox("ann@example.org", None);
-    let (mut ours, mut theirs) = (Client::connect(door.address).await, Client::connect(dovecot.imap()).await);
-    log_in(&mut ours, "ann@example.org", crate::door::PASSWORD).await;
+    let (mut ours, mut theirs) = (Client::connect(server.address).await, Client::connect(dovecot.imap()).await);
+    log_in(&mut ours, "ann@example.org", crate::test_server::PASSWORD).await;
     log_in(&mut theirs, &format!("ann@example.org*{}", Dovecot::MASTER_USER), Dovecot::MASTER_PASSWORD).await;
     for client in [&mut ours, &mut theirs] {
         for message in MESSAGES {
             assert!(client.append("INBOX", "", message).await.end.starts_with("OK"));
         }
     }
-    (door, dovecot, ours, theirs)
+    (server, dovecot, ours, theirs)
 }
 
 /// The answers, without the tag that ESEARCH repeats.
@@ -112,11 +112,11 @@ fn plain(answer: &[String]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_search_finds_what_dovecot_finds() {
-    let (door, _dovecot, mut ours, mut theirs) = both().await;
+    let (server, _dovecot, mut ours, mut theirs) = both().await;
     let mut differences = Vec::new();
     for indexed in [false, true] {
         if indexed {
-            door.maildrop.keep_house_until_done().await.unwrap();
+            server.message_store.maintain_until_done().await.unwrap();
         }
         for keys in SEARCHES {
             let (own, other) = (ours.ok(&format!("SEARCH {keys}")).await, theirs.ok(&format!("SEARCH {keys}")).await);
@@ -130,7 +130,7 @@ async fn a_search_finds_what_dovecot_finds() {
 
 #[tokio::test]
 async fn a_search_with_results_answers_as_dovecot_does() {
-    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    let (_server, _dovecot, mut ours, mut theirs) = both().await;
     for keys in ["RETURN () 1000", "RETURN (MIN) 1000", "RETURN (COUNT) 1000", "RETURN (COUNT) 2:1000"] {
         for prefix in ["", "UID "] {
             let command = format!("{prefix}SEARCH {keys}");
@@ -147,7 +147,7 @@ fn verdict(end: &str) -> (&str, bool) {
 
 #[tokio::test]
 async fn names_that_dovecot_refuses_are_refused() {
-    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    let (_server, _dovecot, mut ours, mut theirs) = both().await;
     for name in ["..", ".", "a/../b", "a/./b", "../a", "a/..", "~x", "~", "~x/y", "plain", "a~"] {
         for command in
             ["CREATE \"{}\"", "RENAME plain \"{}\"", "SELECT \"{}\"", "STATUS \"{}\" (MESSAGES)", "COPY 1 \"{}\""]
@@ -165,7 +165,7 @@ async fn names_that_dovecot_refuses_are_refused() {
 
 #[tokio::test]
 async fn an_envelope_shows_what_dovecot_shows() {
-    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    let (_server, _dovecot, mut ours, mut theirs) = both().await;
     let (own, other) = (ours.ok("FETCH 1:* ENVELOPE").await, theirs.ok("FETCH 1:* ENVELOPE").await);
     assert_eq!((own.len(), other.len()), (MESSAGES.len(), MESSAGES.len()));
     // Dovecot returns encoded words as written; this server decodes and re-encodes them.
@@ -225,9 +225,9 @@ const TWO_SESSIONS: &[(usize, &str)] = &[
 
 #[tokio::test]
 async fn recent_is_given_once_as_dovecot_gives_it() {
-    let (door, dovecot, ours, theirs) = both_with_mail().await;
-    let (mut ours, mut theirs) = ([ours, door.connect().await], [theirs, Client::connect(dovecot.imap()).await]);
-    ours[1].ok(&format!("LOGIN ann@example.org {}", crate::door::PASSWORD)).await;
+    let (server, dovecot, ours, theirs) = both_with_mail().await;
+    let (mut ours, mut theirs) = ([ours, server.connect().await], [theirs, Client::connect(dovecot.imap()).await]);
+    ours[1].ok(&format!("LOGIN ann@example.org {}", crate::test_server::PASSWORD)).await;
     log_in(&mut theirs[1], &format!("ann@example.org*{}", Dovecot::MASTER_USER), Dovecot::MASTER_PASSWORD).await;
     let mut differences = Vec::new();
     for &(session, command) in TWO_SESSIONS {
@@ -281,7 +281,7 @@ fn listed(answer: &[String]) -> Vec<String> {
 
 #[tokio::test]
 async fn an_extended_list_shows_what_dovecot_shows() {
-    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    let (_server, _dovecot, mut ours, mut theirs) = both().await;
     for folder in ["Drafts", "Junk", "Sent", "Trash"] {
         ours.ok(&format!("DELETE {folder}")).await;
         ours.ok(&format!("UNSUBSCRIBE {folder}")).await;
@@ -302,7 +302,7 @@ async fn an_extended_list_shows_what_dovecot_shows() {
 
 #[tokio::test]
 async fn a_move_into_the_same_folder_is_shown_alike() {
-    let (_door, _dovecot, mut ours, mut theirs) = both().await;
+    let (_server, _dovecot, mut ours, mut theirs) = both().await;
     let (own, other) = (ours.ok("MOVE 1 INBOX").await, theirs.ok("MOVE 1 INBOX").await);
     assert_eq!(recent(&own), recent(&other));
 }

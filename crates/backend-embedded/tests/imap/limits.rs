@@ -6,17 +6,17 @@ use futures_util::FutureExt;
 use tokio::time::timeout;
 
 use crate::client::{Client, PATIENCE};
-use crate::door::{Door, DoorSettings};
+use crate::test_server::{TestServer, TestServerSettings};
 
 #[tokio::test]
 async fn a_failed_log_in_is_answered_late() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    let door = Door::open_with(|settings| settings.listeners.imap.failed_login_delay = DAY).await;
-    let mut guesser = door.connect().await;
+    let server = TestServer::open_with(|settings| settings.listeners.imap.failed_login_delay = DAY).await;
+    let mut guesser = server.connect().await;
     guesser.send(b"x LOGIN ann@example.org wrong\r\n").await;
-    door.refused().await;
+    server.refused().await;
     // Others are served while the answer is held back.
-    let mut other = door.ann().await;
+    let mut other = server.ann().await;
     for _ in 0..20 {
         other.ok("NOOP").await;
     }
@@ -25,22 +25,22 @@ async fn a_failed_log_in_is_answered_late() {
 
 #[tokio::test]
 async fn a_client_that_does_not_log_in_is_sent_away() {
-    let door = Door::open_with(|settings| {
+    let server = TestServer::open_with(|settings| {
         settings.listeners.imap.login_timeout = Duration::from_millis(50);
     })
     .await;
-    let mut client = door.connect().await;
+    let mut client = server.connect().await;
     assert_eq!(client.line().await.as_deref(), Some("* BYE Time-out"));
     assert_eq!(client.line().await, None);
 }
 
 #[tokio::test]
 async fn words_now_and_then_do_not_win_time_before_the_log_in() {
-    let door = Door::open_with(|settings| {
+    let server = TestServer::open_with(|settings| {
         settings.listeners.imap.login_timeout = Duration::from_millis(50);
     })
     .await;
-    let mut client = door.connect().await;
+    let mut client = server.connect().await;
     let last = loop {
         client.send_if_open(b"x NOOP\r\n").await;
         match client.line().await {
@@ -54,10 +54,11 @@ async fn words_now_and_then_do_not_win_time_before_the_log_in() {
 
 #[tokio::test]
 async fn a_silent_client_is_logged_out_also_while_it_idles() {
-    let door = Door::open_with(|settings| settings.listeners.imap.idle_timeout = Duration::from_millis(500)).await;
-    let mut silent = door.ann_in("INBOX").await;
+    let server =
+        TestServer::open_with(|settings| settings.listeners.imap.idle_timeout = Duration::from_millis(500)).await;
+    let mut silent = server.ann_in("INBOX").await;
     assert_eq!(silent.line().await.as_deref(), Some("* BYE Time-out"));
-    let mut idle = door.ann_in("INBOX").await;
+    let mut idle = server.ann_in("INBOX").await;
     idle.idle().await;
     assert_eq!(idle.line().await.as_deref(), Some("* BYE Time-out"));
     assert_eq!(idle.line().await, None);
@@ -65,8 +66,9 @@ async fn a_silent_client_is_logged_out_also_while_it_idles() {
 
 #[tokio::test]
 async fn a_client_that_idles_hears_that_the_server_is_there() {
-    let door = Door::open_with(|settings| settings.listeners.imap.keepalive_interval = Duration::from_millis(20)).await;
-    let mut idle = door.ann_in("INBOX").await;
+    let server =
+        TestServer::open_with(|settings| settings.listeners.imap.keepalive_interval = Duration::from_millis(20)).await;
+    let mut idle = server.ann_in("INBOX").await;
     idle.idle().await;
     for _ in 0..3 {
         assert_eq!(idle.line().await.as_deref(), Some("* OK Still here"));
@@ -75,15 +77,15 @@ async fn a_client_that_idles_hears_that_the_server_is_there() {
 
 #[tokio::test]
 async fn a_mailbox_has_a_limited_number_of_sessions() {
-    let door = Door::open_with(|settings| settings.listeners.imap.max_connections_per_user = 1).await;
-    let mut first = door.ann().await;
-    let mut second = door.connect().await;
+    let server = TestServer::open_with(|settings| settings.listeners.imap.max_connections_per_user = 1).await;
+    let mut first = server.ann().await;
+    let mut second = server.connect().await;
     assert!(second.run("LOGIN ann@example.org secret").await.end.starts_with("NO [LIMIT]"));
     assert!(second.run("LOGIN bob@example.org secret").await.end.starts_with("OK"));
     first.ok("LOGOUT").await;
     assert_eq!(first.line().await, None);
     // The seat is free as soon as the session's task has ended, which may be a moment after the client has heard it.
-    let mut third = door.connect().await;
+    let mut third = server.connect().await;
     let mut end = String::new();
     for _ in 0..1_000 {
         end = third.run("LOGIN ann@example.org secret").await.end;
@@ -97,9 +99,9 @@ async fn a_mailbox_has_a_limited_number_of_sessions() {
 
 #[tokio::test]
 async fn connections_above_the_limit_are_told_so() {
-    let door = Door::open_with(|settings| settings.listeners.imap_connections.max_connections = 1).await;
-    let _first = door.connect().await;
-    let mut second = Client::connect(door.address).await;
+    let server = TestServer::open_with(|settings| settings.listeners.imap_connections.max_connections = 1).await;
+    let _first = server.connect().await;
+    let mut second = Client::connect(server.address).await;
     let said = second.line().await.unwrap();
     assert_eq!(said, "* BYE [UNAVAILABLE] Too many connections, try again later");
     assert_eq!(second.line().await, None);
@@ -107,11 +109,11 @@ async fn connections_above_the_limit_are_told_so() {
 
 #[tokio::test]
 async fn everybody_is_told_when_the_server_ends() {
-    let door = Door::open().await;
+    let server = TestServer::open().await;
     let (mut fresh, mut selected, mut idle) =
-        (door.connect().await, door.ann_in("INBOX").await, door.ann_in("INBOX").await);
+        (server.connect().await, server.ann_in("INBOX").await, server.ann_in("INBOX").await);
     idle.idle().await;
-    door.end().await;
+    server.end().await;
     for client in [&mut fresh, &mut selected, &mut idle] {
         assert_eq!(client.line().await.as_deref(), Some("* BYE The server is shutting down"));
         assert_eq!(client.line().await, None);
@@ -119,9 +121,9 @@ async fn everybody_is_told_when_the_server_ends() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_stops_talking_cannot_keep_the_server_alive() {
-    let door = Door::open_with(without_end).await;
-    let mut client = door.ann_in("INBOX").await;
+async fn a_client_that_never_stops_cannot_delay_shutdown() {
+    let server = TestServer::open_with(without_end).await;
+    let mut client = server.ann_in("INBOX").await;
     let talking = tokio::spawn(async move {
         loop {
             client.send_if_open(&b"x NOOP\r\n".repeat(100)).await;
@@ -133,7 +135,7 @@ async fn a_client_that_never_stops_talking_cannot_keep_the_server_alive() {
             }
         }
     });
-    door.end().await;
+    server.end().await;
     let last = timeout(PATIENCE, talking).await.expect("the client is sent away").unwrap();
     // What was still on its way when the server hung up may take its last words with it.
     let last = last.unwrap_or_default();
@@ -143,13 +145,13 @@ async fn a_client_that_never_stops_talking_cannot_keep_the_server_alive() {
 #[tokio::test]
 async fn commands_that_wait_when_the_server_ends_are_not_carried_out() {
     const COMMANDS: usize = 40;
-    let door = Door::open_with(without_end).await;
+    let server = TestServer::open_with(without_end).await;
     // Together more than what fits between server and client.
-    door.put("INBOX", "Subject: long\r\n\r\n".to_owned() + &"line\r\n".repeat(200_000)).await;
-    let mut client = door.ann_in("INBOX").await;
+    server.put("INBOX", "Subject: long\r\n\r\n".to_owned() + &"line\r\n".repeat(200_000)).await;
+    let mut client = server.ann_in("INBOX").await;
     client.send(&b"x FETCH 1 BODY.PEEK[]\r\n".repeat(COMMANDS)).await;
     assert!(client.line().await.unwrap().starts_with("* 1 FETCH "));
-    door.stop();
+    server.stop();
     let (mut carried_out, mut rest) = (0, Vec::new());
     while let Some(line) = client.line().await {
         match line.as_str() {
@@ -160,36 +162,36 @@ async fn commands_that_wait_when_the_server_ends_are_not_carried_out() {
     }
     assert!(carried_out < COMMANDS, "{carried_out}");
     assert_eq!(rest, ["x NO Not carried out", "* BYE The server is shutting down"]);
-    door.end().await;
+    server.end().await;
 }
 
 /// Sessions are not cut, so that a server ends only when they do.
-fn without_end(settings: &mut DoorSettings) {
+fn without_end(settings: &mut TestServerSettings) {
     settings.listeners.imap_connections.grace = Duration::from_secs(24 * 60 * 60);
 }
 
 #[tokio::test]
 async fn a_client_that_does_not_read_is_cut_off() {
-    let door = Door::open_with(|settings| {
+    let server = TestServer::open_with(|settings| {
         settings.listeners.imap.write_timeout = Duration::from_millis(50);
         without_end(settings);
     })
     .await;
-    door.put("INBOX", "Subject: long\r\n\r\n".to_owned() + &"line\r\n".repeat(200_000)).await;
-    let mut client = door.ann_in("INBOX").await;
+    server.put("INBOX", "Subject: long\r\n\r\n".to_owned() + &"line\r\n".repeat(200_000)).await;
+    let mut client = server.ann_in("INBOX").await;
     client.send(&b"x FETCH 1 BODY.PEEK[]\r\n".repeat(100)).await;
     // The server ends only when the session has, and nobody reads what it says.
-    door.end().await;
+    server.end().await;
 }
 
 #[tokio::test]
-async fn a_message_that_could_not_be_filed_leaves_its_room_to_others_while_its_client_stays() {
-    let door = Door::open_with(|settings| {
-        (settings.spool.max_memory_bytes, settings.spool.write_bytes) = (10_000, 1_000);
-        settings.spool.max_disk_bytes = 50_000;
+async fn a_message_that_fails_to_file_frees_its_memory_at_once() {
+    let server = TestServer::open_with(|settings| {
+        (settings.buffer.max_memory_bytes, settings.buffer.write_bytes) = (10_000, 1_000);
+        settings.buffer.max_disk_bytes = 50_000;
     })
     .await;
-    let (mut clumsy, mut other) = (door.ann().await, door.ann().await);
+    let (mut clumsy, mut other) = (server.ann().await, server.ann().await);
     let long = |lines: usize| "0123456\n".repeat(lines);
     let filed = async |other: &mut Client| other.append("INBOX", "", &long(4_500)).await.end;
     // Beyond the room, into no folder, and with a word too many behind the message.

@@ -3,10 +3,10 @@
 mod client;
 mod counters;
 mod dialogs;
-mod door;
 mod like_dovecot;
 mod limits;
 mod news;
 mod octets;
 mod searching;
+mod test_server;
 mod with_the_api;

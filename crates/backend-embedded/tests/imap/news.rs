@@ -1,17 +1,17 @@
 //! What a session hears of changes that others make.
 
 use mailapi_backend::{Mailboxes, Provisioning};
-use mailapi_backend_embedded::maildrop::FlagChange;
+use mailapi_backend_embedded::message_store::FlagChange;
 use mailapi_imap::Flags;
 
-use crate::door::{Door, ann};
+use crate::test_server::{TestServer, ann};
 
 const MAIL: &str = "From: eve@elsewhere.example\nSubject: Hi\n\ntext\n";
 
 #[tokio::test]
 async fn two_sessions_see_what_the_other_does() {
-    let door = Door::open().await;
-    let (mut one, mut two) = (door.ann_in("INBOX").await, door.ann_in("INBOX").await);
+    let server = TestServer::open().await;
+    let (mut one, mut two) = (server.ann_in("INBOX").await, server.ann_in("INBOX").await);
     assert!(one.append("INBOX", "", MAIL).await.end.starts_with("OK [APPENDUID "));
     assert_eq!(two.ok("NOOP").await, ["* 1 EXISTS"]);
     one.append("INBOX", "\\Flagged todo", MAIL).await;
@@ -29,21 +29,21 @@ async fn two_sessions_see_what_the_other_does() {
 
 #[tokio::test]
 async fn a_client_that_idles_hears_at_once() {
-    let door = Door::open().await;
-    let mut idle = door.ann_in("INBOX").await;
+    let server = TestServer::open().await;
+    let mut idle = server.ann_in("INBOX").await;
     // What changed between SELECT and IDLE is told when IDLE begins.
-    door.deliver(MAIL).await;
+    server.deliver(MAIL).await;
     idle.idle().await;
     assert_eq!(idle.line().await.unwrap(), "* 1 EXISTS");
     assert_eq!(idle.line().await.unwrap(), "* 1 RECENT");
-    door.deliver(MAIL).await;
+    server.deliver(MAIL).await;
     assert_eq!(idle.line().await.unwrap(), "* 2 EXISTS");
     assert_eq!(idle.line().await.unwrap(), "* 2 RECENT");
-    let folder = door.maildrop.folder(&ann(), &"INBOX".parse().unwrap()).await.unwrap().id;
-    door.maildrop.store_flags(folder, vec![1], FlagChange::Add, Flags::from_words(["\\Seen"])).await.unwrap();
+    let folder = server.message_store.folder(&ann(), &"INBOX".parse().unwrap()).await.unwrap().id;
+    server.message_store.store_flags(folder, vec![1], FlagChange::Add, Flags::from_words(["\\Seen"])).await.unwrap();
     assert_eq!(idle.line().await.unwrap(), "* 1 FETCH (UID 1 FLAGS (\\Seen \\Recent))");
     // Purged by the API.
-    door.maildrop.purge(&ann()).await.unwrap();
+    server.message_store.purge(&ann()).await.unwrap();
     assert_eq!(idle.line().await.unwrap(), "* 2 EXPUNGE");
     assert_eq!(idle.line().await.unwrap(), "* 1 EXPUNGE");
     assert_eq!(idle.line().await.unwrap(), "* 0 RECENT");
@@ -52,30 +52,30 @@ async fn a_client_that_idles_hears_at_once() {
 
 #[tokio::test]
 async fn a_client_that_idles_hears_of_other_processes() {
-    let door = Door::open().await;
-    let mut idle = door.ann_in("INBOX").await;
+    let server = TestServer::open().await;
+    let mut idle = server.ann_in("INBOX").await;
     idle.idle().await;
-    let other = door.other_process().await;
+    let other = server.other_process().await;
     other.append(&ann(), &"INBOX".parse().unwrap(), &Flags::new(), None, MAIL.to_owned()).await.unwrap();
     assert_eq!(idle.line().await.unwrap(), "* 1 EXISTS");
 }
 
 #[tokio::test]
 async fn changes_of_other_folders_and_mailboxes_are_no_news() {
-    let door = Door::open().await;
-    let mut idle = door.ann_in("Drafts").await;
+    let server = TestServer::open().await;
+    let mut idle = server.ann_in("Drafts").await;
     idle.idle().await;
-    door.deliver(MAIL).await;
+    server.deliver(MAIL).await;
     assert_eq!(idle.done().await, [""; 0]);
     assert_eq!(idle.ok("NOOP").await, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_session_whose_folder_is_removed_must_select_again_and_one_that_is_renamed_need_not() {
-    let door = Door::open().await;
-    let mut admin = door.ann().await;
+async fn a_removed_folder_ends_the_selection_and_a_rename_does_not() {
+    let server = TestServer::open().await;
+    let mut admin = server.ann().await;
     admin.ok("CREATE Work/a").await;
-    let (mut removed, mut renamed) = (door.ann_in("Drafts").await, door.ann_in("Work/a").await);
+    let (mut removed, mut renamed) = (server.ann_in("Drafts").await, server.ann_in("Work/a").await);
     admin.ok("RENAME Work Job").await;
     admin.append("Job/a", "", MAIL).await;
     assert_eq!(renamed.ok("NOOP").await, ["* 1 EXISTS", "* 1 RECENT"]);
@@ -85,7 +85,7 @@ async fn a_session_whose_folder_is_removed_must_select_again_and_one_that_is_ren
     assert!(appended.end.starts_with("OK [APPENDUID "), "{appended:?}");
     assert_eq!(removed.line().await.as_deref(), Some("* BYE the selected mailbox is gone"));
     assert_eq!(removed.line().await, None);
-    door.maildrop.remove_mailbox(&ann()).await.unwrap();
+    server.message_store.remove_mailbox(&ann()).await.unwrap();
     assert_eq!(renamed.run("NOOP").await.end, "OK Done");
     assert_eq!(renamed.line().await.as_deref(), Some("* BYE the selected mailbox is gone"));
     assert!(admin.run("LIST \"\" *").await.end.starts_with("NO [UNAVAILABLE]"));
@@ -93,9 +93,9 @@ async fn a_session_whose_folder_is_removed_must_select_again_and_one_that_is_ren
 
 #[tokio::test]
 async fn a_client_may_delete_what_it_has_selected() {
-    let door = Door::open().await;
-    let mut client = door.ann_in("Drafts").await;
-    let mut other = door.ann_in("INBOX").await;
+    let server = TestServer::open().await;
+    let mut client = server.ann_in("Drafts").await;
+    let mut other = server.ann_in("INBOX").await;
     assert_eq!(other.ok("DELETE Junk").await, [""; 0]);
     assert_eq!(other.ok("NOOP").await, [""; 0]);
     assert_eq!(client.ok("DELETE Drafts").await, [""; 0]);
@@ -104,9 +104,9 @@ async fn a_client_may_delete_what_it_has_selected() {
 }
 
 #[tokio::test]
-async fn renaming_the_inbox_moves_its_messages_and_leaves_what_is_below() {
-    let door = Door::open().await;
-    let mut client = door.ann_in("INBOX").await;
+async fn renaming_the_inbox_moves_messages_and_keeps_subfolders() {
+    let server = TestServer::open().await;
+    let mut client = server.ann_in("INBOX").await;
     client.ok("CREATE INBOX/below").await;
     client.append("INBOX", "\\Seen", MAIL).await;
     // APPEND told of the message; the rename takes it away again.
@@ -118,13 +118,13 @@ async fn renaming_the_inbox_moves_its_messages_and_leaves_what_is_below() {
 }
 
 #[tokio::test]
-async fn who_is_disabled_while_a_session_idles_reads_no_mail_that_comes_afterwards() {
-    let door = Door::open().await;
-    door.deliver(MAIL).await;
-    let (mut idle, mut other) = (door.ann_in("INBOX").await, door.ann_in("INBOX").await);
+async fn a_user_disabled_during_idle_reads_no_later_mail() {
+    let server = TestServer::open().await;
+    server.deliver(MAIL).await;
+    let (mut idle, mut other) = (server.ann_in("INBOX").await, server.ann_in("INBOX").await);
     idle.idle().await;
-    door.disable_everybody();
-    door.deliver(MAIL).await;
+    server.disable_everybody();
+    server.deliver(MAIL).await;
     assert_eq!(idle.line().await.as_deref(), Some("* BYE The account is disabled, or its password was changed"));
     assert_eq!(idle.line().await, None);
     other.send(b"x FETCH 1 BODY[]\r\n").await;

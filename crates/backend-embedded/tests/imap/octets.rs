@@ -1,6 +1,6 @@
 //! Octets on their way out: whole, in pieces, in sections.
 
-use crate::door::Door;
+use crate::test_server::TestServer;
 
 /// A message of many lines, each of which says where it is.
 fn long_message(lines: usize) -> String {
@@ -15,14 +15,14 @@ fn literal(response: &str) -> &str {
 #[tokio::test]
 async fn a_message_comes_out_as_it_went_in_however_its_pieces_are_cut() {
     for (chunk_bytes, write_bytes) in [(61, 7), (128 * 1024, 64 * 1024), (4096, 1 << 30)] {
-        let door = Door::open_with(|settings| {
-            settings.maildrop.chunk_bytes = chunk_bytes;
+        let server = TestServer::open_with(|settings| {
+            settings.message_store.chunk_bytes = chunk_bytes;
             settings.listeners.imap.write_bytes = write_bytes;
         })
         .await;
         let message = long_message(20_000 / if write_bytes < 100 { 20 } else { 1 });
-        door.put("INBOX", message.clone()).await;
-        let mut client = door.ann_in("INBOX").await;
+        server.put("INBOX", message.clone()).await;
+        let mut client = server.ann_in("INBOX").await;
         let whole = client.ok("FETCH 1 (RFC822.SIZE BODY.PEEK[] UID)").await.remove(0);
         assert_eq!(literal(&whole), format!("{message} UID 1)"));
         assert!(whole.contains(&format!("RFC822.SIZE {} BODY[] ", message.len())));
@@ -37,10 +37,10 @@ async fn a_message_comes_out_as_it_went_in_however_its_pieces_are_cut() {
 
 #[tokio::test]
 async fn ranges_stop_at_the_end() {
-    let door = Door::open_with(|settings| settings.maildrop.chunk_bytes = 61).await;
+    let server = TestServer::open_with(|settings| settings.message_store.chunk_bytes = 61).await;
     let message = long_message(100);
-    door.put("INBOX", message.clone()).await;
-    let mut client = door.ann_in("INBOX").await;
+    server.put("INBOX", message.clone()).await;
+    let mut client = server.ann_in("INBOX").await;
     let mut fetched = String::new();
     for origin in (0..message.len() + 100).step_by(100) {
         let answer = client.ok(&format!("UID FETCH 1 BODY.PEEK[]<{origin}.100>")).await.remove(0);
@@ -54,9 +54,9 @@ async fn ranges_stop_at_the_end() {
 
 #[tokio::test]
 async fn a_nul_does_not_break_the_protocol() {
-    let door = Door::open().await;
-    door.put("INBOX", "Subject: a\0b\r\n\r\nx\0y\r\n").await;
-    let mut client = door.ann_in("INBOX").await;
+    let server = TestServer::open().await;
+    server.put("INBOX", "Subject: a\0b\r\n\r\nx\0y\r\n").await;
+    let mut client = server.ann_in("INBOX").await;
     client.send(b"x FETCH 1 (BODY.PEEK[] BODY.PEEK[HEADER.FIELDS (Subject)])\r\n").await;
     let response = client.response().await.unwrap();
     assert!(!response.contains(&0));
@@ -66,15 +66,15 @@ async fn a_nul_does_not_break_the_protocol() {
 #[tokio::test]
 async fn a_fetch_of_many_messages_names_each_once_whatever_the_steps() {
     for (messages, bytes) in [(1, 1 << 20), (3, 1 << 20), (500, 1), (500, 60), (3, 60)] {
-        let door = Door::open_with(|settings| {
+        let server = TestServer::open_with(|settings| {
             settings.listeners.imap.fetch_messages = messages;
             settings.listeners.imap.fetch_bytes = bytes;
         })
         .await;
         for n in 0..10 {
-            door.put("INBOX", format!("Subject: {n}\r\n\r\n{n}\r\n")).await;
+            server.put("INBOX", format!("Subject: {n}\r\n\r\n{n}\r\n")).await;
         }
-        let mut client = door.ann_in("INBOX").await;
+        let mut client = server.ann_in("INBOX").await;
         client.ok("UID STORE 1,2,6,10 +FLAGS.SILENT (\\Deleted)").await;
         client.ok("EXPUNGE").await;
         for items in ["UID", "(UID ENVELOPE)", "(UID BODYSTRUCTURE)", "(UID BODY.PEEK[HEADER.FIELDS (Subject)])"] {
@@ -87,12 +87,12 @@ async fn a_fetch_of_many_messages_names_each_once_whatever_the_steps() {
 
 #[tokio::test]
 async fn messages_that_are_gone_are_left_out_and_the_client_is_told() {
-    let door = Door::open_with(|settings| settings.listeners.imap.fetch_messages = 2).await;
+    let server = TestServer::open_with(|settings| settings.listeners.imap.fetch_messages = 2).await;
     for n in 0..5 {
-        door.put("INBOX", format!("Subject: {n}\r\n\r\n")).await;
+        server.put("INBOX", format!("Subject: {n}\r\n\r\n")).await;
     }
-    let mut client = door.ann_in("INBOX").await;
-    let mut other = door.ann_in("INBOX").await;
+    let mut client = server.ann_in("INBOX").await;
+    let mut other = server.ann_in("INBOX").await;
     other.ok("STORE 1:2,5 +FLAGS.SILENT (\\Deleted)").await;
     other.ok("EXPUNGE").await;
     let answer = client.run("FETCH 1:* RFC822.SIZE").await;
@@ -104,13 +104,14 @@ async fn messages_that_are_gone_are_left_out_and_the_client_is_told() {
 
 #[tokio::test]
 async fn sections_of_a_delivered_message_count_from_its_return_path() {
-    let door = Door::open().await;
-    door.deliver(
-        "Subject: parts\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\none\n\
+    let server = TestServer::open().await;
+    server
+        .deliver(
+            "Subject: parts\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\none\n\
          --b\nContent-Type: message/rfc822\n\nSubject: inner\nX-Tag: y\n\ninner text\n--b--\n",
-    )
-    .await;
-    let mut client = door.ann_in("INBOX").await;
+        )
+        .await;
+    let mut client = server.ann_in("INBOX").await;
     let header = client.ok("FETCH 1 BODY.PEEK[HEADER]").await.remove(0);
     assert!(literal(&header).starts_with("Return-Path: <eve@elsewhere.example>\r\n"));
     for (section, expected) in [
@@ -135,14 +136,14 @@ async fn sections_of_a_delivered_message_count_from_its_return_path() {
 
 #[tokio::test]
 async fn hostile_structures_are_shown() {
-    let door = Door::open().await;
+    let server = TestServer::open().await;
     let nested: String =
         (0..200).map(|n| format!("Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n")).collect();
     let forwarded = "Content-Type: message/rfc822\r\n\r\n".repeat(200);
     for message in [nested, forwarded, "\r\n".to_owned(), "no header".to_owned(), "\0".repeat(20)] {
-        door.put("INBOX", message).await;
+        server.put("INBOX", message).await;
     }
-    let mut client = door.ann_in("INBOX").await;
+    let mut client = server.ann_in("INBOX").await;
     let answers = client.ok("FETCH 1:* (ENVELOPE BODYSTRUCTURE BODY BODY.PEEK[1.1.1.1])").await;
     assert_eq!(answers.len(), 5);
     assert!(answers.iter().all(|answer| answer.matches('(').count() == answer.matches(')').count()));

@@ -5,7 +5,7 @@ use mailapi_backend::{FolderScope, Mailboxes, SearchQuery};
 use mailapi_model::Page;
 
 use crate::client::Client;
-use crate::door::{Door, ann};
+use crate::test_server::{TestServer, ann};
 
 async fn found(client: &mut Client, keys: &str) -> Vec<u32> {
     let answer = client.ok(&format!("UID SEARCH {keys}")).await;
@@ -13,8 +13,8 @@ async fn found(client: &mut Client, keys: &str) -> Vec<u32> {
     numbers.split_whitespace().map(|uid| uid.parse().unwrap()).collect()
 }
 
-async fn door() -> Door {
-    let door = Door::open_with(|settings| settings.listeners.imap.max_search_texts = 3).await;
+async fn server() -> TestServer {
+    let server = TestServer::open_with(|settings| settings.listeners.imap.max_search_texts = 3).await;
     for message in [
         "From: =?utf-8?q?J=C3=BCrgen?= <j@x.example>\r\nTo: ann@example.org\r\nSubject: =?utf-8?q?F=C3=BC=C3=9Fe?=\r\n\
          Date: Fri, 20 Nov 2026 23:15:30 -0800\r\nMessage-ID: <one@x.example>\r\n\r\nNothing here\r\n",
@@ -24,18 +24,18 @@ async fn door() -> Door {
          --b\r\nContent-Type: text/html\r\n\r\n<p>spli<b>t wo</b>rd</p>\r\n--b--\r\n",
         "Subject: needle\r\nX-Tag: Stack\r\n\r\n",
     ] {
-        door.put("INBOX", message).await;
+        server.put("INBOX", message).await;
     }
-    door
+    server
 }
 
 #[tokio::test]
-async fn texts_are_found_decoded_whatever_their_case_and_whether_or_not_they_are_indexed() {
-    let door = door().await;
-    let mut client = door.ann_in("INBOX").await;
+async fn decoded_text_is_found_in_any_case_indexed_or_not() {
+    let server = server().await;
+    let mut client = server.ann_in("INBOX").await;
     for indexed in [false, true] {
         if indexed {
-            door.maildrop.keep_house_until_done().await.unwrap();
+            server.message_store.maintain_until_done().await.unwrap();
         }
         for (keys, expected) in [
             ("TEXT absent", &[][..]),
@@ -66,8 +66,8 @@ async fn texts_are_found_decoded_whatever_their_case_and_whether_or_not_they_are
 
 #[tokio::test]
 async fn rows_decide_the_rest() {
-    let door = door().await;
-    let mut client = door.ann_in("INBOX").await;
+    let server = server().await;
+    let mut client = server.ann_in("INBOX").await;
     client.ok("STORE 2 FLAGS.SILENT (\\Seen todo)").await;
     for (keys, expected) in [
         ("SENTON 20-Nov-2026", &[1][..]),
@@ -86,8 +86,8 @@ async fn rows_decide_the_rest() {
 
 #[tokio::test]
 async fn a_search_for_too_many_texts_is_refused() {
-    let door = door().await;
-    let mut client = door.ann_in("INBOX").await;
+    let server = server().await;
+    let mut client = server.ann_in("INBOX").await;
     assert_eq!(
         client.run("SEARCH TEXT a TEXT b TEXT c TEXT d").await.end,
         "NO [LIMIT] A limit of the server is reached"
@@ -97,12 +97,12 @@ async fn a_search_for_too_many_texts_is_refused() {
 
 #[tokio::test]
 async fn the_api_finds_the_same() {
-    let door = door().await;
-    let mut client = door.ann_in("INBOX").await;
+    let server = server().await;
+    let mut client = server.ann_in("INBOX").await;
     for text in ["needle", "split word", "j@x", "haystack", "nothing"] {
         let (scope, page) = (FolderScope::One("INBOX".parse().unwrap()), Page::new(50, 0));
         let query = SearchQuery { text: text.parse().unwrap(), scope, page };
-        let hits = door.maildrop.search(&ann(), &query).await.unwrap();
+        let hits = server.message_store.search(&ann(), &query).await.unwrap();
         let mut uids: Vec<u32> = hits.items.iter().map(|hit| hit.uid).collect();
         uids.reverse();
         assert_eq!(found(&mut client, &format!("TEXT \"{text}\"")).await, uids);
@@ -111,10 +111,10 @@ async fn the_api_finds_the_same() {
 
 #[tokio::test]
 async fn a_long_search_gives_way_to_other_searches_of_the_mailbox() {
-    let door = Door::open_with(|settings| settings.maildrop.mailbox_searches = 1).await;
+    let server = TestServer::open_with(|settings| settings.message_store.mailbox_searches = 1).await;
     let lines = "X-Line: 0123456789\r\n".repeat(1_000);
-    door.put("INBOX", format!("Subject: long\r\n{lines}\r\n")).await;
-    let (mut long, mut short) = (door.ann_in("INBOX").await, door.ann_in("Drafts").await);
+    server.put("INBOX", format!("Subject: long\r\n{lines}\r\n")).await;
+    let (mut long, mut short) = (server.ann_in("INBOX").await, server.ann_in("Drafts").await);
     for _ in 0..11 {
         long.ok("COPY 1:* INBOX").await;
     }

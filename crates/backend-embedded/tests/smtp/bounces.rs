@@ -6,7 +6,7 @@ use mailapi_model::{Clock, Outcome};
 use mailapi_smtp::{Notify, Ret};
 use mailapi_testkit::SmtpSink;
 
-use crate::office::{Office, address, mail};
+use crate::mail_host::{MailHost, address, mail};
 use crate::socket::Line;
 
 fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
@@ -15,46 +15,46 @@ fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, Stri
 
 #[tokio::test]
 async fn there_is_no_bounce_of_a_bounce() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
-    let null = Incoming::new(None, [address("zoe@far.example")], mail("Hi"), office.clock.now(), Relaying::Allowed);
-    office.maildrop.accept(null).await.unwrap();
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);
-    assert!(office.queue_is_empty().await);
+    let null = Incoming::new(None, [address("zoe@far.example")], mail("Hi"), host.clock.now(), Relaying::Allowed);
+    host.message_store.accept(null).await.unwrap();
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(host.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);
+    assert!(host.queue_is_empty().await);
 }
 
 #[tokio::test]
 async fn a_sender_who_wants_no_notice_gets_none() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
-    let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));
+    let mut outgoing = host.outgoing(&["zoe@far.example"], &mail("Hi"));
     outgoing.recipients[0].notify = Some(Notify::NEVER);
-    office.maildrop.accept(outgoing).await.unwrap();
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    assert!(office.inbox("ann@here.example").await.is_empty());
+    host.message_store.accept(outgoing).await.unwrap();
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    assert!(host.inbox("ann@here.example").await.is_empty());
 }
 
 #[tokio::test]
 async fn a_sender_who_is_gone_loses_the_notice_and_nothing_else() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
-    office.send(&["zoe@far.example"], &mail("Hi")).await;
-    office.maildrop.remove_mailbox(&address("ann@here.example")).await.unwrap();
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);
-    assert!(office.queue_is_empty().await);
+    host.send(&["zoe@far.example"], &mail("Hi")).await;
+    host.message_store.remove_mailbox(&address("ann@here.example")).await.unwrap();
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(host.told().await, [told("zoe@far.example", Outcome::Bounced, "5.1.1")]);
+    assert!(host.queue_is_empty().await);
 }
 
 #[tokio::test]
-async fn each_recipient_has_a_fate_of_its_own_and_the_refused_come_back_in_one_notice() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+async fn each_recipient_has_its_outcome_and_one_notice_lists_refusals() {
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["550 5.1.1 Unknown"]);
     sink.refuse("joe@far.example", &["450 4.2.1 Later"]);
     sink.refuse("eva@far.example", &["554 5.7.1 Not from you"]);
-    office.send(&["zoe@far.example", "joe@far.example", "tim@far.example", "eva@far.example"], &mail("Hi")).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    let told: Vec<_> = office.told().await.into_iter().take(4).collect();
+    host.send(&["zoe@far.example", "joe@far.example", "tim@far.example", "eva@far.example"], &mail("Hi")).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    let told: Vec<_> = host.told().await.into_iter().take(4).collect();
     assert_eq!(
         told,
         [
@@ -65,7 +65,7 @@ async fn each_recipient_has_a_fate_of_its_own_and_the_refused_come_back_in_one_n
         ]
     );
     assert_eq!(sink.received()[0].recipients, ["tim@far.example"]);
-    let inbox = office.inbox("ann@here.example").await;
+    let inbox = host.inbox("ann@here.example").await;
     assert_eq!(inbox.len(), 1);
     let report = &inbox[0];
     for part in [
@@ -85,20 +85,20 @@ async fn each_recipient_has_a_fate_of_its_own_and_the_refused_come_back_in_one_n
 
 #[tokio::test]
 async fn the_whole_message_comes_back_when_its_sender_wants_it() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse_data(&["554 5.6.0 Not like this"]);
-    let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));
+    let mut outgoing = host.outgoing(&["zoe@far.example"], &mail("Hi"));
     outgoing.ret = Some(Ret::Full);
-    office.maildrop.accept(outgoing).await.unwrap();
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    let report = office.inbox("ann@here.example").await.remove(0);
+    host.message_store.accept(outgoing).await.unwrap();
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    let report = host.inbox("ann@here.example").await.remove(0);
     assert!(report.contains("Content-Type: message/rfc822\r\n") && report.contains("Hello."), "{report}");
 }
 
 #[tokio::test]
-async fn who_is_refused_only_after_the_message_came_is_reported_to_the_sender() {
-    let office = Office::open().await;
-    let mut line = Line::to(office.smtp).await;
+async fn recipients_refused_after_data_are_reported_to_the_sender() {
+    let host = MailHost::open().await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
     // Nobody says how long the message will be, so it is too long for the one mailbox only when it is there.
@@ -108,15 +108,15 @@ async fn who_is_refused_only_after_the_message_came_is_reported_to_the_sender() 
     line.say("DATA").await;
     line.send(format!("Subject: long\r\n\r\n{}\r\n", "x".repeat(600)).as_bytes()).await;
     assert!(line.say(".").await.starts_with("250 2.0.0"));
-    assert_eq!(office.inbox("bob@here.example").await.len(), 1);
-    let report = office.inbox("ann@here.example").await.remove(0);
+    assert_eq!(host.inbox("bob@here.example").await.len(), 1);
+    let report = host.inbox("ann@here.example").await.remove(0);
     assert!(report.contains("Final-Recipient: rfc822;full@here.example\r\nAction: failed\r\nStatus: 5.2.2\r\n"));
 }
 
 #[tokio::test]
 async fn answers_to_notices_are_taken_and_dropped() {
-    let office = Office::open().await;
-    let mut line = Line::to(office.smtp).await;
+    let host = MailHost::open().await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
     for others in [&[][..], &["RCPT TO:<bob@here.example>"]] {
@@ -127,26 +127,26 @@ async fn answers_to_notices_are_taken_and_dropped() {
         line.say("DATA").await;
         line.send(mail("Re: Your message").as_bytes()).await;
         assert!(line.say(".").await.starts_with("250"));
-        assert_eq!(office.inbox("bob@here.example").await.len(), others.len());
-        assert_eq!(office.counted().len(), others.len());
+        assert_eq!(host.inbox("bob@here.example").await.len(), others.len());
+        assert_eq!(host.counted().len(), others.len());
     }
     line.say("MAIL FROM:<zoe@far.example>").await;
     assert!(line.say("RCPT TO:<mailer-daemon@far.example>").await.starts_with("550 5.7.1"));
-    assert!(office.queue_is_empty().await && office.inbox("ann@here.example").await.is_empty());
+    assert!(host.queue_is_empty().await && host.inbox("ann@here.example").await.is_empty());
 }
 
 #[tokio::test]
 async fn a_message_whose_notice_cannot_be_kept_is_not_taken_either() {
-    let office = Office::open().await;
+    let host = MailHost::open().await;
     // The notice is the only mail for ann.
     let stop = "CREATE TRIGGER stop BEFORE INSERT ON drop_feed WHEN NEW.recipient = 'ann@here.example'
         BEGIN SELECT RAISE(FAIL, 'stopped'); END";
-    office.database().execute_batch(stop).unwrap();
-    let mut line = Line::to(office.smtp).await;
+    host.database().execute_batch(stop).unwrap();
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
     for (end, reply) in [("", "451 4.3.0"), ("DROP TRIGGER stop", "250 2.0.0")] {
-        office.database().execute_batch(end).unwrap();
+        host.database().execute_batch(end).unwrap();
         for command in ["MAIL FROM:<ann@here.example>", "RCPT TO:<full@here.example>", "RCPT TO:<bob@here.example>"] {
             assert!(line.say(command).await.starts_with("250"), "{command}");
         }
@@ -154,7 +154,7 @@ async fn a_message_whose_notice_cannot_be_kept_is_not_taken_either() {
         line.send(format!("Subject: long\r\n\r\n{}\r\n", "x".repeat(600)).as_bytes()).await;
         assert!(line.say(".").await.starts_with(reply), "{reply}");
         let kept = usize::from(reply.starts_with('2'));
-        assert_eq!(office.inbox("bob@here.example").await.len(), kept);
-        assert_eq!(office.inbox("ann@here.example").await.len(), kept);
+        assert_eq!(host.inbox("bob@here.example").await.len(), kept);
+        assert_eq!(host.inbox("ann@here.example").await.len(), kept);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mailapi_backend_embedded::net::ServerTls;
 use mailapi_testkit::dialog::Dialog;
 
-use crate::office::Office;
+use crate::mail_host::MailHost;
 use crate::socket::SocketPeer;
 use crate::tls::certificate;
 
@@ -31,23 +31,23 @@ async fn every_dialog_goes_as_written() {
 
 async fn play(dialog: Dialog) -> Result<(), String> {
     let settings: Vec<_> = dialog.settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    let office = Office::open_with(|doors, maildrop| {
+    let host = MailHost::open_with(|listeners, message_store| {
         for (key, value) in &settings {
             let number = || value.parse::<usize>().expect("the setting is a number");
             match (*key, *value) {
                 ("door", _) => {}
                 ("tls", "available") => {
                     let (certificate, key) = certificate();
-                    doors.tls = Some(ServerTls::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap());
+                    listeners.tls = Some(ServerTls::from_pem(certificate.as_bytes(), key.as_bytes()).unwrap());
                 }
-                ("max-hops", _) => (doors.smtp.max_hops, doors.submission.max_hops) = (number(), number()),
-                ("max-message", _) => maildrop.max_message_bytes = number(),
+                ("max-hops", _) => (listeners.smtp.max_hops, listeners.submission.max_hops) = (number(), number()),
+                ("max-message", _) => message_store.max_message_bytes = number(),
                 _ => panic!("unknown setting {key} {value}"),
             }
         }
     });
-    let office = Arc::new(office.await);
-    let door = if settings.contains(&("door", "submission")) { office.submission } else { office.smtp };
-    let mut peer = SocketPeer::new(office, door).await;
+    let host = Arc::new(host.await);
+    let listener = if settings.contains(&("door", "submission")) { host.submission } else { host.smtp };
+    let mut peer = SocketPeer::new(host, listener).await;
     tokio::task::spawn_blocking(move || dialog.play(&mut peer)).await.unwrap()
 }

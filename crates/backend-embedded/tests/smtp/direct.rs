@@ -2,27 +2,27 @@
 
 use std::net::SocketAddr;
 
-use mailapi_backend_embedded::courier::Courier;
+use mailapi_backend_embedded::delivery_agent::DeliveryAgent;
 use mailapi_model::Outcome;
 use mailapi_testkit::SmtpSink;
 use tokio::net::TcpListener;
 
-use crate::office::{Office, mail};
+use crate::mail_host::{MailHost, mail};
 
-pub(crate) fn courier_to_port(office: &Office, address: SocketAddr) -> Courier {
-    office.courier(|settings| {
+pub(crate) fn agent_to_port(host: &MailHost, address: SocketAddr) -> DeliveryAgent {
+    host.agent(|settings| {
         settings.port = address.port();
         settings.allow_loopback = true;
     })
 }
 
 /// What becomes of mail for `zoe@far.example` under a DNS that `arrange` arranges.
-async fn fate(arrange: impl FnOnce(&Office)) -> (Outcome, String) {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
-    arrange(&office);
-    office.send(&["zoe@far.example"], &mail("Hi")).await;
-    courier_to_port(&office, sink.address()).deliver_due_once().await.unwrap();
-    let event = office.events().await.remove(0);
+async fn outcome(arrange: impl FnOnce(&MailHost)) -> (Outcome, String) {
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
+    arrange(&host);
+    host.send(&["zoe@far.example"], &mail("Hi")).await;
+    agent_to_port(&host, sink.address()).deliver_due_once().await.unwrap();
+    let event = host.events().await.remove(0);
     assert_eq!(sink.received().len(), usize::from(event.outcome == Outcome::Sent));
     (event.outcome, event.dsn.unwrap().to_string())
 }
@@ -33,60 +33,60 @@ fn bounced(code: &str) -> (Outcome, String) {
 
 #[tokio::test]
 async fn a_domain_that_does_not_exist_or_takes_no_mail_is_final() {
-    assert_eq!(fate(|_| {}).await, bounced("5.1.2"));
-    assert_eq!(fate(|office| office.dns.set_mx("far.example", &["."])).await, bounced("5.1.10"));
-    assert_eq!(fate(|office| office.dns.set_mx("far.example", &["gone.example"])).await, bounced("5.1.2"));
-    assert_eq!(fate(|office| office.dns.set_txt("far.example", &["v=spf1 -all"])).await, bounced("5.4.4"));
+    assert_eq!(outcome(|_| {}).await, bounced("5.1.2"));
+    assert_eq!(outcome(|host| host.dns.set_mx("far.example", &["."])).await, bounced("5.1.10"));
+    assert_eq!(outcome(|host| host.dns.set_mx("far.example", &["gone.example"])).await, bounced("5.1.2"));
+    assert_eq!(outcome(|host| host.dns.set_txt("far.example", &["v=spf1 -all"])).await, bounced("5.4.4"));
 }
 
 #[tokio::test]
 async fn a_dns_that_does_not_answer_is_not() {
     let deferred = (Outcome::Deferred, "4.4.3".to_owned());
-    assert_eq!(fate(|office| office.dns.silence("far.example")).await, deferred);
-    let silent_host = |office: &Office| {
-        office.dns.set_mx("far.example", &["mx.far.example", "gone.example"]);
-        office.dns.silence("mx.far.example");
+    assert_eq!(outcome(|host| host.dns.silence("far.example")).await, deferred);
+    let silent_host = |host: &MailHost| {
+        host.dns.set_mx("far.example", &["mx.far.example", "gone.example"]);
+        host.dns.silence("mx.far.example");
     };
-    assert_eq!(fate(silent_host).await, deferred);
+    assert_eq!(outcome(silent_host).await, deferred);
 }
 
 #[tokio::test]
 async fn mail_that_would_come_back_to_ourselves_is_given_back() {
-    let ours = |office: &Office| {
-        office.dns.set_mx("far.example", &["MX.here.example", "backup.far.example"]);
-        office.dns.set_addresses("backup.far.example", &["127.0.0.1"]);
+    let ours = |host: &MailHost| {
+        host.dns.set_mx("far.example", &["MX.here.example", "backup.far.example"]);
+        host.dns.set_addresses("backup.far.example", &["127.0.0.1"]);
     };
-    assert_eq!(fate(ours).await, bounced("5.4.6"));
-    let office = Office::open().await;
-    office.dns.set_mx("far.example", &["mx.far.example"]);
-    office.dns.set_addresses("mx.far.example", &["127.0.0.1", "::1", "0.0.0.0"]);
-    office.send(&["zoe@far.example"], &mail("Hi")).await;
-    office.courier(|_| {}).deliver_due_once().await.unwrap();
-    assert_eq!(office.events().await[0].dsn.unwrap().to_string(), "5.4.6");
+    assert_eq!(outcome(ours).await, bounced("5.4.6"));
+    let host = MailHost::open().await;
+    host.dns.set_mx("far.example", &["mx.far.example"]);
+    host.dns.set_addresses("mx.far.example", &["127.0.0.1", "::1", "0.0.0.0"]);
+    host.send(&["zoe@far.example"], &mail("Hi")).await;
+    host.agent(|_| {}).deliver_due_once().await.unwrap();
+    assert_eq!(host.events().await[0].dsn.unwrap().to_string(), "5.4.6");
 }
 
 #[tokio::test]
 async fn servers_are_tried_in_order_until_one_takes_it() {
-    let in_order = |office: &Office| {
-        office.dns.set_mx("far.example", &["mx1.far.example", "mx2.far.example"]);
+    let in_order = |host: &MailHost| {
+        host.dns.set_mx("far.example", &["mx1.far.example", "mx2.far.example"]);
         // 127.0.0.2 is loopback, too, and nobody listens there.
-        office.dns.set_addresses("mx1.far.example", &["127.0.0.2"]);
-        office.dns.set_addresses("mx2.far.example", &["127.0.0.1"]);
+        host.dns.set_addresses("mx1.far.example", &["127.0.0.2"]);
+        host.dns.set_addresses("mx2.far.example", &["127.0.0.1"]);
     };
-    assert_eq!(fate(in_order).await.0, Outcome::Sent);
-    assert_eq!(fate(|office| office.dns.set_addresses("far.example", &["127.0.0.1"])).await.0, Outcome::Sent);
+    assert_eq!(outcome(in_order).await.0, Outcome::Sent);
+    assert_eq!(outcome(|host| host.dns.set_addresses("far.example", &["127.0.0.1"])).await.0, Outcome::Sent);
 }
 
 #[tokio::test]
 async fn a_server_that_is_down_is_tried_again() {
-    let office = Office::open().await;
+    let host = MailHost::open().await;
     // Its port was free a moment ago, and nobody else uses that address of the loopback.
     let free = TcpListener::bind("127.0.0.9:0").await.unwrap().local_addr().unwrap();
-    office.dns.set_mx("far.example", &["mx.far.example"]);
-    office.dns.set_addresses("mx.far.example", &["127.0.0.9"]);
-    office.send(&["zoe@far.example", "joe@far.example"], &mail("Hi")).await;
-    courier_to_port(&office, free).deliver_due_once().await.unwrap();
-    let events = office.events().await;
+    host.dns.set_mx("far.example", &["mx.far.example"]);
+    host.dns.set_addresses("mx.far.example", &["127.0.0.9"]);
+    host.send(&["zoe@far.example", "joe@far.example"], &mail("Hi")).await;
+    agent_to_port(&host, free).deliver_due_once().await.unwrap();
+    let events = host.events().await;
     assert_eq!(events.len(), 2);
     assert_eq!((events[0].outcome, events[0].dsn.unwrap().to_string().as_str()), (Outcome::Deferred, "4.4.1"));
     assert_eq!(events[0].relay.as_deref(), Some(format!("mx.far.example[127.0.0.9]:{}", free.port()).as_str()));
@@ -94,29 +94,29 @@ async fn a_server_that_is_down_is_tried_again() {
 
 #[tokio::test]
 async fn one_busy_destination_does_not_keep_the_others_waiting() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     for domain in ["far.example", "away.example"] {
-        office.dns.set_addresses(domain, &["127.0.0.1"]);
+        host.dns.set_addresses(domain, &["127.0.0.1"]);
     }
     for _ in 0..20 {
-        office.send(&["zoe@far.example"], &mail("Hi")).await;
+        host.send(&["zoe@far.example"], &mail("Hi")).await;
     }
-    office.send(&["joe@away.example"], &mail("Hi")).await;
-    let courier = office.courier(|settings| {
+    host.send(&["joe@away.example"], &mail("Hi")).await;
+    let agent = host.agent(|settings| {
         settings.port = sink.address().port();
         settings.allow_loopback = true;
         settings.max_claimed = 4;
         settings.max_connections_per_destination = 1;
         settings.max_messages_per_connection = 1;
     });
-    courier.deliver_due_once().await.unwrap();
+    agent.deliver_due_once().await.unwrap();
     let recipients = || sink.received().into_iter().flat_map(|message| message.recipients);
     assert!(recipients().any(|recipient| recipient == "joe@away.example"));
     // What was put off comes later, and counts as no try.
     for _ in 0..20 {
-        office.wait(1);
-        courier.deliver_due_once().await.unwrap();
+        host.wait(1);
+        agent.deliver_due_once().await.unwrap();
     }
     assert_eq!(recipients().count(), 21);
-    assert!(office.events().await.iter().all(|event| event.outcome == Outcome::Sent));
+    assert!(host.events().await.iter().all(|event| event.outcome == Outcome::Sent));
 }

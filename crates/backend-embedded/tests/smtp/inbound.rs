@@ -2,13 +2,13 @@
 
 use mailapi_model::InboundOutcome::{Accepted, Rejected};
 
-use crate::office::{Office, address, mail};
+use crate::mail_host::{MailHost, address, mail};
 use crate::socket::Line;
 
 #[tokio::test]
 async fn every_recipient_of_ours_is_counted_and_nobody_elses() {
-    let office = Office::open().await;
-    let mut line = Line::to(office.smtp).await;
+    let host = MailHost::open().await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
     line.say("MAIL FROM:<zoe@far.example>").await;
@@ -20,13 +20,13 @@ async fn every_recipient_of_ours_is_counted_and_nobody_elses() {
     assert!(line.say(".").await.starts_with("250"));
 
     let event = |outcome| ("here.example".to_owned(), Some("far.example".to_owned()), outcome);
-    assert_eq!(office.counted(), [event(Rejected), event(Accepted)]);
+    assert_eq!(host.counted(), [event(Rejected), event(Accepted)]);
 }
 
 #[tokio::test]
 async fn a_refusal_that_may_pass_is_not_counted() {
-    let office = Office::open().await;
-    let mut line = Line::to(office.smtp).await;
+    let host = MailHost::open().await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
     line.say("MAIL FROM:<zoe@far.example> SIZE=5000").await;
@@ -38,18 +38,18 @@ async fn a_refusal_that_may_pass_is_not_counted() {
     }
     line.send(format!("Subject: long\r\n\r\n{}\r\n", "x".repeat(600)).as_bytes()).await;
     assert!(line.say(".").await.starts_with("452 4.2.2"));
-    assert_eq!(office.counted(), []);
+    assert_eq!(host.counted(), []);
 }
 
 #[tokio::test]
 async fn senders_may_have_addresses_that_users_here_may_not() {
-    let office = Office::open().await;
+    let host = MailHost::open().await;
     for (sender, shown) in [
         ("u@under_score.example", "u@under_score.example"),
         ("u@[192.0.2.1]", "u@[192.0.2.1]"),
         ("u.@docomo.example", "\"u.\"@docomo.example"),
     ] {
-        let mut line = Line::to(office.smtp).await;
+        let mut line = Line::to(host.smtp).await;
         line.reply().await;
         for command in ["EHLO client.example", &format!("MAIL FROM:<{sender}>"), "RCPT TO:<bob@here.example>"] {
             assert!(line.say(command).await.starts_with("250"), "{command}");
@@ -57,11 +57,11 @@ async fn senders_may_have_addresses_that_users_here_may_not() {
         line.say("DATA").await;
         line.send(mail("Hello").as_bytes()).await;
         assert!(line.say(".").await.starts_with("250"));
-        let inbox = office.inbox("bob@here.example").await;
+        let inbox = host.inbox("bob@here.example").await;
         let newest = inbox.last().unwrap();
         assert!(newest.starts_with(&format!("Return-Path: <{shown}>\r\n")), "{newest}");
     }
-    let mut line = Line::to(office.smtp).await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>"] {
         line.say(command).await;
@@ -72,8 +72,8 @@ async fn senders_may_have_addresses_that_users_here_may_not() {
 }
 
 /// Sends a message from outside; returns what bob receives.
-async fn delivered(office: &Office, message: &str) -> String {
-    let mut line = Line::to(office.smtp).await;
+async fn delivered(host: &MailHost, message: &str) -> String {
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>", "DATA"] {
         line.say(command).await;
@@ -81,7 +81,7 @@ async fn delivered(office: &Office, message: &str) -> String {
     line.send(message.as_bytes()).await;
     let answer = line.say(".").await;
     assert!(answer.starts_with("250"), "{answer}");
-    office.inbox("bob@here.example").await.pop().unwrap()
+    host.inbox("bob@here.example").await.pop().unwrap()
 }
 
 #[tokio::test]
@@ -90,14 +90,14 @@ async fn outside_mail_says_nothing_in_the_name_of_this_server() {
     let forged = "Return-Path: <boss@here.example>\r\n \r\nAuthentication-Results:\r\n mx.here.example; dkim=pass\r\n";
     let own = "Authentication-Results: mx.far.example; spf=pass\r\nFrom: zoe@far.example\r\n\r\n";
     for (kept, body) in [(1 << 20, "hello\r\n".to_owned()), (100, "hello\r\n".repeat(4000))] {
-        let office = Office::open_spooling(
+        let host = MailHost::open_buffering(
             |_, _| {},
-            |spool| {
-                (spool.max_memory_bytes, spool.write_bytes) = (kept, kept / 2);
+            |buffer| {
+                (buffer.max_memory_bytes, buffer.write_bytes) = (kept, kept / 2);
             },
         )
         .await;
-        let message = delivered(&office, &format!("{forged}Subject: x\r\n{forged}{own}{body}")).await;
+        let message = delivered(&host, &format!("{forged}Subject: x\r\n{forged}{own}{body}")).await;
         let (trace, rest) = message.split_once("Subject: x\r\n").unwrap();
         assert!(trace.starts_with("Return-Path: <zoe@far.example>\r\nReceived: from client.example"), "{trace}");
         assert!(!trace.contains("boss") && !trace.contains("dkim"), "{trace}");
@@ -108,14 +108,14 @@ async fn outside_mail_says_nothing_in_the_name_of_this_server() {
 #[tokio::test]
 async fn a_header_too_long_to_be_looked_at_is_refused() {
     let small = |settings: &mut mailapi_backend_embedded::ListenerSettings| settings.smtp.max_header_bytes = 1000;
-    let office = Office::open_spooling(
+    let host = MailHost::open_buffering(
         |listeners, _| small(listeners),
-        |spool| {
-            (spool.max_memory_bytes, spool.write_bytes) = (100, 50);
+        |buffer| {
+            (buffer.max_memory_bytes, buffer.write_bytes) = (100, 50);
         },
     )
     .await;
-    let mut line = Line::to(office.smtp).await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>", "DATA"] {
         line.say(command).await;
@@ -124,14 +124,14 @@ async fn a_header_too_long_to_be_looked_at_is_refused() {
     line.send("X: y\r\n".repeat(20_000).as_bytes()).await;
     line.send(b"Return-Path: <boss@here.example>\r\n\r\nhello\r\n").await;
     assert!(line.say(".").await.starts_with("554 5.6.0"));
-    assert!(office.inbox("bob@here.example").await.is_empty());
+    assert!(host.inbox("bob@here.example").await.is_empty());
 }
 
 /// What `RCPT TO:<postmaster>` is answered where these are the candidates.
-async fn asked_for_postmaster(candidates: &[&str]) -> (Office, String) {
+async fn asked_for_postmaster(candidates: &[&str]) -> (MailHost, String) {
     let postmasters = candidates.iter().map(|text| address(text)).collect();
-    let office = Office::open_with(|listeners, _| listeners.postmasters = postmasters).await;
-    let mut line = Line::to(office.smtp).await;
+    let host = MailHost::open_with(|listeners, _| listeners.postmasters = postmasters).await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
     line.say("MAIL FROM:<zoe@far.example>").await;
@@ -141,20 +141,20 @@ async fn asked_for_postmaster(candidates: &[&str]) -> (Office, String) {
         line.send(mail("Hello").as_bytes()).await;
         assert!(line.say(".").await.starts_with("250"));
     }
-    (office, answer)
+    (host, answer)
 }
 
 #[tokio::test]
 async fn the_postmaster_is_the_first_who_has_a_mailbox_here() {
-    let (office, answer) =
+    let (host, answer) =
         asked_for_postmaster(&["postmaster@here.example", "ann@far.example", "bob@here.example", "ann@here.example"])
             .await;
     assert!(answer.starts_with("250"), "{answer}");
-    assert_eq!((office.inbox("bob@here.example").await.len(), office.inbox("ann@here.example").await.len()), (1, 0));
+    assert_eq!((host.inbox("bob@here.example").await.len(), host.inbox("ann@here.example").await.len()), (1, 0));
 
     for nobody in [&["postmaster@here.example", "ann@far.example"][..], &[]] {
-        let (office, answer) = asked_for_postmaster(nobody).await;
+        let (host, answer) = asked_for_postmaster(nobody).await;
         assert!(answer.starts_with("550 5.1.1"), "{answer}");
-        assert_eq!(office.inbox("ann@here.example").await.len(), 0);
+        assert_eq!(host.inbox("ann@here.example").await.len(), 0);
     }
 }

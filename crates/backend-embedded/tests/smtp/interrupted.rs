@@ -10,7 +10,7 @@ use mailapi_testkit::SmtpSink;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-use crate::office::{Office, mail, relay_at};
+use crate::mail_host::{MailHost, mail, relay_at};
 
 /// Greets, and goes on until it has read a line that begins with `last`; then it is silent.
 async fn stops_after(last: &'static str) -> (std::net::SocketAddr, tokio::sync::oneshot::Receiver<()>) {
@@ -39,43 +39,43 @@ async fn stops_after(last: &'static str) -> (std::net::SocketAddr, tokio::sync::
 #[tokio::test]
 async fn a_courier_cut_at_any_point_loses_nothing() {
     for last in ["EHLO", "MAIL", "RCPT", "DATA", "Subject", "."] {
-        let (office, sink) = (Office::open().await, SmtpSink::start().await);
+        let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
         let (slow, stopped) = stops_after(last).await;
-        office.send(&["zoe@far.example", "joe@far.example"], &mail("Hi")).await;
-        let courier = office.courier(|settings| settings.relay = relay_at(slow));
+        host.send(&["zoe@far.example", "joe@far.example"], &mail("Hi")).await;
+        let agent = host.agent(|settings| settings.relay = relay_at(slow));
         tokio::select! {
-            _ = courier.deliver_due_once() => panic!("the server never answers"),
+            _ = agent.deliver_due_once() => panic!("the server never answers"),
             reached = stopped => reached.unwrap(),
         }
-        assert!(office.events().await.is_empty(), "{last}: nothing is on record");
+        assert!(host.events().await.is_empty(), "{last}: nothing is on record");
         // The next courier, after a restart.
-        office.maildrop.end_leases().await.unwrap();
-        office.courier_to(&sink).deliver_due_once().await.unwrap();
-        let outcomes: Vec<_> = office.events().await.iter().map(|event| event.outcome).collect();
+        host.message_store.end_leases().await.unwrap();
+        host.agent_to(&sink).deliver_due_once().await.unwrap();
+        let outcomes: Vec<_> = host.events().await.iter().map(|event| event.outcome).collect();
         assert_eq!(outcomes, [Outcome::Sent; 2], "{last}");
         assert_eq!(sink.received().len(), 1, "{last}");
-        assert!(office.queue_is_empty().await);
+        assert!(host.queue_is_empty().await);
     }
 }
 
 #[tokio::test]
 async fn a_running_courier_delivers_what_comes_and_ends_when_asked() {
-    let (office, sink) = (Arc::new(Office::open().await), SmtpSink::start().await);
-    office.send(&["zoe@far.example"], &mail("before")).await;
-    let courier = office.courier_to(&sink);
+    let (host, sink) = (Arc::new(MailHost::open().await), SmtpSink::start().await);
+    host.send(&["zoe@far.example"], &mail("before")).await;
+    let agent = host.agent_to(&sink);
     let (stop, shutdown) = Shutdown::channel();
-    let running = tokio::spawn(async move { courier.run(shutdown, Rounds::of("courier")).await });
+    let running = tokio::spawn(async move { agent.run(shutdown, Rounds::of("courier")).await });
     let sent = |count| {
-        let office = office.clone();
+        let host = host.clone();
         async move {
-            while office.events().await.len() < count {
-                office.maildrop.changed().await;
+            while host.events().await.len() < count {
+                host.message_store.changed().await;
             }
         }
     };
     let patience = Duration::from_secs(60);
     tokio::time::timeout(patience, sent(1)).await.unwrap();
-    office.send(&["joe@far.example"], &mail("while it runs")).await;
+    host.send(&["joe@far.example"], &mail("while it runs")).await;
     tokio::time::timeout(patience, sent(2)).await.unwrap();
     stop.send_replace(true);
     tokio::time::timeout(patience, running).await.unwrap().unwrap();

@@ -8,7 +8,7 @@ use mailapi_model::{Entropy, Outcome};
 use mailapi_testkit::{Moment, Reaction, SeededEntropy, StrictServer};
 use proptest::test_runner::Config;
 
-use crate::office::{Office, relay_at};
+use crate::mail_host::{MailHost, relay_at};
 
 /// A number below `end`.
 fn below(entropy: &SeededEntropy, end: usize) -> usize {
@@ -53,28 +53,28 @@ fn copies(server: &StrictServer) -> BTreeMap<String, usize> {
 #[tokio::test]
 async fn what_the_relay_took_is_what_the_courier_reports() {
     let count = Config::default().cases as usize;
-    let (office, entropy) = (Office::open().await, SeededEntropy::default());
+    let (host, entropy) = (MailHost::open().await, SeededEntropy::default());
     let for_server = SeededEntropy::new(7);
     let server = StrictServer::start(move |moment| reaction(&for_server, moment)).await;
     for number in 0..count {
         let recipients: Vec<_> = (0..=below(&entropy, 4)).map(|at| format!("r{number}-{at}@far.example")).collect();
         let recipients: Vec<_> = recipients.iter().map(String::as_str).collect();
-        office.send(&recipients, &message(number)).await;
+        host.send(&recipients, &message(number)).await;
     }
-    let courier = office.courier(|settings| {
+    let agent = host.agent(|settings| {
         settings.relay = relay_at(server.address());
         settings.max_messages_per_connection = 20;
         settings.max_recipients = 3;
     });
     // Some are still waiting after the fourth round.
     for minutes in [0, 5, 10, 20] {
-        office.wait(minutes);
-        courier.deliver_due_once().await.unwrap();
+        host.wait(minutes);
+        agent.deliver_due_once().await.unwrap();
     }
     assert_eq!(server.record().faults, Vec::<String>::new());
     let mut copies = copies(&server);
     let mut reported = BTreeMap::<String, (Vec<Outcome>, usize)>::new();
-    for event in office.all_events().await.into_iter().filter(|event| event.recipient.as_str().starts_with('r')) {
+    for event in host.all_events().await.into_iter().filter(|event| event.recipient.as_str().starts_with('r')) {
         let (outcomes, unknown) = reported.entry(event.recipient.to_string()).or_default();
         outcomes.push(event.outcome);
         *unknown += usize::from(event.response.contains("it may have been delivered"));

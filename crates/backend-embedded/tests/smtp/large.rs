@@ -2,7 +2,7 @@
 
 use mailapi_testkit::SmtpSink;
 
-use crate::office::Office;
+use crate::mail_host::MailHost;
 use crate::socket::Line;
 
 /// Lines of dots and text, about 200 KB.
@@ -10,8 +10,8 @@ fn long() -> String {
     (0..5_000).map(|n| format!(".{n}: {}\r\n", "x".repeat(30))).collect()
 }
 
-async fn greeted(office: &Office) -> Line {
-    let mut line = Line::to(office.smtp).await;
+async fn greeted(host: &MailHost) -> Line {
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
     line
@@ -28,39 +28,39 @@ async fn send(line: &mut Line, message: &str) -> String {
 }
 
 #[tokio::test]
-async fn without_room_on_the_disk_a_large_message_is_told_to_come_again_and_a_small_one_is_not() {
-    let small_disk = |spool: &mut mailapi_backend::SpoolSettings| {
-        (spool.max_memory_bytes, spool.write_bytes, spool.max_inbound_disk_bytes) = (10_000, 5_000, 50_000);
+async fn with_a_full_disk_only_large_messages_fail_temporarily() {
+    let small_disk = |buffer: &mut mailapi_backend::BufferSettings| {
+        (buffer.max_memory_bytes, buffer.write_bytes, buffer.max_inbound_disk_bytes) = (10_000, 5_000, 50_000);
     };
-    let office = Office::open_spooling(|_, _| {}, small_disk).await;
-    let mut line = greeted(&office).await;
+    let host = MailHost::open_buffering(|_, _| {}, small_disk).await;
+    let mut line = greeted(&host).await;
     assert!(send(&mut line, &format!("Subject: large\r\n\r\n{}", long())).await.starts_with("452 4.3.1"));
     assert!(send(&mut line, "Subject: small\r\n\r\nHello.\r\n").await.starts_with("250"));
-    let inbox = office.inbox("bob@here.example").await;
+    let inbox = host.inbox("bob@here.example").await;
     assert_eq!(inbox.len(), 1);
     assert!(inbox[0].ends_with("Subject: small\r\n\r\nHello.\r\n"), "nothing of the other one is in it");
 }
 
 #[tokio::test]
 async fn what_strangers_may_not_fill_is_left_for_users() {
-    let small_part = |spool: &mut mailapi_backend::SpoolSettings| {
-        (spool.max_memory_bytes, spool.write_bytes, spool.max_inbound_disk_bytes) = (10_000, 5_000, 50_000);
+    let small_part = |buffer: &mut mailapi_backend::BufferSettings| {
+        (buffer.max_memory_bytes, buffer.write_bytes, buffer.max_inbound_disk_bytes) = (10_000, 5_000, 50_000);
     };
-    let small_inline = |_: &mut _, maildrop: &mut mailapi_backend_embedded::MaildropSettings| {
-        maildrop.inline_bytes = 10_000;
+    let small_inline = |_: &mut _, message_store: &mut mailapi_backend_embedded::MessageStoreSettings| {
+        message_store.inline_bytes = 10_000;
     };
-    let (office, sink) = (Office::open_spooling(small_inline, small_part).await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open_buffering(small_inline, small_part).await, SmtpSink::start().await);
     let message = format!("Subject: large\r\n\r\n{}", long());
-    assert!(send(&mut greeted(&office).await, &message).await.starts_with("452 4.3.1"));
-    office.send(&["carl@elsewhere.example"], &message).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    assert!(send(&mut greeted(&host).await, &message).await.starts_with("452 4.3.1"));
+    host.send(&["carl@elsewhere.example"], &message).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
     assert_eq!(sink.received().len(), 1);
 }
 
 #[tokio::test]
-async fn a_header_may_be_longer_than_what_lies_in_memory_and_its_hops_are_counted() {
-    let office = Office::open_spooling(|_, _| {}, |spool| spool.max_memory_bytes = 1_000).await;
-    let mut line = greeted(&office).await;
+async fn hops_are_counted_in_headers_longer_than_memory() {
+    let host = MailHost::open_buffering(|_, _| {}, |buffer| buffer.max_memory_bytes = 1_000).await;
+    let mut line = greeted(&host).await;
     let fields = format!("X-Long: {}\r\n", "x".repeat(500)).repeat(10);
     let text = format!("Subject: large\r\n\r\n{}", long());
     let circling = format!("{fields}{}{text}", "Received: from there\r\n".repeat(51));
@@ -70,24 +70,24 @@ async fn a_header_may_be_longer_than_what_lies_in_memory_and_its_hops_are_counte
 
 #[tokio::test]
 async fn a_large_message_lies_in_the_inbox_as_it_was_sent() {
-    let office = Office::open_spooling(|_, _| {}, |spool| spool.max_memory_bytes = 10_000).await;
+    let host = MailHost::open_buffering(|_, _| {}, |buffer| buffer.max_memory_bytes = 10_000).await;
     let message = format!("Subject: large\r\n\r\n{}", long());
-    assert!(send(&mut greeted(&office).await, &message).await.starts_with("250"));
-    assert!(office.inbox("bob@here.example").await[0].ends_with(&format!("\r\n{message}")));
+    assert!(send(&mut greeted(&host).await, &message).await.starts_with("250"));
+    assert!(host.inbox("bob@here.example").await[0].ends_with(&format!("\r\n{message}")));
 }
 
 #[tokio::test]
 async fn a_large_message_goes_on_to_another_server_as_it_was_sent() {
     let sink = SmtpSink::start().await;
-    let small_inline = |_: &mut _, maildrop: &mut mailapi_backend_embedded::MaildropSettings| {
-        maildrop.inline_bytes = 10_000;
+    let small_inline = |_: &mut _, message_store: &mut mailapi_backend_embedded::MessageStoreSettings| {
+        message_store.inline_bytes = 10_000;
     };
-    let office = Office::open_spooling(small_inline, |spool| spool.max_memory_bytes = 10_000).await;
+    let host = MailHost::open_buffering(small_inline, |buffer| buffer.max_memory_bytes = 10_000).await;
     let message = format!("Subject: large\r\n\r\n{}", long());
-    office.send(&["carl@elsewhere.example"], &message).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    host.send(&["carl@elsewhere.example"], &message).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
     let received = sink.received();
     assert_eq!(received.len(), 1);
     assert!(String::from_utf8_lossy(&received[0].data).ends_with(&message));
-    assert!(office.queue_is_empty().await);
+    assert!(host.queue_is_empty().await);
 }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use mailapi_backend::Mailboxes;
 
-use crate::office::{Office, mail};
+use crate::mail_host::{MailHost, mail};
 use crate::socket::Line;
 
 #[tokio::test]
 async fn a_client_with_too_many_connections_is_told_to_come_again() {
-    let office = Office::open_with(|doors, _| doors.smtp_connections.max_connections_per_client = 1).await;
-    let mut first = Line::to(office.smtp).await;
+    let host = MailHost::open_with(|listeners, _| listeners.smtp_connections.max_connections_per_client = 1).await;
+    let mut first = Line::to(host.smtp).await;
     assert!(first.reply().await.starts_with("220"));
-    let mut second = Line::to(office.smtp).await;
+    let mut second = Line::to(host.smtp).await;
     assert!(second.reply().await.starts_with("421 4.7.0"));
     assert!(second.read().await.is_none());
     assert_eq!(first.say("QUIT").await, "221 2.0.0 Bye");
@@ -24,29 +24,32 @@ async fn a_client_that_fills_one_door_closes_none_to_others() {
     const SAME: [u8; 4] = [127, 0, 0, 1];
     const OTHER: [u8; 4] = [127, 0, 0, 2];
     for number in 0..3 {
-        let office = Office::open_with(|doors, _| {
-            for limits in [&mut doors.smtp_connections, &mut doors.submission_connections, &mut doors.imap_connections]
-            {
+        let host = MailHost::open_with(|listeners, _| {
+            for limits in [
+                &mut listeners.smtp_connections,
+                &mut listeners.submission_connections,
+                &mut listeners.imap_connections,
+            ] {
                 limits.max_connections_per_client = MOST;
             }
         })
         .await;
-        let doors = [office.smtp, office.submission, office.imap];
-        let greeting = async |client, door| Line::from(client, door).await.read().await.unwrap();
+        let listeners = [host.smtp, host.submission, host.imap];
+        let greeting = async |client, listener| Line::from(client, listener).await.read().await.unwrap();
         let is_welcome = |greeting: &str| greeting.starts_with("220 ") || greeting.starts_with("* OK ");
         let mut held = Vec::new();
         for _ in 0..MOST {
-            let mut line = Line::from(SAME, doors[number]).await;
+            let mut line = Line::from(SAME, listeners[number]).await;
             assert!(is_welcome(&line.read().await.unwrap()));
             held.push(line);
         }
         for _ in 0..MOST {
-            let refused = greeting(SAME, doors[number]).await;
+            let refused = greeting(SAME, listeners[number]).await;
             assert!(refused.starts_with("421 ") || refused.starts_with("* BYE "), "{refused}");
         }
-        for (other, &door) in doors.iter().enumerate() {
-            assert!(is_welcome(&greeting(OTHER, door).await), "another client at door {other}");
-            assert!(other == number || is_welcome(&greeting(SAME, door).await), "the same client at door {other}");
+        for (other, &listener) in listeners.iter().enumerate() {
+            assert!(is_welcome(&greeting(OTHER, listener).await), "another client at door {other}");
+            assert!(other == number || is_welcome(&greeting(SAME, listener).await), "the same client at door {other}");
         }
     }
 }
@@ -54,10 +57,10 @@ async fn a_client_that_fills_one_door_closes_none_to_others() {
 #[tokio::test]
 async fn a_silent_client_and_one_that_stays_too_long_are_sent_away() {
     let short = Duration::from_millis(1);
-    let silent = Office::open_with(|doors, _| doors.smtp.idle_timeout = short).await;
-    let long = Office::open_with(|doors, _| doors.smtp.session_timeout = short).await;
-    for office in [silent, long] {
-        let mut line = Line::to(office.smtp).await;
+    let silent = MailHost::open_with(|listeners, _| listeners.smtp.idle_timeout = short).await;
+    let long = MailHost::open_with(|listeners, _| listeners.smtp.session_timeout = short).await;
+    for host in [silent, long] {
+        let mut line = Line::to(host.smtp).await;
         assert!(line.reply().await.starts_with("220"));
         assert!(line.reply().await.starts_with("421 4.4.2"));
         assert!(line.read().await.is_none());
@@ -65,46 +68,46 @@ async fn a_silent_client_and_one_that_stays_too_long_are_sent_away() {
 }
 
 #[tokio::test]
-async fn at_the_end_a_message_on_its_way_still_comes_in_and_others_have_to_leave() {
-    let office = Office::open().await;
-    let mut idle = Line::to(office.smtp).await;
+async fn shutdown_finishes_a_message_in_flight_and_closes_the_rest() {
+    let host = MailHost::open().await;
+    let mut idle = Line::to(host.smtp).await;
     idle.reply().await;
-    let mut busy = Line::to(office.smtp).await;
+    let mut busy = Line::to(host.smtp).await;
     busy.reply().await;
     busy.say("EHLO client.example").await;
     busy.say("MAIL FROM:<zoe@far.example>").await;
     busy.say("RCPT TO:<bob@here.example>").await;
     assert!(busy.say("DATA").await.starts_with("354"));
-    office.ask_to_leave();
+    host.ask_to_leave();
     assert!(idle.reply().await.starts_with("421 4.3.2"));
     busy.send(mail("Late").as_bytes()).await;
     assert!(busy.say(".").await.starts_with("250 2.0.0"));
     assert!(busy.reply().await.starts_with("421 4.3.2"));
-    assert_eq!(office.inbox("bob@here.example").await.len(), 1);
-    office.close().await;
+    assert_eq!(host.inbox("bob@here.example").await.len(), 1);
+    host.close().await;
 }
 
 #[tokio::test]
 async fn a_message_that_does_not_come_to_its_end_in_time_is_not_taken() {
-    let office = Office::open_with(|doors, _| doors.smtp_connections.grace = Duration::from_millis(1)).await;
-    let mut busy = Line::to(office.smtp).await;
+    let host = MailHost::open_with(|listeners, _| listeners.smtp_connections.grace = Duration::from_millis(1)).await;
+    let mut busy = Line::to(host.smtp).await;
     busy.reply().await;
     busy.say("EHLO client.example").await;
     busy.say("MAIL FROM:<zoe@far.example>").await;
     busy.say("RCPT TO:<bob@here.example>").await;
     busy.say("DATA").await;
     busy.send(b"Subject: half\r\n").await;
-    office.ask_to_leave();
+    host.ask_to_leave();
     assert!(busy.reply().await.starts_with("421 4.3.2"));
-    assert!(office.inbox("bob@here.example").await.is_empty());
+    assert!(host.inbox("bob@here.example").await.is_empty());
 }
 
 #[tokio::test]
 async fn messages_under_way_have_so_much_memory_and_no_more() {
-    let office = Office::open_with(|doors, _| doors.max_message_memory_bytes = 100_000).await;
+    let host = MailHost::open_with(|listeners, _| listeners.max_message_memory_bytes = 100_000).await;
     let mut lines = Vec::new();
     for _ in 0..2 {
-        let mut line = Line::to(office.smtp).await;
+        let mut line = Line::to(host.smtp).await;
         line.reply().await;
         for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
             assert!(line.say(command).await.starts_with("250"), "{command}");
@@ -134,13 +137,13 @@ async fn messages_under_way_have_so_much_memory_and_no_more() {
     small.send(&half.as_bytes()[..40_000]).await;
     small.send(b"\r\n").await;
     assert!(small.say(".").await.starts_with("250"), "what the one that left took is free too");
-    assert_eq!(office.inbox("bob@here.example").await.len(), 2);
+    assert_eq!(host.inbox("bob@here.example").await.len(), 2);
 }
 
 #[tokio::test]
 async fn a_message_is_not_begun_when_the_memory_is_used_up() {
-    let office = Office::open_with(|doors, _| doors.max_message_memory_bytes = 0).await;
-    let mut line = Line::to(office.smtp).await;
+    let host = MailHost::open_with(|listeners, _| listeners.max_message_memory_bytes = 0).await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
         assert!(line.say(command).await.starts_with("250"), "{command}");
@@ -150,8 +153,8 @@ async fn a_message_is_not_begun_when_the_memory_is_used_up() {
 
 #[tokio::test]
 async fn a_client_that_tries_three_thousand_addresses_is_sent_away() {
-    let office = Office::open_with(|doors, _| doors.smtp.refused_recipient_delay = Duration::ZERO).await;
-    let mut line = Line::to(office.smtp).await;
+    let host = MailHost::open_with(|listeners, _| listeners.smtp.refused_recipient_delay = Duration::ZERO).await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     for command in ["EHLO client.example", "MAIL FROM:<zoe@far.example>", "RCPT TO:<bob@here.example>"] {
         assert!(line.say(command).await.starts_with("250"), "{command}");
@@ -174,10 +177,10 @@ async fn a_client_that_tries_three_thousand_addresses_is_sent_away() {
 const MANY: usize = 120;
 
 /// An answer that waits takes longer than any test.
-async fn with_long_delays() -> Office {
+async fn with_long_delays() -> MailHost {
     let long = Duration::from_secs(24 * 3600);
-    Office::open_with(|doors, _| {
-        (doors.smtp.refused_recipient_delay, doors.submission.refused_recipient_delay) = (long, long);
+    MailHost::open_with(|listeners, _| {
+        (listeners.smtp.refused_recipient_delay, listeners.submission.refused_recipient_delay) = (long, long);
     })
     .await
 }
@@ -196,8 +199,8 @@ async fn answers(line: &mut Line, recipient: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn refusals_that_may_pass_are_no_search_for_addresses() {
-    let office = with_long_delays().await;
-    let mut line = Line::to(office.smtp).await;
+    let host = with_long_delays().await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     line.say("EHLO client.example").await;
     assert!(line.say("MAIL FROM:<zoe@far.example> SIZE=5000").await.starts_with("250"));
@@ -207,8 +210,8 @@ async fn refusals_that_may_pass_are_no_search_for_addresses() {
 
 #[tokio::test]
 async fn a_user_s_old_address_list_is_answered_at_once() {
-    let office = with_long_delays().await;
-    let mut line = Line::to(office.submission).await;
+    let host = with_long_delays().await;
+    let mut line = Line::to(host.submission).await;
     line.reply().await;
     for command in ["EHLO client.example", "AUTH LOGIN YW5uQGhlcmUuZXhhbXBsZQ==", "c2VjcmV0"] {
         assert!(line.say(command).await.starts_with(['2', '3']), "{command}");
@@ -220,8 +223,8 @@ async fn a_user_s_old_address_list_is_answered_at_once() {
 
 #[tokio::test]
 async fn a_mailbox_that_has_sent_enough_today_is_told_why() {
-    let office = Office::open().await;
-    let mut line = Line::to(office.submission).await;
+    let host = MailHost::open().await;
+    let mut line = Line::to(host.submission).await;
     line.reply().await;
     for command in ["EHLO client.example", "AUTH LOGIN YW5uQGhlcmUuZXhhbXBsZQ==", "c2VjcmV0"] {
         assert!(line.say(command).await.starts_with(['2', '3']), "{command}");
@@ -237,9 +240,9 @@ async fn a_mailbox_that_has_sent_enough_today_is_told_why() {
             assert_eq!(reply, why);
         } else {
             assert!(reply.starts_with("250"), "{reply}");
-            office.exhaust_limits();
+            host.exhaust_limits();
         }
     }
     let bob = "bob@here.example".parse().unwrap();
-    assert_eq!(office.maildrop.quota(&bob).await.unwrap().messages, 1);
+    assert_eq!(host.message_store.quota(&bob).await.unwrap().messages, 1);
 }

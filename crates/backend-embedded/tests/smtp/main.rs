@@ -8,7 +8,7 @@ mod interrupted;
 mod kept_connection;
 mod large;
 mod limits;
-mod office;
+mod mail_host;
 mod relayed;
 mod retries;
 mod returned;

@@ -6,8 +6,8 @@ use mailapi_smtp::Notify;
 use mailapi_testkit::SmtpSink;
 use std::time::Duration;
 
-use crate::direct::courier_to_port;
-use crate::office::{Office, address, mail, relay_at};
+use crate::direct::agent_to_port;
+use crate::mail_host::{MailHost, address, mail, relay_at};
 
 fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, String) {
     (recipient.to_owned(), outcome, code.to_owned())
@@ -15,88 +15,88 @@ fn told(recipient: &str, outcome: Outcome, code: &str) -> (String, Outcome, Stri
 
 #[tokio::test]
 async fn a_message_is_not_tried_again_before_its_time() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["450 4.2.0 Greylisted"]);
-    office.send(&["zoe@far.example"], &mail("Hi")).await;
-    let courier = office.courier_to(&sink);
-    assert_eq!(courier.deliver_due_once().await.unwrap(), 1);
-    office.wait(4);
-    assert_eq!(courier.deliver_due_once().await.unwrap(), 0);
-    assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Deferred, "4.2.0")]);
+    host.send(&["zoe@far.example"], &mail("Hi")).await;
+    let agent = host.agent_to(&sink);
+    assert_eq!(agent.deliver_due_once().await.unwrap(), 1);
+    host.wait(4);
+    assert_eq!(agent.deliver_due_once().await.unwrap(), 0);
+    assert_eq!(host.told().await, [told("zoe@far.example", Outcome::Deferred, "4.2.0")]);
 }
 
 #[tokio::test]
 async fn what_is_refused_for_now_is_sent_later_and_once() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["450 4.2.0 Greylisted"]);
     sink.refuse_data(&["451 4.3.0 Busy"]);
-    office.send(&["zoe@far.example"], &mail("Hi")).await;
-    let courier = office.courier_to(&sink);
-    courier.deliver_due_once().await.unwrap();
-    office.wait(5);
-    courier.deliver_due_once().await.unwrap();
-    office.wait(10);
-    courier.deliver_due_once().await.unwrap();
+    host.send(&["zoe@far.example"], &mail("Hi")).await;
+    let agent = host.agent_to(&sink);
+    agent.deliver_due_once().await.unwrap();
+    host.wait(5);
+    agent.deliver_due_once().await.unwrap();
+    host.wait(10);
+    agent.deliver_due_once().await.unwrap();
     assert_eq!(
-        office.told().await,
+        host.told().await,
         [
             told("zoe@far.example", Outcome::Deferred, "4.2.0"),
             told("zoe@far.example", Outcome::Deferred, "4.3.0"),
             told("zoe@far.example", Outcome::Sent, "2.0.0"),
         ]
     );
-    let last = office.events().await.pop().unwrap();
+    let last = host.events().await.pop().unwrap();
     assert_eq!(last.delay, Duration::from_secs(15 * 60));
     assert_eq!(sink.received().len(), 1);
-    assert!(office.inbox("ann@here.example").await.is_empty());
+    assert!(host.inbox("ann@here.example").await.is_empty());
 }
 
 #[tokio::test]
-async fn an_answer_without_an_enhanced_code_is_recorded_with_the_undefined_one_of_its_class() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+async fn a_reply_without_enhanced_code_gets_the_undefined_one() {
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["550 go away"]);
     sink.refuse("joe@far.example", &["450 later"]);
     sink.refuse_data(&["250 taken"]);
-    office.send(&["zoe@far.example", "joe@far.example", "eve@far.example"], &mail("Hi")).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    host.send(&["zoe@far.example", "joe@far.example", "eve@far.example"], &mail("Hi")).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
     let expected = [
         told("zoe@far.example", Outcome::Bounced, "5.0.0"),
         told("joe@far.example", Outcome::Deferred, "4.0.0"),
         told("eve@far.example", Outcome::Sent, "2.0.0"),
     ];
-    assert_eq!(office.told().await[..3], expected, "a notice to ann follows");
-    assert_eq!(office.events().await[0].response, "550 go away", "what was said stays as it was said");
+    assert_eq!(host.told().await[..3], expected, "a notice to ann follows");
+    assert_eq!(host.events().await[0].response, "550 go away", "what was said stays as it was said");
 }
 
 #[tokio::test]
 async fn an_unknown_outcome_is_tried_again_rather_than_lost() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.hang_up_after_data(1);
-    office.send(&["zoe@far.example"], &mail("Hi")).await;
-    let courier = office.courier_to(&sink);
-    courier.deliver_due_once().await.unwrap();
-    assert_eq!(office.told().await, [told("zoe@far.example", Outcome::Deferred, "4.4.2")]);
-    office.wait(5);
-    courier.deliver_due_once().await.unwrap();
-    assert_eq!(office.told().await[1..], [told("zoe@far.example", Outcome::Sent, "2.0.0")]);
+    host.send(&["zoe@far.example"], &mail("Hi")).await;
+    let agent = host.agent_to(&sink);
+    agent.deliver_due_once().await.unwrap();
+    assert_eq!(host.told().await, [told("zoe@far.example", Outcome::Deferred, "4.4.2")]);
+    host.wait(5);
+    agent.deliver_due_once().await.unwrap();
+    assert_eq!(host.told().await[1..], [told("zoe@far.example", Outcome::Sent, "2.0.0")]);
     assert_eq!(sink.received().len(), 2, "the sink took it both times");
 }
 
 #[tokio::test]
 async fn a_message_that_is_too_old_is_given_back() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["450 4.2.1 Not today", "450 4.2.1 Not today either"]);
-    office.send(&["zoe@far.example"], &mail("Hi")).await;
-    let courier = office.courier_to(&sink);
-    courier.deliver_due_once().await.unwrap();
-    office.wait(5 * 24 * 60);
-    courier.deliver_due_once().await.unwrap();
-    assert_eq!(office.told().await[1], told("zoe@far.example", Outcome::Expired, "5.4.7"));
-    let inbox = office.inbox("ann@here.example").await;
+    host.send(&["zoe@far.example"], &mail("Hi")).await;
+    let agent = host.agent_to(&sink);
+    agent.deliver_due_once().await.unwrap();
+    host.wait(5 * 24 * 60);
+    agent.deliver_due_once().await.unwrap();
+    assert_eq!(host.told().await[1], told("zoe@far.example", Outcome::Expired, "5.4.7"));
+    let inbox = host.inbox("ann@here.example").await;
     assert_eq!(inbox.len(), 1);
     let said = "Status: 5.4.7\r\nRemote-MTA: dns;127.0.0.1\r\nDiagnostic-Code: smtp;450 4.2.1 Not today either\r\n";
     assert!(inbox[0].contains(said), "{}", inbox[0]);
-    assert!(office.queue_is_empty().await);
+    assert!(host.queue_is_empty().await);
 }
 
 #[tokio::test]
@@ -115,81 +115,81 @@ async fn a_delay_is_reported_once_unless_notify_leaves_it_out() {
 
 #[tokio::test]
 async fn a_delay_is_reported_once_however_many_domains() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     let recipients = ["zoe@far.example", "joe@away.example", "eve@elsewhere.example"];
     // Each notice is written where no other one is yet, and the recipient of the first one leaves the queue.
     for (recipient, refusals) in recipients.iter().zip([3, 5, 5]) {
-        office.dns.set_addresses(address(recipient).domain_str(), &["127.0.0.1"]);
+        host.dns.set_addresses(address(recipient).domain_str(), &["127.0.0.1"]);
         sink.refuse(recipient, &["450 4.2.1 No"].repeat(refusals));
     }
-    office.send(&recipients, &mail("Hi")).await;
-    let courier = courier_to_port(&office, sink.address());
+    host.send(&recipients, &mail("Hi")).await;
+    let agent = agent_to_port(&host, sink.address());
     for (minutes, notices) in [(0, 0), (5, 0), (4 * 60, 1), (4 * 60, 1), (4 * 60, 1)] {
-        office.wait(minutes);
-        courier.deliver_due_once().await.unwrap();
-        let inbox = office.inbox("ann@here.example").await;
+        host.wait(minutes);
+        agent.deliver_due_once().await.unwrap();
+        let inbox = host.inbox("ann@here.example").await;
         assert_eq!(inbox.len(), notices, "{inbox:?}");
     }
-    let told = office.told().await;
+    let told = host.told().await;
     let of = |outcome| told.iter().filter(|(_, seen, _)| *seen == outcome).count();
     assert_eq!((of(Outcome::Deferred), of(Outcome::Sent)), (13, 1 + 1), "zoe's message, and the notice to ann");
 }
 
 #[tokio::test]
 async fn a_delayed_bounce_causes_no_notice() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
     sink.refuse("zoe@far.example", &["450 4.2.1 No"; 4]);
-    let null = Incoming::new(None, [address("zoe@far.example")], mail("Hi"), office.clock.now(), Relaying::Allowed);
-    office.maildrop.accept(null).await.unwrap();
-    let courier = office.courier_to(&sink);
+    let null = Incoming::new(None, [address("zoe@far.example")], mail("Hi"), host.clock.now(), Relaying::Allowed);
+    host.message_store.accept(null).await.unwrap();
+    let agent = host.agent_to(&sink);
     for minutes in [0, 5, 4 * 60] {
-        office.wait(minutes);
-        courier.deliver_due_once().await.unwrap();
+        host.wait(minutes);
+        agent.deliver_due_once().await.unwrap();
     }
     let deferred = || told("zoe@far.example", Outcome::Deferred, "4.2.1");
-    assert_eq!(office.told().await, [deferred(), deferred(), deferred()]);
-    assert!(office.inbox("ann@here.example").await.is_empty());
+    assert_eq!(host.told().await, [deferred(), deferred(), deferred()]);
+    assert!(host.inbox("ann@here.example").await.is_empty());
 }
 
 /// The notices in ann's inbox when a message of hers waits for most of a day.
 async fn inbox_after_a_day_of_delay(notify: Option<Notify>) -> Vec<String> {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
-    let mut outgoing = office.outgoing(&["zoe@far.example"], &mail("Hi"));
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
+    let mut outgoing = host.outgoing(&["zoe@far.example"], &mail("Hi"));
     outgoing.recipients[0].notify = notify;
-    office.maildrop.accept(outgoing).await.unwrap();
+    host.message_store.accept(outgoing).await.unwrap();
     sink.refuse("zoe@far.example", &["450 4.2.1 No"; 5]);
-    let courier = office.courier_to(&sink);
+    let agent = host.agent_to(&sink);
     for minutes in [0, 5, 4 * 60, 4 * 60, 4 * 60] {
-        office.wait(minutes);
-        courier.deliver_due_once().await.unwrap();
+        host.wait(minutes);
+        agent.deliver_due_once().await.unwrap();
     }
-    office.inbox("ann@here.example").await
+    host.inbox("ann@here.example").await
 }
 
 #[tokio::test]
-async fn a_result_that_the_database_does_not_take_is_kept_and_the_message_is_not_sent_again() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
-    office.send(&["zoe@far.example"], &mail("once")).await;
+async fn an_unrecorded_result_is_retried_and_nothing_is_sent_twice() {
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
+    host.send(&["zoe@far.example"], &mail("once")).await;
     let stop = "CREATE TRIGGER stop BEFORE DELETE ON drop_queue_recipients BEGIN SELECT RAISE(FAIL, 'stopped'); END";
-    office.database().execute_batch(stop).unwrap();
-    let courier = office.courier(|settings| {
+    host.database().execute_batch(stop).unwrap();
+    let agent = host.agent(|settings| {
         settings.relay = relay_at(sink.address());
         settings.first_record_pause = Duration::from_millis(1);
     });
     let delivering = tokio::spawn({
-        let courier = courier.clone();
-        async move { courier.deliver_due_once().await }
+        let agent = agent.clone();
+        async move { agent.deliver_due_once().await }
     });
     while sink.received().is_empty() {
         tokio::task::yield_now().await;
     }
     // The lease ends, and there is still no record.
-    office.wait(61);
-    assert_eq!(courier.deliver_due_once().await.unwrap(), 0);
-    assert!(office.told().await.is_empty());
-    office.database().execute_batch("DROP TRIGGER stop").unwrap();
+    host.wait(61);
+    assert_eq!(agent.deliver_due_once().await.unwrap(), 0);
+    assert!(host.told().await.is_empty());
+    host.database().execute_batch("DROP TRIGGER stop").unwrap();
     assert_eq!(delivering.await.unwrap().unwrap(), 1);
-    assert_eq!(office.told().await, [("zoe@far.example".to_owned(), Outcome::Sent, "2.0.0".to_owned())]);
+    assert_eq!(host.told().await, [("zoe@far.example".to_owned(), Outcome::Sent, "2.0.0".to_owned())]);
     assert_eq!(sink.received().len(), 1);
-    assert!(office.queue_is_empty().await);
+    assert!(host.queue_is_empty().await);
 }

@@ -6,23 +6,23 @@ use mailapi_backend::{BounceKey, ReturnAddress};
 use mailapi_model::{EmailAddress, Entropy, Evidence, MessageId, Outcome};
 use mailapi_testkit::{SeededEntropy, SmtpSink};
 
-use crate::office::{Office, mail};
+use crate::mail_host::{MailHost, mail};
 use crate::socket::Line;
 
 const ZOE: &str = "zoe@far.example";
 
 /// A message of ann's to zoe, as the API hands it over.
-async fn sent(office: &Office, entropy: &dyn Entropy) -> MessageId {
+async fn sent(host: &MailHost, entropy: &dyn Entropy) -> MessageId {
     let id = MessageId::random(entropy);
     let message = format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"));
-    let mut outgoing = office.outgoing(&[ZOE], &message);
+    let mut outgoing = host.outgoing(&[ZOE], &message);
     outgoing.message_id = Some(id);
-    office.maildrop.accept(outgoing).await.unwrap();
+    host.message_store.accept(outgoing).await.unwrap();
     id
 }
 
 /// Sends a notice about zoe; returns the reply.
-async fn handed_in(smtp: SocketAddr, to: &str, id: MessageId) -> String {
+async fn submitted(smtp: SocketAddr, to: &str, id: MessageId) -> String {
     let mut line = Line::to(smtp).await;
     line.reply().await;
     for command in ["EHLO mx.far.example", "MAIL FROM:<>", &format!("RCPT TO:<{to}>")] {
@@ -41,17 +41,17 @@ async fn handed_in(smtp: SocketAddr, to: &str, id: MessageId) -> String {
 }
 
 /// What the feed tells of zoe.
-async fn told(office: &Office) -> Vec<(Outcome, Evidence)> {
-    let events = office.events().await;
+async fn told(host: &MailHost) -> Vec<(Outcome, Evidence)> {
+    let events = host.events().await;
     events.iter().filter(|event| event.recipient.as_str() == ZOE).map(|event| (event.outcome, event.evidence)).collect()
 }
 
 /// An office whose messages have return addresses: mail for its domain comes to it.
-async fn open() -> Office {
+async fn open() -> MailHost {
     let key = BounceKey::new([7; BounceKey::OCTETS]);
-    let office = Office::open_with(|_, maildrop| maildrop.return_key = Some(key)).await;
-    office.dns.set_mx("here.example", &["mx.far.example", "MX.here.example."]);
-    office
+    let host = MailHost::open_with(|_, message_store| message_store.return_key = Some(key)).await;
+    host.dns.set_mx("here.example", &["mx.far.example", "MX.here.example."]);
+    host
 }
 
 /// The return address of a message.
@@ -69,26 +69,26 @@ const ANN: &str = "ann@here.example";
 
 #[tokio::test]
 async fn who_knows_only_the_message_id_bounces_nothing() {
-    let (office, sink) = (open().await, SmtpSink::start().await);
-    let id = sent(&office, &SeededEntropy::new(7)).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let (host, sink) = (open().await, SmtpSink::start().await);
+    let id = sent(&host, &SeededEntropy::new(7)).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
     let address = return_address(&sink);
     assert!(address.starts_with("bounces+") && address.ends_with("@here.example"), "{address}");
-    assert!(handed_in(office.smtp, ANN, id).await.starts_with("250"));
-    assert_eq!(told(&office).await, [SENT]);
-    assert_eq!(office.inbox(ANN).await.len(), 1, "it is mail like any other");
+    assert!(submitted(host.smtp, ANN, id).await.starts_with("250"));
+    assert_eq!(told(&host).await, [SENT]);
+    assert_eq!(host.inbox(ANN).await.len(), 1, "it is mail like any other");
     let last = if address.contains("0@") { "1@" } else { "0@" };
     let at = address.find('@').unwrap();
     let other = format!("{}{last}{}", &address[..at - 1], &address[at + 1..]);
-    let mut line = Line::to(office.smtp).await;
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     for command in ["EHLO mx.far.example", "MAIL FROM:<>"] {
         line.say(command).await;
     }
     assert!(line.say(&format!("RCPT TO:<{other}>")).await.starts_with("550 5.1.1"), "{other}");
-    assert!(handed_in(office.smtp, &address.to_uppercase(), id).await.starts_with("250"));
-    assert_eq!(told(&office).await, [SENT, CAME_BACK]);
-    assert_eq!(office.inbox(ANN).await.len(), 2);
+    assert!(submitted(host.smtp, &address.to_uppercase(), id).await.starts_with("250"));
+    assert_eq!(told(&host).await, [SENT, CAME_BACK]);
+    assert_eq!(host.inbox(ANN).await.len(), 2);
 }
 
 const DEFERRED: (Outcome, Evidence) = (Outcome::Deferred, Evidence::MailServer);
@@ -98,83 +98,83 @@ const CAME_BACK: (Outcome, Evidence) = (Outcome::Bounced, Evidence::ReturnedMail
 
 #[tokio::test]
 async fn nobody_bounces_what_is_still_in_the_queue() {
-    let (office, sink) = (open().await, SmtpSink::start().await);
+    let (host, sink) = (open().await, SmtpSink::start().await);
     sink.refuse(ZOE, &["451 4.7.1 Later"]);
-    let id = sent(&office, &SeededEntropy::new(7)).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    assert!(handed_in(office.smtp, &address_of(id), id).await.starts_with("250"));
-    assert_eq!(told(&office).await, [DEFERRED]);
-    assert_eq!(office.inbox("ann@here.example").await.len(), 1, "it is mail like any other");
+    let id = sent(&host, &SeededEntropy::new(7)).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
+    assert_eq!(told(&host).await, [DEFERRED]);
+    assert_eq!(host.inbox("ann@here.example").await.len(), 1, "it is mail like any other");
 
-    office.wait(60);
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(told(&office).await, [DEFERRED, SENT]);
+    host.wait(60);
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(told(&host).await, [DEFERRED, SENT]);
     for _ in 0..2 {
-        assert!(handed_in(office.smtp, &address_of(id), id).await.starts_with("250"));
-        assert_eq!(told(&office).await, [DEFERRED, SENT, CAME_BACK]);
+        assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
+        assert_eq!(told(&host).await, [DEFERRED, SENT, CAME_BACK]);
     }
 }
 
 #[tokio::test]
 async fn a_bounce_that_we_tell_of_ourselves_is_one_bounce() {
-    let (office, sink) = (open().await, SmtpSink::start().await);
+    let (host, sink) = (open().await, SmtpSink::start().await);
     sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
-    let id = sent(&office, &SeededEntropy::new(7)).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(told(&office).await, [REFUSED]);
-    assert!(office.inbox("ann@here.example").await[0].contains("Action: failed\r\n"));
-    assert!(handed_in(office.smtp, &address_of(id), id).await.starts_with("250"));
-    assert_eq!(told(&office).await, [REFUSED], "no other server ever had it");
+    let id = sent(&host, &SeededEntropy::new(7)).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(told(&host).await, [REFUSED]);
+    assert!(host.inbox("ann@here.example").await[0].contains("Action: failed\r\n"));
+    assert!(submitted(host.smtp, &address_of(id), id).await.starts_with("250"));
+    assert_eq!(told(&host).await, [REFUSED], "no other server ever had it");
 }
 
 #[tokio::test]
 async fn a_bounce_of_a_mail_program_s_message_is_none_of_the_api_s() {
-    let (office, sink) = (open().await, SmtpSink::start().await);
-    let id = sent(&office, &SeededEntropy::new(7)).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    let (host, sink) = (open().await, SmtpSink::start().await);
+    let id = sent(&host, &SeededEntropy::new(7)).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
     // A mail program sends the message once more, and its header with it.
     sink.refuse(ZOE, &["550 5.1.1 Unknown"]);
-    office.send(&[ZOE], &format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"))).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    assert_eq!(told(&office).await, [SENT, REFUSED]);
-    let events = office.events().await;
+    host.send(&[ZOE], &format!("Message-ID: <{id}@here.example>\r\n{}", mail("Hi"))).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    assert_eq!(told(&host).await, [SENT, REFUSED]);
+    let events = host.events().await;
     assert!(events.iter().all(|event| event.outcome != Outcome::Bounced || event.message_id.is_none()), "{events:?}");
 }
 
 #[tokio::test]
 async fn bounces_go_to_the_author_where_the_mx_is_not_ours() {
-    type Arrange = fn(&Office);
+    type Arrange = fn(&MailHost);
     let cases: [(&str, Arrange); 4] = [
-        ("another provider's", |office| office.dns.set_mx("here.example", &["mx.far.example", "not-mx.here.example"])),
-        ("none", |office| office.dns.set_mx("here.example", &[])),
-        ("the null MX", |office| office.dns.set_mx("here.example", &["."])),
-        ("not known", |office| office.dns.silence("here.example")),
+        ("another provider's", |host| host.dns.set_mx("here.example", &["mx.far.example", "not-mx.here.example"])),
+        ("none", |host| host.dns.set_mx("here.example", &[])),
+        ("the null MX", |host| host.dns.set_mx("here.example", &["."])),
+        ("not known", |host| host.dns.silence("here.example")),
     ];
     for (what, arrange) in cases {
-        let (office, sink) = (open().await, SmtpSink::start().await);
-        arrange(&office);
-        sent(&office, &SeededEntropy::new(7)).await;
-        office.courier_to(&sink).deliver_due_once().await.unwrap();
+        let (host, sink) = (open().await, SmtpSink::start().await);
+        arrange(&host);
+        sent(&host, &SeededEntropy::new(7)).await;
+        host.agent_to(&sink).deliver_due_once().await.unwrap();
         assert_eq!(return_address(&sink), ANN, "{what}");
     }
 }
 
 #[tokio::test]
 async fn the_reverse_path_is_the_author_s_address_as_given() {
-    let (office, sink) = (Office::open().await, SmtpSink::start().await);
-    let mut outgoing = office.outgoing(&[ZOE], &mail("Hi"));
+    let (host, sink) = (MailHost::open().await, SmtpSink::start().await);
+    let mut outgoing = host.outgoing(&[ZOE], &mail("Hi"));
     outgoing.sender = Some(EmailAddress::as_given("Ann@here.example").unwrap());
-    office.maildrop.accept(outgoing).await.unwrap();
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
+    host.message_store.accept(outgoing).await.unwrap();
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
     assert_eq!(return_address(&sink), "Ann@here.example");
 }
 
 #[tokio::test]
 async fn a_return_address_leads_nowhere_in_another_domain() {
-    let (office, sink) = (open().await, SmtpSink::start().await);
-    let id = sent(&office, &SeededEntropy::new(7)).await;
-    office.courier_to(&sink).deliver_due_once().await.unwrap();
-    let mut line = Line::to(office.smtp).await;
+    let (host, sink) = (open().await, SmtpSink::start().await);
+    let id = sent(&host, &SeededEntropy::new(7)).await;
+    host.agent_to(&sink).deliver_due_once().await.unwrap();
+    let mut line = Line::to(host.smtp).await;
     line.reply().await;
     for command in ["EHLO mx.far.example", "MAIL FROM:<>"] {
         line.say(command).await;

@@ -14,7 +14,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::office::Office;
+use crate::mail_host::MailHost;
 
 /// Longer than any answer takes: a test that hears nothing fails instead of waiting for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -88,37 +88,37 @@ impl Line {
 pub(crate) struct SocketPeer {
     line: Line,
     runtime: Handle,
-    office: Arc<Office>,
+    host: Arc<MailHost>,
     seen: HashMap<&'static str, usize>,
     events: VecDeque<String>,
 }
 
 impl SocketPeer {
-    pub(crate) async fn new(office: Arc<Office>, address: SocketAddr) -> Self {
+    pub(crate) async fn new(host: Arc<MailHost>, address: SocketAddr) -> Self {
         let (line, runtime) = (Line::to(address).await, Handle::current());
-        Self { line, runtime, office, seen: HashMap::new(), events: VecDeque::new() }
+        Self { line, runtime, host, seen: HashMap::new(), events: VecDeque::new() }
     }
 
     /// `inbox mailbox "message"` for what lies in an INBOX, `queued recipient` for what waits.
     async fn look(&mut self) {
         for mailbox in ["ann@here.example", "bob@here.example", "full@here.example"] {
-            let messages = self.office.inbox(mailbox).await;
+            let messages = self.host.inbox(mailbox).await;
             let seen = self.seen.entry(mailbox).or_default();
             for message in messages.iter().skip(*seen) {
                 self.events.push_back(format!("inbox {mailbox} \"{}\"", message.escape_debug()));
             }
             *seen = messages.len();
         }
-        let courier = self.office.courier(|_| {});
-        let seen = self.office.events().await.len();
+        let agent = self.host.agent(|_| {});
+        let seen = self.host.events().await.len();
         // Where no name exists every recipient of another server bounces: that shows who was queued.
-        courier.deliver_due_once().await.unwrap();
-        for event in self.office.events().await.iter().skip(seen).filter(|event| event.outcome == Outcome::Bounced) {
+        agent.deliver_due_once().await.unwrap();
+        for event in self.host.events().await.iter().skip(seen).filter(|event| event.outcome == Outcome::Bounced) {
             let sender = event.sender.as_ref().map(ToString::to_string).unwrap_or_default();
             self.events.push_back(format!("queued <{sender}> <{}>", event.recipient));
         }
         for mailbox in ["ann@here.example", "bob@here.example"] {
-            self.seen.insert(mailbox, self.office.inbox(mailbox).await.len());
+            self.seen.insert(mailbox, self.host.inbox(mailbox).await.len());
         }
     }
 }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_at_one_message_are_counted_and_the_others_take_turns() {
+    fn failures_are_counted_per_message_and_others_continue() {
         let first = Doubt::after_failure(None, 7, 12);
         let second = Doubt::after_failure(Some(first), 7, 12);
         assert_eq!((first.failures, second.failures), (1, 2));

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_cannot_read_at_the_moment_is_asked_again_and_one_that_never_can_is_not() {
+    fn only_temporary_read_failures_are_retried() {
         let refusal = |code| StatusResponse { status: Status::No, code, text: String::new() };
         for passing in [Code::Unavailable, Code::InUse, Code::Limit] {
             assert!(!is_final(&refusal(Some(passing))));

@@ -27,32 +27,32 @@ pub(crate) struct OpenFolder {
     pub(crate) exists: u32,
     opened_at: Instant,
     /// Which opening of it this is, and how much was told of it since.
-    look: Look,
+    state: FolderState,
 }
 
 /// How a folder looks on one connection. Equal looks show the same: the server has told of nothing in between.
 #[derive(Debug, Clone)]
-pub(crate) struct Look {
+pub(crate) struct FolderState {
     opening: Arc<()>,
     told: u64,
 }
 
-impl Look {
+impl FolderState {
     /// How many responses about messages there were from an earlier look of the same opening to this one.
     pub(crate) fn told_since(&self, earlier: &Self) -> u64 {
         self.told.saturating_sub(earlier.told)
     }
 }
 
-impl PartialEq for Look {
+impl PartialEq for FolderState {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.opening, &other.opening) && self.told == other.told
     }
 }
 
 impl OpenFolder {
-    pub(crate) const fn look(&self) -> &Look {
-        &self.look
+    pub(crate) const fn state(&self) -> &FolderState {
+        &self.state
     }
 }
 
@@ -289,7 +289,7 @@ impl ImapConnection {
         if let Untagged::Exists(_) | Untagged::Expunge(_) | Untagged::Fetch(_) = untagged
             && let Some(folder) = &mut self.folder
         {
-            folder.look.told += 1;
+            folder.state.told += 1;
         }
         match (untagged, &mut self.folder) {
             (Untagged::Exists(count), Some(folder)) => folder.exists = *count,
@@ -413,9 +413,9 @@ impl ImapConnection {
         match opened.await {
             Ok(_) => {
                 let exists = exists.ok_or_else(|| self.broken("an opened folder without a count"))?;
-                let look = Look { opening: Arc::default(), told: 0 };
+                let state = FolderState { opening: Arc::default(), told: 0 };
                 self.folder =
-                    Some(OpenFolder { name: name.clone(), uid_validity, exists, opened_at: Instant::now(), look });
+                    Some(OpenFolder { name: name.clone(), uid_validity, exists, opened_at: Instant::now(), state });
                 Ok(())
             }
             Err(ImapError::Refused(status)) => Err(refused_folder(status)),

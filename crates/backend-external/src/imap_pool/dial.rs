@@ -49,8 +49,8 @@ impl Dialer {
                 return Err(MailboxError::Unavailable(reason));
             }
         };
-        let log_in = timeout(self.settings.login_timeout, self.log_in(&mut connection, mailbox));
-        match log_in.await {
+        let login = timeout(self.settings.login_timeout, self.log_in(&mut connection, mailbox));
+        match login.await {
             Ok(Ok(())) => {
                 self.master_is_known.store(true, Ordering::Relaxed);
                 attempt.succeeded();

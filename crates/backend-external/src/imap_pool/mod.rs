@@ -6,19 +6,19 @@
 //! nobody notices. A connection on which an answer was not read to its end is closed, never kept.
 
 mod connection;
+mod connection_slots;
 mod dial;
 mod error;
 mod job;
-mod lease;
-mod places;
 mod pool;
+mod pooled_connection;
 mod settings;
 mod stream;
 
 pub use pool::ImapPool;
 pub use settings::ImapSettings;
 
-pub(crate) use connection::{ImapConnection, Look, OpenFolder, is_of, refused_folder};
+pub(crate) use connection::{FolderState, ImapConnection, OpenFolder, is_of, refused_folder};
 pub(crate) use error::ImapError;
 pub(crate) use job::Job;
-pub(crate) use lease::Lease;
+pub(crate) use pooled_connection::PooledConnection;

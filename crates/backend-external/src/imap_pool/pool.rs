@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::connection::ImapConnection;
+use super::connection_slots::{ConnectionPermit, ConnectionSlots, Found, Open, Wanted};
 use super::dial::Dialer;
 use super::error::ImapError;
 use super::job::Job;
-use super::lease::Lease;
-use super::places::{Found, Open, Place, Places, Wanted};
+use super::pooled_connection::PooledConnection;
 use super::settings::ImapSettings;
 
 /// Connections to one IMAP server; clones share them.
@@ -27,7 +27,7 @@ pub struct ImapPool {
 pub(super) struct Shared {
     settings: ImapSettings,
     dialer: Dialer,
-    places: Mutex<Places>,
+    slots: Mutex<ConnectionSlots>,
     /// Told whenever a connection or a place for one is given back.
     given_back: Notify,
     unknown_mailboxes: Cache<EmailAddress, ()>,
@@ -44,7 +44,7 @@ impl ImapPool {
         let shared = Shared {
             dialer: Dialer::new(settings.clone(), tls),
             settings,
-            places: Mutex::default(),
+            slots: Mutex::default(),
             given_back: Notify::new(),
             unknown_mailboxes,
         };
@@ -62,7 +62,7 @@ impl ImapPool {
     /// Closes what nobody has used for [`ImapSettings::idle_lifetime`]; how many. The same happens whenever a connection
     /// is wanted, so that a loop around this is needed only where nobody asks for long.
     pub fn close_idle(&self) -> usize {
-        let expired = self.shared.places().take_expired(self.shared.settings.idle_lifetime);
+        let expired = self.shared.slots().take_expired(self.shared.settings.idle_lifetime);
         expired.len()
     }
 
@@ -70,10 +70,10 @@ impl ImapPool {
     /// from outside.
     pub fn forget(&self, mailbox: &EmailAddress) {
         let closing = {
-            let mut places = self.shared.places();
+            let mut slots = self.shared.slots();
             // Under the lock, so that no log-in that began earlier adds the mailbox again.
             self.shared.unknown_mailboxes.invalidate(mailbox);
-            places.forget(mailbox)
+            slots.forget(mailbox)
         };
         drop(closing);
     }
@@ -85,23 +85,27 @@ impl ImapPool {
         mailbox: &EmailAddress,
         folder: Option<&FolderName>,
         job: &J,
-    ) -> Result<(J::Output, Lease), MailboxError> {
+    ) -> Result<(J::Output, PooledConnection), MailboxError> {
         self.run_wanted(Wanted { mailbox, open: Open::like(folder), is_new: false }, job).await
     }
 
-    async fn run_wanted<J: Job>(&self, wanted: Wanted<'_>, job: &J) -> Result<(J::Output, Lease), MailboxError> {
-        let mut lease = self.lease(wanted).await?;
-        let outcome = job.run(lease.connection()).await;
+    async fn run_wanted<J: Job>(
+        &self,
+        wanted: Wanted<'_>,
+        job: &J,
+    ) -> Result<(J::Output, PooledConnection), MailboxError> {
+        let mut pooled = self.checkout(wanted).await?;
+        let outcome = job.run(pooled.connection()).await;
         match outcome.as_ref().err().and_then(stale_reason) {
-            Some(reason) if lease.was_kept() => {
+            Some(reason) if pooled.was_kept() => {
                 tracing::debug!(%reason, "a kept IMAP connection was dead");
-                lease.connection().give_up();
-                drop(lease);
-                let mut lease = self.lease(Wanted { is_new: true, ..wanted }).await?;
-                let output = job.run(lease.connection()).await?;
-                Ok((output, lease))
+                pooled.connection().give_up();
+                drop(pooled);
+                let mut pooled = self.checkout(Wanted { is_new: true, ..wanted }).await?;
+                let output = job.run(pooled.connection()).await?;
+                Ok((output, pooled))
             }
-            _ => Ok((outcome?, lease)),
+            _ => Ok((outcome?, pooled)),
         }
     }
 
@@ -127,20 +131,20 @@ impl ImapPool {
         self.run_wanted(wanted, job).await.map(|(output, _)| output)
     }
 
-    async fn lease(&self, wanted: Wanted<'_>) -> Result<Lease, MailboxError> {
+    async fn checkout(&self, wanted: Wanted<'_>) -> Result<PooledConnection, MailboxError> {
         let shared = &self.shared;
         if shared.unknown_mailboxes.contains_key(wanted.mailbox) {
             return Err(MailboxError::NoSuchMailbox);
         }
         let found = timeout(shared.settings.wait_timeout, shared.kept_or_room(wanted)).await;
         match found {
-            Ok((Some(connection), place)) => Ok(Lease::new(shared.clone(), connection, place, true)),
-            Ok((None, place)) => {
+            Ok((Some(connection), permit)) => Ok(PooledConnection::new(shared.clone(), connection, permit, true)),
+            Ok((None, permit)) => {
                 let dialed = shared.dialer.dial(wanted.mailbox).await;
                 if dialed.as_ref().err() == Some(&MailboxError::NoSuchMailbox) {
-                    shared.remember_unknown(wanted.mailbox, &place);
+                    shared.remember_unknown(wanted.mailbox, &permit);
                 }
-                Ok(Lease::new(shared.clone(), dialed?, place, false))
+                Ok(PooledConnection::new(shared.clone(), dialed?, permit, false))
             }
             Err(_) => Err(MailboxError::Unavailable("all IMAP connections are in use".to_owned())),
         }
@@ -158,19 +162,19 @@ fn stale_reason(error: &ImapError) -> Option<String> {
 }
 
 impl Shared {
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, ConnectionSlots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until there is a connection or room for one.
-    async fn kept_or_room(self: &Arc<Self>, wanted: Wanted<'_>) -> (Option<ImapConnection>, Place) {
+    async fn kept_or_room(self: &Arc<Self>, wanted: Wanted<'_>) -> (Option<ImapConnection>, ConnectionPermit) {
         loop {
             // Made before looking, so that nothing that is given back in between is missed.
             let given_back = self.given_back.notified();
-            let found = self.places().find(wanted, &self.settings, &Arc::downgrade(self));
+            let found = self.slots().find(wanted, &self.settings, &Arc::downgrade(self));
             match found {
-                Found::Kept(kept) => return (Some(kept.connection), kept.place),
-                Found::Room(place) => return (None, place),
+                Found::Kept(kept) => return (Some(kept.connection), kept.permit),
+                Found::Room(permit) => return (None, permit),
                 Found::Closing(closing) => drop(closing),
                 Found::Full => given_back.await,
             }
@@ -178,21 +182,21 @@ impl Shared {
     }
 
     /// The mailbox may have been made since the log-in began.
-    fn remember_unknown(&self, mailbox: &EmailAddress, place: &Place) {
-        let places = self.places();
-        if places.is_current(place) {
+    fn remember_unknown(&self, mailbox: &EmailAddress, permit: &ConnectionPermit) {
+        let slots = self.slots();
+        if slots.is_current(permit) {
             self.unknown_mailboxes.insert(mailbox.clone(), ());
         }
     }
 
-    pub(super) fn keep(&self, connection: ImapConnection, place: Place) {
-        let outdated = self.places().keep(connection, place);
+    pub(super) fn keep(&self, connection: ImapConnection, permit: ConnectionPermit) {
+        let outdated = self.slots().keep(connection, permit);
         drop(outdated);
         self.given_back.notify_waiters();
     }
 
     pub(super) fn vacate(&self, mailbox: &EmailAddress) {
-        self.places().vacate(mailbox);
+        self.slots().vacate(mailbox);
         self.given_back.notify_waiters();
     }
 }

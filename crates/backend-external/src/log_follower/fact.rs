@@ -78,7 +78,7 @@ pub(super) struct Delivery<'a> {
 impl<'a> Delivery<'a> {
     /// The queue id in the next hop's acceptance. Only local(8) writes its response itself. Any other response is text
     /// from the next hop, and proves nothing about the message with that id.
-    pub(super) fn handed_over_as(&self, daemon: &str) -> Option<&'a str> {
+    pub(super) fn requeued_as(&self, daemon: &str) -> Option<&'a str> {
         if self.outcome != Outcome::Sent {
             return None;
         }
@@ -400,7 +400,7 @@ mod tests {
             let text = format!("A75229F81F1: to=<a@x.org>, relay=none, delay=0, dsn=2.0.0, status=sent ({response})");
             let daemon = if response.starts_with("forwarded") { "local" } else { "smtp" };
             let (_, Fact::Delivery(delivery)) = said(daemon, &text).unwrap() else { panic!("no delivery") };
-            assert_eq!(delivery.handed_over_as(daemon), id);
+            assert_eq!(delivery.requeued_as(daemon), id);
         }
     }
 
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_told_with_its_rule_and_without_its_envelope() {
+    fn a_discarded_message_is_reported_with_its_rule_only() {
         let text = "595DF9F8272: discard: header Subject: x; from=<forged@example.net> from unknown[127.0.0.1]; \
                     from=<ann@example.org> to=<bob@example.org> proto=ESMTP helo=<client.example.org>: silently";
         let (_, Fact::Discarded { sender, response }) = said("cleanup", text).unwrap() else { panic!("no discard") };

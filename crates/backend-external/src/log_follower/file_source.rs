@@ -16,8 +16,8 @@ use mailapi_model::{Clock, Timestamp};
 use super::opened::{Opened, Refilled, begins_with, first_line};
 use super::place::{FileId, FilePlace, Place};
 use super::report::GapKind;
+use super::rotated_files::{Form, LogFile, in_order_of_writing, is_one_missing, log_files};
 use super::settings::FileSettings;
-use super::siblings::{Form, LogFile, in_order_of_writing, is_one_missing, log_files};
 use super::source::{Noticed, Record, Source, SourceError};
 use super::timestamp::TimeReader;
 

@@ -15,11 +15,9 @@ use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, QueueId, Tim
 
 use super::clock_difference::ClockDifference;
 use super::file_source::FileLog;
-use super::handed::Handed;
 use super::hearing::{HEARING_TIME, Hearing};
 use super::index::MessageIndex;
 use super::journal_source::JournalSource;
-use super::ledger::Ledger;
 use super::line::{Line, journald_reports_loss, reports_loss};
 use super::machine::machine_started_at;
 use super::place::{Cursor, Place};
@@ -27,9 +25,11 @@ use super::report::{Crash, Findings, Gap, GapKind, Notes, Taken};
 use super::saved_state::{self, Saved};
 use super::settings::{LogSettings, LogSource};
 use super::source::{Record, Source, SourceError};
+use super::submitted_ids::SubmittedIds;
 use super::timestamp::TimeReader;
+use super::tracked_messages::TrackedMessages;
 use super::{FollowerError, LogBatch};
-pub(super) use lookup::{Signs, Verdict};
+pub(super) use lookup::{Hints, LogOutcome};
 
 /// Reason for an undecided answer when the log has not a single line of Postfix.
 const NOTHING_UNDERSTOOD: &str = "the mail server's log contains no line that mailapi understands";
@@ -38,7 +38,7 @@ const NOTHING_UNDERSTOOD: &str = "the mail server's log contains no line that ma
 pub(super) struct Follow {
     settings: LogSettings,
     clock: Arc<dyn Clock>,
-    handed: Arc<Handed>,
+    submitted_ids: Arc<SubmittedIds>,
     /// Queue ids of ours that the log has spoken of since the state was saved.
     confirmed: Vec<QueueId>,
     times: TimeReader,
@@ -66,7 +66,7 @@ pub(super) struct Follow {
 /// Where a follower stands.
 struct Live {
     source: Box<dyn Source>,
-    ledger: Ledger,
+    tracked: TrackedMessages,
     /// Number of lines of Postfix read.
     lines: u64,
     cursor: Cursor,
@@ -114,8 +114,8 @@ impl Step {
 }
 
 impl Live {
-    fn new(source: Box<dyn Source>, ledger: Ledger, cursor: &Cursor) -> Self {
-        Self { source, ledger, lines: 0, cursor: cursor.clone(), pending: VecDeque::new() }
+    fn new(source: Box<dyn Source>, tracked: TrackedMessages, cursor: &Cursor) -> Self {
+        Self { source, tracked, lines: 0, cursor: cursor.clone(), pending: VecDeque::new() }
     }
 
     /// Number of lines of Postfix read before the cursor. The line of events that are still pending is after it.
@@ -141,7 +141,10 @@ impl Follow {
         let clock_difference = ClockDifference::new(settings.clock_tolerance);
         Ok(Self {
             times,
-            handed: Arc::new(Handed::new(settings.reception_time, settings.ledger.max_unconfirmed_messages)),
+            submitted_ids: Arc::new(SubmittedIds::new(
+                settings.reception_time,
+                settings.tracked.max_unconfirmed_messages,
+            )),
             confirmed: Vec::new(),
             settings,
             clock,
@@ -163,8 +166,8 @@ impl Follow {
     }
 
     /// Where queue ids are noted that the mail server told in its replies.
-    pub(super) fn handed(&self) -> Arc<Handed> {
-        self.handed.clone()
+    pub(super) fn submitted_ids(&self) -> Arc<SubmittedIds> {
+        self.submitted_ids.clone()
     }
 
     /// At most `max` events behind `cursor`.
@@ -212,16 +215,16 @@ impl Follow {
 
     fn save(&mut self) -> Result<(), FollowerError> {
         let Some(live) = &mut self.live else { return Ok(()) };
-        self.notes.forgotten += live.ledger.forget_stale(&self.settings.ledger) as u64;
+        self.notes.forgotten += live.tracked.forget_stale(&self.settings.tracked) as u64;
         // Lines in front of the saved place are never read again, so their records have to be durable first.
         self.index.sync()?;
-        let (place, ledger) = (&live.cursor.place, &live.ledger);
-        self.saved_octets = saved_state::save(&self.settings.state_dir, place, ledger, &self.notes)?;
+        let (place, tracked) = (&live.cursor.place, &live.tracked);
+        self.saved_octets = saved_state::save(&self.settings.state_dir, place, tracked, &self.notes)?;
         self.saved_place = Some(place.clone());
         self.saved_at = self.clock.now();
         self.saved_notes.clone_from(&self.notes);
         self.read_since_save = 0;
-        self.handed.forget(&std::mem::take(&mut self.confirmed));
+        self.submitted_ids.forget(&std::mem::take(&mut self.confirmed));
         Ok(())
     }
 
@@ -237,8 +240,8 @@ impl Follow {
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot {
             gaps: self.notes.gaps.clone(),
-            last_line_at: self.live.as_ref().and_then(|live| live.ledger.last_at),
-            open_messages: self.live.as_ref().map_or(0, |live| live.ledger.len()),
+            last_line_at: self.live.as_ref().and_then(|live| live.tracked.last_at),
+            open_messages: self.live.as_ref().map_or(0, |live| live.tracked.len()),
             forgotten_messages: self.notes.forgotten,
             clock_ahead: self.notes.clock_ahead / 1000,
             unread_octets: self.live.as_ref().map(|live| live.source.unread()),
@@ -256,9 +259,9 @@ impl Follow {
     pub(super) fn unheard(&mut self) -> Option<String> {
         let live = self.live.as_ref()?;
         let (now, margin) = (self.clock.now(), self.settings.settle_time);
-        let since = self.handed.unheard_since(|since| self.hearing.heard_since(since.minus(margin)));
+        let since = self.submitted_ids.unheard_since(|since| self.hearing.heard_since(since.minus(margin)));
         let since = since.filter(|since| now.since(*since) >= HEARING_TIME);
-        let reason = since.map(|since| match live.ledger.last_at {
+        let reason = since.map(|since| match live.tracked.last_at {
             None => NOTHING_UNDERSTOOD.to_owned(),
             Some(_) => format!("the mail server accepted mail at {since}, and its log has had no line since"),
         });
@@ -281,14 +284,14 @@ impl Follow {
                 live.cursor.told += 1;
             }
             if live.pending.is_empty() {
-                live.cursor = Cursor { place: live.source.place(live.ledger.last_at), told: 0 };
+                live.cursor = Cursor { place: live.source.place(live.tracked.last_at), told: 0 };
             }
             batch.more = batch.events.len() >= max || batch.lines_read >= self.settings.max_batch_lines;
             if batch.more {
                 break;
             }
-            let before = live.ledger.last_at;
-            let step = self.step(live.source.as_mut(), &mut live.ledger);
+            let before = live.tracked.last_at;
+            let step = self.step(live.source.as_mut(), &mut live.tracked);
             self.note_gaps(live.source.as_mut(), before);
             match step {
                 Ok(Some(Step { findings, octets, is_postfix })) => {
@@ -296,7 +299,7 @@ impl Follow {
                     if is_postfix {
                         live.lines += 1;
                         self.hearing.note_line(live.lines, self.clock.now());
-                        self.compare_clocks(live.ledger.last_at, end_seen_at, &findings.taken);
+                        self.compare_clocks(live.tracked.last_at, end_seen_at, &findings.taken);
                     }
                     self.note_crash(findings.crash);
                     self.notes.note_unnamed(findings.unnamed_at);
@@ -321,8 +324,8 @@ impl Follow {
     }
 
     /// Reads one record and applies it. `None` at the end.
-    fn step(&mut self, source: &mut dyn Source, ledger: &mut Ledger) -> Result<Option<Step>, SourceError> {
-        let before = ledger.last_at;
+    fn step(&mut self, source: &mut dyn Source, tracked: &mut TrackedMessages) -> Result<Option<Step>, SourceError> {
+        let before = tracked.last_at;
         let Some(record) = source.next(before)? else { return Ok(None) };
         match record {
             Record::Line(octets) => {
@@ -331,7 +334,7 @@ impl Follow {
                 let text = text.trim_start_matches('\0');
                 let now = self.clock.now();
                 let findings = match Line::of_file(text, &self.settings.syslog_name, &mut self.times, now, before) {
-                    Some(line) => Some(self.take_in(ledger, &line)?),
+                    Some(line) => Some(self.take_in(tracked, &line)?),
                     None => {
                         if reports_loss(text, &self.settings.syslog_name, &mut self.times, now, before) {
                             note_dropped(&mut self.notes.gaps, &self.settings, now, before);
@@ -344,7 +347,7 @@ impl Follow {
             Record::Entry { at, tag, message } => {
                 let at = self.times.by_our_clock(at);
                 let line = Line::of_tag(at, tag, message, &self.settings.syslog_name);
-                let findings = line.map(|line| self.take_in(ledger, &line)).transpose()?;
+                let findings = line.map(|line| self.take_in(tracked, &line)).transpose()?;
                 Ok(Some(Step::new(findings, message.len())))
             }
             Record::Dropped(message) => {
@@ -356,11 +359,11 @@ impl Follow {
         }
     }
 
-    fn take_in(&mut self, ledger: &mut Ledger, line: &Line<'_>) -> Result<Findings, SourceError> {
-        let findings = ledger.apply(line, &self.settings.ledger, &self.handed, &mut self.index);
+    fn take_in(&mut self, tracked: &mut TrackedMessages, line: &Line<'_>) -> Result<Findings, SourceError> {
+        let findings = tracked.apply(line, &self.settings.tracked, &self.submitted_ids, &mut self.index);
         let mut findings =
             findings.map_err(|error| SourceError::of(&self.settings.state_dir.display().to_string(), &error))?;
-        ledger.conclude_deletion(line, self.settings.retry_time, &self.notes.gaps, &mut findings);
+        tracked.conclude_deletion(line, self.settings.retry_time, &self.notes.gaps, &mut findings);
         Ok(findings)
     }
 
@@ -397,7 +400,7 @@ impl Follow {
     /// Checks by a line that was just read whether the log's clock agrees with ours.
     fn compare_clocks(&mut self, at: Option<Timestamp>, end_seen_at: Option<Timestamp>, taken: &[Taken]) {
         let (Some(at), now, ahead) = (at, self.clock.now(), self.notes.clock_ahead) else { return };
-        let replied_at = taken.iter().find_map(|taken| self.handed.noted_at(&taken.queue_id.0));
+        let replied_at = taken.iter().find_map(|taken| self.submitted_ids.noted_at(&taken.queue_id.0));
         let by_own = replied_at.and_then(|replied_at| self.clock_difference.note_own(ahead, at, replied_at));
         let by_reading = || self.clock_difference.note_line(ahead, at, end_seen_at?, now);
         let Some(ahead) = by_own.or_else(by_reading) else { return };
@@ -408,7 +411,7 @@ impl Follow {
 
     fn note_taken(&mut self, taken: &[Taken]) {
         for one in taken {
-            if let Some(replied_at) = self.handed.noted_at(&one.queue_id.0) {
+            if let Some(replied_at) = self.submitted_ids.noted_at(&one.queue_id.0) {
                 self.hearing.note_own(replied_at);
             }
             self.index.add(one);
@@ -447,12 +450,12 @@ impl Follow {
         let mut live = match cursor.place {
             Place::Beginning => {
                 let source = self.open(&Place::Beginning)?;
-                Live::new(source, Ledger::default(), &cursor)
+                Live::new(source, TrackedMessages::default(), &cursor)
             }
             _ => self.resume_behind(&cursor)?,
         };
         if cursor.told > 0
-            && let Some(step) = self.step(live.source.as_mut(), &mut live.ledger)?
+            && let Some(step) = self.step(live.source.as_mut(), &mut live.tracked)?
         {
             live.lines += u64::from(step.is_postfix);
             live.pending.extend(step.findings.events.into_iter().skip(cursor.told));
@@ -462,28 +465,28 @@ impl Follow {
 
     fn resume_behind(&mut self, cursor: &Cursor) -> Result<Live, FollowerError> {
         // The saved messages, kept for when the log lines after them are gone: most are probably still queued.
-        let mut kept: Option<Ledger> = None;
-        if let Some(Saved { place, ledger, .. }) = saved_state::load(&self.settings.state_dir)? {
+        let mut kept: Option<TrackedMessages> = None;
+        if let Some(Saved { place, tracked, .. }) = saved_state::load(&self.settings.state_dir)? {
             let source = self.open(&place)?;
-            match self.replay(source, ledger, cursor)? {
+            match self.replay(source, tracked, cursor)? {
                 Replayed::Reached { live, .. } => return Ok(*live),
-                Replayed::Gap => kept = saved_state::load(&self.settings.state_dir)?.map(|saved| saved.ledger),
+                Replayed::Gap => kept = saved_state::load(&self.settings.state_dir)?.map(|saved| saved.tracked),
                 // The reader's database is older than the state.
                 Replayed::Missed => {}
             }
         }
         let (earlier, is_oldest) = self.earlier(&cursor.place)?;
         if let Some(source) = earlier {
-            let known_at = kept.as_ref().and_then(|ledger| ledger.last_at);
-            let ledger = kept.clone().unwrap_or_default();
-            if let Replayed::Reached { live, begun_at } = self.replay(source, ledger, cursor)? {
-                if kept.is_some() || !is_oldest || live.ledger.has_unnamed() {
-                    self.note_lost_state(known_at, begun_at.or(live.ledger.last_at));
+            let known_at = kept.as_ref().and_then(|tracked| tracked.last_at);
+            let tracked = kept.clone().unwrap_or_default();
+            if let Replayed::Reached { live, begun_at } = self.replay(source, tracked, cursor)? {
+                if kept.is_some() || !is_oldest || live.tracked.has_unnamed() {
+                    self.note_lost_state(known_at, begun_at.or(live.tracked.last_at));
                 }
                 return Ok(*live);
             }
         }
-        let known_at = kept.as_ref().and_then(|ledger| ledger.last_at);
+        let known_at = kept.as_ref().and_then(|tracked| tracked.last_at);
         let mut source = self.open(&cursor.place)?;
         // If the place is gone, the source continues after a gap and reports it. Otherwise only lines before it are missing.
         if !self.note_gaps(source.as_mut(), known_at) {
@@ -512,7 +515,7 @@ impl Follow {
     fn replay(
         &mut self,
         mut source: Box<dyn Source>,
-        mut ledger: Ledger,
+        mut tracked: TrackedMessages,
         cursor: &Cursor,
     ) -> Result<Replayed, FollowerError> {
         let (mut octets, mut lines, mut begun_at) = (0, 0, None);
@@ -520,17 +523,17 @@ impl Follow {
             if !source.take_gaps().is_empty() {
                 return Ok(Replayed::Gap);
             }
-            if is_same(&source.place(ledger.last_at), &cursor.place) {
+            if is_same(&source.place(tracked.last_at), &cursor.place) {
                 self.index.write()?;
                 self.read_since_save = octets;
-                let live = Box::new(Live { lines, ..Live::new(source, ledger, cursor) });
+                let live = Box::new(Live { lines, ..Live::new(source, tracked, cursor) });
                 return Ok(Replayed::Reached { live, begun_at });
             }
-            let Some(step) = self.step(source.as_mut(), &mut ledger)? else { return Ok(Replayed::Missed) };
+            let Some(step) = self.step(source.as_mut(), &mut tracked)? else { return Ok(Replayed::Missed) };
             let Step { findings, octets: length, is_postfix } = step;
             if is_postfix {
                 lines += 1;
-                begun_at = begun_at.or(ledger.last_at);
+                begun_at = begun_at.or(tracked.last_at);
             }
             self.note_taken(&findings.taken);
             self.note_crash(findings.crash);

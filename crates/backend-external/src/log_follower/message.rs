@@ -208,7 +208,7 @@ impl Message {
     }
 
     /// Goes on with what a message under another queue id had found out about the recipients of both.
-    pub(super) fn take_over(&mut self, ended: Vec<Behind>) {
+    pub(super) fn inherit(&mut self, ended: Vec<Behind>) {
         for Behind { named, got_through, failure } in ended {
             if got_through {
                 self.note_behind(&named, None);
@@ -234,9 +234,9 @@ impl Message {
     /// Our identifier for one recipient, tried at the address `to`. A possible copy reports only the recipients that a
     /// message of ours handed over to it.
     pub(super) fn message_id_for(&self, named: &EmailAddress, to: &str) -> Option<MessageId> {
-        let is_handed_over =
+        let is_being_submitted =
             |(from, of): &(EmailAddress, EmailAddress)| of == named || address(to).as_ref() == Some(from);
-        let is_ours = self.claims.is_none() || self.renamed.iter().any(is_handed_over);
+        let is_ours = self.claims.is_none() || self.renamed.iter().any(is_being_submitted);
         self.message_id.filter(|_| is_ours)
     }
 

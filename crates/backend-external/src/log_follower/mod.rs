@@ -3,13 +3,13 @@
 //! | file | what stands there |
 //! |---|---|
 //! | `timestamp`, `rfc5424`, `line`, `fact` | a single line: its time, its daemon, its meaning |
-//! | `message`, `ledger` | lines together: messages from their first line to `removed` |
-//! | `siblings`, `opened`, `file_source` | the log file through rename, copy-and-cut and compression |
+//! | `message`, `tracked_messages` | lines together: messages from their first line to `removed` |
+//! | `rotated_files`, `opened`, `file_source` | the log file through rename, copy-and-cut and compression |
 //! | `journal_source` | the same from systemd's journal |
 //! | `place`, `saved_state`, `index` | what outlives a restart |
-//! | `handed` | what the replies at submission said, should the log's own line get lost |
+//! | `submitted_ids` | what the replies at submission said, should the log's own line get lost |
 //! | `follow` | one step: from a cursor to events and the next cursor; what is known of one message |
-//! | `postqueue`, `witness` | what the queue says of a message that a crash interrupted |
+//! | `postqueue`, `queue_probe` | what the queue says of a message that a crash interrupted |
 //! | `machine` | when the machine started |
 //! | `sample` | whether a log file is Postfix's |
 //! | `clock_difference` | how far the log's clock is ahead of ours |
@@ -23,30 +23,30 @@ mod clock_difference;
 mod fact;
 mod file_source;
 mod follow;
-mod handed;
 mod hearing;
 mod index;
 mod journal_source;
-mod ledger;
 mod line;
 mod machine;
 mod message;
 mod opened;
 mod place;
 mod postqueue;
+mod queue_probe;
 mod report;
 mod rfc5424;
+mod rotated_files;
 mod sample;
 mod saved_state;
 mod settings;
-mod siblings;
 mod source;
+mod submitted_ids;
 #[cfg(test)]
 mod tests;
 mod text_record;
 mod timestamp;
+mod tracked_messages;
 mod waker;
-mod witness;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,16 +59,16 @@ use mailapi_model::{Clock, DeliveryEvent, FeedCursor, InboundEvent, MessageId, Q
 use crate::bounces::ReturnAddress;
 use tokio::time::Instant;
 
-use follow::{Follow, Signs, Snapshot, Verdict};
-use handed::Handed;
+use follow::{Follow, Hints, LogOutcome, Snapshot};
 use postqueue::Postqueue;
+use queue_probe::{ProbeResult, QueueProbe};
 pub use report::{Gap, GapKind};
 pub use sample::LogSample;
 use saved_state::Saved;
-pub use settings::{FileSettings, JournalSettings, LedgerLimits, LogSettings, LogSource};
+pub use settings::{FileSettings, JournalSettings, LogSettings, LogSource, TrackingLimits};
 use source::SourceError;
+use submitted_ids::SubmittedIds;
 use waker::Waker;
-use witness::{QueueWitness, Sighting};
 
 /// Follows Postfix's log.
 ///
@@ -81,10 +81,10 @@ pub struct LogFollower {
     clock: Arc<dyn Clock>,
     name: String,
     inbound_log: Option<Arc<dyn InboundLog>>,
-    handed: Arc<Handed>,
-    witness: QueueWitness,
+    submitted_ids: Arc<SubmittedIds>,
+    queue_probe: QueueProbe,
     /// What is known of messages whose handing-over was interrupted.
-    signs: Mutex<HashMap<MessageId, Signs>>,
+    hints: Mutex<HashMap<MessageId, Hints>>,
     /// How long losses are remembered.
     memory: Duration,
 }
@@ -109,7 +109,7 @@ pub struct LogBatch {
 
 /// What the log tells of a message of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trace {
+pub enum LookupResult {
     /// The mail server has it.
     Taken(Accepted),
     /// The mail server does not have it.
@@ -159,9 +159,9 @@ impl FollowerStatus {
     /// When the state cannot be read.
     pub fn saved(settings: &LogSettings) -> std::io::Result<Option<Self>> {
         let saved = saved_state::load(&settings.state_dir)?;
-        Ok(saved.map(|Saved { ledger, notes, .. }| Self {
-            last_line_at: ledger.last_at,
-            open_messages: ledger.len(),
+        Ok(saved.map(|Saved { tracked, notes, .. }| Self {
+            last_line_at: tracked.last_at,
+            open_messages: tracked.len(),
             forgotten_messages: notes.forgotten,
             gaps: notes.gaps,
             clock_ahead: notes.clock_ahead / 1000,
@@ -216,14 +216,14 @@ impl LogFollower {
             LogSource::File(file) => format!("postfix-log:{}", file.path.display()),
             LogSource::Journal(_) => "postfix-journal".to_owned(),
         };
-        let (witness, memory) = (QueueWitness::new(&settings), settings.index_lifetime);
+        let (queue_probe, memory) = (QueueProbe::new(&settings), settings.index_lifetime);
         let follow = Follow::new(settings, clock.clone())?;
-        let handed = follow.handed();
+        let submitted_ids = follow.submitted_ids();
         let Snapshot { gaps, clock_ahead, .. } = follow.snapshot();
         let status = FollowerStatus { gaps, clock_ahead, ..FollowerStatus::default() };
         let (follow, status) = (Arc::new(Mutex::new(follow)), Arc::new(Mutex::new(status)));
-        let (inbound_log, signs) = (None, Mutex::default());
-        Ok(Self { follow, status, waker, clock, name, inbound_log, handed, witness, signs, memory })
+        let (inbound_log, hints) = (None, Mutex::default());
+        Ok(Self { follow, status, waker, clock, name, inbound_log, submitted_ids, queue_probe, hints, memory })
     }
 
     /// Tells of mail from outside, too, as soon as the reader has stored the events of the same lines. A crash between
@@ -263,41 +263,43 @@ impl LogFollower {
     ///
     /// # Errors
     /// When the log cannot be read, or the queue cannot be listed.
-    pub async fn find(&self, attempt: &Attempt) -> Result<Trace, FollowerError> {
-        let trace = match self.look(attempt).await? {
-            Verdict::Told(trace) => trace,
-            Verdict::Interrupted(entered) => self.ask_queue(attempt, &entered).await?,
+    pub async fn find(&self, attempt: &Attempt) -> Result<LookupResult, FollowerError> {
+        let found = match self.look(attempt).await? {
+            LogOutcome::Told(found) => found,
+            LogOutcome::Interrupted(entered) => self.ask_queue(attempt, &entered).await?,
         };
-        if matches!(trace, Trace::Taken(_) | Trace::NotTaken) {
-            self.witness.forget(attempt.message_id);
-            self.signs().remove(&attempt.message_id);
+        if matches!(found, LookupResult::Taken(_) | LookupResult::NotTaken) {
+            self.queue_probe.forget(attempt.message_id);
+            self.hints().remove(&attempt.message_id);
         }
-        Ok(trace)
+        Ok(found)
     }
 
-    async fn look(&self, attempt: &Attempt) -> Result<Verdict, FollowerError> {
-        let signs = self.signs().get(&attempt.message_id).copied().unwrap_or_default();
+    async fn look(&self, attempt: &Attempt) -> Result<LogOutcome, FollowerError> {
+        let hints = self.hints().get(&attempt.message_id).copied().unwrap_or_default();
         let attempt = attempt.clone();
-        self.with_follow(move |follow| follow.find(&attempt, signs)).await
+        self.with_follow(move |follow| follow.find(&attempt, hints)).await
     }
 
-    async fn ask_queue(&self, attempt: &Attempt, entered: &[Accepted]) -> Result<Trace, FollowerError> {
-        let sighting = self.witness.look(attempt, entered, &self.handed).await;
-        match sighting.map_err(|reason| FollowerError { reason, is_missing: false })? {
-            Sighting::Here(accepted) => Ok(Trace::Taken(accepted)),
-            Sighting::Open(why) => Ok(Trace::Undecided(why)),
-            Sighting::Absent { listing, suspects } => {
+    async fn ask_queue(&self, attempt: &Attempt, entered: &[Accepted]) -> Result<LookupResult, FollowerError> {
+        let probed = self.queue_probe.look(attempt, entered, &self.submitted_ids).await;
+        match probed.map_err(|reason| FollowerError { reason, is_missing: false })? {
+            ProbeResult::Here(accepted) => Ok(LookupResult::Taken(accepted)),
+            ProbeResult::Open(why) => Ok(LookupResult::Undecided(why)),
+            ProbeResult::Absent { listing, suspects } => {
                 if !self.with_follow(move |follow| Ok(follow.are_named(&suspects))).await? {
-                    self.witness.forget(attempt.message_id);
-                    return Ok(Trace::Undecided("a message in the queue that the log does not name may be this one"));
+                    self.queue_probe.forget(attempt.message_id);
+                    return Ok(LookupResult::Undecided(
+                        "a message in the queue that the log does not name may be this one",
+                    ));
                 }
-                if !self.witness.note_absent(attempt.message_id, &listing) {
-                    return Ok(Trace::Undecided("the mail server's queue will be looked through once more"));
+                if !self.queue_probe.note_absent(attempt.message_id, &listing) {
+                    return Ok(LookupResult::Undecided("the mail server's queue will be looked through once more"));
                 }
                 // What left the queue meanwhile left lines in the log.
                 Ok(match self.look(attempt).await? {
-                    Verdict::Told(trace) => trace,
-                    Verdict::Interrupted(_) => Trace::NotTaken,
+                    LogOutcome::Told(found) => found,
+                    LogOutcome::Interrupted(_) => LookupResult::NotTaken,
                 })
             }
         }
@@ -306,36 +308,36 @@ impl LogFollower {
     /// The reply to a message was lost: its connection ended just now.
     pub fn note_lost(&self, message_id: MessageId) {
         let now = self.clock.now();
-        self.note(message_id, |signs| signs.ended = Some(now));
+        self.note(message_id, |hints| hints.ended = Some(now));
     }
 
     /// The mail server answers just now; it was asked for the sake of this message.
     pub fn note_alive(&self, message_id: MessageId) {
         let now = self.clock.now();
-        self.note(message_id, |signs| signs.alive = Some(now));
+        self.note(message_id, |hints| hints.alive = Some(now));
     }
 
-    fn note(&self, message_id: MessageId, change: impl FnOnce(&mut Signs)) {
+    fn note(&self, message_id: MessageId, change: impl FnOnce(&mut Hints)) {
         let now = self.clock.now();
-        let mut signs = self.signs();
+        let mut hints = self.hints();
         let is_recent = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) < self.memory);
-        signs.retain(|_, signs| is_recent(signs.ended) || is_recent(signs.alive));
-        change(signs.entry(message_id).or_default());
+        hints.retain(|_, hints| is_recent(hints.ended) || is_recent(hints.alive));
+        change(hints.entry(message_id).or_default());
     }
 
-    fn signs(&self) -> MutexGuard<'_, HashMap<MessageId, Signs>> {
-        self.signs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn hints(&self) -> MutexGuard<'_, HashMap<MessageId, Hints>> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Messages are handed over with these reverse-paths: a second witness, too, and one that nobody can forge.
     pub fn recognise(&self, returns: ReturnAddress) {
-        self.handed.recognise(returns);
+        self.submitted_ids.recognise(returns);
     }
 
     /// The mail server took a message over under this queue id, as its reply said: a second witness, should the log's
     /// own line of it get lost.
     pub fn note_submitted(&self, message_id: MessageId, queue_id: &QueueId) {
-        self.handed.note(queue_id, message_id, self.clock.now());
+        self.submitted_ids.note(queue_id, message_id, self.clock.now());
     }
 
     /// How it stands, as of the last reading.

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use mailapi_model::Timestamp;
 
 use super::place::{FileId, FilePlace, Head};
-use super::siblings::{Form, LogFile};
+use super::rotated_files::{Form, LogFile};
 
 /// A file of the log that is being read.
 pub(super) struct Opened {

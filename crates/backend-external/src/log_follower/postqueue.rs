@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::settings::LogSettings;
 
 /// How much of what the command says of a failure is shown.
-const COMPLAINT_OCTETS: u64 = 500;
+const ERROR_OCTETS: u64 = 500;
 
 /// Asks for the queue.
 pub(super) struct Postqueue {
@@ -93,9 +93,9 @@ impl Running {
     /// What it prints, and what it complains of. Asked once.
     fn pipes(&mut self) -> io::Result<(Receiver, Receiver)> {
         let child = self.0.as_mut();
-        let (output, complaint) = child.map_or((None, None), |child| (child.stdout.take(), child.stderr.take()));
-        let (Some(output), Some(complaint)) = (output, complaint) else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        Ok((Receiver::from_owned_fd(output.into())?, Receiver::from_owned_fd(complaint.into())?))
+        let (output, errors) = child.map_or((None, None), |child| (child.stdout.take(), child.stderr.take()));
+        let (Some(output), Some(errors)) = (output, errors) else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        Ok((Receiver::from_owned_fd(output.into())?, Receiver::from_owned_fd(errors.into())?))
     }
 
     /// How it ended; `None` while it runs.
@@ -121,8 +121,8 @@ async fn run(command: &[String], max_octets: u64) -> Result<Vec<Queued>, String>
     // Listened to before there is something to hear.
     let mut ends = signal(SignalKind::child()).map_err(failed)?;
     let mut running = Running::start(command).map_err(failed)?;
-    let (output, complaint) = running.pipes().map_err(failed)?;
-    let said = async { Ok::<_, String>(said(complaint).await) };
+    let (output, errors) = running.pipes().map_err(failed)?;
+    let said = async { Ok::<_, String>(said(errors).await) };
     let (messages, said) = tokio::try_join!(read(BufReader::new(output), max_octets), said)?;
     let status = loop {
         if let Some(status) = running.ended().map_err(failed)? {
@@ -135,10 +135,10 @@ async fn run(command: &[String], max_octets: u64) -> Result<Vec<Queued>, String>
 
 /// The beginning of what it complains of, for the operator; when that cannot be read, the exit code has to do. The rest
 /// is read, too, so that the command can go on.
-async fn said(mut complaint: Receiver) -> String {
+async fn said(mut errors: Receiver) -> String {
     let mut octets = Vec::new();
-    let _ = (&mut complaint).take(COMPLAINT_OCTETS).read_to_end(&mut octets).await;
-    let _ = tokio::io::copy(&mut complaint, &mut tokio::io::sink()).await;
+    let _ = (&mut errors).take(ERROR_OCTETS).read_to_end(&mut octets).await;
+    let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
     String::from_utf8_lossy(&octets).trim().to_owned()
 }
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_closes_its_output_and_goes_on_is_given_up_and_holds_nobody_up() {
+    async fn a_command_that_closes_its_output_and_runs_on_is_killed() {
         let stays = settings(&["sh", "-c", "exec >&- 2>&-; exec sleep 3600"]);
         let patient = LogSettings { postqueue_timeout: Duration::from_millis(50), ..stays };
         assert!(listed(&patient).await.unwrap_err().contains("not done within"));

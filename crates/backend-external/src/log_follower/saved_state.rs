@@ -13,11 +13,11 @@ use mailapi_model::{
     DeliveryEvent, EmailAddress, Evidence, FeedCursor, MessageId, Outcome, QueueId, Reply, ReversePath, Timestamp,
 };
 
-use super::ledger::{InstanceState, Ledger, Running};
 use super::message::{Answer, Behind, Failed, Message, Origin, RefusedRecipient, Successor, Waiting};
 use super::place::{Cursor, Place};
 use super::report::{Gap, GapKind, Notes};
 use super::text_record::{fields, push_line};
+use super::tracked_messages::{InstanceState, Running, TrackedMessages};
 
 /// The first line; another one is of another version.
 const HEADER: &str = "mailapi log state 2";
@@ -26,12 +26,12 @@ const FILE: &str = "state";
 /// A state as it was saved.
 pub(super) struct Saved {
     pub(super) place: Place,
-    pub(super) ledger: Ledger,
+    pub(super) tracked: TrackedMessages,
     pub(super) notes: Notes,
 }
 
 /// Saves a state durably. Returns its size.
-pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, notes: &Notes) -> io::Result<u64> {
+pub(super) fn save(dir: &Path, place: &Place, tracked: &TrackedMessages, notes: &Notes) -> io::Result<u64> {
     let new = dir.join("state.new");
     let mut file = BufWriter::new(File::create(&new)?);
     let mut lines = 0_u64;
@@ -42,7 +42,7 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, notes: &Notes) ->
         file.write_all(text.as_bytes())
     };
     let cursor = Cursor { place: place.clone(), told: 0 }.encode();
-    let last = ledger.last_at.map_or(String::new(), millis);
+    let last = tracked.last_at.map_or(String::new(), millis);
     let mut text = String::new();
     push_line(&mut text, &[HEADER]);
     push_line(&mut text, &["at", &cursor.0, &last]);
@@ -57,18 +57,18 @@ pub(super) fn save(dir: &Path, place: &Place, ledger: &Ledger, notes: &Notes) ->
     if let Some(at) = notes.unnamed_at {
         push_line(&mut text, &["unnamed", &millis(at)]);
     }
-    for (instance, state) in &ledger.instance_states {
+    for (instance, state) in &tracked.instance_states {
         let [started_at, deleted_at] = [state.started_at, state.deleted_at].map(|at| at.map_or(String::new(), millis));
         push_line(&mut text, &["instance", instance, running_text(state.running), &started_at, &deleted_at]);
     }
-    for ((instance, pid), refused) in &ledger.refused_early {
+    for ((instance, pid), refused) in &tracked.refused_early {
         push_line(&mut text, &["session", instance, &pid.to_string()]);
         refused.iter().for_each(|one| push_refused(&mut text, one));
     }
-    let (pid, named) = ledger.postsuper;
+    let (pid, named) = tracked.postsuper;
     push_line(&mut text, &["postsuper", &pid.to_string(), &named.to_string()]);
     write(&text)?;
-    for (instance, messages) in &ledger.instances {
+    for (instance, messages) in &tracked.instances {
         for (id, message) in messages {
             write(&message_text(instance, id, message))?;
         }
@@ -194,15 +194,15 @@ fn parse(text: &str) -> Option<Saved> {
     let ["at", cursor, last] = start.iter().map(String::as_str).collect::<Vec<_>>()[..] else { return None };
     let place = Cursor::decode(&FeedCursor(cursor.to_owned()))?.place;
     let mut loader = Loader::default();
-    loader.ledger.last_at = if last.is_empty() { None } else { Some(time(last)?) };
+    loader.tracked.last_at = if last.is_empty() { None } else { Some(time(last)?) };
     for (count, line) in (2_u64..).zip(lines) {
         let fields = fields(line);
         let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
         if let ["end", expected] = fields[..] {
             loader.finish_message();
             let is_whole = expected.parse() == Ok(count);
-            let Loader { ledger, notes, .. } = loader;
-            return is_whole.then_some(Saved { place, ledger, notes });
+            let Loader { tracked, notes, .. } = loader;
+            return is_whole.then_some(Saved { place, tracked, notes });
         }
         loader.line(&fields)?;
     }
@@ -240,7 +240,7 @@ fn optional<T: std::str::FromStr>(text: &str) -> Option<Option<T>> {
 
 #[derive(Default)]
 struct Loader {
-    ledger: Ledger,
+    tracked: TrackedMessages,
     notes: Notes,
     session: Option<(String, u32)>,
     message: Option<(String, String, Message)>,
@@ -249,7 +249,7 @@ struct Loader {
 impl Loader {
     fn finish_message(&mut self) {
         if let Some((instance, id, message)) = self.message.take() {
-            self.ledger.restore(&instance, &id, message);
+            self.tracked.restore(&instance, &id, message);
         }
     }
 
@@ -269,9 +269,9 @@ impl Loader {
                 // Older states lack this field.
                 let deleted_at = optional::<i64>(deleted_at.first().unwrap_or(&""))?.map(Timestamp::from_millis);
                 let state = InstanceState { running: running(state)?, started_at, deleted_at };
-                self.ledger.instance_states.insert(name.to_owned(), state);
+                self.tracked.instance_states.insert(name.to_owned(), state);
             }
-            ["postsuper", pid, named] => self.ledger.postsuper = (pid.parse().ok()?, named.parse().ok()?),
+            ["postsuper", pid, named] => self.tracked.postsuper = (pid.parse().ok()?, named.parse().ok()?),
             ["session", instance, pid] => self.session = Some((instance.to_owned(), pid.parse().ok()?)),
             ["message", ..] => {
                 self.finish_message();
@@ -283,7 +283,7 @@ impl Loader {
                 match (&mut self.message, &self.session) {
                     (Some((_, _, message)), _) => message.refused.push(refused),
                     (None, Some(session)) => {
-                        self.ledger.refused_early.entry(session.clone()).or_default().push(refused);
+                        self.tracked.refused_early.entry(session.clone()).or_default().push(refused);
                     }
                     (None, None) => return None,
                 }
@@ -433,9 +433,9 @@ mod tests {
             "answer\tX.Y@example.net\tV.W@example.net\t1\t2\t4jWk1\tAnn@example.org\t2.0.0\tmx\tOk",
             "end\t19",
         ];
-        let Saved { place, ledger, notes } = parse(&(lines.join("\n") + "\n")).unwrap();
+        let Saved { place, tracked, notes } = parse(&(lines.join("\n") + "\n")).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        save(dir.path(), &place, &ledger, &notes).unwrap();
+        save(dir.path(), &place, &tracked, &notes).unwrap();
         let saved = fs::read_to_string(dir.path().join(FILE)).unwrap();
         // The domain of an address has no case to keep.
         let expected =
@@ -461,9 +461,9 @@ mod tests {
             text += &format!("end\t{end}\n");
             let saved = parse(&text);
             prop_assert!(is_whole || saved.is_none());
-            if let Some(Saved { place, ledger, notes }) = saved {
+            if let Some(Saved { place, tracked, notes }) = saved {
                 let dir = tempfile::tempdir().unwrap();
-                save(dir.path(), &place, &ledger, &notes).unwrap();
+                save(dir.path(), &place, &tracked, &notes).unwrap();
                 prop_assert!(load(dir.path()).unwrap().is_some());
             }
         }

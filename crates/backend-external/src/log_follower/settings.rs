@@ -68,12 +68,12 @@ pub struct LogSettings {
     /// What a line may be long; the rest is dropped. Default: 64 KiB.
     pub max_line_octets: usize,
     /// Bounds of what is remembered of messages in the queue.
-    pub ledger: LedgerLimits,
+    pub tracked: TrackingLimits,
 }
 
 /// Bounds of what is remembered of messages in the queue.
 #[derive(Debug, Clone)]
-pub struct LedgerLimits {
+pub struct TrackingLimits {
     /// The most messages. Default: 500,000.
     pub max_open_messages: usize,
     /// After which time without a line a message is forgotten; longer than Postfix's `maximal_queue_lifetime`, between
@@ -147,7 +147,7 @@ impl LogSettings {
             hands_over_here: true,
             max_gaps: 100,
             max_line_octets: 64 << 10,
-            ledger: LedgerLimits::default(),
+            tracked: TrackingLimits::default(),
         }
     }
 }
@@ -170,7 +170,7 @@ impl LogSource {
     }
 }
 
-impl Default for LedgerLimits {
+impl Default for TrackingLimits {
     fn default() -> Self {
         Self {
             max_open_messages: 500_000,

@@ -10,7 +10,7 @@ use super::download;
 use super::exact_size::{ExactSizes, Measured, MessageKey};
 use super::load::{self, Loading};
 use super::settings::MailboxSettings;
-use crate::imap_pool::{ImapConnection, ImapError, Job, Lease};
+use crate::imap_pool::{ImapConnection, ImapError, Job, PooledConnection};
 
 /// Begins to read an attachment.
 pub(super) struct OpenAttachment<'a> {
@@ -51,8 +51,8 @@ impl Job for OpenAttachment<'_> {
         let loaded = load::load_from_open(connection, self.uid, true, self.settings).await?;
         let index = self.index as usize;
         match loaded.content {
-            Loading::Whole { raw, digest } => {
-                let found = digest.attachments.get(index).ok_or_else(missing)?;
+            Loading::Whole { raw, structure } => {
+                let found = structure.attachments.get(index).ok_or_else(missing)?;
                 let octets = Octets::Decoded(decode(found.span.encoding, found.span.of(&raw)));
                 Ok(Begun { info: found.info.clone(), octets })
             }
@@ -86,14 +86,14 @@ fn missing() -> ImapError {
 }
 
 /// The attachment that was begun.
-pub(super) fn stream(begun: Begun, lease: Lease, exact_sizes: &ExactSizes) -> OpenedAttachment {
+pub(super) fn stream(begun: Begun, pooled: PooledConnection, exact_sizes: &ExactSizes) -> OpenedAttachment {
     let Begun { info, octets } = begun;
     let content = match octets {
         Octets::Decoded(octets) => download::of_memory(octets),
         Octets::Coming { content, decoder, key } => {
             let (exact_sizes, index) = (exact_sizes.clone(), info.index as usize);
             let correct = move |size| exact_sizes.correct(&key, index, size);
-            download::stream(content, lease, decoder, info.size, correct)
+            download::stream(content, pooled, decoder, info.size, correct)
         }
     };
     OpenedAttachment { info, content }

@@ -7,7 +7,7 @@ use mailapi_backend::{ByteStream, MailboxError};
 use mailapi_imap::client::Event;
 
 use super::content::Content;
-use crate::imap_pool::{ImapError, Lease};
+use crate::imap_pool::{ImapError, PooledConnection};
 
 /// The longest piece of what is in memory already.
 const PIECE: usize = 64 * 1024;
@@ -19,7 +19,7 @@ const ROOM_FOR_LINE_ENDS: usize = 4 * 1024;
 
 /// A download in progress. It holds its connection to the end; given up in the middle, it closes it.
 pub(super) struct Download {
-    lease: Option<Lease>,
+    pooled: Option<PooledConnection>,
     decoder: Option<TransferDecoder>,
     promised: u64,
     given: u64,
@@ -30,7 +30,7 @@ pub(super) struct Download {
 /// The octets of a content, decoded; `promised` of them.
 pub(super) fn stream(
     content: Content,
-    lease: Lease,
+    pooled: PooledConnection,
     decoder: TransferDecoder,
     promised: u64,
     on_other_size: impl FnOnce(u64) + Send + 'static,
@@ -44,9 +44,9 @@ pub(super) fn stream(
             of_memory(decoded)
         }
         Content::Coming(_) => {
-            let (lease, decoder) = (Some(lease), Some(decoder));
+            let (pooled, decoder) = (Some(pooled), Some(decoder));
             let on_other_size: Option<Box<dyn FnOnce(u64) + Send>> = Some(Box::new(on_other_size));
-            let download = Download { lease, decoder, promised, given: 0, on_other_size };
+            let download = Download { pooled, decoder, promised, given: 0, on_other_size };
             Box::pin(stream::try_unfold(download, Download::next))
         }
     }
@@ -64,8 +64,8 @@ impl Download {
         let left = usize::try_from(self.promised.saturating_sub(self.given)).unwrap_or(GATHERED);
         let room = if left == 0 { 0 } else { left.min(GATHERED) + ROOM_FOR_LINE_ENDS };
         let mut decoded = Vec::with_capacity(room);
-        while let Some(lease) = &mut self.lease {
-            let connection = lease.connection();
+        while let Some(pooled) = &mut self.pooled {
+            let connection = pooled.connection();
             match connection.event().await? {
                 Event::BodyPiece(_) => {
                     if let Some(decoder) = &mut self.decoder {
@@ -78,7 +78,7 @@ impl Download {
                     }
                 }
                 Event::Done(status) => {
-                    self.lease = None;
+                    self.pooled = None;
                     if !status.is_ok() {
                         return Err(ImapError::Refused(status).into());
                     }

@@ -34,7 +34,7 @@ impl Job for ListPage<'_> {
             if let Some(shown) = self.show(connection, &open, News::Behind).await? {
                 return Ok(shown);
             }
-            heard = connection.opened(self.folder).filter(|now| now.look() != open.look()).cloned();
+            heard = connection.opened(self.folder).filter(|now| now.state() != open.state()).cloned();
         }
         for _ in 0..TRIES {
             let open = match heard.take() {
@@ -97,7 +97,7 @@ impl ListPage<'_> {
             folder: self.folder.clone(),
             uid_validity: open.uid_validity,
         });
-        let before = open.look();
+        let before = open.state();
         if let Some(shown) = self.pages.get(&key, self.page, before) {
             return Ok((news == News::Before).then_some(shown));
         }
@@ -122,7 +122,7 @@ impl ListPage<'_> {
         // News of a message that is told in the same form is an answer too many.
         let answers = listed.items.len() as u64 + asked_before;
         // What else was told along with the page may be of later than the page.
-        let now = connection.folder().map(OpenFolder::look).filter(|now| now.told_since(before) == answers);
+        let now = connection.folder().map(OpenFolder::state).filter(|now| now.told_since(before) == answers);
         match now {
             Some(now) if connection.can(NUMBERS_CHANGES) => {
                 Ok(Some(self.pages.put(&key, self.page, now.clone(), listed)))

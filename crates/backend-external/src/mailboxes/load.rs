@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mailapi_backend::MailboxError;
-use mailapi_backend::mime::Digest;
+use mailapi_backend::mime::MessageStructure;
 use mailapi_imap::client::{BodyStructure, Command, FetchAttribute, FetchedMessage, Section, SectionText, Untagged};
 use mailapi_model::Timestamp;
 
@@ -23,7 +23,7 @@ pub(super) struct Loaded {
 /// What was fetched of it.
 pub(super) enum Loading {
     /// All of it, and what it consists of, uncut.
-    Whole { raw: Vec<u8>, digest: Box<Digest> },
+    Whole { raw: Vec<u8>, structure: Box<MessageStructure> },
     /// What the server tells of its parts.
     Parts(Arc<Parts>),
 }
@@ -64,8 +64,8 @@ pub(super) async fn load_from_open(
 }
 
 fn whole(raw: Vec<u8>) -> Loading {
-    let digest = Box::new(Digest::uncut(&raw));
-    Loading::Whole { raw, digest }
+    let structure = Box::new(MessageStructure::uncut(&raw));
+    Loading::Whole { raw, structure }
 }
 
 async fn of_parts(

@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView, Purged,
-    SearchHit, SearchQuery,
+    FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Purged, SearchHit,
+    SearchQuery, Validator,
 };
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
 
@@ -121,13 +121,13 @@ impl Mailboxes for ImapMailboxes {
         mailbox: &EmailAddress,
         folder: &FolderName,
         page: Page,
-        seen: Option<PageMark>,
+        seen: Option<Validator>,
     ) -> Result<PageView, MailboxError> {
-        let Shown { listed, mark } = self.show(mailbox, folder, page).await?;
-        if mark.is_some() && mark == seen {
+        let Shown { listed, validator } = self.show(mailbox, folder, page).await?;
+        if validator.is_some() && validator == seen {
             return Ok(PageView::Unchanged);
         }
-        Ok(PageView::Now { listed: Arc::unwrap_or_clone(listed), mark })
+        Ok(PageView::Now { listed: Arc::unwrap_or_clone(listed), validator })
     }
 
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {
@@ -144,8 +144,8 @@ impl Mailboxes for ImapMailboxes {
     ) -> Result<OpenedAttachment, MailboxError> {
         let exact_sizes = &self.exact_sizes;
         let job = attachment::OpenAttachment { mailbox, folder, uid, index, exact_sizes, settings: &self.settings };
-        let (opened, lease) = self.pool.run_keeping(mailbox, Some(folder), &job).await?;
-        Ok(attachment::stream(opened, lease, exact_sizes))
+        let (opened, pooled) = self.pool.run_keeping(mailbox, Some(folder), &job).await?;
+        Ok(attachment::stream(opened, pooled, exact_sizes))
     }
 
     async fn open_raw(
@@ -154,8 +154,8 @@ impl Mailboxes for ImapMailboxes {
         folder: &FolderName,
         uid: u32,
     ) -> Result<OpenedMessage, MailboxError> {
-        let (content, lease) = self.pool.run_keeping(mailbox, Some(folder), &raw::OpenRaw { folder, uid }).await?;
-        Ok(raw::stream(content, lease))
+        let (content, pooled) = self.pool.run_keeping(mailbox, Some(folder), &raw::OpenRaw { folder, uid }).await?;
+        Ok(raw::stream(content, pooled))
     }
 
     async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mailapi_backend::{MessageSummary, PageMark};
+use mailapi_backend::{MessageSummary, Validator};
 use mailapi_model::{Listed, Page};
 use moka::sync::Cache;
 
 use super::summaries::{FolderKey, weight};
-use crate::imap_pool::Look;
+use crate::imap_pool::FolderState;
 
 /// A page of a folder, by how many messages it shows at most and how many it leaves out.
 type PageKey = (Arc<FolderKey>, u32, u64);
@@ -17,13 +17,13 @@ type PageKey = (Arc<FolderKey>, u32, u64);
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     pub(super) listed: Arc<Listed<MessageSummary>>,
-    pub(super) mark: Option<PageMark>,
+    pub(super) validator: Option<Validator>,
 }
 
 /// A page that is remembered.
 #[derive(Clone)]
 struct Remembered {
-    look: Look,
+    state: FolderState,
     shown: Shown,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Pages {
 impl Shown {
     /// A page that is not remembered.
     pub(super) const fn once(listed: Arc<Listed<MessageSummary>>) -> Self {
-        Self { listed, mark: None }
+        Self { listed, validator: None }
     }
 }
 
@@ -57,9 +57,9 @@ impl Pages {
     }
 
     /// The page, when the folder still looks as it did when the page was shown.
-    pub(super) fn get(&self, folder: &Arc<FolderKey>, page: Page, look: &Look) -> Option<Shown> {
+    pub(super) fn get(&self, folder: &Arc<FolderKey>, page: Page, state: &FolderState) -> Option<Shown> {
         let remembered = self.by_place.get(&(folder.clone(), page.limit(), page.offset()))?;
-        (remembered.look == *look).then_some(remembered.shown)
+        (remembered.state == *state).then_some(remembered.shown)
     }
 
     /// Remembers a page for as long as its folder looks like this.
@@ -67,12 +67,12 @@ impl Pages {
         &self,
         folder: &Arc<FolderKey>,
         page: Page,
-        look: Look,
+        state: FolderState,
         listed: Arc<Listed<MessageSummary>>,
     ) -> Shown {
         let number = self.marks.fetch_add(1, Ordering::Relaxed);
-        let shown = Shown { listed, mark: Some(PageMark::new([number, 0])) };
-        let remembered = Remembered { look, shown: shown.clone() };
+        let shown = Shown { listed, validator: Some(Validator::new([number, 0])) };
+        let remembered = Remembered { state, shown: shown.clone() };
         self.by_place.insert((folder.clone(), page.limit(), page.offset()), remembered);
         shown
     }

@@ -7,7 +7,7 @@ use mailapi_model::FolderName;
 
 use super::content::{self, Content};
 use super::download;
-use crate::imap_pool::{ImapConnection, ImapError, Job, Lease};
+use crate::imap_pool::{ImapConnection, ImapError, Job, PooledConnection};
 
 /// Begins to read a message.
 pub(super) struct OpenRaw<'a> {
@@ -25,8 +25,8 @@ impl Job for OpenRaw<'_> {
 }
 
 /// The message that was begun.
-pub(super) fn stream(content: Content, lease: Lease) -> OpenedMessage {
+pub(super) fn stream(content: Content, pooled: PooledConnection) -> OpenedMessage {
     let size = content.octets();
     let decoder = TransferDecoder::new(TransferEncoding::Identity);
-    OpenedMessage { size, content: download::stream(content, lease, decoder, size, |_| {}) }
+    OpenedMessage { size, content: download::stream(content, pooled, decoder, size, |_| {}) }
 }

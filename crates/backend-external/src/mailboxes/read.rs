@@ -1,6 +1,6 @@
 //! One message, opened.
 
-use mailapi_backend::mime::{DescribedBody, Digest, headers};
+use mailapi_backend::mime::{DescribedBody, MessageStructure, headers};
 use mailapi_backend::{AttachmentInfo, FullMessage};
 use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section};
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
@@ -38,8 +38,8 @@ impl Job for ReadMessage<'_> {
         }
         let loaded = load::load_from_open(connection, self.uid, was_open, self.settings).await?;
         match loaded.content {
-            Loading::Whole { raw, digest } => {
-                Ok(digest.into_full_message(&raw, self.uid, loaded.size, loaded.flags, loaded.arrived))
+            Loading::Whole { raw, structure } => {
+                Ok(structure.into_full_message(&raw, self.uid, loaded.size, loaded.flags, loaded.arrived))
             }
             Loading::Parts(ref parts) => {
                 let measured = self.exact_sizes.of(connection, &key, parts, self.settings).await?;
@@ -100,9 +100,9 @@ fn assembled(
 ) -> FullMessage {
     let chosen = &parts.chosen;
     let header = octets(found, &Section::header());
-    let mut digest = Digest::of_header_block(header);
-    let cc = std::mem::take(&mut digest.cc);
-    let mut summary = digest.into_summary(uid, size, flags, arrived);
+    let mut structure = MessageStructure::of_header_block(header);
+    let cc = std::mem::take(&mut structure.cc);
+    let mut summary = structure.into_summary(uid, size, flags, arrived);
     summary.has_attachments = !chosen.attachments.is_empty();
     let text_of = |body: &DescribedBody| body.decode(octets(found, &Section::part(parts.path(body.part))));
     let attachments: Vec<AttachmentInfo> = chosen.attachments.iter().map(|one| one.info.clone()).collect();

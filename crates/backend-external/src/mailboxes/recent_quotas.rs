@@ -32,7 +32,7 @@ type Answer = Result<Quota, MailboxError>;
 pub(super) struct RecentQuotas {
     answers: Cache<EmailAddress, Recent>,
     state: Mutex<State>,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ struct Begun {
 }
 
 /// A mailbox that is asked behind a list, by one task at a time.
-struct Turn {
+struct RefreshPermit {
     quotas: Arc<RecentQuotas>,
     mailbox: EmailAddress,
 }
@@ -64,7 +64,7 @@ struct Turn {
 impl RecentQuotas {
     pub(super) fn new() -> Self {
         let answers = Cache::builder().max_capacity(MOST_REMEMBERED).time_to_live(SHOWN_FOR).build();
-        Self { answers, state: Mutex::default(), places: Semaphore::new(ASKED_AT_A_TIME) }
+        Self { answers, state: Mutex::default(), permits: Semaphore::new(ASKED_AT_A_TIME) }
     }
 
     /// What may be shown of the mailbox without a question.
@@ -95,10 +95,10 @@ impl RecentQuotas {
         mailbox: &EmailAddress,
         asking: impl Future<Output = Answer> + Send + 'static,
     ) {
-        let Some(turn) = self.turn(mailbox) else { return };
+        let Some(permit) = self.permit(mailbox) else { return };
         tokio::spawn(async move {
-            let Turn { quotas, mailbox } = &turn;
-            let Ok(_place) = quotas.places.acquire().await else { return };
+            let RefreshPermit { quotas, mailbox } = &permit;
+            let Ok(_permit) = quotas.permits.acquire().await else { return };
             // The mailbox may have been removed while this waited.
             if quotas.recent(mailbox).is_none() {
                 return;
@@ -138,11 +138,11 @@ impl RecentQuotas {
         }
     }
 
-    fn turn(self: &Arc<Self>, mailbox: &EmailAddress) -> Option<Turn> {
+    fn permit(self: &Arc<Self>, mailbox: &EmailAddress) -> Option<RefreshPermit> {
         let is_due = self.recent(mailbox).is_some_and(|recent| recent.asked_at.elapsed() >= FRESH_FOR);
         let mut state = self.state();
         let may_wait = is_due && state.refreshed.len() < MOST_WAITING && state.refreshed.insert(mailbox.clone());
-        may_wait.then(|| Turn { quotas: self.clone(), mailbox: mailbox.clone() })
+        may_wait.then(|| RefreshPermit { quotas: self.clone(), mailbox: mailbox.clone() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -150,7 +150,7 @@ impl RecentQuotas {
     }
 }
 
-impl Drop for Turn {
+impl Drop for RefreshPermit {
     fn drop(&mut self) {
         self.quotas.state().refreshed.remove(&self.mailbox);
     }
@@ -232,7 +232,7 @@ mod tests {
         advance(SHOWN_FOR).await;
         settle().await;
         assert!(quotas.state().refreshed.is_empty());
-        assert_eq!(quotas.places.available_permits(), ASKED_AT_A_TIME);
+        assert_eq!(quotas.permits.available_permits(), ASKED_AT_A_TIME);
     }
 
     #[tokio::test(start_paused = true)]

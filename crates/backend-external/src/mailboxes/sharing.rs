@@ -130,7 +130,7 @@ mod tests {
 
     /// Another thread may be between leaving and letting go of what it held.
     #[test]
-    fn the_last_to_leave_takes_the_question_away_whoever_still_holds_it() {
+    fn the_last_caller_to_leave_cancels_the_shared_query() {
         let shared = Shared::<_, ()>::new();
         let (first, second) = (shared.enter("inbox"), shared.enter("inbox"));
         let held = first.question.clone();

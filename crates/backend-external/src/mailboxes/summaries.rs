@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mailapi_backend::mime::Digest;
+use mailapi_backend::mime::MessageStructure;
 use mailapi_backend::{Correspondent, MessageSummary};
 use mailapi_imap::client::{FetchAttribute, FetchedMessage, Section, SectionText};
 use mailapi_model::{EmailAddress, FolderName, Timestamp};
@@ -98,8 +98,8 @@ pub(super) fn attributes_without_structure(settings: &MailboxSettings) -> Vec<Fe
 pub(super) fn summary(mut message: FetchedMessage, flags: Vec<String>) -> Option<MessageSummary> {
     let has_attachments = parts::has_attachments(message.body_structure.take()?);
     let header = message.section(&[], &SectionText::SomeHeaderFields)?;
-    let digest = Digest::of_header_block(header);
-    let summary = digest.into_summary(message.uid?, message.size?, flags, arrived(&message));
+    let structure = MessageStructure::of_header_block(header);
+    let summary = structure.into_summary(message.uid?, message.size?, flags, arrived(&message));
     Some(MessageSummary { has_attachments, ..summary })
 }
 

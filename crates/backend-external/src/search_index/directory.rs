@@ -134,7 +134,7 @@ impl Directory {
     }
 
     /// Notes what changed, and removes what is too old or too much.
-    pub(super) fn tidy(&mut self, now: Timestamp) -> Result<(), IndexError> {
+    pub(super) fn prune(&mut self, now: Timestamp) -> Result<(), IndexError> {
         for (id, index) in self.open.values() {
             self.catalogue.note(*id, index.last_searched(), bytes_of(&self.file(*id)))?;
         }

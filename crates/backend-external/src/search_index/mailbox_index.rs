@@ -12,7 +12,7 @@ use std::time::Instant;
 use mailapi_backend::{SearchHit, SearchQuery};
 use mailapi_model::{EmailAddress, FolderName, Listed, Timestamp};
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::{Mutex as Turns, OwnedMutexGuard as Turn, OwnedSemaphorePermit};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard as AsyncMutexGuard, OwnedSemaphorePermit};
 
 use super::error::IndexError;
 use super::find::{self, Searched};
@@ -31,8 +31,8 @@ pub(crate) struct MailboxIndex {
     idle: Mutex<Vec<Connection>>,
     /// The same as in the file: only one process has it open.
     folders: Mutex<HashMap<FolderName, FolderState>>,
-    writing: Arc<Turns<()>>,
-    searching: Arc<Turns<()>>,
+    writing: Arc<AsyncMutex<()>>,
+    searching: Arc<AsyncMutex<()>>,
     last_searched: AtomicI64,
     is_dropped: AtomicBool,
 }
@@ -41,11 +41,11 @@ pub(crate) struct MailboxIndex {
 pub(crate) struct IndexWriter {
     index: Arc<MailboxIndex>,
     /// Each job holds it as well: it may go on when nobody waits for it any longer.
-    turn: Arc<Turn<()>>,
+    guard: Arc<AsyncMutexGuard<()>>,
 }
 
 /// The right to search an index: among those of its mailbox, and among all.
-pub(super) type SearchTurn = (Turn<()>, OwnedSemaphorePermit);
+pub(super) type SearchPermit = (AsyncMutexGuard<()>, OwnedSemaphorePermit);
 
 impl MailboxIndex {
     /// Opens the file, and makes it when it is missing. Blocks.
@@ -82,12 +82,12 @@ impl MailboxIndex {
 
     /// Waits for the turn to change it.
     pub(crate) async fn write(self: &Arc<Self>) -> IndexWriter {
-        let turn = Arc::clone(&self.writing).lock_owned().await;
-        IndexWriter { index: Arc::clone(self), turn: Arc::new(turn) }
+        let guard = Arc::clone(&self.writing).lock_owned().await;
+        IndexWriter { index: Arc::clone(self), guard: Arc::new(guard) }
     }
 
     /// Waits for the turn to search it, which one has at a time: a search may read every text.
-    pub(super) async fn turn_to_search(&self) -> Turn<()> {
+    pub(super) async fn lock_for_search(&self) -> AsyncMutexGuard<()> {
         Arc::clone(&self.searching).lock_owned().await
     }
 
@@ -97,11 +97,11 @@ impl MailboxIndex {
         self: &Arc<Self>,
         folders: Vec<Searched>,
         query: &SearchQuery,
-        turn: SearchTurn,
+        guard: SearchPermit,
     ) -> Result<Listed<SearchHit>, IndexError> {
         let (query, give_up) = (query.clone(), Instant::now() + self.settings.search_timeout);
         let job = move |connection: &mut Connection, _: &Self| {
-            let _turn = turn;
+            let _guard = guard;
             find::search(connection, &folders, &query, give_up)
         };
         self.run(job).await
@@ -231,17 +231,17 @@ impl IndexWriter {
         F: FnOnce(&mut Connection, &MailboxIndex) -> Result<T, IndexError> + Send + 'static,
         T: Send + 'static,
     {
-        let turn = Arc::clone(&self.turn);
+        let guard = Arc::clone(&self.guard);
         let job = move |connection: &mut Connection, index: &MailboxIndex| {
-            let _turn = turn;
+            let _guard = guard;
             job(connection, index)
         };
         self.index.run(job).await
     }
 
     /// Removes up to so many messages of folders that are gone; whether there may be more.
-    pub(crate) async fn sweep(&self, limit: usize) -> Result<bool, IndexError> {
-        self.run(move |connection, _| Ok(tables::sweep(connection, limit)? > 0)).await
+    pub(crate) async fn collect_garbage(&self, limit: usize) -> Result<bool, IndexError> {
+        self.run(move |connection, _| Ok(tables::collect_garbage(connection, limit)? > 0)).await
     }
 }
 

@@ -97,14 +97,14 @@ impl SearchIndex {
         query: &SearchQuery,
     ) -> Result<Listed<SearchHit>, IndexError> {
         index.note_search(self.clock.now());
-        let turns = async {
+        let guards = async {
             // The mailbox's own first, so that who waits for it keeps no other mailbox waiting.
-            let own = index.turn_to_search().await;
+            let own = index.lock_for_search().await;
             let closed = |_| IndexError::Unusable("it is closed".to_owned());
             Ok::<_, IndexError>((own, Arc::clone(&self.searches).acquire_owned().await.map_err(closed)?))
         };
-        let turn = timeout(self.settings.wait_timeout, turns).await.unwrap_or(Err(IndexError::Busy))?;
-        index.search(folders, query, turn).await
+        let guard = timeout(self.settings.wait_timeout, guards).await.unwrap_or(Err(IndexError::Busy))?;
+        index.search(folders, query, guard).await
     }
 
     /// Drops what is known of a mailbox: it is gone, or its index is of no use.
@@ -116,12 +116,12 @@ impl SearchIndex {
     }
 
     /// Removes what is too old or too much.
-    pub(crate) async fn tidy(&self) {
+    pub(crate) async fn prune(&self) {
         if !self.settings.directory.exists() {
             return;
         }
         let now = self.clock.now();
-        if let Err(error) = self.with_directory(move |directory| directory.tidy(now)).await {
+        if let Err(error) = self.with_directory(move |directory| directory.prune(now)).await {
             tracing::warn!(%error, "the search index cannot be tidied");
         }
     }
@@ -220,21 +220,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mailbox_has_one_search_at_a_time_and_keeps_no_other_waiting() {
+    async fn a_mailbox_has_one_search_and_blocks_no_other_mailbox() {
         let directory = TempDir::new().unwrap();
         let settings = SearchSettings { wait_timeout: Duration::ZERO, ..SearchSettings::new(directory.path()) };
         let index = index(settings);
         let (ann, bob) = (open(&index, "ann").await, open(&index, "bob").await);
         let query = SearchQuery { text: "ab".parse().unwrap(), scope: FolderScope::All, page: Page::default() };
-        let turn = ann.turn_to_search().await;
+        let guard = ann.lock_for_search().await;
         assert!(matches!(index.search(&ann, Vec::new(), &query).await, Err(IndexError::Busy)));
         assert_eq!(index.search(&bob, Vec::new(), &query).await.unwrap().total, 0);
-        drop(turn);
+        drop(guard);
         assert_eq!(index.search(&ann, Vec::new(), &query).await.unwrap().total, 0);
     }
 
     #[tokio::test]
-    async fn an_index_that_is_not_used_any_longer_is_removed_and_nothing_else() {
+    async fn only_an_unused_index_is_removed() {
         let directory = TempDir::new().unwrap();
         let settings = SearchSettings::new(directory.path());
         fs::write(directory.path().join("foreign"), b"").unwrap();

@@ -99,7 +99,7 @@ pub(super) fn put_folder(
     Ok(FolderState { id, uid_validity, covered: 0, messages: 0 })
 }
 
-/// No search finds anything of the folder any more; its messages are removed by [`sweep`].
+/// No search finds anything of the folder any more; its messages are removed by [`collect_garbage`].
 pub(super) fn drop_folders(connection: &mut Connection, names: &[FolderName]) -> Result<(), IndexError> {
     let transaction = begin(connection)?;
     names.iter().try_for_each(|name| drop_folder(&transaction, name))?;
@@ -202,7 +202,7 @@ fn first_messages(connection: &Connection, folder: FolderId, limit: usize) -> Re
 }
 
 /// Removes some messages of folders that are gone; how many. Zero means that none is left.
-pub(super) fn sweep(connection: &mut Connection, limit: usize) -> Result<usize, IndexError> {
+pub(super) fn collect_garbage(connection: &mut Connection, limit: usize) -> Result<usize, IndexError> {
     let gone = "SELECT id FROM gone_folders LIMIT 1";
     let Some(folder) = connection.prepare_cached(gone)?.query_row([], |row| row.get(0)).optional()? else {
         return Ok(0);
@@ -210,17 +210,17 @@ pub(super) fn sweep(connection: &mut Connection, limit: usize) -> Result<usize, 
     let folder = FolderId(folder);
     let transaction = begin(connection)?;
     // One more than is removed tells whether it is the last step.
-    let mut swept = first_messages(&transaction, folder, limit.saturating_add(1))?;
-    let is_last = swept.len() <= limit;
-    swept.truncate(limit);
-    for &id in &swept {
+    let mut collected = first_messages(&transaction, folder, limit.saturating_add(1))?;
+    let is_last = collected.len() <= limit;
+    collected.truncate(limit);
+    for &id in &collected {
         remove_one(&transaction, id)?;
     }
     if is_last {
         transaction.execute("DELETE FROM gone_folders WHERE id = ?1", params![folder.0])?;
     }
     transaction.commit()?;
-    Ok(swept.len().max(1))
+    Ok(collected.len().max(1))
 }
 
 fn begin(connection: &mut Connection) -> Result<Transaction<'_>, IndexError> {
@@ -250,7 +250,7 @@ mod tests {
         let entries: Vec<Entry> = (1..=4).map(Entry::without_text).collect();
         put(&mut connection, state, &entries, 4, 1_000).unwrap();
         drop_folders(&mut connection, &[name]).unwrap();
-        assert_eq!([1, 2, 3].map(|_| sweep(&mut connection, 2).unwrap()), [2, 2, 0]);
+        assert_eq!([1, 2, 3].map(|_| collect_garbage(&mut connection, 2).unwrap()), [2, 2, 0]);
         assert!(uids(&connection, state.id).unwrap().is_empty());
     }
 }

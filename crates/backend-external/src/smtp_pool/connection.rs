@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use mailapi_backend::GoAhead;
+use mailapi_backend::CommitGate;
 use mailapi_smtp::client::{
     Client, ClientConfig, ClientStep, Failure, Outcome, TlsPolicy, Transaction, TransactionStep,
 };
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::letter::Letter;
+use super::outbound_message::OutboundMessage;
 use super::settings::SmtpSettings;
 use crate::TlsMode;
 
@@ -84,10 +84,10 @@ impl Connection {
         &mut self,
         settings: &SmtpSettings,
         envelope: &Envelope,
-        letter: &Letter,
-        go_ahead: &mut GoAhead,
+        outbound: &OutboundMessage,
+        commit_gate: &mut CommitGate,
     ) -> Outcome {
-        let mut transaction = letter.begin(&mut self.client, envelope);
+        let mut transaction = outbound.begin(&mut self.client, envelope);
         let mut given = 0;
         let mut patience = settings.command_timeout;
         let mut reply_due = ReplyDue::new(patience);
@@ -106,12 +106,12 @@ impl Connection {
                     }
                     reply_due = ReplyDue::new(patience);
                 }
-                TransactionStep::Message if !go_ahead.is_given().await => return transaction.abandon(WITHDRAWN),
+                TransactionStep::Message if !commit_gate.is_open().await => return transaction.abandon(WITHDRAWN),
                 // Who has waited for the message for too long has not got anything of it.
                 TransactionStep::Message if given == 0 && has_spoken(&mut self.stream) => {
                     return transaction.abandon(IMPATIENT);
                 }
-                TransactionStep::Message => match letter.piece(given).await {
+                TransactionStep::Message => match outbound.piece(given).await {
                     Ok((piece, is_last)) => {
                         given += piece.len();
                         transaction.give(&piece, is_last);

@@ -5,14 +5,14 @@
 //! over a new one, which cannot double it. After the final dot nothing is ever sent again.
 
 mod connection;
-mod letter;
+mod outbound_message;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mailapi_backend::GoAhead;
+use mailapi_backend::CommitGate;
 use mailapi_model::Octets;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Failure, Outcome};
@@ -21,14 +21,14 @@ use tokio::time::{Instant, timeout};
 
 use crate::breaker::Breaker;
 use connection::{Connection, IMPATIENT, TIMED_OUT, WITHDRAWN};
-use letter::Letter;
+use outbound_message::OutboundMessage;
 pub use settings::SmtpSettings;
 
 /// Connections to one SMTP server.
 pub struct SmtpPool {
     settings: SmtpSettings,
     tls: Arc<rustls::ClientConfig>,
-    places: Semaphore,
+    connection_permits: Semaphore,
     /// The most recently used one last: what is not needed grows old and is closed.
     idle: Mutex<Vec<Connection>>,
     breaker: Breaker,
@@ -39,7 +39,7 @@ impl SmtpPool {
     #[must_use]
     pub fn new(settings: SmtpSettings, tls: Arc<rustls::ClientConfig>) -> Self {
         Self {
-            places: Semaphore::new(settings.max_connections.max(1)),
+            connection_permits: Semaphore::new(settings.max_connections.max(1)),
             breaker: Breaker::new(settings.failures_until_pause, settings.pause, settings.max_pause),
             idle: Mutex::new(Vec::new()),
             settings,
@@ -51,31 +51,37 @@ impl SmtpPool {
     ///
     /// # Errors
     /// Why the server could not be reached, or the message not be read; the server has then seen nothing of it.
-    pub async fn send(&self, envelope: &Envelope, message: Octets, mut go_ahead: GoAhead) -> Result<Outcome, String> {
-        let letter = Letter::of(message).await.map_err(|error| format!("the message cannot be read: {error}"))?;
-        let _place = self.place_for(&mut go_ahead).await?;
+    pub async fn send(
+        &self,
+        envelope: &Envelope,
+        message: Octets,
+        mut commit_gate: CommitGate,
+    ) -> Result<Outcome, String> {
+        let outbound =
+            OutboundMessage::of(message).await.map_err(|error| format!("the message cannot be read: {error}"))?;
+        let _connection_permit = self.connection_permit_for(&mut commit_gate).await?;
         if let Some(warm) = self.warm() {
-            let outcome = self.send_over(warm, envelope, &letter, &mut go_ahead).await;
+            let outcome = self.send_over(warm, envelope, &outbound, &mut commit_gate).await;
             if !died_while_idle(&outcome) {
                 return Ok(outcome);
             }
         }
-        let outcome = self.send_over(self.fresh().await?, envelope, &letter, &mut go_ahead).await;
+        let outcome = self.send_over(self.fresh().await?, envelope, &outbound, &mut commit_gate).await;
         if !is_lost_by(&outcome, IMPATIENT) {
             return Ok(outcome);
         }
         // The word was given since then, so this time nobody has to wait.
-        Ok(self.send_over(self.fresh().await?, envelope, &letter, &mut go_ahead).await)
+        Ok(self.send_over(self.fresh().await?, envelope, &outbound, &mut commit_gate).await)
     }
 
     async fn send_over(
         &self,
         mut connection: Connection,
         envelope: &Envelope,
-        letter: &Letter,
-        go_ahead: &mut GoAhead,
+        outbound: &OutboundMessage,
+        commit_gate: &mut CommitGate,
     ) -> Outcome {
-        let outcome = connection.send(&self.settings, envelope, letter, go_ahead).await;
+        let outcome = connection.send(&self.settings, envelope, outbound, commit_gate).await;
         self.keep(connection);
         outcome
     }
@@ -86,7 +92,7 @@ impl SmtpPool {
     /// Why not.
     pub async fn check(&self) -> Result<(), String> {
         // With every connection at work there is nothing to find out.
-        let Ok(_place) = self.places.try_acquire() else { return Ok(()) };
+        let Ok(_connection_permit) = self.connection_permits.try_acquire() else { return Ok(()) };
         let connection = match self.warm() {
             Some(warm) => warm,
             None => self.fresh().await?,
@@ -100,7 +106,7 @@ impl SmtpPool {
     /// # Errors
     /// Why not.
     pub async fn greeting(&self) -> Result<(), String> {
-        let _place = self.place().await?;
+        let _connection_permit = self.connection_permit().await?;
         let fresh = self.fresh().await?;
         self.keep(fresh);
         Ok(())
@@ -114,17 +120,17 @@ impl SmtpPool {
 
     /// A place for a message. One that is free is held while the message is stored; for another one nobody waits before
     /// the word, since those who have it may be waiting for theirs.
-    async fn place_for(&self, go_ahead: &mut GoAhead) -> Result<SemaphorePermit<'_>, String> {
-        match self.places.try_acquire() {
-            Ok(place) => Ok(place),
-            Err(_) if go_ahead.is_given().await => self.place().await,
+    async fn connection_permit_for(&self, commit_gate: &mut CommitGate) -> Result<SemaphorePermit<'_>, String> {
+        match self.connection_permits.try_acquire() {
+            Ok(connection_permit) => Ok(connection_permit),
+            Err(_) if commit_gate.is_open().await => self.connection_permit().await,
             Err(_) => Err(WITHDRAWN.to_owned()),
         }
     }
 
-    async fn place(&self) -> Result<SemaphorePermit<'_>, String> {
-        match timeout(self.settings.wait_timeout, self.places.acquire()).await {
-            Ok(place) => place.map_err(|error| error.to_string()),
+    async fn connection_permit(&self) -> Result<SemaphorePermit<'_>, String> {
+        match timeout(self.settings.wait_timeout, self.connection_permits.acquire()).await {
+            Ok(connection_permit) => connection_permit.map_err(|error| error.to_string()),
             Err(_) => Err(format!("no connection became free within {:?}", self.settings.wait_timeout)),
         }
     }

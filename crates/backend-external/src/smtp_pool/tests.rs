@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mailapi_backend::GoAhead;
+use mailapi_backend::CommitGate;
 use mailapi_model::Secret;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Failure, Outcome};
@@ -26,12 +26,12 @@ fn pool(settings: SmtpSettings) -> SmtpPool {
 }
 
 async fn send(pool: &SmtpPool) -> Result<Outcome, String> {
-    send_when(pool, GoAhead::given()).await
+    send_when(pool, CommitGate::opened()).await
 }
 
-async fn send_when(pool: &SmtpPool, go_ahead: GoAhead) -> Result<Outcome, String> {
+async fn send_when(pool: &SmtpPool, commit_gate: CommitGate) -> Result<Outcome, String> {
     let envelope = Envelope::new("ann@example.org", ["bob@example.net"]);
-    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into(), go_ahead).await
+    pool.send(&envelope, b"Subject: hello\r\n\r\nhello\r\n".to_vec().into(), commit_gate).await
 }
 
 fn is_accepted(outcome: &Result<Outcome, String>) -> bool {
@@ -182,7 +182,7 @@ async fn one_connection_carries_many_messages() {
 }
 
 #[tokio::test]
-async fn a_connection_that_died_while_idle_is_replaced_and_nobody_notices() {
+async fn a_connection_that_died_idle_is_replaced_silently() {
     for farewell in ["", "421 4.4.2 mx.example.org Error: timeout exceeded\r\n"] {
         let server = Impatient::start(1, farewell).await;
         let pool = pool(settings(server.address));
@@ -194,22 +194,22 @@ async fn a_connection_that_died_while_idle_is_replaced_and_nobody_notices() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_wait_for_the_word_gets_the_message_over_a_new_connection() {
+async fn a_server_that_gives_up_at_the_gate_gets_a_new_connection() {
     for messages_before in 0..2 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let pool = pool(settings(listener.local_addr().unwrap()));
         let messages = Arc::new(AtomicUsize::new(0));
-        let (permit, go_ahead) = GoAhead::awaited();
+        let (opener, commit_gate) = CommitGate::closed();
         let server = async {
             leave_while_the_message_is_awaited(listener.accept().await.unwrap().0, messages_before).await;
-            permit.give();
+            opener.open();
             tokio::spawn(serve(listener.accept().await.unwrap().0, 1, messages.clone(), ""));
         };
         let sender = async {
             for _ in 0..messages_before {
                 assert!(is_accepted(&send(&pool).await));
             }
-            send_when(&pool, go_ahead).await
+            send_when(&pool, commit_gate).await
         };
         let ((), sent) = tokio::join!(server, sender);
         assert!(is_accepted(&sent), "{sent:?}");
@@ -249,16 +249,16 @@ async fn leave_while_the_message_is_awaited(stream: TcpStream, mut messages: usi
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_word_keeps_nobody_from_a_place_that_is_free_later() {
+async fn a_send_waiting_at_its_gate_holds_no_later_permit() {
     let server = Impatient::start(100, "").await;
     let pool = pool(SmtpSettings { max_connections: 1, ..settings(server.address) });
-    let (first_permit, first) = GoAhead::awaited();
-    let (second_permit, second) = GoAhead::awaited();
-    let (_, third) = GoAhead::awaited();
+    let (first_opener, first) = CommitGate::closed();
+    let (second_opener, second) = CommitGate::closed();
+    let (_, third) = CommitGate::closed();
     let storing = async {
         turns_of_the_runtime().await;
-        second_permit.give();
-        first_permit.give();
+        second_opener.open();
+        first_opener.open();
     };
     let sent = tokio::join!(send_when(&pool, first), send_when(&pool, second), send_when(&pool, third), storing);
     assert!(is_accepted(&sent.0) && is_accepted(&sent.1), "{sent:?}");
@@ -293,7 +293,7 @@ async fn connections_are_bounded_and_waiting_ends() {
     assert!(server.counted().0 <= 2, "{:?}", server.counted());
     let wait_timeout = Duration::from_millis(20);
     let busy = pool(SmtpSettings { max_connections: 1, wait_timeout, ..settings(server.address) });
-    let _held = busy.place().await.unwrap();
+    let _held = busy.connection_permit().await.unwrap();
     assert!(send(&busy).await.unwrap_err().contains("no connection became free"));
     assert_eq!(busy.check().await, Ok(()));
 }

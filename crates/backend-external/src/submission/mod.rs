@@ -8,12 +8,12 @@ mod tests;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mailapi_backend::{Accepted, Attempt, GoAhead, Submission, SubmitError};
+use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
 use mailapi_model::{Envelope, Octets};
 use mailapi_smtp::client::{End, Outcome};
 
 use crate::bounces::ReturnAddress;
-use crate::log_follower::{LogFollower, Trace};
+use crate::log_follower::{LogFollower, LookupResult};
 use crate::smtp_pool::SmtpPool;
 pub use relaying::Relaying;
 
@@ -55,10 +55,10 @@ impl Submission for SmtpSubmission {
         &self,
         envelope: Envelope,
         message: Octets,
-        go_ahead: GoAhead,
+        commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError> {
         let wire = convert::envelope(&envelope, self.returns.as_ref());
-        let sent = self.pool.send(&wire, message, go_ahead).await;
+        let sent = self.pool.send(&wire, message, commit_gate).await;
         let Outcome { rcpt_replies, end } = sent.map_err(SubmitError::Unavailable)?;
         let refused = || convert::refusals(&envelope, &rcpt_replies);
         match end {
@@ -85,18 +85,18 @@ impl Submission for SmtpSubmission {
     async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError> {
         let unavailable = |reason: &str| Err(SubmitError::Unavailable(reason.to_owned()));
         let Some(log) = &self.log else { return unavailable("the mail log is not read on this machine") };
-        let mut trace = look(log, attempt).await?;
-        if trace == Trace::Silent {
+        let mut found = look(log, attempt).await?;
+        if found == LookupResult::Silent {
             self.pool.greeting().await.map_err(SubmitError::Unavailable)?;
             log.note_alive(attempt.message_id);
-            trace = look(log, attempt).await?;
+            found = look(log, attempt).await?;
         }
-        match trace {
-            Trace::Taken(accepted) => Ok(Some(accepted)),
-            Trace::NotTaken if self.is_one_of_several => unavailable("another host may have the message"),
-            Trace::NotTaken => Ok(None),
-            Trace::Silent => unavailable("the mail server was silent for too long"),
-            Trace::Undecided(reason) => unavailable(reason),
+        match found {
+            LookupResult::Taken(accepted) => Ok(Some(accepted)),
+            LookupResult::NotTaken if self.is_one_of_several => unavailable("another host may have the message"),
+            LookupResult::NotTaken => Ok(None),
+            LookupResult::Silent => unavailable("the mail server was silent for too long"),
+            LookupResult::Undecided(reason) => unavailable(reason),
         }
     }
 
@@ -105,6 +105,6 @@ impl Submission for SmtpSubmission {
     }
 }
 
-async fn look(log: &LogFollower, attempt: &Attempt) -> Result<Trace, SubmitError> {
+async fn look(log: &LogFollower, attempt: &Attempt) -> Result<LookupResult, SubmitError> {
     log.find(attempt).await.map_err(|error| SubmitError::Unavailable(error.to_string()))
 }

@@ -1,6 +1,6 @@
 //! Whether the server takes mail for other domains.
 
-use mailapi_backend::{GoAhead, SubmitError};
+use mailapi_backend::{CommitGate, SubmitError};
 use mailapi_model::Reply;
 use mailapi_smtp::Envelope;
 use mailapi_smtp::client::{End, Outcome};
@@ -40,8 +40,8 @@ impl SmtpSubmission {
     /// When the server does not answer.
     pub async fn relaying(&self) -> Result<Relaying, SubmitError> {
         // The word for the message is never given, and without it the server has nothing.
-        let (permit, withdrawn) = GoAhead::awaited();
-        drop(permit);
+        let (opener, withdrawn) = CommitGate::closed();
+        drop(opener);
         let envelope = Envelope::new("", [STRANGER]);
         let sent = self.pool.send(&envelope, b"\r\n".to_vec().into(), withdrawn).await;
         let Outcome { rcpt_replies, end } = sent.map_err(SubmitError::Unavailable)?;

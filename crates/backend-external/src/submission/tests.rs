@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Attempt, GoAhead, Submission, SubmitError};
+use mailapi_backend::{Attempt, CommitGate, Submission, SubmitError};
 use mailapi_model::{EmailAddress, Envelope, Octets, Timestamp};
 use mailapi_testkit::{FakeClock, SmtpSink, turns_of_the_runtime};
 use mailapi_tls::{Trust, client_config};
@@ -45,7 +45,7 @@ fn submission(sink: &SmtpSink, log: Option<&Path>, settle_time: Duration) -> Smt
 }
 
 #[tokio::test]
-async fn each_refused_recipient_keeps_its_reply_and_the_others_get_the_message() {
+async fn refused_recipients_keep_replies_and_the_others_get_mail() {
     let sink = SmtpSink::start().await;
     let submission = submission(&sink, None, Duration::ZERO);
     sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
@@ -88,26 +88,26 @@ async fn without_its_word_a_message_never_leaves_and_its_envelope_may() {
     let submission = submission(&sink, None, Duration::ZERO);
     // On a new connection, and on one that is kept.
     for sent_before in 0..2 {
-        let (permit, go_ahead) = GoAhead::awaited();
-        drop(permit);
-        let error = submission.submit_when(envelope(&["bob@example.net"]), message(), go_ahead).await.unwrap_err();
+        let (opener, commit_gate) = CommitGate::closed();
+        drop(opener);
+        let error = submission.submit_when(envelope(&["bob@example.net"]), message(), commit_gate).await.unwrap_err();
         assert!(matches!(error, SubmitError::Unavailable(_)), "{error}");
         assert_eq!(sink.received().len(), sent_before);
         submission.submit(envelope(&["bob@example.net"]), message()).await.unwrap();
     }
     // A refusal of the envelope is known before the word is given.
     sink.refuse("nobody@example.net", &["550 5.1.1 User unknown"]);
-    let (_permit, go_ahead) = GoAhead::awaited();
-    let error = submission.submit_when(envelope(&["nobody@example.net"]), message(), go_ahead).await.unwrap_err();
+    let (_opener, commit_gate) = CommitGate::closed();
+    let error = submission.submit_when(envelope(&["nobody@example.net"]), message(), commit_gate).await.unwrap_err();
     assert!(matches!(error, SubmitError::NoRecipients(_)), "{error}");
     // The word may come at any time.
-    let (permit, go_ahead) = GoAhead::awaited();
-    let waiting = submission.submit_when(envelope(&["bob@example.net"]), message(), go_ahead);
+    let (opener, commit_gate) = CommitGate::closed();
+    let waiting = submission.submit_when(envelope(&["bob@example.net"]), message(), commit_gate);
     let giving = async {
         // Everything could be said that is said without the word.
         turns_of_the_runtime().await;
         assert_eq!(sink.received().len(), 2);
-        permit.give();
+        opener.open();
     };
     tokio::join!(waiting, giving).0.unwrap();
     assert_eq!(sink.received().len(), 3);
@@ -133,7 +133,7 @@ async fn a_lost_reply_is_looked_up_in_the_log_and_never_guessed() {
 }
 
 #[tokio::test]
-async fn without_a_log_nothing_can_be_told_and_with_one_silence_counts_in_time() {
+async fn without_a_log_nothing_is_decided_and_with_one_in_time() {
     let dir = tempfile::tempdir().unwrap();
     let sink = SmtpSink::start().await;
     assert!(matches!(submission(&sink, None, Duration::ZERO).find(&attempt()).await, Err(SubmitError::Unavailable(_))));

@@ -9,7 +9,7 @@ use mailapi_model::{FeedCursor, MessageId, Secret};
 use mailapi_testkit::SeededEntropy;
 use mailapi_tls::{Trust, client_config};
 
-use crate::post_room::{PostRoom, settings};
+use crate::bounce_mailbox::{BounceMailbox, settings};
 use crate::scripted::{LOGIN, ScriptedServer};
 
 /// The folder with the messages of UID 4, which is damaged, and 9; read from `first` on.
@@ -61,7 +61,7 @@ fn feed(server: &ScriptedServer, tries: usize) -> BounceFeed {
 fn notice() -> String {
     let id = MessageId::random(&SeededEntropy::new(1));
     let address = settings(1).return_addresses().unwrap().of(id);
-    PostRoom::notice_to(&address, &["gone@example.net"], "failed")
+    BounceMailbox::notice_to(&address, &["gone@example.net"], "failed")
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn while_no_message_can_be_read_none_is_stepped_over() {
 }
 
 #[tokio::test]
-async fn a_message_that_ends_every_connection_is_stepped_over_and_those_behind_it_are_read() {
+async fn a_message_that_kills_every_connection_is_skipped() {
     let notice = notice();
     let server = ScriptedServer::start(&[
         format!("{}{DAMAGED}", folder(1)),

@@ -1,7 +1,7 @@
 //! Bounces that come back as mail, in a mailbox of a real Dovecot.
 
+mod bounce_mailbox;
 mod damaged;
-mod post_room;
 #[path = "../mailboxes/scripted.rs"]
 #[expect(dead_code, reason = "the mailbox stories use more of it")]
 mod scripted;
@@ -11,87 +11,88 @@ use std::time::Duration;
 use mailapi_backend::DeliveryFeed;
 use mailapi_model::{DeliveryEvent, Evidence, FeedCursor, Outcome};
 
-use post_room::{MAILBOX, PostRoom};
+use bounce_mailbox::{BounceMailbox, MAILBOX};
 
 fn recipients(events: &[DeliveryEvent]) -> Vec<&str> {
     events.iter().map(|event| event.recipient.as_str()).collect()
 }
 
 #[tokio::test]
-async fn a_mailbox_that_does_not_exist_and_a_server_that_is_down_are_shown_and_lose_nothing() {
-    let mut room = PostRoom::open(|_| {}).await;
-    room.dovecot.remove_mailbox(MAILBOX);
-    let error = room.feed.read_after(&FeedCursor::default(), 10).await.unwrap_err();
+async fn a_missing_mailbox_or_server_is_reported_and_loses_nothing() {
+    let mut mailbox = BounceMailbox::open(|_| {}).await;
+    mailbox.dovecot.remove_mailbox(MAILBOX);
+    let error = mailbox.feed.read_after(&FeedCursor::default(), 10).await.unwrap_err();
     assert!(error.to_string().contains("does not exist"), "{error}");
-    assert!(room.feed.check().await.unwrap().is_err());
+    assert!(mailbox.feed.check().await.unwrap().is_err());
 
-    room.dovecot.put_mailbox(MAILBOX, None);
-    room.notice(1, 1, &["gone@example.net"]);
-    assert_eq!(recipients(&room.read().await), ["gone@example.net"]);
-    assert_eq!(room.feed.check().await, Some(Ok(())));
+    mailbox.dovecot.put_mailbox(MAILBOX, None);
+    mailbox.notice(1, 1, &["gone@example.net"]);
+    assert_eq!(recipients(&mailbox.read().await), ["gone@example.net"]);
+    assert_eq!(mailbox.feed.check().await, Some(Ok(())));
 
-    room.notice(2, 2, &["away@example.net"]);
-    room.dovecot.kill().await;
-    room.feed.read_after(&room.cursor, 10).await.unwrap_err();
-    assert!(room.feed.check().await.unwrap().is_err());
-    room.dovecot.resume().await;
-    assert_eq!(recipients(&room.read().await), ["away@example.net"]);
+    mailbox.notice(2, 2, &["away@example.net"]);
+    mailbox.dovecot.kill().await;
+    mailbox.feed.read_after(&mailbox.cursor, 10).await.unwrap_err();
+    assert!(mailbox.feed.check().await.unwrap().is_err());
+    mailbox.dovecot.resume().await;
+    assert_eq!(recipients(&mailbox.read().await), ["away@example.net"]);
 }
 
 #[tokio::test]
 async fn what_nobody_was_sent_is_not_believed() {
-    let mut room = PostRoom::open(|_| {}).await;
-    let id = room.id(1);
+    let mut mailbox = BounceMailbox::open(|_| {}).await;
+    let id = mailbox.id(1);
     // To the mailbox itself, and to addresses that look like ours.
     for (number, address) in [
         MAILBOX.to_owned(),
         format!("bounces+{id}@example.org"),
-        room.address(1).replace("bounces+", "bounces+0"),
-        PostRoom::addresses_of_others().of(id),
+        mailbox.address(1).replace("bounces+", "bounces+0"),
+        BounceMailbox::addresses_of_others().of(id),
     ]
     .into_iter()
     .enumerate()
     {
-        room.mail(u32::try_from(number).unwrap(), &PostRoom::notice_to(&address, &["gone@example.net"], "failed"));
+        mailbox
+            .mail(u32::try_from(number).unwrap(), &BounceMailbox::notice_to(&address, &["gone@example.net"], "failed"));
     }
-    room.mail(8, &PostRoom::notice_to(&room.address(1), &["gone@example.net"], "delayed"));
-    room.mail(9, "Subject: buy now\r\n\r\nbuy\r\n");
-    let batch = room.feed.read_after(&FeedCursor::default(), 10).await.unwrap();
+    mailbox.mail(8, &BounceMailbox::notice_to(&mailbox.address(1), &["gone@example.net"], "delayed"));
+    mailbox.mail(9, "Subject: buy now\r\n\r\nbuy\r\n");
+    let batch = mailbox.feed.read_after(&FeedCursor::default(), 10).await.unwrap();
     assert_eq!((recipients(&batch.events), batch.lines_read), (vec![], 6));
 }
 
 #[tokio::test]
 async fn a_failure_is_told_once_with_all_that_the_notice_says() {
-    let mut room = PostRoom::open(|_| {}).await;
-    room.notice(1, 1, &["gone@example.net"]);
-    let events = room.read().await;
+    let mut mailbox = BounceMailbox::open(|_| {}).await;
+    mailbox.notice(1, 1, &["gone@example.net"]);
+    let events = mailbox.read().await;
     let event = &events[0];
     assert_eq!(
         (event.message_id, event.outcome, event.evidence),
-        (Some(room.id(1)), Outcome::Bounced, Evidence::ReturnedMail)
+        (Some(mailbox.id(1)), Outcome::Bounced, Evidence::ReturnedMail)
     );
     assert_eq!((event.dsn, event.response.as_str()), ("5.1.1".parse().ok(), "550 5.1.1 No such user"));
-    assert_eq!(room.read().await, []);
+    assert_eq!(mailbox.read().await, []);
     // Nobody sees that it was read.
-    let unseen = room.dovecot.doveadm(&["search", "-u", MAILBOX, "mailbox", "INBOX", "unseen"]);
+    let unseen = mailbox.dovecot.doveadm(&["search", "-u", MAILBOX, "mailbox", "INBOX", "unseen"]);
     assert_eq!(unseen.lines().count(), 1, "{unseen}");
 }
 
 #[tokio::test]
 async fn the_size_of_the_steps_makes_no_difference() {
-    let mut room = PostRoom::open(|limits| (limits.batch_messages, limits.uid_range) = (2, 3)).await;
+    let mut mailbox = BounceMailbox::open(|limits| (limits.batch_messages, limits.uid_range) = (2, 3)).await;
     for number in 1..=9 {
         match number % 3 {
-            0 => room.mail(number, "Subject: no notice\r\n\r\nhello\r\n"),
-            _ => room.notice(number, number.into(), &["a@example.net", "b@example.net", "c@example.net"]),
+            0 => mailbox.mail(number, "Subject: no notice\r\n\r\nhello\r\n"),
+            _ => mailbox.notice(number, number.into(), &["a@example.net", "b@example.net", "c@example.net"]),
         }
     }
     // Some were removed by the operator.
-    room.dovecot.doveadm(&["expunge", "-u", MAILBOX, "mailbox", "INBOX", "uid", "2:5"]);
+    mailbox.dovecot.doveadm(&["expunge", "-u", MAILBOX, "mailbox", "INBOX", "uid", "2:5"]);
     let mut at_once = Vec::new();
     let (mut cursor, mut more) = (FeedCursor::default(), true);
     while more {
-        let batch = room.feed.read_after(&cursor, 100).await.unwrap();
+        let batch = mailbox.feed.read_after(&cursor, 100).await.unwrap();
         at_once.extend(batch.events);
         (cursor, more) = (batch.cursor, batch.more);
     }
@@ -99,7 +100,7 @@ async fn the_size_of_the_steps_makes_no_difference() {
     for most in [1, 2, 4] {
         let (mut pieces, mut place, mut more) = (Vec::new(), FeedCursor::default(), true);
         while more {
-            let batch = room.feed.read_after(&place, most).await.unwrap();
+            let batch = mailbox.feed.read_after(&place, most).await.unwrap();
             assert!(batch.events.len() <= most);
             pieces.extend(batch.events);
             (place, more) = (batch.cursor, batch.more);
@@ -110,25 +111,25 @@ async fn the_size_of_the_steps_makes_no_difference() {
 
 #[tokio::test]
 async fn a_mailbox_that_was_made_anew_is_read_from_its_beginning() {
-    let mut room = PostRoom::open(|_| {}).await;
-    room.notice(1, 1, &["gone@example.net"]);
-    assert_eq!(room.read().await.len(), 1);
-    room.make_anew().await;
-    room.notice(1, 1, &["gone@example.net"]);
-    room.notice(2, 2, &["away@example.net"]);
+    let mut mailbox = BounceMailbox::open(|_| {}).await;
+    mailbox.notice(1, 1, &["gone@example.net"]);
+    assert_eq!(mailbox.read().await.len(), 1);
+    mailbox.make_anew().await;
+    mailbox.notice(1, 1, &["gone@example.net"]);
+    mailbox.notice(2, 2, &["away@example.net"]);
     // The first is told again: who keeps the events knows it.
-    assert_eq!(recipients(&room.read().await), ["gone@example.net", "away@example.net"]);
-    assert_eq!(room.read().await, []);
+    assert_eq!(recipients(&mailbox.read().await), ["gone@example.net", "away@example.net"]);
+    assert_eq!(mailbox.read().await, []);
 }
 
 #[tokio::test]
 async fn a_long_notice_is_read_as_far_as_it_matters() {
-    let mut room = PostRoom::open(|limits| limits.message_octets = 4096).await;
-    let notice = PostRoom::notice_to(&room.address(1), &["gone@example.net"], "failed");
+    let mut mailbox = BounceMailbox::open(|limits| limits.message_octets = 4096).await;
+    let notice = BounceMailbox::notice_to(&mailbox.address(1), &["gone@example.net"], "failed");
     let returned =
         format!("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n\r\n{}\r\n--x--\r\n", "x".repeat(100_000));
-    room.mail(1, &notice.replace("--x--", &format!("--x\r\n{returned}")));
-    assert_eq!(recipients(&room.read().await), ["gone@example.net"]);
+    mailbox.mail(1, &notice.replace("--x--", &format!("--x\r\n{returned}")));
+    assert_eq!(recipients(&mailbox.read().await), ["gone@example.net"]);
     let patience = Duration::from_secs(60);
-    tokio::time::timeout(patience, room.feed.changed()).await.expect("it is looked at again");
+    tokio::time::timeout(patience, mailbox.feed.changed()).await.expect("it is looked at again");
 }

@@ -15,7 +15,9 @@ use mailapi_model::{
     Timestamp,
 };
 use mailapi_store::Store;
-use mailapi_testkit::{HandedOver, RealClock, RealMailServer, SeededEntropy, TestDatabase, TestDirectory, TestEngine};
+use mailapi_testkit::{
+    RealClock, RealMailServer, SeededEntropy, SubmissionRecorder, TestDatabase, TestDirectory, TestEngine,
+};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -23,17 +25,17 @@ use tokio::sync::OnceCell;
 const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
 /// What the stories of one engine share. It ends with the process.
-struct Office {
+struct MailHost {
     servers: RealMailServer,
     database: TestDatabase,
     domains: AtomicU64,
     _directory: TestDirectory,
 }
 
-impl Office {
+impl MailHost {
     async fn shared(engine: TestEngine) -> &'static Self {
-        static ON_SQLITE: OnceCell<Office> = OnceCell::const_new();
-        static ON_POSTGRESQL: OnceCell<Office> = OnceCell::const_new();
+        static ON_SQLITE: OnceCell<MailHost> = OnceCell::const_new();
+        static ON_POSTGRESQL: OnceCell<MailHost> = OnceCell::const_new();
         let place = match engine {
             TestEngine::Sqlite => &ON_SQLITE,
             TestEngine::Postgres => &ON_POSTGRESQL,
@@ -50,22 +52,22 @@ impl Office {
 }
 
 /// One story's domain, and the product's view of the servers.
-pub(crate) struct OfficeFixture {
-    office: &'static Office,
+pub(crate) struct ExternalFixture {
+    host: &'static MailHost,
     store: Store,
     backend: Backend,
-    submitted: Arc<HandedOver>,
+    submitted: Arc<SubmissionRecorder>,
     domain: DomainName,
     entropy: SeededEntropy,
     _state: TempDir,
 }
 
-impl OfficeFixture {
+impl ExternalFixture {
     pub(crate) async fn open(engine: TestEngine) -> Self {
-        let office = Office::shared(engine).await;
-        let number = office.domains.fetch_add(1, Ordering::Relaxed);
+        let host = MailHost::shared(engine).await;
+        let number = host.domains.fetch_add(1, Ordering::Relaxed);
         let domain: DomainName = format!("story-{number}.example").parse().expect("a domain");
-        let store = office.database.another_node().await;
+        let store = host.database.another_node().await;
         let new = NewDomain {
             name: domain.clone(),
             active: true,
@@ -75,18 +77,18 @@ impl OfficeFixture {
         };
         store.domains().insert(&new, None).await.expect("a new domain");
         let state = tempfile::tempdir().expect("a temporary directory");
-        let settings = office.servers.settings(state.path());
+        let settings = host.servers.settings(state.path());
         let external = External::open(settings, Arc::new(Nobody), Arc::new(RealClock)).expect("its parts fit");
         let mut backend = external.backend();
-        let submitted = HandedOver::new(backend.submission.clone());
+        let submitted = SubmissionRecorder::new(backend.submission.clone());
         backend.submission = submitted.clone();
         let entropy = SeededEntropy::new(number);
-        Self { office, store, backend, submitted, domain, entropy, _state: state }
+        Self { host, store, backend, submitted, domain, entropy, _state: state }
     }
 }
 
 #[async_trait]
-impl Fixture for OfficeFixture {
+impl Fixture for ExternalFixture {
     fn backend(&self) -> &Backend {
         &self.backend
     }
@@ -123,27 +125,27 @@ impl Fixture for OfficeFixture {
     }
 
     async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]) {
-        self.office.servers.postfix.deliver("ann@elsewhere.example", mailbox.as_str(), &[message]).await;
+        self.host.servers.postfix.deliver("ann@elsewhere.example", mailbox.as_str(), &[message]).await;
     }
 
     async fn create_folder(&self, mailbox: &EmailAddress, folder: &FolderName) {
-        self.office.servers.dovecot.create_folder(mailbox.as_str(), folder.as_str());
+        self.host.servers.dovecot.create_folder(mailbox.as_str(), folder.as_str());
     }
 
     async fn set_flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, flags: &[&str]) {
-        self.office.servers.dovecot.set_flags(mailbox.as_str(), folder.as_str(), uid, flags);
+        self.host.servers.dovecot.set_flags(mailbox.as_str(), folder.as_str(), uid, flags);
     }
 
     async fn move_message(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, target: &FolderName) {
-        self.office.servers.dovecot.move_message(mailbox.as_str(), folder.as_str(), uid, target.as_str());
+        self.host.servers.dovecot.move_message(mailbox.as_str(), folder.as_str(), uid, target.as_str());
     }
 
     async fn flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Vec<String> {
-        self.office.servers.dovecot.flags(mailbox.as_str(), folder.as_str(), uid)
+        self.host.servers.dovecot.flags(mailbox.as_str(), folder.as_str(), uid)
     }
 
     async fn settle(&self) {
-        self.office.servers.postfix.done_with(&self.submitted.queue_ids()).await;
+        self.host.servers.postfix.done_with(&self.submitted.queue_ids()).await;
     }
 }
 

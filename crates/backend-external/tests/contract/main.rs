@@ -5,10 +5,10 @@ mod fixture;
 mod on_sqlite {
     use mailapi_testkit::TestEngine;
 
-    use crate::fixture::OfficeFixture;
+    use crate::fixture::ExternalFixture;
 
-    async fn fixture() -> OfficeFixture {
-        OfficeFixture::open(TestEngine::Sqlite).await
+    async fn fixture() -> ExternalFixture {
+        ExternalFixture::open(TestEngine::Sqlite).await
     }
 
     mailapi_backend::backend_contract!(fixture);
@@ -17,10 +17,10 @@ mod on_sqlite {
 mod on_postgresql {
     use mailapi_testkit::TestEngine;
 
-    use crate::fixture::OfficeFixture;
+    use crate::fixture::ExternalFixture;
 
-    async fn fixture() -> OfficeFixture {
-        OfficeFixture::open(TestEngine::Postgres).await
+    async fn fixture() -> ExternalFixture {
+        ExternalFixture::open(TestEngine::Postgres).await
     }
 
     mailapi_backend::backend_contract!(fixture);

@@ -8,48 +8,48 @@ use mailapi_backend::{Accepted, Submission, SubmitError};
 use mailapi_model::MessageId;
 use mailapi_testkit::SeededEntropy;
 
-use crate::office::{Office, attempt, fates, send};
+use crate::mail_host::{MailHost, attempt, outcomes, send};
 
 #[tokio::test]
 async fn a_killed_postfix_is_unavailable_and_its_return_is_noticed() {
-    let mut office = Office::open(|_| {}).await;
-    let (first, answer) = office.send(&["good@example.net"]).await;
+    let mut host = MailHost::open(|_| {}).await;
+    let (first, answer) = host.send(&["good@example.net"]).await;
     answer.unwrap();
-    office.postfix.kill();
-    let (_, answer) = office.send(&["good@example.net"]).await;
+    host.postfix.kill();
+    let (_, answer) = host.send(&["good@example.net"]).await;
     assert!(matches!(answer, Err(SubmitError::Unavailable(_))), "{answer:?}");
-    assert!(office.submission.check().await.is_err());
-    office.postfix.restart().await;
+    assert!(host.submission.check().await.is_err());
+    host.postfix.restart().await;
     // The connection from before the kill is dead; nobody notices.
-    let (second, answer) = office.send(&["good@example.net"]).await;
+    let (second, answer) = host.send(&["good@example.net"]).await;
     answer.unwrap();
-    office.read_until(|events| [first, second].iter().all(|id| fates(events, *id).len() == 1)).await;
+    host.read_until(|events| [first, second].iter().all(|id| outcomes(events, *id).len() == 1)).await;
     // Once by the message of each, whatever was killed: a kill between delivery and its log line may repeat one.
     for id in [first, second] {
-        assert_eq!(fates(&office.events, id)["good@example.net"].last(), Some(&"sent"));
+        assert_eq!(outcomes(&host.events, id)["good@example.net"].last(), Some(&"sent"));
     }
 }
 
 #[tokio::test]
 async fn the_log_is_read_on_from_where_a_stopped_follower_stood() {
-    let mut office = Office::open(|_| {}).await;
+    let mut host = MailHost::open(|_| {}).await;
     let mut sent = Vec::new();
     for _ in 0..5 {
-        let (id, answer) = office.send(&["good@example.net"]).await;
+        let (id, answer) = host.send(&["good@example.net"]).await;
         answer.unwrap();
         sent.push(id);
-        office.read().await;
-        office.restart_follower();
+        host.read().await;
+        host.restart_follower();
     }
-    office.read_until(|events| sent.iter().all(|id| fates(events, *id).len() == 1)).await;
-    assert!(sent.iter().all(|id| fates(&office.events, *id)["good@example.net"] == ["sent"]));
+    host.read_until(|events| sent.iter().all(|id| outcomes(events, *id).len() == 1)).await;
+    assert!(sent.iter().all(|id| outcomes(&host.events, *id)["good@example.net"] == ["sent"]));
 }
 
 /// Sends in the middle of which Postfix is killed, and what each of them was answered.
-async fn interrupted(office: &mut Office) -> Vec<(MessageId, Result<Accepted, SubmitError>)> {
+async fn interrupted(host: &mut MailHost) -> Vec<(MessageId, Result<Accepted, SubmitError>)> {
     let entropy = SeededEntropy::new(7);
     let ids: Vec<MessageId> = (0..120).map(|_| MessageId::random(&entropy)).collect();
-    let (submission, postfix, answered) = (&office.submission, &mut office.postfix, AtomicUsize::new(0));
+    let (submission, postfix, answered) = (&host.submission, &mut host.postfix, AtomicUsize::new(0));
     let sends = join_all(ids.iter().map(async |id| {
         let answer = send(submission, *id, &["good@example.net"]).await;
         answered.fetch_add(1, Ordering::SeqCst);
@@ -66,21 +66,21 @@ async fn interrupted(office: &mut Office) -> Vec<(MessageId, Result<Accepted, Su
     answers
 }
 
-fn copies(office: &Office, id: MessageId) -> usize {
+fn copies(host: &MailHost, id: MessageId) -> usize {
     let name = id.to_string();
-    office.sink.received().iter().filter(|message| String::from_utf8_lossy(&message.data).contains(&name)).count()
+    host.sink.received().iter().filter(|message| String::from_utf8_lossy(&message.data).contains(&name)).count()
 }
 
 #[tokio::test]
-async fn whatever_a_kill_interrupts_the_log_tells_who_has_each_message() {
-    let mut office = Office::open(|_| {}).await;
-    let answers = interrupted(&mut office).await;
+async fn after_any_kill_the_log_decides_each_message() {
+    let mut host = MailHost::open(|_| {}).await;
+    let answers = interrupted(&mut host).await;
     let ids: Vec<MessageId> = answers.iter().map(|(id, _)| *id).collect();
     let (mut taken, mut open) = (Vec::new(), Vec::new());
     for (id, answer) in answers {
         match answer {
             Ok(_) => taken.push(id),
-            Err(SubmitError::OutcomeUnknown) => match office.submission.find(&attempt(id)).await {
+            Err(SubmitError::OutcomeUnknown) => match host.submission.find(&attempt(id)).await {
                 Ok(Some(_)) => taken.push(id),
                 // Its lines may have died with the server: nobody says that the message is nowhere.
                 other => {
@@ -92,42 +92,42 @@ async fn whatever_a_kill_interrupts_the_log_tells_who_has_each_message() {
         }
     }
     assert!(taken.len() >= 40);
-    let is_sent = |fate: Option<&Vec<&str>>| fate.is_some_and(|fate| fate.last() == Some(&"sent"));
-    office.read_until(|events| taken.iter().all(|id| is_sent(fates(events, *id).get("good@example.net")))).await;
+    let is_sent = |outcome: Option<&Vec<&str>>| outcome.is_some_and(|outcome| outcome.last() == Some(&"sent"));
+    host.read_until(|events| taken.iter().all(|id| is_sent(outcomes(events, *id).get("good@example.net")))).await;
     for id in ids {
-        let copies = copies(&office, id);
+        let copies = copies(&host, id);
         assert!(copies > 0 || !taken.contains(&id), "{id} was lost");
         assert!(copies == 0 || taken.contains(&id) || open.contains(&id), "{id} came although nobody had it");
     }
 }
 
 #[tokio::test]
-async fn with_a_logger_apart_the_queue_decides_every_interrupted_message() {
-    let mut office = Office::open(|settings| settings.separate_logger = true).await;
-    let answers = interrupted(&mut office).await;
-    office.read().await;
+async fn with_a_separate_logger_the_queue_decides_each_message() {
+    let mut host = MailHost::open(|settings| settings.separate_logger = true).await;
+    let answers = interrupted(&mut host).await;
+    host.read().await;
     let (mut taken, mut never) = (Vec::new(), Vec::new());
     for (id, answer) in answers {
         match answer {
             Ok(_) => taken.push(id),
-            Err(SubmitError::OutcomeUnknown) => match decided(&office, id).await {
+            Err(SubmitError::OutcomeUnknown) => match decided(&host, id).await {
                 Some(_) => taken.push(id),
                 None => never.push(id),
             },
             Err(_) => never.push(id),
         }
     }
-    let is_sent = |fate: Option<&Vec<&str>>| fate.is_some_and(|fate| fate.last() == Some(&"sent"));
-    office.read_until(|events| taken.iter().all(|id| is_sent(fates(events, *id).get("good@example.net")))).await;
-    assert!(taken.iter().all(|id| copies(&office, *id) > 0));
-    assert!(never.iter().all(|id| copies(&office, *id) == 0));
+    let is_sent = |outcome: Option<&Vec<&str>>| outcome.is_some_and(|outcome| outcome.last() == Some(&"sent"));
+    host.read_until(|events| taken.iter().all(|id| is_sent(outcomes(events, *id).get("good@example.net")))).await;
+    assert!(taken.iter().all(|id| copies(&host, *id) > 0));
+    assert!(never.iter().all(|id| copies(&host, *id) == 0));
 }
 
 /// What the mail server has, as soon as that can be told.
-async fn decided(office: &Office, id: MessageId) -> Option<Accepted> {
+async fn decided(host: &MailHost, id: MessageId) -> Option<Accepted> {
     let looking = async {
         loop {
-            if let Ok(found) = office.submission.find(&attempt(id)).await {
+            if let Ok(found) = host.submission.find(&attempt(id)).await {
                 return found;
             }
         }

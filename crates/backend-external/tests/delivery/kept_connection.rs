@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use mailapi_backend::GoAhead;
+use mailapi_backend::CommitGate;
 use mailapi_backend_external::smtp_pool::{SmtpPool, SmtpSettings};
 use mailapi_model::Entropy;
 use mailapi_smtp::Envelope;
-use mailapi_smtp::client::{End, Outcome, Verdict};
+use mailapi_smtp::client::{End, Outcome, RecipientOutcome};
 use mailapi_testkit::{Postfix, PostfixSettings, Received, SeededEntropy, SmtpSink};
 use mailapi_tls::{Trust, client_config};
 use proptest::test_runner::Config;
@@ -79,9 +79,9 @@ async fn send(pool: &SmtpPool, entropy: &SeededEntropy, message: &Message) -> Op
     let octets = || message.octets.clone().into();
     match message.kind {
         "gone" => {
-            let (permit, go_ahead) = GoAhead::awaited();
-            drop(permit);
-            let sent = pool.send(&envelope, octets(), go_ahead).await;
+            let (opener, commit_gate) = CommitGate::closed();
+            drop(opener);
+            let sent = pool.send(&envelope, octets(), commit_gate).await;
             assert!(!matches!(&sent, Ok(Outcome { end: End::Accepted(_) | End::OutcomeUnknown(_), .. })), "{sent:?}");
             sent.ok()
         }
@@ -93,10 +93,10 @@ async fn send(pool: &SmtpPool, entropy: &SeededEntropy, message: &Message) -> Op
             };
             tokio::select! {
                 () = patience => None,
-                sent = pool.send(&envelope, octets(), GoAhead::given()) => Some(sent.expect("Postfix is there")),
+                sent = pool.send(&envelope, octets(), CommitGate::opened()) => Some(sent.expect("Postfix is there")),
             }
         }
-        _ => Some(pool.send(&envelope, octets(), GoAhead::given()).await.expect("Postfix is there")),
+        _ => Some(pool.send(&envelope, octets(), CommitGate::opened()).await.expect("Postfix is there")),
     }
 }
 
@@ -124,12 +124,12 @@ fn compare(message: &Message, outcome: Option<&Outcome>, arrived: Option<&(Vec<S
     if !got.is_empty() {
         assert_eq!(text.escape_ascii().to_string(), message.octets.escape_ascii().to_string());
     }
-    let verdicts = outcome.into_iter().flat_map(Outcome::verdicts);
-    for (recipient, verdict) in message.recipients.iter().zip(verdicts) {
-        let is_reported = match verdict {
-            Verdict::Accepted(_) => true,
-            Verdict::Refused(_) | Verdict::Failed(_) => false,
-            Verdict::Unknown(failure) => panic!("{}: {failure}", message.sender),
+    let recipient_outcomes = outcome.into_iter().flat_map(Outcome::recipient_outcomes);
+    for (recipient, recipient_outcome) in message.recipients.iter().zip(recipient_outcomes) {
+        let is_reported = match recipient_outcome {
+            RecipientOutcome::Accepted(_) => true,
+            RecipientOutcome::Refused(_) | RecipientOutcome::Failed(_) => false,
+            RecipientOutcome::Unknown(failure) => panic!("{}: {failure}", message.sender),
         };
         assert_eq!(is_reported, got.contains(recipient), "{} to {recipient}: {outcome:?}", message.sender);
     }

@@ -3,7 +3,7 @@
 mod encrypted;
 mod faults;
 mod kept_connection;
-mod office;
+mod mail_host;
 mod rotation;
 mod storm;
 mod truth;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::office::{Office, fates};
+use crate::mail_host::{MailHost, outcomes};
 
 fn rotated(log: &Path, number: u32, suffix: &str) -> PathBuf {
     log.with_file_name(format!("mail.log.{number}{suffix}"))
@@ -27,70 +27,78 @@ fn make_room(log: &Path) {
 }
 
 #[tokio::test]
-async fn renamed_copied_and_compressed_logs_lose_nothing_and_double_nothing() {
-    let mut office = Office::open(|_| {}).await;
-    let log = office.postfix.log();
+async fn rotated_logs_lose_and_double_nothing() {
+    let mut host = MailHost::open(|_| {}).await;
+    let log = host.postfix.log();
     let mut sent = Vec::new();
     for round in 0..6 {
         let mut last = String::new();
         for _ in 0..8 {
-            let (id, answer) = office.send(&["good@example.net", "bob@example.org"]).await;
+            let (id, answer) = host.send(&["good@example.net", "bob@example.org"]).await;
             last = answer.unwrap().queue_id.0;
             sent.push(id);
         }
         match round % 3 {
-            0 => office.read().await,
-            1 => office.restart_follower(),
+            0 => host.read().await,
+            1 => host.restart_follower(),
             // Nobody reads before the log is gone.
             _ => {}
         }
         make_room(&log);
         if round % 2 == 0 {
             fs::rename(&log, rotated(&log, 1, "")).unwrap();
-            office.postfix.reopen_log();
+            host.postfix.reopen_log();
         } else {
             // What is written between the copy and the cut is lost to everybody, so there must be nothing.
-            office.postfix.logged(&[&last, "removed"]).await;
+            host.postfix.logged(&[&last, "removed"]).await;
             fs::copy(&log, rotated(&log, 1, "")).unwrap();
             OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
         }
     }
-    let (last, answer) = office.send(&["good@example.net", "bob@example.org"]).await;
+    let (last, answer) = host.send(&["good@example.net", "bob@example.org"]).await;
     answer.unwrap();
     sent.push(last);
-    office.read_until(|events| sent.iter().all(|id| fates(events, *id).len() == 2)).await;
+    host.read_until(|events| sent.iter().all(|id| outcomes(events, *id).len() == 2)).await;
     for id in sent {
-        assert!(fates(&office.events, id).values().all(|fate| *fate == ["sent"]), "{:?}", fates(&office.events, id));
+        assert!(
+            outcomes(&host.events, id).values().all(|outcome| *outcome == ["sent"]),
+            "{:?}",
+            outcomes(&host.events, id)
+        );
     }
-    assert_eq!(office.follower.status().gaps, []);
+    assert_eq!(host.follower.status().gaps, []);
 }
 
 #[tokio::test]
 async fn logs_that_are_counted_upward_are_told_once() {
-    let mut office = Office::open(|_| {}).await;
-    let log = office.postfix.log();
+    let mut host = MailHost::open(|_| {}).await;
+    let log = host.postfix.log();
     let mut sent = Vec::new();
     for round in 1..=3 {
-        let (id, answer) = office.send(&["bob@example.org"]).await;
+        let (id, answer) = host.send(&["bob@example.org"]).await;
         answer.unwrap();
         sent.push(id);
-        office.read_until(|events| fates(events, id).len() == 1).await;
+        host.read_until(|events| outcomes(events, id).len() == 1).await;
         if round == 2 {
-            office.restart_follower();
+            host.restart_follower();
         }
         // Postfix writes whole seconds, and it is the first lines that tell which file is newer.
         tokio::time::sleep(Duration::from_millis(1100)).await;
         fs::rename(&log, rotated(&log, round, "")).unwrap();
-        office.postfix.reopen_log();
+        host.postfix.reopen_log();
     }
-    let (last, answer) = office.send(&["bob@example.org"]).await;
+    let (last, answer) = host.send(&["bob@example.org"]).await;
     answer.unwrap();
     sent.push(last);
-    office.read_until(|events| fates(events, last).len() == 1).await;
-    office.restart_follower();
-    office.read().await;
+    host.read_until(|events| outcomes(events, last).len() == 1).await;
+    host.restart_follower();
+    host.read().await;
     for id in sent {
-        assert!(fates(&office.events, id).values().all(|fate| *fate == ["sent"]), "{:?}", fates(&office.events, id));
+        assert!(
+            outcomes(&host.events, id).values().all(|outcome| *outcome == ["sent"]),
+            "{:?}",
+            outcomes(&host.events, id)
+        );
     }
-    assert_eq!(office.follower.status().gaps, []);
+    assert_eq!(host.follower.status().gaps, []);
 }

@@ -13,7 +13,7 @@ use mailapi_backend::{Submission, SubmitError};
 use mailapi_model::{DeliveryEvent, MessageId, Outcome};
 use mailapi_testkit::{PostfixRecipients, kill_children};
 
-use crate::office::{Office, attempt};
+use crate::mail_host::{MailHost, attempt};
 
 /// Longer than the retry interval of this Postfix, which is 2 seconds.
 const RETRY_TIME: Duration = Duration::from_secs(20);
@@ -62,8 +62,8 @@ fn recipients(n: usize) -> Vec<String> {
     }
 }
 
-fn postsuper(office: &Office, arguments: &[&str]) {
-    let config = office.postfix.config_dir();
+fn postsuper(host: &MailHost, arguments: &[&str]) {
+    let config = host.postfix.config_dir();
     let done = Command::new("postsuper").arg("-c").arg(config).args(arguments).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
@@ -79,61 +79,61 @@ fn rotated(log: &Path) -> std::path::PathBuf {
 }
 
 /// Kills a daemon of this Postfix, if one of this name is running.
-fn kill_daemon(office: &Office, name: &str) {
-    let Some(master) = office.postfix.process_id() else { return };
+fn kill_daemon(host: &MailHost, name: &str) {
+    let Some(master) = host.postfix.process_id() else { return };
     kill_children(master, name);
 }
 
 /// An event between two messages.
-async fn disturb(office: &mut Office, n: usize, sent: &Sent) {
-    let log = office.postfix.log();
+async fn disturb(host: &mut MailHost, n: usize, sent: &Sent) {
+    let log = host.postfix.log();
     match n % 20 {
         2 => {
             fs::rename(&log, rotated(&log)).unwrap();
-            office.postfix.reopen_log();
+            host.postfix.reopen_log();
         }
-        5 | 15 => office.restart_follower(),
+        5 | 15 => host.restart_follower(),
         7 => {
             fs::copy(&log, rotated(&log)).unwrap();
             OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
         }
-        9 => kill_daemon(office, ["smtp", "cleanup", "smtpd", "qmgr"][n / 20 % 4]),
+        9 => kill_daemon(host, ["smtp", "cleanup", "smtpd", "qmgr"][n / 20 % 4]),
         11 => {
-            office.postfix.kill();
-            office.postfix.restart().await;
+            host.postfix.kill();
+            host.postfix.restart().await;
         }
         // The newest message may be in its first attempt.
         13 => {
             if let Some((_, id, _)) = sent.taken.last() {
-                postsuper(office, &["-h", id]);
-                postsuper(office, &["-d", id]);
+                postsuper(host, &["-h", id]);
+                postsuper(host, &["-d", id]);
             }
         }
         17 => {
-            postsuper(office, &["-r", "ALL"]);
+            postsuper(host, &["-r", "ALL"]);
             // Otherwise they stay in the queue for a minute.
-            let config = office.postfix.config_dir();
+            let config = host.postfix.config_dir();
             let kicked = Command::new("postkick").arg("-c").arg(config).args(["public", "pickup", "W"]).status();
             assert!(kicked.unwrap().success());
         }
-        1 | 4 | 10 | 19 => office.read().await,
+        1 | 4 | 10 | 19 => host.read().await,
         _ => {}
     }
 }
 
-async fn send_all(office: &mut Office) -> Sent {
+async fn send_all(host: &mut MailHost) -> Sent {
     let mut sent = Sent::default();
     for n in 0..messages() {
         let to = recipients(n);
         for recipient in &to {
             match recipient {
-                gone if gone.starts_with("gone") => office.sink.refuse(gone, &["550 5.1.1 User unknown"; 50]),
-                later if later.starts_with("later") => office.sink.refuse(later, &["450 4.2.0 Greylisted"]),
-                stuck if stuck.starts_with("stuck") => office.sink.refuse(stuck, &["450 4.2.0 Full"; 5000]),
+                gone if gone.starts_with("gone") => host.sink.refuse(gone, &["550 5.1.1 User unknown"; 50]),
+                later if later.starts_with("later") => host.sink.refuse(later, &["450 4.2.0 Greylisted"]),
+                stuck if stuck.starts_with("stuck") => host.sink.refuse(stuck, &["450 4.2.0 Full"; 5000]),
                 _ => {}
             }
         }
-        let (id, answer) = office.send(&to.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let (id, answer) = host.send(&to.iter().map(String::as_str).collect::<Vec<_>>()).await;
         match answer {
             Ok(accepted) => {
                 let is_refused = |one: &String| accepted.refused.iter().any(|known| known.recipient.as_str() == one);
@@ -143,19 +143,19 @@ async fn send_all(office: &mut Office) -> Sent {
             Err(SubmitError::OutcomeUnknown) => sent.unknown.push(id),
             Err(_) => sent.refused.push(id),
         }
-        disturb(office, n, &sent).await;
+        disturb(host, n, &sent).await;
     }
     sent
 }
 
 /// The state that the store keeps: the first final event counts.
-fn states(office: &Office, sent: &Sent) -> BTreeMap<(MessageId, String), State> {
+fn states(host: &MailHost, sent: &Sent) -> BTreeMap<(MessageId, String), State> {
     let mut states = BTreeMap::new();
     for (id, queue_id, to) in &sent.taken {
         for recipient in to {
             let of_it = |event: &&DeliveryEvent| event.message_id == Some(*id) && event.recipient.as_str() == recipient;
             let mut state = State::Open;
-            for event in office.events.iter().filter(of_it) {
+            for event in host.events.iter().filter(of_it) {
                 state = match event.outcome {
                     Outcome::Sent if state == State::Open => State::Sent,
                     Outcome::Bounced | Outcome::Expired if state == State::Open && event.final_recipient.is_none() => {
@@ -164,7 +164,7 @@ fn states(office: &Office, sent: &Sent) -> BTreeMap<(MessageId, String), State> 
                     _ => state,
                 };
             }
-            let is_discarded = office.discarded.iter().any(|one| one.message_id == *id && one.queue_id.0 == *queue_id);
+            let is_discarded = host.discarded.iter().any(|one| one.message_id == *id && one.queue_id.0 == *queue_id);
             if state == State::Open && is_discarded {
                 state = State::Bounced;
             }
@@ -175,20 +175,20 @@ fn states(office: &Office, sent: &Sent) -> BTreeMap<(MessageId, String), State> 
 }
 
 /// The deliveries, by message and recipient; members of the alias count for the alias.
-fn received(office: &Office) -> HashSet<(String, String)> {
+fn received(host: &MailHost) -> HashSet<(String, String)> {
     let id_in = |data: &[u8]| {
         let text = String::from_utf8_lossy(data).into_owned();
         let (_, after) = text.split_once("Message-ID: <").unwrap();
         after.split_once('@').unwrap().0.to_owned()
     };
     let mut received = HashSet::new();
-    for message in office.sink.received() {
+    for message in host.sink.received() {
         for recipient in &message.recipients {
             let owner = if recipient == "member@example.net" { "team@example.org" } else { recipient };
             received.insert((id_in(&message.data), owner.to_owned()));
         }
     }
-    for message in office.postfix.delivered("bob@example.org") {
+    for message in host.postfix.delivered("bob@example.org") {
         // No message is for both recipients.
         for recipient in ["bob@example.org", "team@example.org"] {
             received.insert((id_in(&message), recipient.to_owned()));
@@ -203,16 +203,16 @@ fn is_stuck(recipient: &str) -> bool {
 
 /// Reads until each recipient has a final state, or the time is up. Sends a message now and then, so that the log
 /// grows.
-async fn read_to_the_end(office: &mut Office, sent: &Sent, is_awaited: impl Fn(&str) -> bool, patience: Duration) {
+async fn read_to_the_end(host: &mut MailHost, sent: &Sent, is_awaited: impl Fn(&str) -> bool, patience: Duration) {
     let reading = async {
         loop {
-            office.read().await;
-            let states = states(office, sent);
+            host.read().await;
+            let states = states(host, sent);
             if states.iter().all(|((_, recipient), state)| !is_awaited(recipient) || *state != State::Open) {
                 return;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
-            let (_, answer) = office.send(&["bob@example.org"]).await;
+            let (_, answer) = host.send(&["bob@example.org"]).await;
             drop(answer);
         }
     };
@@ -222,20 +222,20 @@ async fn read_to_the_end(office: &mut Office, sent: &Sent, is_awaited: impl Fn(&
 
 #[tokio::test]
 async fn whatever_is_rotated_killed_and_deleted_no_state_is_wrong() {
-    let mut office = Office::open(|settings| {
+    let mut host = MailHost::open(|settings| {
         let PostfixRecipients::Fixed { aliases, .. } = &mut settings.recipients else { panic!("tables") };
         aliases.push(("team@example.org".to_owned(), "member@example.net, bob@example.org".to_owned()));
     })
     .await;
-    office.retry_time = RETRY_TIME;
-    office.restart_follower();
-    let sent = send_all(&mut office).await;
-    read_to_the_end(&mut office, &sent, |recipient| !is_stuck(recipient), Duration::from_secs(45)).await;
-    postsuper(&office, &["-d", "ALL"]);
-    read_to_the_end(&mut office, &sent, |_| true, RETRY_TIME + Duration::from_secs(15)).await;
+    host.retry_time = RETRY_TIME;
+    host.restart_follower();
+    let sent = send_all(&mut host).await;
+    read_to_the_end(&mut host, &sent, |recipient| !is_stuck(recipient), Duration::from_secs(45)).await;
+    postsuper(&host, &["-d", "ALL"]);
+    read_to_the_end(&mut host, &sent, |_| true, RETRY_TIME + Duration::from_secs(15)).await;
 
-    let (states, received) = (states(&office, &sent), received(&office));
-    let log = || fs::read_to_string(office.postfix.log()).unwrap_or_default();
+    let (states, received) = (states(&host, &sent), received(&host));
+    let log = || fs::read_to_string(host.postfix.log()).unwrap_or_default();
     for ((id, recipient), state) in &states {
         let got = received.contains(&(id.to_string(), recipient.clone()));
         let is_right = match state {
@@ -243,19 +243,19 @@ async fn whatever_is_rotated_killed_and_deleted_no_state_is_wrong() {
             State::Sent => got,
             State::Bounced => !got,
         };
-        assert!(is_right, "{id} to {recipient} is {state:?}, received: {got}\n{:?}\n{}", office.events, log());
+        assert!(is_right, "{id} to {recipient} is {state:?}, received: {got}\n{:?}\n{}", host.events, log());
     }
     for id in &sent.refused {
         assert!(!received.iter().any(|(of, _)| *of == id.to_string()), "{id} was refused and came");
     }
     for id in &sent.unknown {
-        if let Ok(None) = office.submission.find(&attempt(*id)).await {
+        if let Ok(None) = host.submission.find(&attempt(*id)).await {
             assert!(!received.iter().any(|(of, _)| *of == id.to_string()), "{id} never came, and came");
         }
     }
     let count = |wanted: State| states.values().filter(|state| **state == wanted).count();
     let counts = (count(State::Sent), count(State::Bounced), count(State::Open));
-    let told = format!("sent, bounced, open: {counts:?}; gaps: {:?}", office.follower.status().gaps);
+    let told = format!("sent, bounced, open: {counts:?}; gaps: {:?}", host.follower.status().gaps);
     if let Some(path) = report_path() {
         fs::write(path, &told).unwrap();
     }

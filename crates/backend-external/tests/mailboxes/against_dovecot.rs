@@ -81,7 +81,7 @@ async fn other_separators_and_alphabets_are_the_servers_business() {
 }
 
 #[tokio::test]
-async fn a_damaged_attachment_comes_as_far_as_it_can_be_read_and_is_as_long_as_it_says() {
+async fn a_damaged_attachment_is_served_up_to_the_damage() {
     let damaged = b"Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhi\r\n--b\r\n\
         Content-Type: application/x\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=aGVsbG8= !!\r\na\r\n--b\r\n\
         Content-Type: application/y\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\na=zb=\r\n  \r\nc=\r\n--b--\r\n";
@@ -121,12 +121,12 @@ async fn a_new_message_is_seen_over_a_kept_connection() {
 }
 
 #[tokio::test]
-async fn what_others_change_is_shown_at_once_though_nothing_is_fetched_again() {
+async fn changes_by_others_show_at_once_without_refetching() {
     others_change_what_is_shown(MailboxSettings::default()).await;
 }
 
 #[tokio::test]
-async fn what_others_change_is_shown_at_once_where_nothing_is_remembered() {
+async fn changes_by_others_show_at_once_without_a_cache() {
     others_change_what_is_shown(MailboxSettings { summary_cache_bytes: 0, ..MailboxSettings::default() }).await;
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use futures_util::StreamExt;
-use mailapi_backend::mime::{Digest, SearchableText, decode, headers};
+use mailapi_backend::mime::{MessageStructure, SearchableText, decode, headers};
 use mailapi_backend::{FullMessage, Mailboxes};
 use mailapi_backend_external::mailboxes::MailboxSettings;
 use mailapi_model::FolderName;
@@ -42,13 +42,13 @@ fn told(message: &FullMessage) -> String {
 }
 
 fn expected(raw: &[u8], summary: &mailapi_backend::MessageSummary) -> String {
-    let digest = Digest::of(raw);
-    let header = &raw[..usize::try_from(digest.header_len).unwrap()];
+    let structure = MessageStructure::of(raw);
+    let header = &raw[..usize::try_from(structure.header_len).unwrap()];
     let body = |body: &Option<mailapi_backend::mime::BodyPart>| {
         body.as_ref().map(|body| body.span.of(raw)).unwrap_or_default()
     };
-    let own = digest.summary(summary.uid, summary.size, summary.flags.clone(), summary.date);
-    let message = digest.full_message(own, header, body(&digest.text), body(&digest.html));
+    let own = structure.summary(summary.uid, summary.size, summary.flags.clone(), summary.date);
+    let message = structure.full_message(own, header, body(&structure.text), body(&structure.html));
     assert_eq!(message.headers, headers(header));
     told(&message)
 }
@@ -73,8 +73,8 @@ async fn parts_and_message_agree_on_every_example() {
         let differences = DIFFERENT.iter().filter(|(message, ..)| *message == name);
         let expected = differences.fold(expected(&raw, &listed), |text, (_, ours, its)| text.replace(ours, its));
         assert_eq!(told(&read), expected, "{name}");
-        let digest = Digest::of(&raw);
-        for attachment in &digest.attachments {
+        let structure = MessageStructure::of(&raw);
+        for attachment in &structure.attachments {
             let index = attachment.info.index;
             if OTHER_ATTACHMENTS.contains(&(name.as_str(), index)) {
                 continue;

@@ -289,7 +289,7 @@ async fn a_download_that_is_given_up_poisons_no_connection() {
 }
 
 #[tokio::test]
-async fn a_download_that_is_given_up_while_a_piece_is_awaited_poisons_no_connection() {
+async fn a_cancelled_download_poisons_no_connection() {
     let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {1000}\\r\\n* 2 EXISTS\nhang";
     let setup = Setup::start_with(&[script(&[LOGIN, INBOX, begun]), script(&[LOGIN, INBOX, SUMMARY])], only_one).await;
     let mut opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
@@ -301,7 +301,7 @@ async fn a_download_that_is_given_up_while_a_piece_is_awaited_poisons_no_connect
 }
 
 #[tokio::test]
-async fn who_takes_no_more_than_was_promised_leaves_the_connection_in_order() {
+async fn reading_only_the_promised_length_keeps_the_connection() {
     let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK\nC: NOOP\nS: {tag} OK";
     let setup = Setup::start(&[script(&[LOGIN, INBOX, begun, SUMMARY])]).await;
     let mut opened = setup.mailboxes.open_raw(&bob(), &FolderName::inbox(), 5).await.unwrap();
@@ -355,7 +355,7 @@ async fn a_repeated_list_fetches_flags_alone() {
 
 /// The server numbers changes, so that a page is remembered until something is told of its folder.
 #[tokio::test]
-async fn flags_that_change_while_they_are_fetched_are_shown_and_the_page_is_not_remembered() {
+async fn flags_changed_during_a_fetch_show_and_are_not_cached() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
     let told = "C: NOOP\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";
     let twice =
@@ -392,7 +392,7 @@ async fn news_behind_a_page_are_shown_in_it() {
 }
 
 #[tokio::test]
-async fn a_page_of_messages_that_are_gone_is_one_of_those_that_are_left() {
+async fn a_page_of_removed_messages_shows_the_remaining_ones() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
     let refused = "C: FETCH 1:1 (UID FLAGS)\nS: {tag} NO [EXPUNGEISSUED] gone\nC: NOOP\nS: * 1 EXPUNGE\nS: {tag} OK";
     let setup = Setup::start(&[script(&[&login, INBOX, SUMMARY, CHANGED, refused])]).await;
@@ -403,7 +403,7 @@ async fn a_page_of_messages_that_are_gone_is_one_of_those_that_are_left() {
 }
 
 #[tokio::test]
-async fn a_folder_whose_news_are_refused_or_cut_off_is_read_over_another_connection() {
+async fn a_folder_whose_update_fails_is_read_over_a_new_connection() {
     let login = LOGIN.replace("LIST-STATUS", "CONDSTORE LIST-STATUS");
     let page = "C: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK\nC: NOOP";
     let rebuilt =
@@ -430,7 +430,7 @@ async fn another_uid_validity_makes_everything_new() {
 
 /// A server tells of an open folder what it held under its old name; INBOX alone is never renamed.
 #[tokio::test]
-async fn a_folder_that_took_the_name_of_another_is_noticed_over_the_same_connection() {
+async fn a_folder_replaced_under_its_name_is_noticed() {
     let kept = INBOX.replace("\"INBOX\"", "\"Kept\"");
     let opened = kept.split_once("C: EXAMINE").unwrap().1;
     let replaced = format!("C: EXAMINE{}", opened.replace("UIDVALIDITY 7", "UIDVALIDITY 8"));
@@ -464,7 +464,7 @@ async fn a_mailbox_has_only_so_many_connections() {
 }
 
 #[tokio::test]
-async fn a_mailbox_at_its_limit_leaves_the_connections_of_others_alone() {
+async fn a_mailbox_at_its_limit_closes_no_other_connections() {
     let few = |settings| ImapSettings { max_connections_per_mailbox: 1, wait_timeout: A_WHILE, ..settings };
     let begun = "C: UID FETCH 5 (UID BODY.PEEK[])\nS: * 1 FETCH (UID 5 BODY[] {4}\\r\\nabcd)\nS: {tag} OK";
     let flags = "C: NOOP\nS: {tag} OK\nC: FETCH 1:1 (UID FLAGS)\nS: * 1 FETCH (UID 5 FLAGS ())\nS: {tag} OK";

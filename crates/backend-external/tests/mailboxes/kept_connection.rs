@@ -243,18 +243,18 @@ async fn ask_a_faulty_server(seed: u64, questions: usize) {
     let dice = Dice::new(seed ^ 0xABCD);
     for number in 0..questions {
         let held = {
-            let mut world = server.world();
-            (0..dice.below(3)).for_each(|_| world.change());
-            (world.faults, world.has_left_out) = (0, false);
+            let mut state = server.state();
+            (0..dice.below(3)).for_each(|_| state.change());
+            (state.faults, state.has_left_out) = (0, false);
             // At the end the server has no faults, and the API recovers.
-            world.is_faulty = number < questions - 10;
-            world.folders.clone()
+            state.is_faulty = number < questions - 10;
+            state.folders.clone()
         };
         let question = Question::random(&dice);
         let turns = if dice.one_in(8) { dice.below(12) } else { usize::MAX };
         let answer = tokio::time::timeout(Duration::from_secs(60), up_to(turns, examiner.ask(&question, &held))).await;
         let answer = answer.unwrap_or_else(|_| panic!("seed {seed} number {number}: no answer to {question:?}"));
-        let has_faults = server.world().faults > 0;
+        let has_faults = server.state().faults > 0;
         let shown = format!("seed {seed} number {number} {question:?} {answer:?}");
         match answer {
             None => {}

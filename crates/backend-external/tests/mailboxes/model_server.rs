@@ -112,7 +112,7 @@ pub(crate) struct Folder {
 }
 
 /// All data of the server, and its settings.
-pub(crate) struct World {
+pub(crate) struct ServerState {
     pub(crate) folders: BTreeMap<&'static str, Folder>,
     pub(crate) dice: Dice,
     /// Whether answers have faults.
@@ -125,7 +125,7 @@ pub(crate) struct World {
     serial: usize,
 }
 
-impl World {
+impl ServerState {
     fn new(seed: u64) -> Self {
         const EXTENSIONS: [&str; 3] = [
             "LITERAL+ LIST-STATUS STATUS=SIZE ESEARCH CONDSTORE",
@@ -135,13 +135,13 @@ impl World {
         let dice = Dice::new(seed);
         let extensions = EXTENSIONS[dice.below(EXTENSIONS.len())];
         let folders = FOLDERS.into_iter().map(|name| (name, Folder { uid_next: 1, messages: Vec::new() })).collect();
-        let mut world = Self { folders, dice, is_faulty: true, faults: 0, has_left_out: false, extensions, serial: 0 };
+        let mut state = Self { folders, dice, is_faulty: true, faults: 0, has_left_out: false, extensions, serial: 0 };
         for name in FOLDERS {
-            for _ in 0..world.dice.below(6) {
-                world.deliver(name);
+            for _ in 0..state.dice.below(6) {
+                state.deliver(name);
             }
         }
-        world
+        state
     }
 
     pub(crate) fn deliver(&mut self, name: &'static str) {
@@ -181,7 +181,7 @@ impl World {
 /// A server; dropping it ends it.
 pub(crate) struct ModelServer {
     pub(crate) port: u16,
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<ServerState>>,
     task: JoinHandle<()>,
 }
 
@@ -189,19 +189,19 @@ impl ModelServer {
     pub(crate) async fn start(seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let port = listener.local_addr().expect("its address").port();
-        let world = Arc::new(Mutex::new(World::new(seed)));
-        let of_task = world.clone();
+        let state = Arc::new(Mutex::new(ServerState::new(seed)));
+        let of_task = state.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(Conversation::new(stream, of_task.clone()).run());
             }
         });
-        Self { port, world, task }
+        Self { port, state, task }
     }
 
-    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("nobody panicked")
+    pub(crate) fn state(&self) -> MutexGuard<'_, ServerState> {
+        self.state.lock().expect("nobody panicked")
     }
 }
 
@@ -252,7 +252,7 @@ struct Opened {
 struct Conversation {
     read: BufReader<tokio::net::tcp::OwnedReadHalf>,
     write: OwnedWriteHalf,
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<ServerState>>,
     opened: Option<Opened>,
     /// Data to send before the next answer.
     late: Vec<String>,
@@ -279,9 +279,9 @@ impl Answer {
 }
 
 impl Conversation {
-    fn new(stream: TcpStream, world: Arc<Mutex<World>>) -> Self {
+    fn new(stream: TcpStream, state: Arc<Mutex<ServerState>>) -> Self {
         let (read, write) = stream.into_split();
-        Self { read: BufReader::new(read), write, world, opened: None, late: Vec::new(), is_late: false }
+        Self { read: BufReader::new(read), write, state, opened: None, late: Vec::new(), is_late: false }
     }
 
     async fn run(mut self) {
@@ -310,42 +310,42 @@ impl Conversation {
 
     /// The octets of the answer after cutting, and whether the connection continues.
     fn reply(&mut self, tag: &str, command: &str) -> (Vec<Vec<u8>>, bool) {
-        let world = self.world.clone();
-        let mut world = world.lock().expect("nobody panicked");
-        let Answer { mut data, news, mut end } = self.answer(&world, tag, command);
+        let state = self.state.clone();
+        let mut state = state.lock().expect("nobody panicked");
+        let Answer { mut data, news, mut end } = self.answer(&state, tag, command);
         let mut lines = std::mem::take(&mut self.late);
-        world.has_left_out |= std::mem::take(&mut self.is_late);
-        let may_fail = world.is_faulty && !command.starts_with("AUTHENTICATE") && !command.starts_with("CAPABILITY");
-        let fault = (may_fail && world.dice.one_in(3)).then(|| FAULTS[world.dice.below(FAULTS.len())]);
-        world.faults += usize::from(fault.is_some() || !lines.is_empty());
+        state.has_left_out |= std::mem::take(&mut self.is_late);
+        let may_fail = state.is_faulty && !command.starts_with("AUTHENTICATE") && !command.starts_with("CAPABILITY");
+        let fault = (may_fail && state.dice.one_in(3)).then(|| FAULTS[state.dice.below(FAULTS.len())]);
+        state.faults += usize::from(fault.is_some() || !lines.is_empty());
         let (mut behind, mut goes_on, mut is_cut) = (Vec::new(), true, false);
-        let may_omit = !data.is_empty() && !world.has_left_out;
+        let may_omit = !data.is_empty() && !state.has_left_out;
         match fault {
             None => {}
             Some(Fault::No { with_data }) => {
                 data.truncate(if with_data { data.len() } else { 0 });
-                end = ["NO refused", "NO [UNAVAILABLE] later", "NO [SERVERBUG] oops"][world.dice.below(3)].to_owned();
+                end = ["NO refused", "NO [UNAVAILABLE] later", "NO [SERVERBUG] oops"][state.dice.below(3)].to_owned();
             }
             Some(Fault::Bad) => (data, end) = (Vec::new(), "BAD what".to_owned()),
             Some(Fault::Bye) => {
-                data.truncate(world.dice.below(data.len() + 1));
+                data.truncate(state.dice.below(data.len() + 1));
                 data.push("* BYE closing".to_owned());
                 (end, goes_on) = (String::new(), false);
             }
             Some(Fault::Cut) => (is_cut, goes_on) = (true, false),
             Some(Fault::Late { at_once }) if may_omit => {
-                (world.has_left_out, self.is_late) = (true, true);
-                let line = data.remove(world.dice.below(data.len()));
+                (state.has_left_out, self.is_late) = (true, true);
+                let line = data.remove(state.dice.below(data.len()));
                 if at_once { &mut behind } else { &mut self.late }.push(line);
             }
             Some(Fault::LeftOut) if may_omit => {
-                world.has_left_out = true;
-                data.remove(world.dice.below(data.len()));
+                state.has_left_out = true;
+                data.remove(state.dice.below(data.len()));
             }
             Some(Fault::Late { .. } | Fault::LeftOut) => {}
             Some(Fault::Alien) => {
-                let at = world.dice.below(data.len() + 1);
-                data.splice(at..at, self.alien(&world, command));
+                let at = state.dice.below(data.len() + 1);
+                data.splice(at..at, self.alien(&state, command));
             }
         }
         lines.extend(data);
@@ -357,47 +357,47 @@ impl Conversation {
         let mut octets = lines.join("\r\n").into_bytes();
         octets.extend_from_slice(b"\r\n");
         if is_cut {
-            octets.truncate(world.dice.below(octets.len()));
+            octets.truncate(state.dice.below(octets.len()));
         }
         let mut pieces = Vec::new();
         while !octets.is_empty() {
-            let rest = octets.split_off(octets.len().min(1 + world.dice.below(600)));
+            let rest = octets.split_off(octets.len().min(1 + state.dice.below(600)));
             pieces.push(std::mem::replace(&mut octets, rest));
         }
         (pieces, goes_on)
     }
 
-    fn answer(&mut self, world: &World, tag: &str, command: &str) -> Answer {
+    fn answer(&mut self, state: &ServerState, tag: &str, command: &str) -> Answer {
         let (word, arguments) = command.split_once(' ').unwrap_or((command, ""));
         match word {
-            "AUTHENTICATE" => Answer::ending(&format!("OK [CAPABILITY IMAP4rev1 {}] in", world.extensions), Vec::new()),
+            "AUTHENTICATE" => Answer::ending(&format!("OK [CAPABILITY IMAP4rev1 {}] in", state.extensions), Vec::new()),
             "CAPABILITY" => Answer::ok(vec!["* CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN".to_owned()]),
-            "NOOP" => Answer { news: self.news(world, true), ..Answer::ok(Vec::new()) },
+            "NOOP" => Answer { news: self.news(state, true), ..Answer::ok(Vec::new()) },
             "CLOSE" => {
                 self.opened = None;
                 Answer::ok(Vec::new())
             }
-            "LIST" => list(world, arguments),
+            "LIST" => list(state, arguments),
             "STATUS" => match folder_named(arguments) {
-                Some(name) => Answer::ok(vec![status(name, &world.folders[name])]),
+                Some(name) => Answer::ok(vec![status(name, &state.folders[name])]),
                 None => Answer::ending("NO [NONEXISTENT] none", Vec::new()),
             },
-            "EXAMINE" => self.examine(world, arguments),
-            "FETCH" => self.fetch(world, arguments, false),
-            "UID" if arguments.starts_with("FETCH ") => self.fetch(world, &arguments["FETCH ".len()..], true),
-            "UID" => self.search(world, tag, arguments),
+            "EXAMINE" => self.examine(state, arguments),
+            "FETCH" => self.fetch(state, arguments, false),
+            "UID" if arguments.starts_with("FETCH ") => self.fetch(state, &arguments["FETCH ".len()..], true),
+            "UID" => self.search(state, tag, arguments),
             _ => Answer::ending("BAD unknown", Vec::new()),
         }
     }
 
     /// News of the previously open folder come first, as the protocol allows.
-    fn examine(&mut self, world: &World, arguments: &str) -> Answer {
-        let mut news = self.news(world, true);
+    fn examine(&mut self, state: &ServerState, arguments: &str) -> Answer {
+        let mut news = self.news(state, true);
         self.opened = None;
         let Some(name) = folder_named(arguments) else {
             return Answer { news, ..Answer::ending("NO [NONEXISTENT] none", Vec::new()) };
         };
-        let folder = &world.folders[name];
+        let folder = &state.folders[name];
         let view: Vec<_> = folder.messages.iter().map(|message| (message.uid, message.flags.clone())).collect();
         let mut data = vec![format!("* {} EXISTS", view.len())];
         let validity = 7 + FOLDERS.iter().position(|known| *known == name).unwrap_or_default();
@@ -411,9 +411,9 @@ impl Conversation {
     }
 
     /// Changes in the open folder; expunged messages only where the protocol allows them.
-    fn news(&mut self, world: &World, may_expunge: bool) -> Vec<String> {
+    fn news(&mut self, state: &ServerState, may_expunge: bool) -> Vec<String> {
         let Some(Opened { name, view }) = &mut self.opened else { return Vec::new() };
-        let (folder, mut news) = (&world.folders[name], Vec::new());
+        let (folder, mut news) = (&state.folders[name], Vec::new());
         if may_expunge {
             for at in (0..view.len()).rev() {
                 if !folder.messages.iter().any(|message| message.uid == view[at].0) {
@@ -427,7 +427,7 @@ impl Conversation {
                 && message.flags != *flags
             {
                 flags.clone_from(&message.flags);
-                let uid = if world.dice.one_in(2) { format!("UID {uid} ") } else { String::new() };
+                let uid = if state.dice.one_in(2) { format!("UID {uid} ") } else { String::new() };
                 news.push(format!("* {} FETCH ({uid}FLAGS ({}))", at + 1, words(flags)));
             }
         }
@@ -440,7 +440,7 @@ impl Conversation {
         news
     }
 
-    fn fetch(&mut self, world: &World, arguments: &str, by_uid: bool) -> Answer {
+    fn fetch(&mut self, state: &ServerState, arguments: &str, by_uid: bool) -> Answer {
         let (set, attributes) = arguments.split_once(' ').expect("a set and attributes");
         let wanted = numbers(set);
         let (mut data, mut is_one_gone) = (Vec::new(), false);
@@ -450,43 +450,43 @@ impl Conversation {
                 if !wanted.iter().any(|(first, last)| (*first..=*last).contains(if by_uid { uid } else { &number })) {
                     continue;
                 }
-                match world.folders[name].messages.iter().find(|message| message.uid == *uid) {
-                    Some(message) => data.push(fetched(&world.dice, number, message, flags, attributes)),
+                match state.folders[name].messages.iter().find(|message| message.uid == *uid) {
+                    Some(message) => data.push(fetched(&state.dice, number, message, flags, attributes)),
                     None => is_one_gone = true,
                 }
             }
         }
         let end = if is_one_gone { "NO [EXPUNGEISSUED] some are gone" } else { "OK done" };
-        Answer { news: self.news(world, by_uid), ..Answer::ending(end, data) }
+        Answer { news: self.news(state, by_uid), ..Answer::ending(end, data) }
     }
 
-    fn search(&mut self, world: &World, tag: &str, arguments: &str) -> Answer {
+    fn search(&mut self, state: &ServerState, tag: &str, arguments: &str) -> Answer {
         let text = arguments.trim_end_matches('"').rsplit('"').next().unwrap_or_default();
-        let opened = self.opened.as_ref().map(|opened| &world.folders[opened.name]);
+        let opened = self.opened.as_ref().map(|opened| &state.folders[opened.name]);
         let messages = opened.map(|folder| folder.messages.as_slice()).unwrap_or_default();
         let found =
             messages.iter().filter(|message| message.raw().contains(text)).map(|message| message.uid.to_string());
         let found: Vec<String> = found.collect();
         let all = if found.is_empty() { String::new() } else { format!(" ALL {}", found.join(",")) };
         let data = vec![format!("* ESEARCH (TAG \"{tag}\") UID{all}")];
-        Answer { news: self.news(world, true), ..Answer::ok(data) }
+        Answer { news: self.news(state, true), ..Answer::ok(data) }
     }
 
     /// Correct data that was not requested.
-    fn alien(&self, world: &World, command: &str) -> Vec<String> {
+    fn alien(&self, state: &ServerState, command: &str) -> Vec<String> {
         let of_folder = || {
-            let name = FOLDERS[world.dice.below(FOLDERS.len())];
-            status(name, &world.folders[name])
+            let name = FOLDERS[state.dice.below(FOLDERS.len())];
+            status(name, &state.folders[name])
         };
         let Some(Opened { name, view }) = self.opened.as_ref().filter(|opened| !opened.view.is_empty()) else {
             return vec![of_folder()];
         };
-        let at = world.dice.below(view.len());
+        let at = state.dice.below(view.len());
         let (uid, flags) = &view[at];
-        let message = world.folders[name].messages.iter().find(|message| message.uid == *uid);
+        let message = state.folders[name].messages.iter().find(|message| message.uid == *uid);
         let attributes = command.find(" (UID").map_or("(UID BODY.PEEK[])", |at| &command[at + 1..]);
-        match (world.dice.below(4), message) {
-            (0, Some(message)) => vec![fetched(&world.dice, at as u32 + 1, message, flags, attributes)],
+        match (state.dice.below(4), message) {
+            (0, Some(message)) => vec![fetched(&state.dice, at as u32 + 1, message, flags, attributes)],
             (1, _) => vec!["* ESEARCH (TAG \"a0\") UID ALL 1:9".to_owned()],
             (2, _) => vec![of_folder()],
             _ => vec![format!("* {} FETCH (UID {uid} FLAGS ({}))", at + 1, words(flags))],
@@ -503,12 +503,12 @@ fn folder_named(arguments: &str) -> Option<&'static str> {
     FOLDERS.into_iter().find(|known| *known == name)
 }
 
-fn list(world: &World, arguments: &str) -> Answer {
+fn list(state: &ServerState, arguments: &str) -> Answer {
     if arguments == "\"\" \"\"" {
         return Answer::ok(vec!["* LIST (\\Noselect) \"/\" \"\"".to_owned()]);
     }
     let news = FOLDERS.iter().map(|name| format!("* LIST () \"/\" \"{name}\"")).collect();
-    let statuses = || world.folders.iter().map(|(name, folder)| status(name, folder)).collect();
+    let statuses = || state.folders.iter().map(|(name, folder)| status(name, folder)).collect();
     let data = if arguments.contains("RETURN") { statuses() } else { Vec::new() };
     Answer { news, ..Answer::ok(data) }
 }

@@ -24,12 +24,12 @@ async fn who_was_searched_longest_ago_makes_room() {
         setup.clock.advance(HOUR);
         search(&setup, one).await;
     }
-    setup.mailboxes.tidy_index().await;
+    setup.mailboxes.prune_index().await;
     assert_eq!(setup.files().len(), 3);
     // Room for two of them.
     setup.settings.max_bytes = setup.room_taken() * 5 / 6;
     setup.restart();
-    setup.mailboxes.tidy_index().await;
+    setup.mailboxes.prune_index().await;
     let left = setup.files();
     assert_eq!(left.len(), 2, "bob made room");
     search(&setup, &ann).await;
@@ -43,17 +43,17 @@ async fn who_was_searched_longest_ago_makes_room() {
 }
 
 #[tokio::test]
-async fn a_mailbox_that_is_too_large_by_itself_is_the_servers_until_it_is_forgotten() {
+async fn a_mailbox_too_large_to_index_is_left_to_the_server() {
     let setup = Indexed::start_with("", |settings| settings.max_bytes = 50_000).await;
     let bob = mailbox(&setup, "bob").await;
     assert!(setup.answers_from_index(&bob).await);
-    setup.mailboxes.tidy_index().await;
+    setup.mailboxes.prune_index().await;
     assert!(setup.files().is_empty());
     search(&setup, &bob).await;
     assert!(!setup.answers_from_index(&bob).await);
     assert!(setup.files().is_empty());
     setup.clock.advance(setup.settings.forget_after + HOUR);
-    setup.mailboxes.tidy_index().await;
+    setup.mailboxes.prune_index().await;
     assert!(setup.answers_from_index(&bob).await, "another try");
 }
 
@@ -65,15 +65,15 @@ async fn what_nobody_searches_is_forgotten() {
     search(&setup, &bob).await;
     setup.clock.advance(setup.settings.forget_after / 2 + HOUR);
     search(&setup, &ann).await;
-    setup.mailboxes.tidy_index().await;
+    setup.mailboxes.prune_index().await;
     assert_eq!(setup.files().len(), 2);
     // It is remembered over a restart when somebody searched.
     setup.restart();
     setup.clock.advance(setup.settings.forget_after / 2);
-    setup.mailboxes.tidy_index().await;
+    setup.mailboxes.prune_index().await;
     assert_eq!(setup.files().len(), 1);
     setup.clock.advance(setup.settings.forget_after);
-    setup.mailboxes.tidy_index().await;
+    setup.mailboxes.prune_index().await;
     assert!(setup.files().is_empty());
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use mailapi_backend::contract::Fixture;
-use mailapi_backend::mime::{Digest, SearchableText, matches, snippet};
+use mailapi_backend::mime::{MessageStructure, SearchableText, matches, snippet};
 use mailapi_backend::{Backend, FolderScope, Mailboxes, SearchHit, SearchQuery};
 use mailapi_backend_external::mailboxes::{ImapMailboxes, MailboxSettings};
 use mailapi_backend_external::search_index::{IndexUse, SearchIndex, SearchSettings};
@@ -117,7 +117,7 @@ pub(crate) async fn read_all(
             while let Some(piece) = opened.content.next().await {
                 raw.extend_from_slice(&piece.expect("octets"));
             }
-            let joined = SearchableText::of(&raw, &Digest::of(&raw)).joined();
+            let joined = SearchableText::of(&raw, &MessageStructure::of(&raw)).joined();
             if matches(&joined, &wanted) {
                 let (from, subject, date) = (summary.from, summary.subject, summary.date);
                 let snippet = snippet(&joined, &wanted);

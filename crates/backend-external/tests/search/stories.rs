@@ -41,7 +41,7 @@ mod always_by_the_server {
 }
 
 #[tokio::test]
-async fn the_first_search_of_many_messages_is_the_servers_and_the_next_one_is_not() {
+async fn the_first_large_search_uses_the_server_and_the_next_does_not() {
     let setup = Indexed::start_with("", |settings| {
         settings.catch_up_messages = 3;
         settings.batch_messages = 2;
@@ -74,7 +74,7 @@ async fn long_texts_end_a_step_and_all_of_them_are_read() {
 }
 
 #[tokio::test]
-async fn a_server_with_an_index_of_its_own_searches_itself_unless_told_otherwise() {
+async fn a_server_with_its_own_index_searches_by_default() {
     // Dovecot 2.4 tells it neither with a plugin that searches words (2.4.1 with flatcurve) nor when it is set to.
     let (fuzzy, is_told) = if Dovecot::version() == "2.3" { (FUZZY, true) } else { ("", false) };
     for (index, own, from_index) in [

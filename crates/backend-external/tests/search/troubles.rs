@@ -78,7 +78,7 @@ async fn a_file_that_is_damaged_while_it_is_open_costs_no_answer() {
 }
 
 #[tokio::test]
-async fn a_second_process_searches_through_the_server_and_takes_over_later() {
+async fn a_second_process_uses_the_server_and_the_index_later() {
     let mut setup = Indexed::start().await;
     let bob = mailbox_of(&setup, 2).await;
     assert!(setup.answers_from_index(&bob).await);
@@ -183,7 +183,7 @@ async fn what_is_left_of_removed_folders_is_swept_in_the_background() {
 }
 
 #[tokio::test]
-async fn a_mailbox_that_went_behind_our_back_is_dropped_without_a_search() {
+async fn a_mailbox_removed_elsewhere_is_dropped_without_a_search() {
     let mut setup = Indexed::start().await;
     let bob = mailbox_of(&setup, 2).await;
     let ann = setup.server.mailbox_with("ann", &[&marked("one", "needle")]).await;
@@ -192,7 +192,7 @@ async fn a_mailbox_that_went_behind_our_back_is_dropped_without_a_search() {
     // Of another process, whose connections are still there.
     setup.server.remove_mailbox(&bob).await;
     setup.restart();
-    setup.mailboxes.tidy_index().await;
+    setup.mailboxes.prune_index().await;
     assert_eq!(setup.files().len(), 1);
     assert_finds(&setup, &ann, 1).await;
 }

@@ -6,7 +6,7 @@ use mailapi_model::{
 };
 
 use super::{Fixture, mail};
-use crate::{Accepted, Attempt, ByteStream, GoAhead, MessageSummary, Refusal, SubmitError};
+use crate::{Accepted, Attempt, ByteStream, CommitGate, MessageSummary, Refusal, SubmitError};
 
 /// An address of the fixture's domain.
 pub(super) fn address(fixture: &dyn Fixture, local: &str) -> EmailAddress {
@@ -42,7 +42,7 @@ pub(super) async fn send(fixture: &dyn Fixture, recipients: &[&EmailAddress]) ->
 }
 
 pub(super) async fn send_text(fixture: &dyn Fixture, recipients: &[&EmailAddress], text: &str) -> Sent {
-    send_when(fixture, recipients, text, GoAhead::given()).await
+    send_when(fixture, recipients, text, CommitGate::opened()).await
 }
 
 /// The same when it may go.
@@ -50,7 +50,7 @@ pub(super) async fn send_when(
     fixture: &dyn Fixture,
     recipients: &[&EmailAddress],
     text: &str,
-    go_ahead: GoAhead,
+    commit_gate: CommitGate,
 ) -> Sent {
     let id = fixture.new_message_id();
     let sender = mailbox(fixture, "sender").await;
@@ -59,7 +59,7 @@ pub(super) async fn send_when(
     let message = message.replace("Message-ID: <sent@elsewhere.example>", &own_id);
     let recipients = recipients.iter().map(|&recipient| recipient.clone()).collect();
     let envelope = Envelope { message_id: id, sender: Some(sender), recipients };
-    let answer = fixture.backend().submission.submit_when(envelope, message.into(), go_ahead).await;
+    let answer = fixture.backend().submission.submit_when(envelope, message.into(), commit_gate).await;
     fixture.settle().await;
     Sent { id, answer }
 }

@@ -4,7 +4,7 @@ use mailapi_model::FolderName;
 
 use super::Fixture;
 use super::story::{address, attempt, code, end_of_feed, events_of, listed, mailbox, send, send_when};
-use crate::{GoAhead, SubmitError};
+use crate::{CommitGate, SubmitError};
 
 /// Every recipient unknown: the message is refused with each reply, and nothing is told of it later.
 pub async fn when_nobody_is_known_nothing_is_taken(fixture: &dyn Fixture) {
@@ -51,9 +51,9 @@ pub async fn a_message_that_was_not_taken_is_not_found(fixture: &dyn Fixture) {
 /// A message that gets no word to go is not taken, and the next one is.
 pub async fn a_message_that_may_not_go_is_not_taken(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
-    let (permit, go_ahead) = GoAhead::awaited();
-    drop(permit);
-    let held = send_when(fixture, &[&bob], "Hello.", go_ahead).await;
+    let (opener, commit_gate) = CommitGate::closed();
+    drop(opener);
+    let held = send_when(fixture, &[&bob], "Hello.", commit_gate).await;
     assert!(matches!(held.answer, Err(SubmitError::Unavailable(_))));
     let sent = send(fixture, &[&bob]).await;
     sent.answer.expect("the message is taken");

@@ -1,4 +1,4 @@
-//! Messages that a mail server takes apart: the same choice of bodies and attachments as [`super::Digest`] makes, from
+//! Messages that a mail server takes apart: the same choice of bodies and attachments as [`super::MessageStructure`] makes, from
 //! the server's description of the parts (BODYSTRUCTURE, RFC 3501 section 7.4.2).
 //!
 //! A description holds what the header of each part says. It is written down as that header again, so that one
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_type_is_octets_and_an_empty_multipart_is_text() {
+    fn an_invalid_type_is_octets_and_an_empty_multipart_is_text() {
         let holder = || DescribedPart { has_parts: true, ..leaf("multipart", "mixed") };
         assert_eq!(
             DescribedMessage::of(vec![holder(), leaf("foo", "")]).attachments[0].info.content_type,

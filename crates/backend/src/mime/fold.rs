@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn case_form_white_space_and_unseen_characters_make_no_difference() {
+    fn case_form_space_and_invisible_characters_do_not_matter() {
         for (text, wanted) in [
             ("ΟΔΟΣ", "οδος"),
             ("Οδός ΟΔΟΣ τέλος", "οδος τ"),

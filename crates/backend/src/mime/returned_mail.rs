@@ -6,7 +6,7 @@ use std::io;
 
 use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Octets};
 
-use super::{Digest, Limits, PartSpan, decode, header_block, headers};
+use super::{Limits, MessageStructure, PartSpan, decode, header_block, headers};
 
 /// Fields that name the recipient under which a mail was delivered, the surest first.
 const RECIPIENT_FIELDS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "To", "Cc"];
@@ -47,7 +47,7 @@ pub enum ReturnedAction {
 /// What a mail says of recipients of a message of ours; nothing when it is no notification.
 #[must_use]
 pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
-    let Ok(reports) = reports(&Digest::of(raw), |span| Ok::<_, Infallible>(span.of(raw)));
+    let Ok(reports) = reports(&MessageStructure::of(raw), |span| Ok::<_, Infallible>(span.of(raw)));
     reports
 }
 
@@ -55,8 +55,8 @@ pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
 ///
 /// # Errors
 /// When the mail cannot be read.
-pub fn returned_mail_in(octets: &Octets, digest: &Digest) -> io::Result<Vec<ReturnedReport>> {
-    reports(digest, |span| {
+pub fn returned_mail_in(octets: &Octets, structure: &MessageStructure) -> io::Result<Vec<ReturnedReport>> {
+    reports(structure, |span| {
         let start = usize::try_from(span.offset).unwrap_or(usize::MAX);
         octets.slice(start..start.saturating_add(usize::try_from(span.length).unwrap_or(usize::MAX))).to_bytes()
     })
@@ -64,11 +64,11 @@ pub fn returned_mail_in(octets: &Octets, digest: &Digest) -> io::Result<Vec<Retu
 
 /// `octets` reads a stretch of the mail, not decoded.
 fn reports<T: AsRef<[u8]>, E>(
-    digest: &Digest,
+    structure: &MessageStructure,
     octets: impl Fn(PartSpan) -> Result<T, E>,
 ) -> Result<Vec<ReturnedReport>, E> {
     let part = |wanted: &[&str]| {
-        let mut parts = digest.attachments.iter();
+        let mut parts = structure.attachments.iter();
         let found = parts.find(|part| wanted.contains(&part.info.content_type.to_ascii_lowercase().as_str()));
         found.map(|part| content(part.span, &octets)).transpose()
     };
@@ -77,7 +77,7 @@ fn reports<T: AsRef<[u8]>, E>(
     let returned = part(&["message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers"])?;
     let mut groups = groups(&status).into_iter().map(|group| Fields(headers(group)));
     let Some(about_message) = groups.next() else { return Ok(Vec::new()) };
-    let message_id = in_return_address(&Fields(headers(octets(digest.header())?.as_ref())))
+    let message_id = in_return_address(&Fields(headers(octets(structure.header())?.as_ref())))
         .or_else(|| about_message.get("Original-Envelope-Id")?.trim().parse().ok())
         .or_else(|| MessageId::from_header(Fields(headers(header_block(&returned?))).get("Message-ID")?));
     // Some servers leave out the empty line between what is said of the message and of its only recipient.

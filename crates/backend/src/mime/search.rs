@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use super::digest::{BodyPart, Digest, PartSpan, authors};
 use super::fields::one_line;
 use super::fold::{begins_letter, find, fold};
 use super::html;
+use super::message_structure::{BodyPart, MessageStructure, PartSpan, authors};
 use crate::{Correspondent, FullMessage, SearchText};
 
 /// The most characters of an excerpt.
@@ -32,8 +32,8 @@ pub struct SearchableText {
 impl SearchableText {
     /// The text of a message as it was received.
     #[must_use]
-    pub fn of(raw: &[u8], digest: &Digest) -> Self {
-        let Ok(text) = Self::read(digest, |span| Ok::<_, Infallible>(span.of(raw)));
+    pub fn of(raw: &[u8], structure: &MessageStructure) -> Self {
+        let Ok(text) = Self::read(structure, |span| Ok::<_, Infallible>(span.of(raw)));
         text
     }
 
@@ -42,22 +42,22 @@ impl SearchableText {
     /// # Errors
     /// Those of `octets`.
     pub fn read<T: AsRef<[u8]>, E>(
-        digest: &Digest,
+        structure: &MessageStructure,
         mut octets: impl FnMut(PartSpan) -> Result<T, E>,
     ) -> Result<Self, E> {
         let mut decoded = |body: Option<&BodyPart>| {
             body.map(|body| octets(body.span).map(|encoded| body.decode(encoded.as_ref()))).transpose()
         };
-        let (text, html) = (decoded(digest.text.as_ref())?, decoded(digest.html.as_ref())?);
+        let (text, html) = (decoded(structure.text.as_ref())?, decoded(structure.html.as_ref())?);
         // A digest keeps the beginnings of long fields only.
-        let block = octets(digest.header())?;
+        let block = octets(structure.header())?;
         Ok(Self { body: body_text(text.as_deref(), html.as_deref()), ..Self::of_header(block.as_ref()) })
     }
 
     /// The text of a header block, without a body.
     #[must_use]
     pub fn of_header(block: &[u8]) -> Self {
-        let header = Digest::of_header_block(block);
+        let header = MessageStructure::of_header_block(block);
         Self {
             from: shown(&authors(block)),
             to: shown(&header.to),

@@ -3,7 +3,7 @@
 use mailapi_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::digest::{AttachmentPart, BodyPart, Digest, PartSpan};
+use super::message_structure::{AttachmentPart, BodyPart, MessageStructure, PartSpan};
 use super::transfer::TransferEncoding;
 use crate::{AttachmentInfo, Correspondent};
 
@@ -13,7 +13,7 @@ const VERSION: u8 = 2;
 /// Octets that are no digest of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("these octets are no message digest of version {VERSION}")]
-pub struct DigestError;
+pub struct MessageStructureError;
 
 type Person = (String, String);
 /// Offset, length and encoding.
@@ -36,7 +36,7 @@ struct Stored {
     attachments: Vec<Attachment>,
 }
 
-impl Digest {
+impl MessageStructure {
     /// The digest as octets.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -46,16 +46,16 @@ impl Digest {
         bytes
     }
 
-    /// A digest from what [`Digest::to_bytes`] gave.
+    /// A digest from what [`MessageStructure::to_bytes`] gave.
     ///
     /// # Errors
-    /// [`DigestError`] for anything else, digests of other versions included.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DigestError> {
-        let (&version, rest) = bytes.split_first().ok_or(DigestError)?;
+    /// [`MessageStructureError`] for anything else, digests of other versions included.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, MessageStructureError> {
+        let (&version, rest) = bytes.split_first().ok_or(MessageStructureError)?;
         if version != VERSION {
-            return Err(DigestError);
+            return Err(MessageStructureError);
         }
-        Self::from_stored(serde_json::from_slice(rest).map_err(|_| DigestError)?)
+        Self::from_stored(serde_json::from_slice(rest).map_err(|_| MessageStructureError)?)
     }
 
     fn to_stored(&self) -> Stored {
@@ -75,7 +75,7 @@ impl Digest {
         }
     }
 
-    fn from_stored(stored: Stored) -> Result<Self, DigestError> {
+    fn from_stored(stored: Stored) -> Result<Self, MessageStructureError> {
         let people = |people: Vec<Person>| people.into_iter().map(correspondent).collect();
         let attachments = stored.attachments.into_iter().enumerate().map(read_attachment);
         Ok(Self {
@@ -110,17 +110,17 @@ fn span(span: &PartSpan) -> Span {
     (span.offset, span.length, encoding)
 }
 
-fn read_span((offset, length, encoding): Span) -> Result<PartSpan, DigestError> {
+fn read_span((offset, length, encoding): Span) -> Result<PartSpan, MessageStructureError> {
     let encoding = match encoding {
         0 => TransferEncoding::Identity,
         1 => TransferEncoding::Base64,
         2 => TransferEncoding::QuotedPrintable,
-        _ => return Err(DigestError),
+        _ => return Err(MessageStructureError),
     };
     Ok(PartSpan { offset, length, encoding })
 }
 
-fn read_body((span, charset): Body) -> Result<BodyPart, DigestError> {
+fn read_body((span, charset): Body) -> Result<BodyPart, MessageStructureError> {
     Ok(BodyPart { span: read_span(span)?, charset })
 }
 
@@ -130,11 +130,11 @@ fn attachment(attachment: &AttachmentPart) -> Attachment {
     (info.filename, content_type, info.size, info.content_id, span(&attachment.span))
 }
 
-fn read_attachment((index, stored): (usize, Attachment)) -> Result<AttachmentPart, DigestError> {
+fn read_attachment((index, stored): (usize, Attachment)) -> Result<AttachmentPart, MessageStructureError> {
     let (filename, mut content_type, size, content_id, span) = stored;
     // Digests that were stored before parameters were kept have none.
     let type_parameters = content_type.split_off(content_type.find(';').unwrap_or(content_type.len()));
-    let index = u32::try_from(index).map_err(|_| DigestError)?;
+    let index = u32::try_from(index).map_err(|_| MessageStructureError)?;
     Ok(AttachmentPart {
         info: AttachmentInfo { index, filename, content_type, type_parameters, size, content_id },
         span: read_span(span)?,
@@ -149,24 +149,24 @@ mod tests {
 
     #[test]
     fn foreign_and_older_octets_are_refused() {
-        let good = Digest::of(b"Subject: hi\r\n\r\nhello").to_bytes();
-        assert!(Digest::from_bytes(&good).is_ok());
+        let good = MessageStructure::of(b"Subject: hi\r\n\r\nhello").to_bytes();
+        assert!(MessageStructure::from_bytes(&good).is_ok());
         for bytes in [&b""[..], b"\x01", b"\x01{}", b"\x00", b"\x02{}", &good[1..], &good[..good.len() - 1]] {
-            assert_eq!(Digest::from_bytes(bytes), Err(DigestError));
+            assert_eq!(MessageStructure::from_bytes(bytes), Err(MessageStructureError));
         }
     }
 
     #[test]
     fn a_digest_from_before_parameters_were_kept_is_read() {
         let part = "Content-Type: text/plain; charset=koi8-r\r\nContent-Disposition: attachment; filename=a\r\n\r\nhi";
-        let mut digest = Digest::of(part.as_bytes());
-        assert_eq!(digest.attachments[0].info.type_parameters, "; charset=koi8-r");
-        let stored = String::from_utf8(digest.to_bytes()).unwrap();
-        assert_eq!(Digest::from_bytes(stored.as_bytes()).as_ref(), Ok(&digest));
+        let mut structure = MessageStructure::of(part.as_bytes());
+        assert_eq!(structure.attachments[0].info.type_parameters, "; charset=koi8-r");
+        let stored = String::from_utf8(structure.to_bytes()).unwrap();
+        assert_eq!(MessageStructure::from_bytes(stored.as_bytes()).as_ref(), Ok(&structure));
         let older = stored.replace("; charset=koi8-r", "");
         assert!(older.contains("[\"a\",\"text/plain\",2,null,"), "{older}");
-        digest.attachments[0].info.type_parameters.clear();
-        assert_eq!(Digest::from_bytes(older.as_bytes()), Ok(digest));
+        structure.attachments[0].info.type_parameters.clear();
+        assert_eq!(MessageStructure::from_bytes(older.as_bytes()), Ok(structure));
     }
 
     proptest! {
@@ -176,10 +176,10 @@ mod tests {
                 "((From|To|Cc|Subject|Message-ID|Date|Content-Type|X): ([ -~é]{0,30}|([a-c]@[a-c],? ?){0,9}|<[a-z@.]{0,9}>|multipart/mixed; boundary=b)\r\n){0,8}(\r\n((--b|Content-Type: text/html; charset=[a-z;/]{1,3}|x|)\r\n){0,8})?"
                     .prop_map(String::into_bytes),
             ], foreign in "\\x01\\PC{0,80}") {
-            let digest = Digest::of(&raw);
-            prop_assert_eq!(Digest::from_bytes(&digest.to_bytes()), Ok(digest));
-            let _ = Digest::from_bytes(foreign.as_bytes());
-            let _ = Digest::from_bytes(&raw);
+            let structure = MessageStructure::of(&raw);
+            prop_assert_eq!(MessageStructure::from_bytes(&structure.to_bytes()), Ok(structure));
+            let _ = MessageStructure::from_bytes(foreign.as_bytes());
+            let _ = MessageStructure::from_bytes(&raw);
         }
     }
 }

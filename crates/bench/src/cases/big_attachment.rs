@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::client::http::Request;
 use crate::client::smtp::{Connection, Mail};
 use crate::mail::{RECEIVER, WRITER};
+use crate::mail_site::{MailSite, api};
 use crate::outcome::{Failure, Outcome, same};
 use crate::random::Random;
 use crate::report::{Row, Unit};
 use crate::scale::Scale;
 use crate::server::Product;
-use crate::world::{World, api};
 
 /// What the process may take beyond what it has at rest.
 const GOAL: f64 = 64.0 * 1024.0 * 1024.0;
@@ -21,24 +21,24 @@ const SEED: u64 = 50;
 const LINE: usize = 57;
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
-    let world = World::for_big_mail(product).await?;
+    let site = MailSite::for_big_mail(product).await?;
     let octets = Random::new(SEED).octets(scale.big_attachment);
     let mut rows = Vec::new();
 
-    let peak = Peak::begin(&world).await?;
-    send_by_api(&world, &octets).await?;
-    rows.push(peak.row(&world, "up by POST /mail/send")?);
-    let peak = Peak::begin(&world).await?;
-    download(&world, 1, octets.len()).await?;
-    rows.push(peak.row(&world, "down")?);
-    if let Some(smtp) = world.server.smtp {
+    let peak = Peak::begin(&site).await?;
+    send_by_api(&site, &octets).await?;
+    rows.push(peak.row(&site, "up by POST /mail/send")?);
+    let peak = Peak::begin(&site).await?;
+    download(&site, 1, octets.len()).await?;
+    rows.push(peak.row(&site, "down")?);
+    if let Some(smtp) = site.server.smtp {
         let mail = Mail::new(WRITER, RECEIVER, &message(&octets));
-        let peak = Peak::begin(&world).await?;
+        let peak = Peak::begin(&site).await?;
         Connection::open(smtp).await?.send(&mail).await?;
-        rows.push(peak.row(&world, "up by SMTP")?);
-        download(&world, 2, octets.len()).await?;
+        rows.push(peak.row(&site, "up by SMTP")?);
+        download(&site, 2, octets.len()).await?;
     }
-    world.stop().await?;
+    site.stop().await?;
     Ok(rows)
 }
 
@@ -48,35 +48,35 @@ struct Peak {
 }
 
 impl Peak {
-    async fn begin(world: &World) -> Outcome<Self> {
-        world.server.settle().await?;
-        let process = world.server.process();
+    async fn begin(site: &MailSite) -> Outcome<Self> {
+        site.server.settle().await?;
+        let process = site.server.process();
         process.forget_peak()?;
         Ok(Self { at_rest: process.resident()? })
     }
 
-    fn row(self, world: &World, way: &str) -> Outcome<Row> {
-        let above = world.server.process().peak()?.saturating_sub(self.at_rest);
+    fn row(self, site: &MailSite, way: &str) -> Outcome<Row> {
+        let above = site.server.process().peak()?.saturating_sub(self.at_rest);
         let case = format!("big attachment {way}: peak memory above that at rest");
         Ok(Row::at_most(&case, Unit::Octets, above as f64, GOAL))
     }
 }
 
-async fn send_by_api(world: &World, octets: &[u8]) -> Outcome {
+async fn send_by_api(site: &MailSite, octets: &[u8]) -> Outcome {
     let body = format!(
         r#"{{"from":"{WRITER}","to":["{RECEIVER}"],"subject":"big","body":{{"text":"See attached."}},"attachments":[{{"filename":"big.bin","content":"{}"}}]}}"#,
         STANDARD.encode(octets)
     );
-    let request = Request::post_octets(&api("/mail/send"), &world.server.admin, body.as_bytes());
-    world.connect().await?.json(&request, 202).await.map(drop)
+    let request = Request::post_octets(&api("/mail/send"), &site.server.admin, body.as_bytes());
+    site.connect().await?.json(&request, 202).await.map(drop)
 }
 
-async fn download(world: &World, uid: u64, octets: usize) -> Outcome {
+async fn download(site: &MailSite, uid: u64, octets: usize) -> Outcome {
     let path = format!("/mailbox/{RECEIVER}/messages/{uid}");
-    let message = world.get(&path).await?;
+    let message = site.get(&path).await?;
     let index = message["attachments"][0]["index"].as_u64().ok_or_else(|| Failure::new(missing(&message)))?;
-    let request = Request::get(&api(&format!("{path}/attachment/{index}")), &world.server.admin);
-    let counted = world.connect().await?.count_body(&request).await?;
+    let request = Request::get(&api(&format!("{path}/attachment/{index}")), &site.server.admin);
+    let counted = site.connect().await?.count_body(&request).await?;
     same("status and octets of the big attachment", counted, (200, octets as u64))
 }
 

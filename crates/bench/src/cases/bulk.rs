@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use super::{http_clients, ordinary_sends};
 use crate::load::Load;
 use crate::mail::READER;
+use crate::mail_site::{MailSite, PASSWORD};
 use crate::measure::{figures, median};
 use crate::outcome::{Failure, Outcome, same};
 use crate::report::{Row, Unit};
 use crate::scale::Scale;
 use crate::server::Product;
 use crate::soak::Appending;
-use crate::world::{PASSWORD, World};
 
 /// How many times slower sends may become.
 const MOST: f64 = 3.0;
@@ -28,9 +28,9 @@ const ROUND: &[&str] = &[
 ];
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
-    let world = World::with_people(product).await?;
-    let requests = ordinary_sends(&world).await?;
-    let server = &world.server;
+    let site = MailSite::with_people(product).await?;
+    let requests = ordinary_sends(&site).await?;
+    let server = &site.server;
     let mut senders = http_clients(1, server.http, server.process(), &requests, 202).await?;
     let imap = server.imap.ok_or_else(|| Failure::new("the server has no IMAP listener"))?;
     let mut mover = Appending::log_in(imap, READER, PASSWORD).await?;
@@ -47,7 +47,7 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
         busy.push(other);
         commands.push(took.as_secs_f64());
     }
-    same("messages that were moved to and fro", world.inbox_total(READER).await?, scale.bulk as u64)?;
+    same("messages that were moved to and fro", site.inbox_total(READER).await?, scale.bulk as u64)?;
     let (idle, busy) = (figures(&idle), figures(&busy));
     let case = format!(
         "POST /mail/send while another mailbox copies, moves and expunges {} messages ({:.2} s for all of it): p99 \
@@ -57,7 +57,7 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
         busy.p99.as_secs_f64() * 1e3,
         idle.p99.as_secs_f64() * 1e3
     );
-    world.stop().await?;
+    site.stop().await?;
     Ok(vec![Row::at_most(&case, Unit::Times, median(ratios), MOST)])
 }
 

@@ -6,11 +6,11 @@ use super::http_clients;
 use super::reading::Reading;
 use crate::client::http::Connection;
 use crate::load::{Client, Clients, Load};
+use crate::mail_site::wrong_password;
 use crate::measure::{figures, median};
 use crate::outcome::{Outcome, same};
 use crate::report::{Row, Unit};
 use crate::scale::Scale;
-use crate::world::wrong_password;
 
 /// How many times slower others may become.
 const MOST: f64 = 5.0;
@@ -30,12 +30,12 @@ impl Client for Guesser {
 }
 
 pub(super) async fn measure(reading: &Reading, scale: &Scale) -> Outcome<Vec<Row>> {
-    let server = &reading.world.server;
+    let server = &reading.site.server;
     let requests = vec![reading.sent_request()].into();
     let mut others = http_clients(1, server.http, server.process(), &requests, 200).await?;
     let mut guessers = Vec::with_capacity(scale.flood);
     for _ in 0..scale.flood {
-        guessers.push(Guesser { connection: reading.world.connect().await? });
+        guessers.push(Guesser { connection: reading.site.connect().await? });
     }
     let mut flood = Clients::new(guessers, server.process());
 

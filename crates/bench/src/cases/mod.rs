@@ -22,13 +22,13 @@ use crate::floor;
 use crate::floor::process::{Floor, Kind};
 use crate::load::{Client, Clients};
 use crate::mail::{Author, WRITER};
+use crate::mail_site::{MailSite, api};
 use crate::measure::compare;
 use crate::outcome::{Failure, Outcome, same};
 use crate::process::Process;
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::{Product, Server};
-use crate::world::{World, api};
 use external::External;
 use reading::Reading;
 
@@ -153,7 +153,7 @@ impl Bench {
             external.close().await?;
         }
         match self.reading {
-            Some(reading) => reading.world.stop().await.map(drop),
+            Some(reading) => reading.site.stop().await.map(drop),
             None => Ok(()),
         }
     }
@@ -200,9 +200,9 @@ impl Client for HttpClient {
 }
 
 /// Sends of different messages of ordinary size, to be made in turn.
-async fn ordinary_sends(world: &World) -> Outcome<Arc<[Request]>> {
+async fn ordinary_sends(site: &MailSite) -> Outcome<Arc<[Request]>> {
     const MESSAGES: usize = 256;
-    let (token, author) = (world.user_token(WRITER).await?, Author::new());
+    let (token, author) = (site.user_token(WRITER).await?, Author::new());
     let send = |number| Request::post(&api("/mail/send"), &token, &author.ordinary_message(number));
     Ok((0..MESSAGES).map(send).collect())
 }

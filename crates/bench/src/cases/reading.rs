@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::beside_http_floor;
 use crate::client::http::Request;
 use crate::mail::{self, ATTACHMENT_BYTES, Author, PLANTED, READER, WRITER};
+use crate::mail_site::{MailSite, api};
 use crate::outcome::{Failure, Outcome, same};
 use crate::random::Random;
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::Product;
-use crate::world::{World, api};
 
 /// The most that one page shows.
 const PAGE: usize = 200;
@@ -22,7 +22,7 @@ const SEED: u64 = 5;
 
 /// The server, and what is known about its mail.
 pub(super) struct Reading {
-    pub(super) world: World,
+    pub(super) site: MailSite,
     /// A user token of the INBOX's owner.
     reader: String,
     /// A user token of who sent all of it.
@@ -33,40 +33,40 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) async fn new(product: &Product, scale: &Scale) -> Outcome<Self> {
-        let world = World::with_people(product).await?;
-        world.fill(scale).await?;
-        let (reader, writer) = (world.user_token(READER).await?, world.user_token(WRITER).await?);
-        let messages = messages_in_no_order(&world, scale, SEED).await?;
-        Ok(Self { world, reader, writer, messages })
+        let site = MailSite::with_people(product).await?;
+        site.fill(scale).await?;
+        let (reader, writer) = (site.user_token(READER).await?, site.user_token(WRITER).await?);
+        let messages = messages_in_no_order(&site, scale, SEED).await?;
+        Ok(Self { site, reader, writer, messages })
     }
 
     /// The same with a server that was started again.
     pub(super) async fn restart(self, product: &Product) -> Outcome<Self> {
-        Ok(Self { world: self.world.restart(product).await?, ..self })
+        Ok(Self { site: self.site.restart(product).await?, ..self })
     }
 
     pub(super) async fn token(&self, scale: &Scale) -> Outcome<Vec<Row>> {
         let request = Request::get(&api("/tokens/me"), &self.reader);
-        let me = self.world.connect().await?.json(&request, 200).await?;
+        let me = self.site.connect().await?.json(&request, 200).await?;
         same("the token's mailbox", me["email"].as_str(), Some(READER))?;
         self.measure("token check", &beside_floor(0.6), scale, vec![request]).await
     }
 
     pub(super) async fn status(&self, scale: &Scale) -> Outcome<Vec<Row>> {
         let mut requests = Vec::new();
-        for sent in items(&self.world, "/mail/sent", scale.messages.min(STATUSES)).await? {
+        for sent in items(&self.site, "/mail/sent", scale.messages.min(STATUSES)).await? {
             same("the status of a message", sent["status"].as_str(), Some("sent"))?;
             let id = sent["message_id"].as_str().unwrap_or_default();
             requests.push(Request::get(&api(&format!("/mail/{id}/status")), &self.writer));
         }
-        let status = self.world.connect().await?.json(&requests[0], 200).await?;
+        let status = self.site.connect().await?.json(&requests[0], 200).await?;
         same("a recipient's status", status["recipients"][0]["status"].as_str(), Some("sent"))?;
         self.measure("status", &beside_floor(0.5), scale, requests).await
     }
 
     pub(super) async fn sent(&self, scale: &Scale) -> Outcome<Vec<Row>> {
         let request = self.sent_request();
-        let sent = self.world.connect().await?.json(&request, 200).await?;
+        let sent = self.site.connect().await?.json(&request, 200).await?;
         same("sent messages", sent["total"].as_u64(), Some(scale.messages as u64))?;
         self.measure("sent list of 50", &beside_floor(0.3), scale, vec![request]).await
     }
@@ -78,14 +78,14 @@ impl Reading {
 
     pub(super) async fn list(&self, scale: &Scale) -> Outcome<Vec<Row>> {
         let request = self.mailbox("/messages");
-        let list = self.world.connect().await?.json(&request, 200).await?;
+        let list = self.site.connect().await?.json(&request, 200).await?;
         same("messages in the list", list["total"].as_u64(), Some(scale.messages as u64))?;
         same("messages on the page", list["messages"].as_array().map(Vec::len), Some(50.min(scale.messages)))?;
         self.measure("list of 50", &at_16(10_000.0, 0.5), scale, vec![request]).await
     }
 
     pub(super) async fn read(&self, scale: &Scale) -> Outcome<Vec<Row>> {
-        let (mut connection, author) = (self.world.connect().await?, Author::new());
+        let (mut connection, author) = (self.site.connect().await?, Author::new());
         for (uid, number) in self.messages.iter().take(20) {
             let message = connection.json(&self.mailbox(&format!("/messages/{uid}")), 200).await?;
             let text = author.inbox_message(*number, scale)["body"]["text"].clone();
@@ -96,7 +96,7 @@ impl Reading {
     }
 
     pub(super) async fn attachment(&self, scale: &Scale) -> Outcome<Vec<Row>> {
-        let mut connection = self.world.connect().await?;
+        let mut connection = self.site.connect().await?;
         let with: Vec<_> = self.messages.iter().filter(|(_, number)| mail::has_attachment(*number, scale)).collect();
         let mut requests = Vec::new();
         for (uid, number) in with {
@@ -113,7 +113,7 @@ impl Reading {
 
     pub(super) async fn search(&self, scale: &Scale) -> Outcome<Vec<Row>> {
         let request = self.mailbox(&format!("/search?q={PLANTED}"));
-        let hits = self.world.connect().await?.json(&request, 200).await?;
+        let hits = self.site.connect().await?.json(&request, 200).await?;
         let planted = (0..scale.messages).filter(|number| mail::is_planted(*number, scale)).count();
         same("hits", hits["total"].as_u64(), Some(planted as u64))?;
         let snippet = hits["messages"][0]["snippet"].as_str().unwrap_or_default();
@@ -123,8 +123,8 @@ impl Reading {
     }
 
     pub(super) async fn stats(&self, scale: &Scale) -> Outcome<Vec<Row>> {
-        let request = Request::get(&api("/stats/delivery"), &self.world.server.admin);
-        let stats = self.world.connect().await?.json(&request, 200).await?;
+        let request = Request::get(&api("/stats/delivery"), &self.site.server.admin);
+        let stats = self.site.connect().await?.json(&request, 200).await?;
         let (counted, sent) = (stats["summary"]["delivered"].as_u64(), scale.messages as u64);
         same("recipients that were counted", counted, Some(sent))?;
         let limit = std::time::Duration::from_millis(5);
@@ -143,7 +143,7 @@ impl Reading {
         scale: &Scale,
         requests: Vec<Request>,
     ) -> Outcome<Vec<Row>> {
-        beside_http_floor(name, goals, scale, &self.world.server, requests).await
+        beside_http_floor(name, goals, scale, &self.site.server, requests).await
     }
 }
 
@@ -158,11 +158,11 @@ fn at_16(rate: f64, ratio: f64) -> [(usize, Goal); 2] {
 }
 
 /// The UIDs of the reader's messages with the numbers by which they were made, shuffled.
-pub(super) async fn messages_in_no_order(world: &World, scale: &Scale, seed: u64) -> Outcome<Vec<(u64, usize)>> {
+pub(super) async fn messages_in_no_order(site: &MailSite, scale: &Scale, seed: u64) -> Outcome<Vec<(u64, usize)>> {
     let mut messages = Vec::new();
     let first = mail::subject(0);
     let stem = first.trim_end_matches('0');
-    for summary in items(world, &format!("/mailbox/{READER}/messages"), scale.messages).await? {
+    for summary in items(site, &format!("/mailbox/{READER}/messages"), scale.messages).await? {
         let number = summary["subject"].as_str().and_then(|subject| subject.strip_prefix(stem)?.parse().ok());
         messages.push(summary["uid"].as_u64().zip(number).ok_or_else(|| Failure::new("a summary without a UID"))?);
     }
@@ -172,10 +172,10 @@ pub(super) async fn messages_in_no_order(world: &World, scale: &Scale, seed: u64
 }
 
 /// The newest of a list, page by page, as the admin.
-async fn items(world: &World, path: &str, count: usize) -> Outcome<Vec<Value>> {
+async fn items(site: &MailSite, path: &str, count: usize) -> Outcome<Vec<Value>> {
     let mut items: Vec<Value> = Vec::new();
     while items.len() < count {
-        let page = world.get(&format!("{path}?limit={PAGE}&offset={}", items.len())).await?;
+        let page = site.get(&format!("{path}?limit={PAGE}&offset={}", items.len())).await?;
         match page["messages"].as_array() {
             Some(page) if !page.is_empty() => items.extend(page.iter().cloned()),
             _ => return Err(Failure::new(format!("{path} ended after {} of {count}", items.len()))),

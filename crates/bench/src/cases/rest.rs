@@ -9,11 +9,11 @@ use tokio::net::TcpStream;
 
 use crate::client::smtp::{Connection, Mail};
 use crate::mail::{RECEIVER, WRITER};
+use crate::mail_site::{MailSite, PASSWORD};
 use crate::outcome::{Failure, Outcome};
 use crate::report::{Row, Unit};
 use crate::scale::Scale;
 use crate::server::{Product, Server};
-use crate::world::{PASSWORD, World};
 
 /// Maximum processor time at rest, in percent of one processor.
 const MOST: f64 = 0.5;
@@ -21,16 +21,16 @@ const MOST: f64 = 0.5;
 const WINDOW: Duration = Duration::from_secs(10);
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
-    let world = World::with_people(product).await?;
-    let server = &world.server;
+    let site = MailSite::with_people(product).await?;
+    let server = &site.server;
     let mut rows = vec![after("a start", server).await?];
-    command_beside(product, world.directory())?;
+    command_beside(product, site.directory())?;
     rows.push(after("a command of the command line", server).await?);
 
-    let token = world.user_token(WRITER).await?;
+    let token = site.user_token(WRITER).await?;
     let message = crate::mail::Author::new().inbox_message(0, scale);
-    let request = crate::client::http::Request::post(&crate::world::api("/mail/send"), &token, &message);
-    world.connect().await?.json(&request, 202).await?;
+    let request = crate::client::http::Request::post(&crate::mail_site::api("/mail/send"), &token, &message);
+    site.connect().await?.json(&request, 202).await?;
     rows.push(after("a message by the API", server).await?);
 
     let mail = |from: &str| Mail::new(from, RECEIVER, &format!("From: {from}\r\nSubject: Hi\r\n\r\nHi\r\n"));
@@ -45,7 +45,7 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
 
     leave_idle_session(there(server.imap)?).await?;
     rows.push(after("a closed IMAP connection", server).await?);
-    world.stop().await?;
+    site.stop().await?;
     Ok(rows)
 }
 

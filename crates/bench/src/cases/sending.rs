@@ -5,12 +5,12 @@ use std::time::Instant;
 use super::{http_clients, ordinary_sends};
 use crate::floor::disk::{DiskFloor, Rows};
 use crate::mail::RECEIVER;
+use crate::mail_site::{MailSite, database, template_of_one_message};
 use crate::measure::compare;
 use crate::outcome::{Outcome, same};
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::Product;
-use crate::world::{World, database, template_of_one_message};
 
 pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
@@ -23,21 +23,21 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
 async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<[Row; 2]> {
     let template = template_of_one_message(product).await?;
     let mut floor = DiskFloor::open(&database(template.path()), Rows::Sent, concurrency)?;
-    let world = World::with_people(product).await?;
-    let requests = ordinary_sends(&world).await?;
-    let server = &world.server;
+    let site = MailSite::with_people(product).await?;
+    let requests = ordinary_sends(&site).await?;
+    let server = &site.server;
     let mut clients = http_clients(concurrency, server.http, server.process(), &requests, 202).await?;
     let comparison = compare(&scale.plan, &mut clients, &mut floor).await?;
 
     let last_answer = Instant::now();
-    world.server.settle().await?;
+    site.server.settle().await?;
     let caught_up = last_answer.elapsed();
     floor.check()?;
     let sent = clients.begun() as u64;
-    same("messages in the list of sent mail", world.get("/mail/sent?limit=1").await?["total"].as_u64(), Some(sent))?;
-    same("delivered messages", world.get("/mail/sent?limit=1&status=sent").await?["total"].as_u64(), Some(sent))?;
-    same("messages in the receiver's INBOX", world.inbox_total(RECEIVER).await?, sent)?;
-    world.stop().await?;
+    same("messages in the list of sent mail", site.get("/mail/sent?limit=1").await?["total"].as_u64(), Some(sent))?;
+    same("delivered messages", site.get("/mail/sent?limit=1&status=sent").await?["total"].as_u64(), Some(sent))?;
+    same("messages in the receiver's INBOX", site.inbox_total(RECEIVER).await?, sent)?;
+    site.stop().await?;
 
     let rate = (concurrency == 64).then_some(8_000.0);
     let goal = Goal { rate, ratio: Some(0.5), ..Goal::default() };

@@ -9,12 +9,12 @@ use crate::client::smtp::{Connection, Mail};
 use crate::floor::disk::{DiskFloor, Rows};
 use crate::load::{Client, Clients, Load};
 use crate::mail::{Author, PROBED, RECEIVER};
+use crate::mail_site::{MailSite, api, database, template_of_one_message};
 use crate::measure::{compare, figures};
 use crate::outcome::{Failure, Outcome, same};
 use crate::report::{Goal, Row, Unit};
 use crate::scale::Scale;
 use crate::server::Product;
-use crate::world::{World, api, database, template_of_one_message};
 
 /// Different messages, handed in in turn.
 const MESSAGES: usize = 256;
@@ -54,18 +54,18 @@ pub(super) async fn measure(product: &Product, scale: &Scale) -> Outcome<Vec<Row
 async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<Vec<Row>> {
     let template = template_of_one_message(product).await?;
     let mut floor = DiskFloor::open(&database(template.path()), Rows::Inbound, concurrency)?;
-    let world = World::with_people(product).await?;
-    let mut load = clients(concurrency, &world).await?;
+    let site = MailSite::with_people(product).await?;
+    let mut load = clients(concurrency, &site).await?;
     let comparison = compare(&scale.plan, &mut load, &mut floor).await?;
     floor.check()?;
 
     let window = scale.plan.window * u32::try_from(scale.plan.rounds)?;
-    let (sample, visible) = tokio::try_join!(load.run(window), probe(&world, window))?;
+    let (sample, visible) = tokio::try_join!(load.run(window), probe(&site, window))?;
     let meanwhile = figures(&[sample]).rate;
-    world.server.settle().await?;
-    same("messages in the receiver's INBOX", world.inbox_total(RECEIVER).await?, load.begun() as u64)?;
-    same("probes in their INBOX", world.inbox_total(PROBED).await?, visible.len() as u64)?;
-    world.stop().await?;
+    site.server.settle().await?;
+    same("messages in the receiver's INBOX", site.inbox_total(RECEIVER).await?, load.begun() as u64)?;
+    same("probes in their INBOX", site.inbox_total(PROBED).await?, visible.len() as u64)?;
+    site.stop().await?;
 
     let rate = (concurrency == 16).then_some(5_000.0);
     let case = "SMTP in, beside the disk floor".to_owned();
@@ -76,23 +76,23 @@ async fn at(concurrency: usize, product: &Product, scale: &Scale) -> Outcome<Vec
     ])
 }
 
-async fn clients(count: usize, world: &World) -> Outcome<Clients<SmtpClient>> {
+async fn clients(count: usize, site: &MailSite) -> Outcome<Clients<SmtpClient>> {
     let author = Author::new();
     let mail = |number| Mail::new(SENDER, RECEIVER, &author.outside_message(number, RECEIVER));
     let mails = (0..MESSAGES).map(mail).collect();
-    Ok(Clients::new(SmtpClient::connect(count, smtp(world)?, mails).await?, world.server.process()))
+    Ok(Clients::new(SmtpClient::connect(count, smtp(site)?, mails).await?, site.server.process()))
 }
 
-fn smtp(world: &World) -> Outcome<SocketAddr> {
-    world.server.smtp.ok_or_else(|| Failure::new("the server has no SMTP listener"))
+fn smtp(site: &MailSite) -> Outcome<SocketAddr> {
+    site.server.smtp.ok_or_else(|| Failure::new("the server has no SMTP listener"))
 }
 
 /// Hands in message after message and asks the API until it shows each: how long that took, from the reply to the
 /// message on.
-async fn probe(world: &World, window: Duration) -> Outcome<Vec<Duration>> {
+async fn probe(site: &MailSite, window: Duration) -> Outcome<Vec<Duration>> {
     let mail = Mail::new(SENDER, PROBED, &Author::new().outside_message(0, PROBED));
-    let request = Request::get(&api(&format!("/mailbox/{PROBED}/messages?limit=1")), &world.server.admin);
-    let (mut smtp, mut http) = (Connection::open(smtp(world)?).await?, world.connect().await?);
+    let request = Request::get(&api(&format!("/mailbox/{PROBED}/messages?limit=1")), &site.server.admin);
+    let (mut smtp, mut http) = (Connection::open(smtp(site)?).await?, site.connect().await?);
     let (end, mut seen) = (Instant::now() + window, Vec::new());
     while Instant::now() < end {
         smtp.send(&mail).await?;

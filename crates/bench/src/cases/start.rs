@@ -16,10 +16,10 @@ pub(super) async fn measure(product: &Product, mut reading: Reading, scale: &Sca
     let mut starts = Vec::new();
     for _ in 0..scale.plan.rounds {
         reading = reading.restart(product).await?;
-        starts.push(reading.world.server.start_took.as_secs_f64());
+        starts.push(reading.site.server.start_took.as_secs_f64());
     }
-    reading.world.server.settle().await?;
-    let resident = reading.world.server.process().resident()?;
+    reading.site.server.settle().await?;
+    let resident = reading.site.server.process().resident()?;
     let rows = vec![
         Row::at_most(
             "start on an existing database, until everything listens",

@@ -10,10 +10,10 @@ use super::Size;
 use super::bulk::{Bulk, Copies};
 use super::grown::{Grown, whole};
 use crate::client::http::Request;
+use crate::mail_site::{MailSite, PASSWORD, api, database};
 use crate::outcome::{Outcome, same};
 use crate::random::Random;
 use crate::server::Product;
-use crate::world::{PASSWORD, World, api, database};
 
 /// Users of each domain. Those of the first one are made through the API; all others are copies of them.
 const USERS: usize = 10;
@@ -27,23 +27,23 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     let mut grown = Grown::new("Accounts: ten users to a domain", "users", size);
     // Nobody is remembered: each request looks its token up.
     let product = product.with("MAILAPI_LIMITS__CACHED_CALLERS", "0");
-    let mut world = World::empty(&product).await?;
-    let mine = make(&world).await?;
+    let mut site = MailSite::empty(&product).await?;
+    let mine = make(&site).await?;
     let mut domains = 1;
     for &users in size.accounts {
-        let directory = world.stop().await?;
+        let directory = site.stop().await?;
         copy(&database(directory.path()), domains, users / USERS)?;
         domains = users / USERS;
-        world = World::on(&product, directory).await?;
+        site = MailSite::on(&product, directory).await?;
         grown.note(format!(
             "With {} users a start takes {:.0} ms, in which mail server and accounts are compared.",
             whole(users as f64),
-            world.server.start_took.as_secs_f64() * 1e3
+            site.server.start_took.as_secs_f64() * 1e3
         ))?;
-        world.server.settle().await?;
-        ask(&world, &mine, size, users, &mut grown).await?;
+        site.server.settle().await?;
+        ask(&site, &mine, size, users, &mut grown).await?;
     }
-    world.stop().await?;
+    site.stop().await?;
     Ok(grown)
 }
 
@@ -62,12 +62,12 @@ fn token(email: &str) -> String {
 }
 
 /// The users that all others are copies of, and their tokens.
-async fn make(world: &World) -> Outcome<Vec<String>> {
-    world.post("/domains", &json!({ "domain": domain(0) }), 201).await?;
+async fn make(site: &MailSite) -> Outcome<Vec<String>> {
+    site.post("/domains", &json!({ "domain": domain(0) }), 201).await?;
     let mut tokens = Vec::new();
     for number in 0..USERS {
-        world.post("/users", &json!({ "email": user(number), "password": PASSWORD }), 201).await?;
-        tokens.push(world.user_token(&user(number)).await?);
+        site.post("/users", &json!({ "email": user(number), "password": PASSWORD }), 201).await?;
+        tokens.push(site.user_token(&user(number)).await?);
     }
     Ok(tokens)
 }
@@ -122,10 +122,10 @@ fn copy(file: &Path, there: usize, wanted: usize) -> Outcome {
     Ok(bulk.connection.execute_batch(last)?)
 }
 
-async fn ask(world: &World, mine: &[String], size: &Size, users: usize, grown: &mut Grown) -> Outcome {
-    let (plan, server) = (&size.plan, &world.server);
+async fn ask(site: &MailSite, mine: &[String], size: &Size, users: usize, grown: &mut Grown) -> Outcome {
+    let (plan, server) = (&size.plan, &site.server);
     for (path, count) in [("/users?limit=1", users), ("/domains?limit=1", users / USERS)] {
-        same(path, world.get(path).await?["total"].as_u64(), Some(count as u64))?;
+        same(path, site.get(path).await?["total"].as_u64(), Some(count as u64))?;
     }
     let mut random = Random::new(SEED);
     let askers: Vec<usize> = (0..ASKERS).map(|_| random.below(users)).collect();

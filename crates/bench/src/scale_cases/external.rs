@@ -10,11 +10,11 @@ use super::folders::owner;
 use super::grown::{Grown, Judge, whole};
 use crate::client::http::Request;
 use crate::mail::Author;
+use crate::mail_site::{MailSite, PASSWORD, api};
 use crate::outcome::{Outcome, same};
 use crate::random::Random;
 use crate::server::Product;
 use crate::soak::Appending;
-use crate::world::{PASSWORD, World, api};
 
 /// Messages that are handed in; all others are copies that Dovecot makes of them.
 const REAL: usize = 1_000;
@@ -37,25 +37,25 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
         .with("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_USER", Dovecot::MASTER_USER)
         .with("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", Dovecot::MASTER_PASSWORD)
         .with("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &log.display().to_string());
-    let world = World::with_people(&product).await?;
+    let site = MailSite::with_people(&product).await?;
     for &messages in size.external_folders {
         let owner = owner(messages);
         dovecot.put_mailbox(&owner, None);
-        world.post("/users", &json!({ "email": owner, "password": PASSWORD }), 201).await?;
+        site.post("/users", &json!({ "email": owner, "password": PASSWORD }), 201).await?;
         fill(dovecot.imap(), &owner, messages).await?;
-        same("messages in the folder", world.inbox_total(&owner).await?, messages as u64)?;
-        ask(&world, size, &owner, messages, &mut grown).await?;
+        same("messages in the folder", site.inbox_total(&owner).await?, messages as u64)?;
+        ask(&site, size, &owner, messages, &mut grown).await?;
     }
     if let (Some(&smallest), Some(&largest)) = (size.external_folders.first(), size.external_folders.last()) {
         let mut lists: [Vec<Request>; 2] = Default::default();
         for (messages, list) in [smallest, largest].into_iter().zip(&mut lists) {
             let owner = owner(messages);
-            let token = world.user_token(&owner).await?;
+            let token = site.user_token(&owner).await?;
             list.push(Request::get(&api(&format!("/mailbox/{owner}/messages")), &token));
         }
-        grown.in_turns(&size.plan, "List of 50", &world.server, lists).await?;
+        grown.in_turns(&size.plan, "List of 50", &site.server, lists).await?;
     }
-    world.stop().await?;
+    site.stop().await?;
     grown.note(format!(
         "Times are those of product and Dovecot together; a search of text, which Dovecot reads through message by \
          message, is not among them. The largest folder has {} messages.",
@@ -79,9 +79,9 @@ async fn fill(imap: SocketAddr, owner: &str, messages: usize) -> Outcome {
     Ok(())
 }
 
-async fn ask(world: &World, size: &Size, owner: &str, messages: usize, grown: &mut Grown) -> Outcome {
-    let (plan, server) = (&size.plan, &world.server);
-    let token = world.user_token(owner).await?;
+async fn ask(site: &MailSite, size: &Size, owner: &str, messages: usize, grown: &mut Grown) -> Outcome {
+    let (plan, server) = (&size.plan, &site.server);
+    let token = site.user_token(owner).await?;
     let get = |path: &str| Request::get(&api(&format!("/mailbox/{owner}{path}")), &token);
     let mut random = Random::new(SEED);
     let reads = (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect();

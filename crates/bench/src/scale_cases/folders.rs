@@ -13,11 +13,11 @@ use crate::client::http::Request;
 use crate::client::smtp::{Connection, Mail};
 use crate::load::Clients;
 use crate::mail::{Author, PLANTED};
+use crate::mail_site::{MailSite, PASSWORD, api, database};
 use crate::outcome::{Failure, Outcome, same};
 use crate::random::Random;
 use crate::server::Product;
 use crate::soak::Selecting;
-use crate::world::{PASSWORD, World, api, database};
 
 /// Messages that come in through the door; all others of a folder are copies of the last of them.
 const REAL: usize = 1_000;
@@ -37,19 +37,19 @@ const PIECES: i64 = 1 << 16;
 
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     let mut grown = Grown::new("Folders: what a message costs among many", "messages in the folder", size);
-    let mut world = World::with_people(product).await?;
+    let mut site = MailSite::with_people(product).await?;
     for &messages in size.folders {
-        world = fill(world, product, messages, &mut grown).await?;
-        ask(&world, size, messages, "", &mut grown).await?;
+        site = fill(site, product, messages, &mut grown).await?;
+        ask(&site, size, messages, "", &mut grown).await?;
     }
     // The smallest folder again, now that the others lie beside it.
     if let Some(&smallest) = size.folders.first() {
-        ask(&world, size, smallest, BESIDE, &mut grown).await?;
+        ask(&site, size, smallest, BESIDE, &mut grown).await?;
     }
     if let (Some(&smallest), Some(&largest)) = (size.folders.first(), size.folders.last()) {
-        turns(&world, size, [smallest, largest], &mut grown).await?;
+        turns(&site, size, [smallest, largest], &mut grown).await?;
     }
-    world.stop().await?;
+    site.stop().await?;
     Ok(grown)
 }
 
@@ -59,32 +59,32 @@ pub(super) fn owner(messages: usize) -> String {
 }
 
 /// A mailbox with so many messages, and the index that goes with them.
-pub(super) async fn fill(world: World, product: &Product, messages: usize, grown: &mut Grown) -> Outcome<World> {
+pub(super) async fn fill(site: MailSite, product: &Product, messages: usize, grown: &mut Grown) -> Outcome<MailSite> {
     let owner = owner(messages);
-    world.post("/users", &json!({ "email": owner, "password": PASSWORD }), 201).await?;
-    hand_in(&world, &owner, messages.min(REAL)).await?;
-    world.server.settle().await?;
-    let directory = world.stop().await?;
+    site.post("/users", &json!({ "email": owner, "password": PASSWORD }), 201).await?;
+    hand_in(&site, &owner, messages.min(REAL)).await?;
+    site.server.settle().await?;
+    let directory = site.stop().await?;
     copy(&database(directory.path()), &owner, messages)?;
-    let world = World::on(product, directory).await?;
-    let (cpu, began) = (world.server.process().cpu()?, Instant::now());
-    indexed(&world).await?;
-    let (cpu, took) = (world.server.process().cpu()? - cpu, began.elapsed());
-    same("messages in the folder", world.inbox_total(&owner).await?, messages as u64)?;
+    let site = MailSite::on(product, directory).await?;
+    let (cpu, began) = (site.server.process().cpu()?, Instant::now());
+    indexed(&site).await?;
+    let (cpu, took) = (site.server.process().cpu()? - cpu, began.elapsed());
+    same("messages in the folder", site.inbox_total(&owner).await?, messages as u64)?;
     grown.note(format!(
         "{} messages were indexed in {:.0} s with {:.0} s of processor time; the database then had {:.0} MiB.",
         whole((messages.saturating_sub(REAL)) as f64),
         took.as_secs_f64(),
         cpu.as_secs_f64(),
-        std::fs::metadata(database(world.directory()))?.len() as f64 / 1024.0 / 1024.0
+        std::fs::metadata(database(site.directory()))?.len() as f64 / 1024.0 / 1024.0
     ))?;
-    Ok(world)
+    Ok(site)
 }
 
 /// Returns when no message waits for the index any more, and the server has come to rest.
-async fn indexed(world: &World) -> Outcome {
+async fn indexed(site: &MailSite) -> Outcome {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = rusqlite::Connection::open_with_flags(database(world.directory()), flags)?;
+    let connection = rusqlite::Connection::open_with_flags(database(site.directory()), flags)?;
     let give_up = Instant::now() + PATIENCE;
     let waits = "SELECT EXISTS (SELECT 1 FROM drop_unindexed WHERE too_long = 0)";
     while connection.query_row(waits, [], |row| row.get::<_, bool>(0))? {
@@ -94,11 +94,11 @@ async fn indexed(world: &World) -> Outcome {
         tokio::time::sleep(LOOK).await;
     }
     drop(connection);
-    world.server.settle().await
+    site.server.settle().await
 }
 
-async fn hand_in(world: &World, owner: &str, count: usize) -> Outcome {
-    let address = world.server.smtp.ok_or_else(|| Failure::new("the server has no SMTP listener"))?;
+async fn hand_in(site: &MailSite, owner: &str, count: usize) -> Outcome {
+    let address = site.server.smtp.ok_or_else(|| Failure::new("the server has no SMTP listener"))?;
     let (mut smtp, author) = (Connection::open(address).await?, Author::new());
     for number in 0..count {
         let mut message = author.outside_message(number, owner);
@@ -182,27 +182,27 @@ impl Block {
 }
 
 /// Two words of a message in one, whose parts stand in many texts, and it in none.
-async fn two_words(world: &World, owner: &str) -> Outcome<String> {
-    let message = world.get(&format!("/mailbox/{owner}/messages/1")).await?;
+async fn two_words(site: &MailSite, owner: &str) -> Outcome<String> {
+    let message = site.get(&format!("/mailbox/{owner}/messages/1")).await?;
     let text = message["body"]["text"].as_str().unwrap_or_default();
     let text: String = text.split_whitespace().take(2).collect();
-    let hits = world.get(&format!("/mailbox/{owner}/search?q={text}")).await?;
+    let hits = site.get(&format!("/mailbox/{owner}/search?q={text}")).await?;
     same("hits of two words in one", hits["total"].as_u64(), Some(0))?;
     Ok(text)
 }
 
 /// The smallest and the largest folder beside each other.
-async fn turns(world: &World, size: &Size, folders: [usize; 2], grown: &mut Grown) -> Outcome {
+async fn turns(site: &MailSite, size: &Size, folders: [usize; 2], grown: &mut Grown) -> Outcome {
     let mut requests: [Vec<Vec<Request>>; 2] = Default::default();
     for (messages, requests) in folders.into_iter().zip(&mut requests) {
         let owner = owner(messages);
-        let token = world.user_token(&owner).await?;
+        let token = site.user_token(&owner).await?;
         let get = |path: &str| Request::get(&api(&format!("/mailbox/{owner}{path}")), &token);
         *requests = vec![vec![get("/messages")], reads(messages, get)];
     }
     let [smallest, largest] = requests;
     for (what, pair) in ["List of 50", "Read one"].into_iter().zip(smallest.into_iter().zip(largest)) {
-        grown.in_turns(&size.plan, what, &world.server, pair.into()).await?;
+        grown.in_turns(&size.plan, what, &site.server, pair.into()).await?;
     }
     Ok(())
 }
@@ -213,13 +213,13 @@ fn reads(messages: usize, get: impl Fn(&str) -> Request) -> Vec<Request> {
     (0..READ).map(|_| get(&format!("/messages/{}", 1 + random.below(messages)))).collect()
 }
 
-async fn ask(world: &World, size: &Size, messages: usize, beside: &str, grown: &mut Grown) -> Outcome {
-    let (owner, plan, server) = (owner(messages), &size.plan, &world.server);
-    let token = world.user_token(&owner).await?;
+async fn ask(site: &MailSite, size: &Size, messages: usize, beside: &str, grown: &mut Grown) -> Outcome {
+    let (owner, plan, server) = (owner(messages), &size.plan, &site.server);
+    let token = site.user_token(&owner).await?;
     let get = |path: &str| Request::get(&api(&format!("/mailbox/{owner}{path}")), &token);
-    let hits = world.get(&format!("/mailbox/{owner}/search?q={PLANTED}")).await?;
+    let hits = site.get(&format!("/mailbox/{owner}/search?q={PLANTED}")).await?;
     same("hits", hits["total"].as_u64(), Some(PLANTS as u64))?;
-    let frequent = two_words(world, &owner).await?;
+    let frequent = two_words(site, &owner).await?;
     let named = |name: &str, grows| (format!("{name}{beside}"), grows);
     let middle = get(&format!("/messages?offset={}", messages / 2));
     let passing = Some("the entries before the page are passed over, one by one");

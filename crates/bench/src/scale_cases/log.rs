@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::Size;
 use super::grown::{Grown, whole};
+use crate::mail_site::MailSite;
 use crate::measure::Figures;
 use crate::outcome::{Failure, Outcome, same};
 use crate::server::Product;
-use crate::world::World;
 
 /// Lines that Postfix writes of a message.
 const LINES: usize = 6;
@@ -34,17 +34,17 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
         .with("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", NOWHERE)
         .with("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", "none")
         .with("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &log.display().to_string());
-    let world = World::empty(&product).await?;
+    let site = MailSite::empty(&product).await?;
     let mut messages = 0;
     for &lines in size.log {
         let text = lines_of(messages..messages + lines / LINES)?;
         messages += lines / LINES;
-        world.server.settle().await?;
-        let process = world.server.process();
+        site.server.settle().await?;
+        let process = site.server.process();
         process.forget_peak()?;
         let (cpu, began) = (process.cpu()?, Instant::now());
         file.write_all(text.as_bytes())?;
-        until(&world, messages).await?;
+        until(&site, messages).await?;
         let elapsed = began.elapsed();
         let count = (lines / LINES * LINES) as f64;
         let figures = Figures {
@@ -62,7 +62,7 @@ pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
             process.peak()? as f64 / MIB
         ))?;
     }
-    world.stop().await?;
+    site.stop().await?;
     Ok(grown)
 }
 
@@ -91,16 +91,16 @@ fn lines_of(messages: std::ops::Range<usize>) -> Outcome<String> {
 }
 
 /// Returns when the last delivery of so many messages is known, and all the others with it.
-async fn until(world: &World, messages: usize) -> Outcome {
+async fn until(site: &MailSite, messages: usize) -> Outcome {
     let began = Instant::now();
     let last = format!("/mail/delivery-log?limit=1&queue_id={}", queue_id(messages - 1));
-    while world.get(&last).await?["total"] == 0 {
+    while site.get(&last).await?["total"] == 0 {
         if began.elapsed() > PATIENCE {
             return Err(Failure::new("the end of the log never came to be known"));
         }
         tokio::time::sleep(LOOK).await;
     }
-    let known = world.get("/mail/delivery-log?limit=1").await?["total"].as_u64();
+    let known = site.get("/mail/delivery-log?limit=1").await?["total"].as_u64();
     same("deliveries that are known", known, Some(messages as u64))
 }
 

@@ -7,10 +7,10 @@ use super::folders;
 use super::grown::{Grown, whole};
 use crate::client::http::{Connection, Request};
 use crate::load::Client;
+use crate::mail_site::{MailSite, PASSWORD, api};
 use crate::outcome::{Failure, Outcome};
 use crate::server::Product;
 use crate::soak::Selecting;
-use crate::world::{PASSWORD, World, api};
 
 /// Messages of the mailbox that is opened.
 const MESSAGES: usize = 10_000;
@@ -28,58 +28,58 @@ const MIB: f64 = 1024.0 * 1024.0;
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     let mut grown = Grown::new("Memory", "connections", size);
     let product = MANY.iter().fold(product.clone(), |product, (name, value)| product.with(name, value));
-    let world = World::with_people(&product).await?;
+    let site = MailSite::with_people(&product).await?;
     let messages = MESSAGES.min(size.folders.last().copied().unwrap_or(MESSAGES));
-    let world = folders::fill(world, &product, messages, &mut grown).await?;
-    let world = world.restart(&product).await?;
-    let idle = at_rest(&world).await?;
+    let site = folders::fill(site, &product, messages, &mut grown).await?;
+    let site = site.restart(&product).await?;
+    let idle = at_rest(&site).await?;
     grown.note(format!("At rest after a start: {:.1} MiB resident.", idle / MIB))?;
-    http(&world, size, &mut grown).await?;
-    imap(&world, size, messages, &mut grown).await?;
-    world.stop().await?;
+    http(&site, size, &mut grown).await?;
+    imap(&site, size, messages, &mut grown).await?;
+    site.stop().await?;
     Ok(grown)
 }
 
-async fn at_rest(world: &World) -> Outcome<f64> {
-    world.server.settle().await?;
+async fn at_rest(site: &MailSite) -> Outcome<f64> {
+    site.server.settle().await?;
     tokio::time::sleep(REST).await;
-    Ok(world.server.process().resident()? as f64)
+    Ok(site.server.process().resident()? as f64)
 }
 
 /// Connections that each have asked once, and wait.
-async fn http(world: &World, size: &Size, grown: &mut Grown) -> Outcome {
-    let request = Request::get(&api("/tokens/me"), &world.server.admin);
+async fn http(site: &MailSite, size: &Size, grown: &mut Grown) -> Outcome {
+    let request = Request::get(&api("/tokens/me"), &site.server.admin);
     // One, so that what the first request needs is there.
-    world.connect().await?.json(&request, 200).await?;
-    let before = at_rest(world).await?;
+    site.connect().await?.json(&request, 200).await?;
+    let before = at_rest(site).await?;
     let mut connections: Vec<Connection> = Vec::new();
     for _ in 0..size.idle_connections {
-        let mut connection = world.connect().await?;
+        let mut connection = site.connect().await?;
         connection.json(&request, 200).await?;
         connections.push(connection);
     }
-    let each = (at_rest(world).await? - before) / connections.len() as f64;
+    let each = (at_rest(site).await? - before) / connections.len() as f64;
     grown.note(format!("An idle HTTP connection: {:.1} KiB, over {} of them.", each / KIB, connections.len()))
 }
 
 /// Mail programs that have logged in and wait, and then open a mailbox and wait.
-async fn imap(world: &World, size: &Size, messages: usize, grown: &mut Grown) -> Outcome {
-    let address = world.server.imap.ok_or_else(|| Failure::new("the server has no IMAP listener"))?;
+async fn imap(site: &MailSite, size: &Size, messages: usize, grown: &mut Grown) -> Outcome {
+    let address = site.server.imap.ok_or_else(|| Failure::new("the server has no IMAP listener"))?;
     let owner = folders::owner(messages);
     Selecting::log_in(address, &owner, PASSWORD).await?.operate(0).await?;
-    let before = at_rest(world).await?;
+    let before = at_rest(site).await?;
     let mut programs = Vec::new();
     for _ in 0..size.idle_connections / 4 {
         programs.push(Selecting::log_in(address, &owner, PASSWORD).await?);
     }
-    let logged_in = at_rest(world).await?;
+    let logged_in = at_rest(site).await?;
     let count = programs.len() as f64;
     let each = (logged_in - before) / count;
     grown.note(format!("An idle IMAP connection: {:.1} KiB, over {count} of them.", each / KIB))?;
     for program in &mut programs {
         program.operate(0).await?;
     }
-    let open = (at_rest(world).await? - logged_in) / count;
+    let open = (at_rest(site).await? - logged_in) / count;
     grown.note(format!(
         "An open mailbox with {} messages: {:.1} KiB more for each connection.",
         whole(messages as f64),

@@ -10,10 +10,10 @@ use super::bulk::{Bulk, Copies};
 use super::grown::{Grown, whole};
 use crate::client::http::Request;
 use crate::mail::{Author, DOMAIN, WRITER};
+use crate::mail_site::{MailSite, PASSWORD, api, database};
 use crate::outcome::{Failure, Outcome, same};
 use crate::random::Random;
 use crate::server::Product;
-use crate::world::{PASSWORD, World, api, database};
 
 /// Messages that are sent through the API; all others are copies of them.
 const REAL: usize = 100;
@@ -33,36 +33,36 @@ const ALL_TIME: &str = "/stats/delivery?start_date=2020-01-01";
 pub(super) async fn measure(product: &Product, size: &Size) -> Outcome<Grown> {
     let mut grown =
         Grown::new("Sent mail: what looking at it costs the more there is", "recipients of sent mail", size);
-    let mut world = World::with_people(product).await?;
-    send(&world).await?;
+    let mut site = MailSite::with_people(product).await?;
+    send(&site).await?;
     let mut there = REAL * RECIPIENTS;
     for &recipients in size.recipients {
-        world.server.settle().await?;
-        let directory = world.stop().await?;
+        site.server.settle().await?;
+        let directory = site.stop().await?;
         copy(&database(directory.path()), there / RECIPIENTS, recipients / RECIPIENTS)?;
-        world = World::on(product, directory).await?;
-        let (cpu, began) = (world.server.process().cpu()?, Instant::now());
-        counted(&world, recipients).await?;
+        site = MailSite::on(product, directory).await?;
+        let (cpu, began) = (site.server.process().cpu()?, Instant::now());
+        counted(&site, recipients).await?;
         grown.note(format!(
             "After {} more recipients the statistics had caught up in {:.0} s with {:.0} s of processor time.",
             whole((recipients - there) as f64),
             began.elapsed().as_secs_f64(),
-            (world.server.process().cpu()? - cpu).as_secs_f64(),
+            (site.server.process().cpu()? - cpu).as_secs_f64(),
         ))?;
         there = recipients;
-        ask(&world, size, recipients, &mut grown).await?;
+        ask(&site, size, recipients, &mut grown).await?;
     }
-    world.stop().await?;
+    site.stop().await?;
     Ok(grown)
 }
 
 /// The messages that all others are copies of.
-async fn send(world: &World) -> Outcome {
+async fn send(site: &MailSite) -> Outcome {
     let recipients: Vec<String> = (0..RECIPIENTS).map(|number| format!("recipient{number}@{DOMAIN}")).collect();
     for email in &recipients {
-        world.post("/users", &json!({ "email": email, "password": PASSWORD }), 201).await?;
+        site.post("/users", &json!({ "email": email, "password": PASSWORD }), 201).await?;
     }
-    let (token, author, mut http) = (world.user_token(WRITER).await?, Author::new(), world.connect().await?);
+    let (token, author, mut http) = (site.user_token(WRITER).await?, Author::new(), site.connect().await?);
     for number in 0..REAL {
         let mut message = author.ordinary_message(number);
         message["to"] = json!(recipients);
@@ -105,12 +105,12 @@ fn copy(file: &Path, there: usize, messages: usize) -> Outcome {
 }
 
 /// Returns when the statistics know of so many recipients, and the server has come to rest.
-async fn counted(world: &World, recipients: usize) -> Outcome {
+async fn counted(site: &MailSite, recipients: usize) -> Outcome {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        let all = world.get(ALL_TIME).await?["summary"]["delivered"].as_u64();
+        let all = site.get(ALL_TIME).await?["summary"]["delivered"].as_u64();
         if all == Some(recipients as u64) {
-            return world.server.settle().await;
+            return site.server.settle().await;
         }
         if Instant::now() > give_up {
             return same("recipients that were counted", all, Some(recipients as u64));
@@ -119,15 +119,15 @@ async fn counted(world: &World, recipients: usize) -> Outcome {
     }
 }
 
-async fn ask(world: &World, size: &Size, recipients: usize, grown: &mut Grown) -> Outcome {
-    let (plan, server) = (&size.plan, &world.server);
+async fn ask(site: &MailSite, size: &Size, recipients: usize, grown: &mut Grown) -> Outcome {
+    let (plan, server) = (&size.plan, &site.server);
     let messages = recipients / RECIPIENTS;
-    let sent = world.get("/mail/sent?limit=1").await?;
+    let sent = site.get("/mail/sent?limit=1").await?;
     same("messages in the sent list", sent["total"].as_u64(), Some(messages as u64))?;
 
-    let (writer, admin) = (world.user_token(WRITER).await?, server.admin.clone());
+    let (writer, admin) = (site.user_token(WRITER).await?, server.admin.clone());
     let get = |path: &str, token: &str| Request::get(&api(path), token);
-    let statuses = some_messages(world, messages).await?;
+    let statuses = some_messages(site, messages).await?;
     let statuses = statuses.iter().map(|id| get(&format!("/mail/{id}/status"), &writer)).collect();
     let counting = Some("the total of a filtered list is counted in an index");
     let passing = Some("the entries before the page are passed over, one by one");
@@ -148,11 +148,11 @@ async fn ask(world: &World, size: &Size, recipients: usize, grown: &mut Grown) -
 }
 
 /// The identifiers of messages from everywhere in the list.
-async fn some_messages(world: &World, messages: usize) -> Outcome<Vec<String>> {
+async fn some_messages(site: &MailSite, messages: usize) -> Outcome<Vec<String>> {
     let mut random = Random::new(SEED);
     let mut found = Vec::new();
     while found.len() < STATUSES.min(messages) {
-        let page = world.get(&format!("/mail/sent?limit={PAGE}&offset={}", random.below(messages))).await?;
+        let page = site.get(&format!("/mail/sent?limit={PAGE}&offset={}", random.below(messages))).await?;
         let page = page["messages"].as_array().ok_or_else(|| Failure::new("a sent list without messages"))?;
         let ids = page.iter().filter_map(|message: &Value| Some(message["message_id"].as_str()?.to_owned()));
         found.extend(ids);

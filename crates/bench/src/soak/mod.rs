@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::curve::{Axis, Chart, Series};
 use crate::machine;
+use crate::mail_site::{MailHost, MailSite};
 use crate::outcome::{Failure, Outcome, same};
 use crate::scale::{FULL, Scale};
 use crate::server::Product;
-use crate::world::{Office, World};
 pub(crate) use imap::{Appending, Selecting};
-use samples::{Growth, Look, WINDOWS, Watch};
+use samples::{Growth, Snapshot, WINDOWS, Watch};
 use traffic::{Count, Traffic};
 
 /// The time between two looks.
@@ -68,27 +68,27 @@ pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
     for (name, value) in SMALL_CACHES.iter().chain([&FEW_HEAPS]) {
         product = product.with(name, value);
     }
-    let office = if soak.external { Some(Office::open(&FEW).await?) } else { None };
-    if let Some(office) = &office {
-        product = office.in_front(&product);
+    let host = if soak.external { Some(MailHost::open(&FEW).await?) } else { None };
+    if let Some(host) = &host {
+        product = host.in_front(&product);
     }
-    let world = World::with_people(&product).await?;
+    let site = MailSite::with_people(&product).await?;
     let end = Instant::now() + Duration::from_secs(soak.minutes * 60);
-    let mut watch = Watch::new(&world.server, world.directory());
-    let traffic = Traffic::begin(&world, soak.haste, end).await?;
-    let (counts, ()) = tokio::try_join!(traffic.ended(), looks(&mut watch, end))?;
-    world.server.settle().await?;
-    let at_rest = watch.look()?;
-    if office.is_none() {
+    let mut watch = Watch::new(&site.server, site.directory());
+    let traffic = Traffic::begin(&site, soak.haste, end).await?;
+    let (counts, ()) = tokio::try_join!(traffic.ended(), snapshots(&mut watch, end))?;
+    site.server.settle().await?;
+    let at_rest = watch.snapshot()?;
+    if host.is_none() {
         let of = |count: &&Count| count.what == traffic::TO_ANOTHER_SERVER;
         let sent = counts.iter().find(of).map_or(0, |count| count.times);
         same("messages at the other server", sink.received().len(), sent)?;
     }
-    world.stop().await?;
+    site.stop().await?;
 
-    watch.looks.pop();
+    watch.snapshots.pop();
     let name = if soak.external { "soak-external" } else { "soak" };
-    let report = Report { machine: &machine, name, looks: &watch.looks, at_rest, counts: &counts };
+    let report = Report { machine: &machine, name, snapshots: &watch.snapshots, at_rest, counts: &counts };
     let text = report.text()?;
     writeln!(std::io::stdout(), "{text}")?;
     if let Some(directory) = &soak.write {
@@ -103,11 +103,11 @@ pub(crate) async fn run(soak: &Soak, product: &Product) -> Outcome {
 }
 
 /// Looks at the server until the end, and says each time what was seen.
-async fn looks(watch: &mut Watch, end: Instant) -> Outcome {
+async fn snapshots(watch: &mut Watch, end: Instant) -> Outcome {
     let mut pace = tokio::time::interval(LOOK);
     pace.tick().await;
     while tokio::time::timeout_at(end, pace.tick()).await.is_ok() {
-        let Look { at, resident, files, threads, database, cpu, .. } = watch.look()?;
+        let Snapshot { at, resident, files, threads, database, cpu, .. } = watch.snapshot()?;
         let (resident, database) = (resident as f64 / MIB, database as f64 / MIB);
         let (at, cpu) = (at.as_secs(), cpu.as_secs_f64());
         writeln!(
@@ -131,28 +131,28 @@ struct Report<'a> {
     machine: &'a str,
     /// Of its files.
     name: &'a str,
-    looks: &'a [Look],
+    snapshots: &'a [Snapshot],
     /// After the traffic had ended.
-    at_rest: Look,
+    at_rest: Snapshot,
     counts: &'a [Count],
 }
 
 impl Report<'_> {
     fn verdicts(&self) -> [Verdict; 3] {
-        let verdict = |figure, unit, allowance, of: fn(&Look) -> f64| {
-            let growth = Growth::of(self.looks, of);
+        let verdict = |figure, unit, allowance, of: fn(&Snapshot) -> f64| {
+            let growth = Growth::of(self.snapshots, of);
             Verdict { figure, growth, unit, holds: growth.is_none(allowance) }
         };
         [
-            verdict("resident memory, MiB", MIB, MOST_OCTETS_PER_HOUR, |look| look.resident as f64),
-            verdict("open files", 1.0, MOST_FILES_PER_HOUR, |look| look.files as f64),
-            verdict("threads", 1.0, MOST_FILES_PER_HOUR, |look| look.threads as f64),
+            verdict("resident memory, MiB", MIB, MOST_OCTETS_PER_HOUR, |snapshot| snapshot.resident as f64),
+            verdict("open files", 1.0, MOST_FILES_PER_HOUR, |snapshot| snapshot.files as f64),
+            verdict("threads", 1.0, MOST_FILES_PER_HOUR, |snapshot| snapshot.threads as f64),
         ]
     }
 
     fn text(&self) -> Outcome<String> {
-        let last = self.looks.last().copied().unwrap_or_default();
-        let first = self.looks.first().copied().unwrap_or_default();
+        let last = self.snapshots.last().copied().unwrap_or_default();
+        let first = self.snapshots.first().copied().unwrap_or_default();
         let minutes = last.at.as_secs_f64() / 60.0;
         let mut text = format!(
             "# Soak: {minutes:.0} minutes of mixed traffic{}\n\nWritten by `mailapi-bench soak`. {}\n\n",
@@ -199,19 +199,23 @@ impl Report<'_> {
     }
 
     fn chart(&self) -> Chart {
-        let series = |name: &str, figure: fn(&Look) -> f64| Series {
+        let series = |name: &str, figure: fn(&Snapshot) -> f64| Series {
             name: name.to_owned(),
-            points: self.looks.iter().map(|look| (look.at.as_secs_f64() / 60.0, figure(look))).collect(),
+            points: self
+                .snapshots
+                .iter()
+                .map(|snapshot| (snapshot.at.as_secs_f64() / 60.0, figure(snapshot)))
+                .collect(),
         };
         Chart {
             title: "Soak: mixed traffic at a steady pace".to_owned(),
             across: ("minutes".to_owned(), Axis::Even),
             up: ("MiB, number".to_owned(), Axis::Even),
             series: vec![
-                series("peak memory, MiB", |look| look.peak as f64 / MIB),
-                series("resident memory, MiB", |look| look.resident as f64 / MIB),
-                series("open files", |look| look.files as f64),
-                series("threads", |look| look.threads as f64),
+                series("peak memory, MiB", |snapshot| snapshot.peak as f64 / MIB),
+                series("resident memory, MiB", |snapshot| snapshot.resident as f64 / MIB),
+                series("open files", |snapshot| snapshot.files as f64),
+                series("threads", |snapshot| snapshot.threads as f64),
             ],
         }
     }

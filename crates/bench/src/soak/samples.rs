@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::mail_site::database;
 use crate::measure::median;
 use crate::outcome::Outcome;
 use crate::process::Process;
 use crate::server::Server;
-use crate::world::database;
 
 /// One look at the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Look {
+pub(super) struct Snapshot {
     /// Since the traffic began.
     pub(super) at: Duration,
     /// Resident octets.
@@ -32,19 +32,19 @@ pub(super) struct Watch {
     process: Process,
     files: [PathBuf; 2],
     began: Instant,
-    pub(super) looks: Vec<Look>,
+    pub(super) snapshots: Vec<Snapshot>,
 }
 
 impl Watch {
     pub(super) fn new(server: &Server, directory: &Path) -> Self {
         let file = database(directory);
         let log = file.with_extension("db-wal");
-        Self { process: server.process(), files: [file, log], began: Instant::now(), looks: Vec::new() }
+        Self { process: server.process(), files: [file, log], began: Instant::now(), snapshots: Vec::new() }
     }
 
-    pub(super) fn look(&mut self) -> Outcome<Look> {
+    pub(super) fn snapshot(&mut self) -> Outcome<Snapshot> {
         let process = self.process;
-        let look = Look {
+        let snapshot = Snapshot {
             at: self.began.elapsed(),
             resident: process.resident()?,
             peak: process.peak()?,
@@ -54,8 +54,8 @@ impl Watch {
             database: self.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len()).sum(),
             cpu: process.cpu()?.0,
         };
-        self.looks.push(look);
-        Ok(look)
+        self.snapshots.push(snapshot);
+        Ok(snapshot)
     }
 }
 
@@ -78,13 +78,13 @@ pub(super) const WINDOWS: u32 = 6;
 
 impl Growth {
     /// Of one figure over a time that is cut into [`WINDOWS`].
-    pub(super) fn of(looks: &[Look], figure: fn(&Look) -> f64) -> Self {
-        let whole = looks.last().map_or(Duration::ZERO, |last| last.at);
+    pub(super) fn of(snapshots: &[Snapshot], figure: fn(&Snapshot) -> f64) -> Self {
+        let whole = snapshots.last().map_or(Duration::ZERO, |last| last.at);
         let window = (whole / WINDOWS).max(Duration::from_millis(1));
         let mut windows: Vec<(f64, Vec<f64>)> = Vec::new();
         for number in 1..WINDOWS {
-            let inside = |look: &&Look| look.at > window * number && look.at <= window * (number + 1);
-            let values: Vec<f64> = looks.iter().filter(inside).map(figure).collect();
+            let inside = |snapshot: &&Snapshot| snapshot.at > window * number && snapshot.at <= window * (number + 1);
+            let values: Vec<f64> = snapshots.iter().filter(inside).map(figure).collect();
             let middle = (window * number + window / 2).as_secs_f64() / 3600.0;
             if !values.is_empty() {
                 windows.push((middle, values));
@@ -122,14 +122,18 @@ mod tests {
     use super::*;
 
     /// An hour of looks, one every ten seconds.
-    fn hour(resident: impl Fn(u64) -> u64) -> Vec<Look> {
+    fn hour(resident: impl Fn(u64) -> u64) -> Vec<Snapshot> {
         (1..=360)
-            .map(|number| Look { at: Duration::from_secs(number * 10), resident: resident(number), ..Look::default() })
+            .map(|number| Snapshot {
+                at: Duration::from_secs(number * 10),
+                resident: resident(number),
+                ..Snapshot::default()
+            })
             .collect()
     }
 
-    fn growth(looks: &[Look]) -> Growth {
-        Growth::of(looks, |look| look.resident as f64)
+    fn growth(snapshots: &[Snapshot]) -> Growth {
+        Growth::of(snapshots, |snapshot| snapshot.resident as f64)
     }
 
     #[test]
@@ -143,13 +147,13 @@ mod tests {
     fn what_is_hidden_by_noise_in_an_hour_is_seen_in_ten() {
         let noisy = |number: u64| 1_000_000 + number * 30 + number % 7 * 5_000;
         assert!(growth(&hour(noisy)).is_none(1_000.0));
-        let hours: Vec<Look> = hour(|number| noisy(number * 10));
-        let ten = hours.into_iter().map(|look| Look { at: look.at * 10, ..look }).collect::<Vec<_>>();
+        let hours: Vec<Snapshot> = hour(|number| noisy(number * 10));
+        let ten = hours.into_iter().map(|snapshot| Snapshot { at: snapshot.at * 10, ..snapshot }).collect::<Vec<_>>();
         assert!(!growth(&ten).is_none(1_000.0));
     }
 
     #[test]
-    fn caches_that_fill_in_the_first_window_and_single_peaks_are_no_growth() {
+    fn filling_caches_and_single_peaks_are_no_growth() {
         let filled = growth(&hour(|number| 1_000_000 + number.min(50) * 10_000 + u64::from(number == 200) * 9_000_000));
         assert_eq!((filled.per_hour, filled.from, filled.to), (0.0, 1_500_000.0, 1_500_000.0));
         assert!(filled.is_none(0.0));

@@ -11,9 +11,9 @@ use crate::client::http::{Connection, Request};
 use crate::client::smtp;
 use crate::load::Client;
 use crate::mail::{Author, PLANTED, READER, RECEIVER, WRITER};
+use crate::mail_site::{MailSite, PASSWORD, api, wrong_password};
 use crate::outcome::{Failure, Outcome, same};
 use crate::scale::FULL;
-use crate::world::{PASSWORD, World, api, wrong_password};
 
 /// What the messages are called that go to another server.
 pub(super) const TO_ANOTHER_SERVER: &str = "sent to another server";
@@ -39,11 +39,11 @@ pub(super) struct Traffic {
 
 impl Traffic {
     /// Begins all of it, to last until `end`.
-    pub(super) async fn begin(world: &World, haste: f64, end: Instant) -> Outcome<Self> {
+    pub(super) async fn begin(site: &MailSite, haste: f64, end: Instant) -> Outcome<Self> {
         let mut traffic = Self { running: JoinSet::new(), end, haste };
-        let (reader, writer) = (world.user_token(READER).await?, world.user_token(WRITER).await?);
-        let server = &world.server;
-        let http = async |token: &str| Outcome::Ok(Api { http: world.connect().await?, token: token.to_owned() });
+        let (reader, writer) = (site.user_token(READER).await?, site.user_token(WRITER).await?);
+        let server = &site.server;
+        let http = async |token: &str| Outcome::Ok(Api { http: site.connect().await?, token: token.to_owned() });
 
         traffic.go(
             "sent to a mailbox here",
@@ -59,12 +59,16 @@ impl Traffic {
         traffic.go("tokens made and revoked", 2_000, TokenMaker { api: http(&server.admin).await? });
         if let Some(address) = server.smtp {
             traffic.go("mailboxes emptied", 120_000, Purger { address: server.http, admin: server.admin.clone() });
-            let door = Door { address, login: None, from: OUTSIDER };
-            traffic.go("messages from outside", 300, MailIn { door, connection: None, author: Author::new() });
+            let submitter = Submitter { address, login: None, from: OUTSIDER };
+            traffic.go("messages from outside", 300, MailIn { submitter, connection: None, author: Author::new() });
         }
         if let Some(address) = server.submission {
-            let door = Door { address, login: Some(WRITER), from: WRITER };
-            traffic.go("messages from mail programs", 2_000, MailIn { door, connection: None, author: Author::new() });
+            let submitter = Submitter { address, login: Some(WRITER), from: WRITER };
+            traffic.go(
+                "messages from mail programs",
+                2_000,
+                MailIn { submitter, connection: None, author: Author::new() },
+            );
         }
         if let Some(address) = server.imap {
             let (user, password) = (READER.to_owned(), PASSWORD.to_owned());
@@ -254,14 +258,14 @@ impl Client for Purger {
 }
 
 /// Where mail is handed in, and by whom.
-struct Door {
+struct Submitter {
     address: std::net::SocketAddr,
     login: Option<&'static str>,
     from: &'static str,
 }
 
 struct MailIn {
-    door: Door,
+    submitter: Submitter,
     connection: Option<smtp::Connection>,
     author: Author,
 }
@@ -273,14 +277,14 @@ impl Client for MailIn {
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(self.door.open().await?),
+            none => none.insert(self.submitter.open().await?),
         };
-        let message = self.author.outside_message(number, RECEIVER).replace(OUTSIDER, self.door.from);
-        connection.send(&smtp::Mail::new(self.door.from, RECEIVER, &message)).await
+        let message = self.author.outside_message(number, RECEIVER).replace(OUTSIDER, self.submitter.from);
+        connection.send(&smtp::Mail::new(self.submitter.from, RECEIVER, &message)).await
     }
 }
 
-impl Door {
+impl Submitter {
     async fn open(&self) -> Outcome<smtp::Connection> {
         let mut connection = smtp::Connection::open(self.address).await?;
         if let Some(user) = self.login {

@@ -62,7 +62,7 @@ async fn a_panic_is_an_internal_error_that_shows_nothing() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_gone_is_unavailable_and_its_error_is_not_shown() {
+async fn a_lost_database_is_unavailable_and_its_error_is_hidden() {
     let app = App::start().await;
     app.store.close().await;
     let message = app.get(&app.admin, "/users").await.assert_error(503, "SERVICE_UNAVAILABLE");

@@ -22,7 +22,7 @@ async fn checks(app: &App, mail: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_part_that_fails_degrades_the_whole_and_its_error_is_not_shown() {
+async fn a_failing_part_degrades_health_and_its_error_is_hidden() {
     let app = App::start().await;
     app.trouble.go_down();
     let answer = ask(&app, "/health").await;

@@ -69,7 +69,7 @@ async fn document(app: &App, forwarded_for: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn without_a_token_the_address_counts_and_only_a_trusted_proxy_may_name_it() {
+async fn without_a_token_the_client_address_is_limited() {
     let limits = RequestLimits { per_minute: 2, per_hour: 0 };
     let app = App::with(|_, http| http.limits = limits).await;
     let answers =
@@ -99,7 +99,7 @@ async fn guessing_tokens_ends_with_the_limit_of_the_address() {
 }
 
 #[tokio::test]
-async fn what_strangers_guess_takes_nothing_from_tokens_of_the_same_address() {
+async fn guesses_do_not_use_up_limits_of_tokens_at_the_address() {
     let app = App::with(|_, http| http.limits = RequestLimits { per_minute: 3, per_hour: 0 }).await;
     for _ in 0..5 {
         app.get("mapi_guess", "/users").await;
@@ -112,7 +112,7 @@ async fn what_strangers_guess_takes_nothing_from_tokens_of_the_same_address() {
 }
 
 #[tokio::test]
-async fn a_token_that_works_no_longer_uses_up_its_own_requests_and_not_those_of_the_address() {
+async fn a_revoked_token_uses_its_own_limit_not_the_addresss() {
     let limits = RequestLimits { per_minute: 3, per_hour: 0 };
     let app = App::with(|_, http| http.limits = limits).await;
     app.domain("example.org").await;

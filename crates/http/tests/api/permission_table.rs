@@ -210,7 +210,7 @@ fn the_table_is_whole() {
 }
 
 /// Everybody, and what they ask for.
-struct World {
+struct TestSetup {
     app: App,
     callers: Vec<(Who, String)>,
     ann: String,
@@ -222,7 +222,7 @@ const WITH_ATTACHMENT: &str = "From: bob@example.org\nSubject: The minutes\nMIME
     Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nSee attached.\n\
     --b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=x.txt\n\nHello\n--b--\n";
 
-impl World {
+impl TestSetup {
     async fn new() -> Self {
         let app = App::with(|settings, http| {
             (http.limits.per_minute, http.limits.per_hour) = (0, 0);
@@ -320,12 +320,12 @@ fn outcome(answer: &Answer) -> (u16, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn everybody_gets_what_is_theirs() {
     assert_eq!(PASSWORD, "correct horse", "the table's bodies name it");
-    let world = World::new().await;
+    let setup = TestSetup::new().await;
     let mut wrong = Vec::new();
     for row in TABLE {
-        let (granted, refused): (Vec<_>, Vec<_>) = world.callers.iter().partition(|(who, _)| row.whom.includes(*who));
+        let (granted, refused): (Vec<_>, Vec<_>) = setup.callers.iter().partition(|(who, _)| row.whom.includes(*who));
         for (who, token) in refused.into_iter().chain(granted) {
-            let answer = world.ask(row, *who, token).await;
+            let answer = setup.ask(row, *who, token).await;
             let (status, code) = row.expected(*who);
             if outcome(&answer) != (status, code.to_owned()) {
                 wrong.push(format!("{}{} by {who:?}: {:?}", row.operation, row.query, outcome(&answer)));

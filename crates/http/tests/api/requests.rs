@@ -6,7 +6,7 @@ use axum::http::{Method, Request};
 use crate::support::{App, api};
 
 #[tokio::test]
-async fn every_answer_has_a_name_and_a_sane_one_of_the_callers_is_kept() {
+async fn every_answer_has_an_id_and_keeps_a_sane_one_of_the_caller() {
     let app = App::start().await;
     let name = async |path: &str, own: Option<&str>| {
         let request = own.into_iter().fold(Request::get(path), |request, own| request.header("X-Request-Id", own));

@@ -128,7 +128,7 @@ async fn a_slot_is_given_back_when_a_connection_ends() {
 }
 
 #[tokio::test]
-async fn a_shutdown_lets_requests_in_flight_finish_and_closes_idle_connections() {
+async fn shutdown_finishes_requests_and_closes_idle_connections() {
     let running = run(|_| ()).await;
     let _idle = TcpStream::connect(running.address).await.unwrap();
     let mut busy = TcpStream::connect(running.address).await.unwrap();

@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_as_long_as_may_be_is_read_also_when_its_end_comes_in_two_pieces() {
+    fn a_line_of_maximum_length_is_read_with_a_split_end() {
         for (length, is_read) in [(64, true), (65, false)] {
             let line = "x".repeat(length);
             let mut reader = FrameReader::new(Side::Client, small());

@@ -154,7 +154,7 @@ fn a_body_comes_in_pieces() {
 }
 
 #[test]
-fn two_commands_that_change_the_connection_or_wait_are_never_under_way_together() {
+fn state_changing_or_waiting_commands_never_overlap() {
     let login = || Command::login("joe", &Password::new("secret".into()));
     for (first, second) in [
         (Command::noop(), login()),
@@ -169,7 +169,7 @@ fn two_commands_that_change_the_connection_or_wait_are_never_under_way_together(
 }
 
 #[test]
-fn two_commands_are_written_at_once_and_answered_one_after_the_other() {
+fn pipelined_commands_are_answered_in_order() {
     let mut talk = Talk::logged_in(50);
     talk.ask(Command::examine("INBOX"));
     talk.client.start_both(Command::fetch(1, 2, &[FetchAttribute::Flags]), Command::noop()).unwrap();

@@ -98,7 +98,7 @@ async fn examine(config: &Config, assembly: &Assembly, findings: &mut Vec<Findin
         example.domain = example.domain.or(first.as_ref().map(|mailbox| mailbox.domain_str().to_owned()));
         example.mailbox = first;
     }
-    findings.push(master_log_in(backend.mailboxes.as_ref(), is_reached, example.mailbox.as_ref()).await);
+    findings.push(master_login(backend.mailboxes.as_ref(), is_reached, example.mailbox.as_ref()).await);
     findings.push(match external.check_doveadm().await {
         Some(answer) => {
             check("doveadm", answer, "compare [mail.external.doveadm] with doveadm_api_key and its listener")
@@ -142,7 +142,7 @@ async fn relaying(external: &External) -> Finding {
 }
 
 /// Whether Dovecot lets the master user into a mailbox.
-async fn master_log_in(mailboxes: &dyn Mailboxes, is_reached: bool, mailbox: Option<&EmailAddress>) -> Finding {
+async fn master_login(mailboxes: &dyn Mailboxes, is_reached: bool, mailbox: Option<&EmailAddress>) -> Finding {
     const WHAT: &str = "master log-in";
     match mailbox {
         // What keeps it from working is told already.

@@ -129,7 +129,7 @@ pub(crate) async fn run() -> ExitCode {
     match arguments.run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::complain(&failure);
+            output::log_failure(&failure);
             ExitCode::FAILURE
         }
     }
@@ -180,7 +180,7 @@ fn answer_to_arguments(error: &clap::Error) -> ExitCode {
     // The first paragraph says what is wrong, over several lines when arguments are missing; usage follows.
     let first = text.split("\n\n").next().unwrap_or_default();
     let what = Failure::new(first.trim_start_matches("error:").trim_end_matches("Usage:"));
-    output::complain(&Failure::new(format!("{what} (see --help)")));
+    output::log_failure(&Failure::new(format!("{what} (see --help)")));
     ExitCode::from(USAGE)
 }
 

@@ -14,6 +14,6 @@ pub(crate) fn print(text: &str) -> Outcome {
 }
 
 /// Says in one line what went wrong. When even that cannot be written, the exit code still tells.
-pub(super) fn complain(failure: &Failure) {
+pub(super) fn log_failure(failure: &Failure) {
     let _ = writeln!(std::io::stderr(), "mailapi: {failure}");
 }

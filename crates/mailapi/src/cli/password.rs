@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_and_nonsense_are_refused_and_the_line_end_is_not_part_of_the_password() {
+    fn empty_input_is_refused_and_the_line_end_is_stripped() {
         for input in [&b""[..], b"\n", b"\r\nlater", b"\xff\xfe\n"] {
             assert!(first_line(input).is_err(), "{input:?}");
         }

@@ -10,10 +10,10 @@ use super::print;
 use crate::background;
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
 use crate::first_token;
 use crate::host_name;
+use crate::listeners::ServerListeners;
 use crate::logging::Style;
 use crate::reload::{Files, keep_fresh};
 use crate::signals::{Hangups, Signals};
@@ -40,15 +40,15 @@ async fn serve(
     (signals, hangups): (&mut Signals, Hangups),
 ) -> Outcome {
     mend(assembly).await?;
-    let doors = Doors::bind(config).await?;
-    let addresses = doors.addresses(config)?;
+    let listeners = ServerListeners::bind(config).await?;
+    let addresses = listeners.addresses(config)?;
     let first = first_start(assembly, &addresses, directory).await?;
 
     // Two signals, one after the other: who is inside may still finish while the loops go on behind the doors.
-    let (close_doors, doors_close) = Shutdown::channel();
+    let (close_listeners, listeners_close) = Shutdown::channel();
     let (end_loops, loops_end) = Shutdown::channel();
     let mut loops = background::start(assembly, config, &loops_end)?;
-    let (mut open_doors, tls) = doors.open(config, assembly, &doors_close)?;
+    let (mut open_listeners, tls) = listeners.open(config, assembly, &listeners_close)?;
     let files = Files::new(tls, assembly.secrets.clone(), config);
     loops.spawn(keep_fresh(files, config.clone(), hangups, loops_end.clone()));
     if let Some(why) = host_name::missing_with(config, &assembly.service).await? {
@@ -56,14 +56,14 @@ async fn serve(
     }
     greet(&addresses, first.as_ref(), directory, style)?;
 
-    let end = until_end(signals.next(), &mut open_doors, &mut loops).await;
+    let end = until_end(signals.next(), &mut open_listeners, &mut loops).await;
     match &end {
         Ok(signal) => tracing::info!(signal, "stopping"),
         Err(failure) => tracing::error!(%failure, "stopping, since a part of the server is gone"),
     }
-    close_doors.send_replace(true);
+    close_listeners.send_replace(true);
     let all_finished = async {
-        finish(open_doors, config.shutdown_grace.0, "listeners").await;
+        finish(open_listeners, config.shutdown_grace.0, "listeners").await;
         end_loops.send_replace(true);
         finish(loops, config.shutdown_grace.0, "background work").await;
     };
@@ -81,12 +81,12 @@ async fn serve(
 /// What has ended early.
 async fn until_end(
     signal: impl Future<Output = &'static str>,
-    doors: &mut JoinSet<()>,
+    listeners: &mut JoinSet<()>,
     loops: &mut JoinSet<()>,
 ) -> Outcome<&'static str> {
     tokio::select! {
         signal = signal => Ok(signal),
-        Some(ended) = doors.join_next() => Err(ended_early("a listener", ended)),
+        Some(ended) = listeners.join_next() => Err(ended_early("a listener", ended)),
         Some(ended) = loops.join_next() => Err(ended_early("a loop in the background", ended)),
     }
 }
@@ -147,23 +147,23 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_part_that_ends_before_the_signal_stops_the_server_with_a_failure() {
-        for (broken, of_the_doors) in [(true, true), (true, false), (false, true), (false, false)] {
-            let (mut doors, mut loops) = (JoinSet::new(), JoinSet::new());
-            doors.spawn(pending());
+    async fn a_task_that_ends_early_stops_the_server_with_a_failure() {
+        for (broken, of_listeners) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (mut listeners, mut loops) = (JoinSet::new(), JoinSet::new());
+            listeners.spawn(pending());
             loops.spawn(pending());
-            let ending = if of_the_doors { &mut doors } else { &mut loops };
+            let ending = if of_listeners { &mut listeners } else { &mut loops };
             ending.spawn(async move { assert!(!broken, "out of order") });
-            let end = until_end(pending(), &mut doors, &mut loops).await.unwrap_err().to_string();
-            assert_eq!(end.contains("listener"), of_the_doors, "{end}");
+            let end = until_end(pending(), &mut listeners, &mut loops).await.unwrap_err().to_string();
+            assert_eq!(end.contains("listener"), of_listeners, "{end}");
             assert_eq!(end.contains("broke"), broken, "{end}");
         }
     }
 
     #[tokio::test]
     async fn the_signal_stops_it_in_peace() {
-        let (mut doors, mut loops) = (JoinSet::new(), JoinSet::new());
+        let (mut listeners, mut loops) = (JoinSet::new(), JoinSet::new());
         loops.spawn(pending());
-        assert_eq!(until_end(ready("SIGTERM"), &mut doors, &mut loops).await.unwrap(), "SIGTERM");
+        assert_eq!(until_end(ready("SIGTERM"), &mut listeners, &mut loops).await.unwrap(), "SIGTERM");
     }
 }

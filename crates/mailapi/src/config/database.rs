@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_a_file_is_that_of_the_server_and_of_those_who_look_up() {
+    fn a_password_file_serves_the_server_and_the_look_ups() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "from a file\n").unwrap();
         let text = format!("url = \"postgres://u@db/mail\"\npassword_file = {:?}", file.path());

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_covers_the_file_and_the_file_covers_the_defaults() {
+    fn the_environment_overrides_the_file_and_it_the_defaults() {
         let file = "data_dir = \"from-file\"\n[auth]\nlogin_attempts = 7\nadmins = [\"a@example.org\"]";
         let environment = [
             ("MAILAPI_AUTH__LOGIN_ATTEMPTS", "8"),

@@ -24,9 +24,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mailapi_backend::SpoolSettings;
-use mailapi_backend_embedded::courier::CourierSettings;
-use mailapi_backend_embedded::{ListenerSettings, MaildropSettings};
+use mailapi_backend::BufferSettings;
+use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
+use mailapi_backend_embedded::{ListenerSettings, MessageStoreSettings};
 use mailapi_backend_external::ExternalSettings;
 use mailapi_dns::DnsSettings;
 use mailapi_http::HttpSettings;
@@ -56,7 +56,7 @@ pub(crate) struct Config {
     pub(crate) database: Database,
     pub(crate) auth: auth::Auth,
     pub(crate) limits: limits::Limits,
-    pub(crate) spool: spool::SpoolKeys,
+    pub(crate) spool: spool::BufferKeys,
     pub(crate) mail: mail::Mail,
     pub(crate) dns: dns::Dns,
     pub(crate) stats: stats::Stats,
@@ -74,7 +74,7 @@ impl Default for Config {
             database: Database::default(),
             auth: auth::Auth::default(),
             limits: limits::Limits::default(),
-            spool: spool::SpoolKeys::default(),
+            spool: spool::BufferKeys::default(),
             mail: mail::Mail::default(),
             dns: dns::Dns::default(),
             stats: stats::Stats::default(),
@@ -105,7 +105,7 @@ impl Config {
             return Ok(());
         }
         self.listeners()?;
-        self.courier()?;
+        self.delivery_agent()?;
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Config {
     }
 
     /// Where large messages lie on their way.
-    pub(crate) fn spool(&self, data_dir: &Path) -> SpoolSettings {
+    pub(crate) fn buffer(&self, data_dir: &Path) -> BufferSettings {
         self.spool.settings(data_dir)
     }
 
@@ -149,8 +149,8 @@ impl Config {
     }
 
     /// How the embedded mail server is to keep messages.
-    pub(crate) fn maildrop(&self) -> MaildropSettings {
-        self.mail.embedded.maildrop(&self.limits, self.mail.feed_batch)
+    pub(crate) fn message_store(&self) -> MessageStoreSettings {
+        self.mail.embedded.message_store(&self.limits, self.mail.feed_batch)
     }
 
     /// How the embedded mail server's listeners are to behave; reads the certificate and the key.
@@ -164,8 +164,8 @@ impl Config {
     }
 
     /// How mail is to go to other servers; reads the relay's secrets.
-    pub(crate) fn courier(&self) -> Result<CourierSettings, ConfigError> {
-        self.mail.embedded.courier(self.shutdown_grace.0)
+    pub(crate) fn delivery_agent(&self) -> Result<DeliveryAgentSettings, ConfigError> {
+        self.mail.embedded.delivery_agent(self.shutdown_grace.0)
     }
 
     /// How the operator's own mail server is reached; reads its secrets and certificates.
@@ -274,12 +274,12 @@ mod tests {
         let shown = |settings: &dyn std::fmt::Debug| format!("{settings:?}");
         assert_eq!(shown(&config.service()), shown(&Settings::default()));
         assert_eq!(shown(&config.http()), shown(&HttpSettings::default()));
-        assert_eq!(shown(&config.maildrop()), shown(&MaildropSettings::default()));
+        assert_eq!(shown(&config.message_store()), shown(&MessageStoreSettings::default()));
         assert_eq!(shown(&config.dns()), shown(&DnsSettings::default()));
         // One grace for all that is in flight, whatever each crate has by itself.
         let grace = config.shutdown_grace.0;
-        let courier = CourierSettings { grace, ..CourierSettings::default() };
-        assert_eq!(shown(&config.courier().unwrap()), shown(&courier));
+        let courier = DeliveryAgentSettings { grace, ..DeliveryAgentSettings::default() };
+        assert_eq!(shown(&config.delivery_agent().unwrap()), shown(&courier));
         let mut listeners = ListenerSettings::new("localhost");
         listeners.smtp_connections.grace = grace;
         listeners.submission_connections.grace = grace;

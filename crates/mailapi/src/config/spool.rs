@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mailapi_backend::SpoolSettings;
+use mailapi_backend::BufferSettings;
 
 use super::mirror::mirror;
 use super::values::ByteSize;
@@ -10,7 +10,7 @@ use super::{ConfigError, at_least_one};
 
 mirror!(
     /// The section.
-    SpoolKeys of SpoolSettings as (SpoolSettings::new("")) {
+    BufferKeys of BufferSettings as (BufferSettings::new("")) {
         max_memory_bytes: ByteSize,
         write_bytes: ByteSize,
         max_disk_bytes: ByteSize,
@@ -18,10 +18,10 @@ mirror!(
     }
 );
 
-impl SpoolKeys {
+impl BufferKeys {
     /// The spool, in the data directory.
-    pub(super) fn settings(&self, data_dir: &Path) -> SpoolSettings {
-        let mut settings = SpoolSettings::new(data_dir);
+    pub(super) fn settings(&self, data_dir: &Path) -> BufferSettings {
+        let mut settings = BufferSettings::new(data_dir);
         self.apply(&mut settings);
         settings
     }

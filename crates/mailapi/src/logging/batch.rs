@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_and_what_grows_too_long_is_written_at_once_with_all_before_it() {
+    fn errors_and_full_batches_are_written_at_once() {
         let writes = Writes::default();
         let batch = Batch::new(writes.clone(), LIMITS);
         batch.add(b"a\n", false);

@@ -2,17 +2,18 @@
 
 use serde_json::json;
 
-use crate::house::{ATTACKER, House, PASSWORD, Talk, answered_during, auth_plain, connect_from, size};
+use crate::embedded_host::{ATTACKER, EmbeddedHost, PASSWORD, Talk, answered_during, auth_plain, connect_from, size};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_cannot_fill_the_disk() {
-    let house = House::open(&[("MAILAPI_LIMITS__SIGNUP_QUOTA", if size(1, 0) == 1 { "100MiB" } else { "2MiB" })]).await;
+    let host =
+        EmbeddedHost::open(&[("MAILAPI_LIMITS__SIGNUP_QUOTA", if size(1, 0) == 1 { "100MiB" } else { "2MiB" })]).await;
     let message = format!("Subject: large\r\n\r\n{}", "x\r\n".repeat(size(20_000_000, 400_000) / 3));
     let attack = async {
         let user = json!({ "domain": "stranger.example", "email": "eve@stranger.example", "password": PASSWORD });
-        let (status, answer) = house.post("/auth/signup", "", user.to_string()).await;
+        let (status, answer) = host.post("/auth/signup", "", user.to_string()).await;
         assert_eq!(status, 201, "{answer}");
-        let mut imap = Talk::begin(house.attacker("imap").await).await;
+        let mut imap = Talk::begin(host.attacker("imap").await).await;
         imap.say(&format!("a LOGIN eve@stranger.example \"{PASSWORD}\"\r\n"), "a OK").await;
         let mut kept = 0;
         for _ in 0..20 {
@@ -30,19 +31,19 @@ async fn a_stranger_cannot_fill_the_disk() {
         }
         kept
     };
-    let kept = answered_during(&house, "the appends of a stranger", attack).await;
+    let kept = answered_during(&host, "the appends of a stranger", attack).await;
     assert!((1..=5).contains(&kept), "{kept} messages were kept");
-    house.stands("the appends of a stranger").await;
+    host.stands("the appends of a stranger").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guesses_at_submission_do_not_starve_other_log_ins() {
     // Hashing is as slow as it is by default.
-    let house = House::open(&[("MAILAPI_AUTH__PASSWORD_ROUNDS", "5000")]).await;
+    let host = EmbeddedHost::open(&[("MAILAPI_AUTH__PASSWORD_ROUNDS", "5000")]).await;
     let guess = |n: usize| {
-        let door = house.door("submission");
+        let listener = host.listener("submission");
         async move {
-            let mut client = Talk::begin(connect_from(ATTACKER, door).await).await;
+            let mut client = Talk::begin(connect_from(ATTACKER, listener).await).await;
             client.say("EHLO x\r\n", "250 ").await;
             for password in ["x".repeat(1020), "y".repeat(128)] {
                 client.write(auth_plain(&format!("user{n}@example.org"), &password).as_bytes()).await;
@@ -53,32 +54,32 @@ async fn guesses_at_submission_do_not_starve_other_log_ins() {
         }
     };
     let guesses = futures_util::future::join_all((0..95).map(guess));
-    let log_in = json!({ "email": "bob@example.org", "password": PASSWORD }).to_string();
+    let login = json!({ "email": "bob@example.org", "password": PASSWORD }).to_string();
     let attack = async {
         tokio::join!(guesses, async {
             for _ in 0..3 {
-                let answer = house.in_time(house.post("/auth/login", "", log_in.clone())).await;
+                let answer = host.in_time(host.post("/auth/login", "", login.clone())).await;
                 assert_eq!(answer.0, 200, "{}", answer.1);
             }
         })
     };
-    answered_during(&house, "guesses at submission", attack).await;
-    house.stands("guesses at submission").await;
+    answered_during(&host, "guesses at submission", attack).await;
+    host.stands("guesses at submission").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guesses_of_a_stranger_lock_no_mail_program_out() {
-    let house = House::open(&[]).await;
+    let host = EmbeddedHost::open(&[]).await;
     let attacker = reqwest::Client::builder().local_address(std::net::IpAddr::V4(ATTACKER)).build().unwrap();
     for _ in 0..10 {
         let guess = json!({ "email": "bob@example.org", "password": "wrong password" });
-        let answer = attacker.post(house.server.api("/auth/login")).json(&guess).send().await.unwrap();
+        let answer = attacker.post(host.server.api("/auth/login")).json(&guess).send().await.unwrap();
         assert!([401, 429].contains(&answer.status().as_u16()), "{}", answer.status());
     }
-    let mut imap = Talk::begin(house.owner("imap").await).await;
-    house.in_time(imap.say(&format!("a LOGIN bob@example.org \"{PASSWORD}\"\r\n"), "a OK")).await;
-    let mut submission = Talk::begin(house.owner("submission").await).await;
+    let mut imap = Talk::begin(host.owner("imap").await).await;
+    host.in_time(imap.say(&format!("a LOGIN bob@example.org \"{PASSWORD}\"\r\n"), "a OK")).await;
+    let mut submission = Talk::begin(host.owner("submission").await).await;
     submission.say("EHLO x\r\n", "250 ").await;
-    house.in_time(submission.say(&auth_plain("bob@example.org", PASSWORD), "235 ")).await;
-    house.stands("guesses of a stranger").await;
+    host.in_time(submission.say(&auth_plain("bob@example.org", PASSWORD), "235 ")).await;
+    host.stands("guesses of a stranger").await;
 }

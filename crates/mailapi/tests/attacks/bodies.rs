@@ -2,7 +2,7 @@
 
 use tokio::io::AsyncWriteExt;
 
-use crate::house::{ATTACKER, House, answered_during, connect_from, head, size, status};
+use crate::embedded_host::{ATTACKER, EmbeddedHost, answered_during, connect_from, head, size, status};
 
 const MIB: usize = 1 << 20;
 
@@ -29,18 +29,18 @@ fn bombs(length: usize) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_of_many_tiny_values_stay_small() {
-    let house = House::open(&[]).await;
-    let mut tokens = vec![house.ann.clone()];
+    let host = EmbeddedHost::open(&[]).await;
+    let mut tokens = vec![host.ann.clone()];
     for number in 0..3 {
-        tokens.push(house.user(&format!("mallory{number}")).await);
+        tokens.push(host.user(&format!("mallory{number}")).await);
     }
     for bomb in bombs(size(34 * MIB, 5 * MIB)) {
         let attack = async {
             let one = |n: usize| {
                 let (bomb, token) = (&bomb, &tokens[n % tokens.len()]);
-                let door = house.door("http");
+                let listener = host.listener("http");
                 async move {
-                    let mut stream = connect_from(ATTACKER, door).await;
+                    let mut stream = connect_from(ATTACKER, listener).await;
                     stream.write_all(head("/mail/send", token, bomb.len()).as_bytes()).await.unwrap();
                     // The server may refuse the rest.
                     let (mut reading, mut writing) = stream.split();
@@ -52,17 +52,17 @@ async fn bodies_of_many_tiny_values_stay_small() {
             };
             futures_util::future::join_all((0..7).map(one)).await
         };
-        let answers = answered_during(&house, &bomb[..30], attack).await;
+        let answers = answered_during(&host, &bomb[..30], attack).await;
         let refused = ["400", "413", "422", "503"];
         assert!(answers.iter().all(|answer| refused.contains(&answer.as_str())), "{answers:?} to {}", &bomb[..30]);
     }
-    house.stands("bodies of many tiny values").await;
+    host.stands("bodies of many tiny values").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_texts_sent_at_once_stay_small() {
-    let house = House::open(&[]).await;
-    let mallory = house.user("mallory").await;
+    let host = EmbeddedHost::open(&[]).await;
+    let mallory = host.user("mallory").await;
     let text = "\\u0001".repeat(size(33 * MIB, 4 * MIB) / 6);
     let plain = "x".repeat(size(20 * MIB, 4 * MIB));
     for text in [text, plain] {
@@ -72,32 +72,32 @@ async fn long_texts_sent_at_once_stay_small() {
         // Two texts may be longer than a body may be.
         let body = if body.len() < 35 * MIB { body } else { body.replacen(&format!(",\"html\":\"{text}\""), "", 1) };
         let one = || async {
-            let mut stream = house.attacker("http").await;
+            let mut stream = host.attacker("http").await;
             stream.write_all(head("/mail/send", &mallory, body.len()).as_bytes()).await.unwrap();
             let _ = stream.write_all(body.as_bytes()).await;
             status(&mut stream).await
         };
         let attack = futures_util::future::join_all((0..7).map(|_| one()));
-        let answers = answered_during(&house, "long texts", attack).await;
+        let answers = answered_during(&host, "long texts", attack).await;
         assert!(answers.iter().all(|status| [202, 413, 422, 500, 503].contains(status)), "{answers:?}");
     }
-    house.stands("long texts").await;
+    host.stands("long texts").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_uploads_stop_nobody() {
-    let house = House::open(&[]).await;
+    let host = EmbeddedHost::open(&[]).await;
     let mut slow = Vec::new();
     // Large ones that need room, and as many as a client may have that need little.
     for (count, length) in [(8, 30 * MIB), (size(900, 100), 200_000)] {
         for _ in 0..count {
-            let mut stream = house.attacker("http").await;
-            stream.write_all(head("/mail/send", &house.ann, length).as_bytes()).await.unwrap();
+            let mut stream = host.attacker("http").await;
+            stream.write_all(head("/mail/send", &host.ann, length).as_bytes()).await.unwrap();
             let _ = stream.write_all(&vec![b' '; length.min(MIB) - 1000]).await;
             slow.push(stream);
         }
-        house.doors_answer("slow uploads").await;
+        host.listeners_answer("slow uploads").await;
     }
     drop(slow);
-    house.stands("slow uploads").await;
+    host.stands("slow uploads").await;
 }

@@ -9,5 +9,5 @@ mod support;
 mod accounts;
 mod bodies;
 mod connections;
-mod house;
+mod embedded_host;
 mod reading;

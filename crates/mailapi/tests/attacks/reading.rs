@@ -2,13 +2,13 @@
 
 use tokio::io::AsyncWriteExt;
 
-use crate::house::{ATTACKER, House, Talk, connect_from, size, status};
+use crate::embedded_host::{ATTACKER, EmbeddedHost, Talk, connect_from, size, status};
 
 const READERS: usize = 15;
 
 /// Delivers a text of control characters to bob, each of which takes six octets in JSON.
-async fn deliver(house: &House, octets: usize) {
-    let mut smtp = Talk::begin(house.attacker("smtp").await).await;
+async fn deliver(host: &EmbeddedHost, octets: usize) {
+    let mut smtp = Talk::begin(host.attacker("smtp").await).await;
     smtp.say("EHLO mx.example.net\r\n", "250 ").await;
     smtp.say("MAIL FROM:<eve@example.net>\r\n", "250 ").await;
     smtp.say("RCPT TO:<bob@example.org>\r\n", "250 ").await;
@@ -21,16 +21,16 @@ async fn deliver(house: &House, octets: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_of_a_long_text_stay_small() {
-    let house = House::open(&[]).await;
-    deliver(&house, size(23_000_000, 8_000_000)).await;
+    let host = EmbeddedHost::open(&[]).await;
+    deliver(&host, size(23_000_000, 8_000_000)).await;
     // Admins and bob may read it; each of them has a share of the room.
-    let tokens = [house.bob.clone(), house.server.token()];
+    let tokens = [host.bob.clone(), host.server.token()];
     for path in ["/mailbox/bob@example.org/messages/1", "/mailbox/bob@example.org/messages/1/raw"] {
         let one = |n: usize| {
-            let (door, token) = (house.door("http"), &tokens[n % 2]);
+            let (listener, token) = (host.listener("http"), &tokens[n % 2]);
             let request = format!("GET /api/v1{path} HTTP/1.1\r\nHost: x\r\nX-MAILAPI-TOKEN: {token}\r\n\r\n");
             async move {
-                let mut stream = connect_from(ATTACKER, door).await;
+                let mut stream = connect_from(ATTACKER, listener).await;
                 stream.write_all(request.as_bytes()).await.unwrap();
                 // No more of the answer is read.
                 let status = status(&mut stream).await;
@@ -40,8 +40,8 @@ async fn readers_of_a_long_text_stay_small() {
         let held = futures_util::future::join_all((0..READERS).map(one)).await;
         let answers: Vec<u16> = held.iter().map(|(status, _)| *status).collect();
         assert!(answers.contains(&200) && answers.iter().all(|status| [200, 503].contains(status)), "{answers:?}");
-        house.doors_answer("readers of a long text").await;
+        host.listeners_answer("readers of a long text").await;
         drop(held);
     }
-    house.stands("readers of a long text").await;
+    host.stands("readers of a long text").await;
 }

@@ -15,11 +15,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A directory of its own for one test, in which the binary runs.
-pub(crate) struct Place {
+pub(crate) struct WorkDir {
     directory: TempDir,
 }
 
-impl Place {
+impl WorkDir {
     pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }

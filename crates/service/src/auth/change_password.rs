@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use mailapi_model::{Door, EmailAddress, SecretText, Violations, Visitor};
+use mailapi_model::{EmailAddress, LoginProtocol, SecretText, Violations, Visitor};
 
 use super::CredentialsError;
 use crate::auth::Share;
@@ -47,11 +47,11 @@ impl Service {
             return Err(crate::users::kept_elsewhere().into());
         }
         let address = caller.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let from = Visitor { door: Door::Http, address };
+        let from = Visitor { protocol: LoginProtocol::Http, address };
         let checked = self.check_credentials(email.as_str(), current, from).await?;
         let hash = self.hash(new, Share::from(from)).await?;
         let (address, by) = (email.clone(), caller.clone());
-        self.in_turn_of_address(email, async move |service: Self| {
+        self.with_address_lock(email, async move |service: Self| {
             service.exchange_password(&address, &checked.credentials.password_hash, &hash, &by).await
         })
         .await

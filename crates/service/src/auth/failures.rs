@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mailapi_model::{ClientNetwork, Door, EmailAddress, Visitor};
+use mailapi_model::{ClientNetwork, EmailAddress, LoginProtocol, Visitor};
 
 use crate::Settings;
 
@@ -55,7 +55,7 @@ pub(super) enum Barred {
 
 /// Failed log-ins. Times are those of [`mailapi_model::Clock::steady`].
 #[derive(Default)]
-pub(crate) struct FailedLogIns(Mutex<Tables>);
+pub(crate) struct FailedLogins(Mutex<Tables>);
 
 #[derive(Default)]
 struct Tables {
@@ -70,7 +70,7 @@ struct Tables {
     entered: HashMap<(String, ClientNetwork), Entered>,
 }
 
-impl FailedLogIns {
+impl FailedLogins {
     /// How long the attempt must still be refused unchecked, if at all.
     pub(super) fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).barred(attempt, now)
@@ -92,9 +92,11 @@ impl FailedLogIns {
 impl Tables {
     fn barred(&self, attempt: &Attempt, now: Duration) -> Option<Barred> {
         let pair = attempt.pair();
-        let until = match attempt.from.door {
-            Door::Http => self.at_api.get(&attempt.mailbox).and_then(|failures| failures.locked_until),
-            Door::Submission | Door::Imap => self.elsewhere.get(&pair).and_then(|delay| delay.barred_until),
+        let until = match attempt.from.protocol {
+            LoginProtocol::Http => self.at_api.get(&attempt.mailbox).and_then(|failures| failures.locked_until),
+            LoginProtocol::Submission | LoginProtocol::Imap => {
+                self.elsewhere.get(&pair).and_then(|delay| delay.barred_until)
+            }
         };
         let left =
             |until: Option<Duration>| until.and_then(|until| until.checked_sub(now)).filter(|left| !left.is_zero());
@@ -107,9 +109,9 @@ impl Tables {
 
     fn forgive(&mut self, attempt: &Attempt, now: Duration, settings: &Settings) {
         let pair = attempt.pair();
-        match attempt.from.door {
-            Door::Http => drop(self.at_api.remove(&attempt.mailbox)),
-            Door::Submission | Door::Imap => drop(self.elsewhere.remove(&pair)),
+        match attempt.from.protocol {
+            LoginProtocol::Http => drop(self.at_api.remove(&attempt.mailbox)),
+            LoginProtocol::Submission | LoginProtocol::Imap => drop(self.elsewhere.remove(&pair)),
         }
         entry(&mut self.entered, pair, now, settings);
     }
@@ -118,12 +120,12 @@ impl Tables {
         let (pair, attempts) = (attempt.pair(), settings.login_attempts.max(1));
         let client = entry(&mut self.clients, pair.1, now, settings);
         client.note(now, attempts.saturating_mul(MAILBOXES_OF_A_CLIENT), settings.login_lockout);
-        match attempt.from.door {
-            Door::Http => {
+        match attempt.from.protocol {
+            LoginProtocol::Http => {
                 let failures = entry(&mut self.at_api, attempt.mailbox.clone(), now, settings);
                 failures.note(now, attempts, settings.login_lockout);
             }
-            Door::Submission | Door::Imap => {
+            LoginProtocol::Submission | LoginProtocol::Imap => {
                 entry(&mut self.elsewhere, pair, now, settings).note(now, attempts, settings.login_lockout);
             }
         }
@@ -251,7 +253,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn at_api(mailbox: &str) -> Attempt {
-        Attempt::new(mailbox, Visitor { door: Door::Http, address: [192, 0, 2, 1].into() })
+        Attempt::new(mailbox, Visitor { protocol: LoginProtocol::Http, address: [192, 0, 2, 1].into() })
     }
 
     #[test]
@@ -265,7 +267,7 @@ mod tests {
 
     #[test]
     fn five_failures_lock_for_fifteen_minutes_and_four_do_not() {
-        let (failures, settings) = (FailedLogIns::default(), Settings::default());
+        let (failures, settings) = (FailedLogins::default(), Settings::default());
         let (ann, bob) = (at_api("ann@example.org"), at_api("bob@example.org"));
         for n in 0..4 {
             failures.judge(&ann, false, n * MINUTE, &settings);
@@ -285,8 +287,9 @@ mod tests {
 
     #[test]
     fn failures_that_lie_far_apart_do_not_add_up() {
-        let (failures, settings) = (FailedLogIns::default(), Settings::default());
-        let imap = Attempt::new("ann@example.org", Visitor { door: Door::Imap, address: [192, 0, 2, 1].into() });
+        let (failures, settings) = (FailedLogins::default(), Settings::default());
+        let imap =
+            Attempt::new("ann@example.org", Visitor { protocol: LoginProtocol::Imap, address: [192, 0, 2, 1].into() });
         for n in 0..20 {
             for attempt in [&at_api("ann@example.org"), &imap] {
                 failures.judge(attempt, false, 4 * n * MINUTE, &settings);
@@ -298,11 +301,12 @@ mod tests {
     #[test]
     fn a_flood_of_made_up_names_does_not_fill_the_memory() {
         let settings = Settings { login_addresses: 100, ..Settings::default() };
-        let failures = FailedLogIns::default();
+        let failures = FailedLogins::default();
         for n in 0..1000_u16 {
             let [high, low] = n.to_be_bytes();
-            for door in [Door::Http, Door::Imap] {
-                let attempt = Attempt::new(&format!("user{n}"), Visitor { door, address: [10, 0, high, low].into() });
+            for protocol in [LoginProtocol::Http, LoginProtocol::Imap] {
+                let attempt =
+                    Attempt::new(&format!("user{n}"), Visitor { protocol, address: [10, 0, high, low].into() });
                 failures.judge(&attempt, n % 2 == 0, Duration::ZERO, &settings);
             }
         }

@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use mailapi_model::{ClientNetwork, Door, Visitor};
+use mailapi_model::{ClientNetwork, LoginProtocol, Visitor};
 use tokio::sync::oneshot;
 
-use super::turns::{Shared, Turns};
+use super::fair_permits::{FairPermits, Shared};
 use crate::Unavailable;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -21,27 +21,27 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The origin of a hash request. Doors take turns, and so do the clients at each door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
-    door: Option<Door>,
+    protocol: Option<LoginProtocol>,
     client: Option<ClientNetwork>,
 }
 
 impl Share {
     /// Callers who may change accounts.
-    pub(crate) const ACCOUNTS: Self = Self { door: None, client: None };
+    pub(crate) const ACCOUNTS: Self = Self { protocol: None, client: None };
 }
 
 impl From<Visitor> for Share {
     fn from(from: Visitor) -> Self {
-        Self { door: Some(from.door), client: Some(from.network()) }
+        Self { protocol: Some(from.protocol), client: Some(from.network()) }
     }
 }
 
 impl Shared for Share {
-    type Group = Option<Door>;
+    type Group = Option<LoginProtocol>;
     type Member = Option<ClientNetwork>;
 
     fn group(&self) -> Self::Group {
-        self.door
+        self.protocol
     }
 
     fn member(&self) -> Self::Member {
@@ -53,7 +53,7 @@ impl Shared for Share {
 pub(crate) struct HashingThreads {
     /// As many as there are threads: a job is queued when there is one for it, and not at all when its caller has gone
     /// before.
-    turns: Turns<Share>,
+    permits: FairPermits<Share>,
     most: usize,
     started: Mutex<usize>,
     queue: Sender<Job>,
@@ -64,8 +64,8 @@ impl HashingThreads {
     /// At most so many, at least one.
     pub(crate) fn new(most: usize) -> Self {
         let (most, (queue, waiting)) = (most.max(1), channel());
-        let (turns, waiting) = (Turns::new(most), Arc::new(Mutex::new(waiting)));
-        Self { turns, most, started: Mutex::new(0), queue, waiting }
+        let (permits, waiting) = (FairPermits::new(most), Arc::new(Mutex::new(waiting)));
+        Self { permits, most, started: Mutex::new(0), queue, waiting }
     }
 
     /// Runs `work` when it is its turn.
@@ -78,11 +78,11 @@ impl HashingThreads {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unavailable> {
         let broken = |error: String| Unavailable::Unforeseen(format!("password hashing: {error}"));
-        let turn = self.turns.take(share).await;
+        let permit = self.permits.take(share).await;
         self.start_another().map_err(|error| broken(error.to_string()))?;
         let (done, answer) = oneshot::channel();
         let job = Box::new(move || {
-            let _turn = turn;
+            let _permit = permit;
             // A caller that no longer waits has no use for the answer.
             let _ = done.send(work());
         });

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mailapi_backend::{LogIn, LogInError, LogInMark, LoggedIn, SendAsError, SendLimitReached};
+use mailapi_backend::{LoggedIn, Login, LoginError, LoginMark, SendAsError, SendLimitReached};
 use mailapi_model::{Credentials, Denied, EmailAddress, Grants, PasswordRule, SecretText, SendAs, TokenKind, Visitor};
 use mailapi_store::Verified;
 
@@ -52,8 +52,8 @@ impl From<Barred> for CredentialsError {
 }
 
 #[async_trait]
-impl LogIn for Service {
-    async fn log_in(&self, user: &str, password: &SecretText, from: Visitor) -> Result<LoggedIn, LogInError> {
+impl Login for Service {
+    async fn log_in(&self, user: &str, password: &SecretText, from: Visitor) -> Result<LoggedIn, LoginError> {
         let epoch = self.0.epoch.mark();
         let entered = async {
             let checked = self.check_credentials(user, password, from).await?;
@@ -67,7 +67,7 @@ impl LogIn for Service {
         entered.await.map_err(told)
     }
 
-    async fn renew(&self, session: &mut LoggedIn) -> Result<(), LogInError> {
+    async fn renew(&self, session: &mut LoggedIn) -> Result<(), LoginError> {
         let epoch = self.0.epoch.mark();
         if session.mark.epoch == epoch.counts() {
             return Ok(());
@@ -98,13 +98,13 @@ impl LogIn for Service {
     }
 }
 
-fn told(error: CredentialsError) -> LogInError {
+fn told(error: CredentialsError) -> LoginError {
     match error {
-        CredentialsError::Refused => LogInError::Refused,
-        CredentialsError::Locked { .. } | CredentialsError::TooManyFromClient { .. } => LogInError::Locked,
+        CredentialsError::Refused => LoginError::Refused,
+        CredentialsError::Locked { .. } | CredentialsError::TooManyFromClient { .. } => LoginError::Locked,
         CredentialsError::Unavailable(error) => {
             tracing::error!(%error, "a log-in could not be completed");
-            LogInError::Unavailable
+            LoginError::Unavailable
         }
     }
 }
@@ -145,7 +145,7 @@ fn log_failure(user: &str, from: Visitor, error: &CredentialsError) {
     let mailbox = address.as_ref().map_or("-", EmailAddress::as_str);
     tracing::info!(
         target: "mailapi::log_in",
-        door = from.door.as_str(), client = %from.address, reason, mailbox, "log-in failed"
+        door = from.protocol.as_str(), client = %from.address, reason, mailbox, "log-in failed"
     );
 }
 
@@ -153,7 +153,7 @@ impl Service {
     /// `epoch` was taken before the credentials were read.
     async fn logged_in(&self, credentials: &Credentials, epoch: EpochMark) -> Result<LoggedIn, CredentialsError> {
         let grants = self.grants_of(&credentials.email, TokenKind::Admin).await?;
-        let mark = LogInMark { epoch: epoch.counts(), password: fingerprint(credentials) };
+        let mark = LoginMark { epoch: epoch.counts(), password: fingerprint(credentials) };
         Ok(LoggedIn { grants, mark })
     }
 
@@ -179,7 +179,7 @@ impl Service {
         from: Visitor,
     ) -> Result<Checked, CredentialsError> {
         let attempt = Attempt::new(user, from);
-        if let Some(barred) = self.0.failed_log_ins.barred(&attempt, self.0.clock.steady()) {
+        if let Some(barred) = self.0.failed_logins.barred(&attempt, self.0.clock.steady()) {
             return Err(barred.into());
         }
         let matching = match PasswordRule::allows_length(password.expose()) {
@@ -189,7 +189,7 @@ impl Service {
         };
         // Of many guesses at once, those that are judged after the lock learn nothing, right or wrong.
         let now = self.0.clock.steady();
-        if let Some(barred) = self.0.failed_log_ins.judge(&attempt, matching.is_some(), now, &self.0.settings) {
+        if let Some(barred) = self.0.failed_logins.judge(&attempt, matching.is_some(), now, &self.0.settings) {
             return Err(barred.into());
         }
         let Found { credentials, mailbox } = matching.ok_or(CredentialsError::Refused)?;

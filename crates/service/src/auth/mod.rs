@@ -3,6 +3,7 @@
 mod authenticate;
 mod change_password;
 mod failures;
+mod fair_permits;
 mod hashing;
 mod log_in;
 mod login;
@@ -11,12 +12,11 @@ mod me;
 mod password;
 mod refresh;
 mod signup;
-mod turns;
 
 pub use authenticate::AuthenticateError;
 pub(crate) use authenticate::{CallerCache, LastUsed};
 pub use change_password::ChangePasswordError;
-pub(crate) use failures::FailedLogIns;
+pub(crate) use failures::FailedLogins;
 pub(crate) use hashing::{HashingThreads, Share};
 pub use log_in::CredentialsError;
 pub use login::Session;

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_salt_has_the_sixteen_characters_that_others_take_into_account() {
+    fn the_salt_has_sixteen_characters() {
         let hash = hash_password(&secret("correct horse"), 5000, &Salt).unwrap();
         let fields: Vec<&str> = hash.expose().split('$').collect();
         assert_eq!((fields[0], fields[1], fields[2], fields[3].len()), ("{SHA512-CRYPT}", "6", "rounds=5000", 16));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_quickly_is_known_so_that_nobody_can_tell_by_the_time() {
+    fn quick_refusals_are_known_so_that_timing_reveals_nothing() {
         let ours = hash_password(&secret("secret"), 1000, &Salt).unwrap();
         let blowfish = "{BLF-CRYPT}$2y$05$y63VrWYhEwUlLY/Bh4F0ju2OUHfjxQhTzaVvI/HdZM4zbmItANCG.";
         assert!(!is_cheap(&ours) && !is_cheap(&secret(blowfish)));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_rounds_that_passwords_are_hashed_with_are_verified_and_one_more_is_not() {
+    fn the_highest_hash_rounds_are_verified_and_no_more() {
         let most = *PASSWORD_ROUNDS.end();
         let hash = |rounds| format!("$6$rounds={rounds}$saltstring$abc");
         assert!(sha512_crypt(&hash(most)).is_some());

@@ -115,8 +115,7 @@ impl Service {
             from: from.network().subscriber(),
             session,
         };
-        let record =
-            self.in_turn_of_domain(&domain, async move |service: Self| service.add_sign_up(&new).await).await?;
+        let record = self.with_domain_lock(&domain, async move |service: Self| service.add_sign_up(&new).await).await?;
         tracing::info!(
             target: "mailapi::audit",
             by = email.shown(), from = %from.address, %domain, "signed up; the domain waits for approval"

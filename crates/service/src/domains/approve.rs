@@ -17,7 +17,7 @@ impl Service {
     pub async fn approve_domain(&self, caller: &Caller, name: &DomainName) -> Result<Domain, DomainError> {
         caller.grants.admin()?;
         let (domain, by) = (name.clone(), caller.clone());
-        self.in_turn_of_domain(name, async move |service: Self| service.let_in(&domain, &by).await).await
+        self.with_domain_lock(name, async move |service: Self| service.let_in(&domain, &by).await).await
     }
 
     /// Runs in the turn of the domain, so that the state that was read is the one that is approved.

@@ -27,7 +27,7 @@ impl Service {
         let key = self.new_dkim_key(DkimAlgorithm::Rsa2048).await?;
         let new = NewDomain { name: name.clone(), active: true, description, creator_email: None, created_at: now };
         let by = caller.clone();
-        self.in_turn_of_domain(&name, async move |service: Self| service.add_domain(new, key, &by).await).await
+        self.with_domain_lock(&name, async move |service: Self| service.add_domain(new, key, &by).await).await
     }
 
     async fn add_domain(&self, new: NewDomain, key: DkimKey, by: &Caller) -> Result<Domain, DomainError> {

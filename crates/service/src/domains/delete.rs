@@ -19,7 +19,7 @@ impl Service {
     pub async fn delete_domain(&self, caller: &Caller, name: &DomainName, force: bool) -> Result<(), DomainError> {
         caller.grants.admin()?;
         let (domain, by) = (name.clone(), caller.clone());
-        self.in_turn_of_domain(name, async move |service: Self| service.remove_domain(&domain, force, &by).await).await
+        self.with_domain_lock(name, async move |service: Self| service.remove_domain(&domain, force, &by).await).await
     }
 
     /// Runs in the turn of the domain.

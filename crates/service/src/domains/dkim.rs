@@ -42,7 +42,7 @@ impl Service {
         }
         let key = self.new_dkim_key(algorithm).await?;
         let (domain, by) = (name.clone(), caller.clone());
-        self.in_turn_of_domain(name, async move |service: Self| service.add_dkim_key(&domain, key, &by).await).await
+        self.with_domain_lock(name, async move |service: Self| service.add_dkim_key(&domain, key, &by).await).await
     }
 
     async fn add_dkim_key(&self, name: &DomainName, key: DkimKey, by: &Caller) -> Result<DkimKey, DomainError> {

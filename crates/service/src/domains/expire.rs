@@ -18,7 +18,7 @@ impl Service {
         let (mut expired, mut failed) = (0, None);
         for domain in self.0.store.domains().unapproved_since(oldest, STEP).await? {
             let name = domain.clone();
-            let gone = self.in_turn_of_domain(&domain, async move |service: Self| service.expire_domain(&name).await);
+            let gone = self.with_domain_lock(&domain, async move |service: Self| service.expire_domain(&name).await);
             match gone.await {
                 Ok(gone) => expired += u64::from(gone),
                 Err(DomainError::Unavailable(error)) => failed = failed.or(Some(error)),

@@ -20,7 +20,7 @@ impl Service {
     ) -> Result<Domain, DomainError> {
         caller.grants.may_manage_domain(name)?;
         let (domain, caller) = (name.clone(), caller.clone());
-        self.in_turn_of_domain(name, async move |service: Self| service.change_domain(&caller, &domain, change).await)
+        self.with_domain_lock(name, async move |service: Self| service.change_domain(&caller, &domain, change).await)
             .await
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Accepted, GoAhead, Refusal, SendLimitReached, SubmitError};
+use mailapi_backend::{Accepted, CommitGate, Refusal, SendLimitReached, SubmitError};
 use mailapi_model::{
     Denied, Draft, EmailAddress, Envelope, Grants, MessageId, Octets, QueueId, Reply, SendAs, Timestamp,
 };
@@ -244,21 +244,21 @@ impl Service {
         message: Octets,
     ) -> (Result<Begun, StoreError>, Result<Accepted, SubmitError>) {
         let submission = &self.0.backend.submission;
-        let (permit, mut go_ahead) = GoAhead::awaited();
+        let (opener, mut commit_gate) = CommitGate::closed();
         let begin = async {
             let begun = self.begin_or_wait(new).await;
             match begun {
-                Ok(Begun::New) => permit.give(),
+                Ok(Begun::New) => opener.open(),
                 // Dropped, it forbids.
-                _ => drop(permit),
+                _ => drop(opener),
             }
             begun
         };
         let submit = async {
             if new.idempotency.is_some() {
-                go_ahead.demand().await?;
+                commit_gate.pass().await?;
             }
-            submission.submit_when(envelope, message, go_ahead).await
+            submission.submit_when(envelope, message, commit_gate).await
         };
         tokio::join!(begin, submit)
     }
@@ -339,9 +339,9 @@ impl Service {
             return Err(SendError::TooLarge { limit });
         }
         let message = if octets > LONG_WORK_OCTETS {
-            let spool = self.0.spool.clone();
+            let buffer = self.0.buffer.clone();
             let work = move || {
-                let message = compose_large(&draft, id, now, &spool)?;
+                let message = compose_large(&draft, id, now, &buffer)?;
                 // The message holds all of it once more.
                 drop(draft);
                 domain.sign(message)

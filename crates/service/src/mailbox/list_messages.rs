@@ -1,6 +1,6 @@
 //! `GET /mailbox/{email}/messages`.
 
-use mailapi_backend::{MailboxError, PageMark, PageView};
+use mailapi_backend::{MailboxError, PageView, Validator};
 use mailapi_model::{FolderName, Page, ReadMailbox};
 
 use crate::Service;
@@ -16,7 +16,7 @@ impl Service {
         reader: &ReadMailbox,
         folder: &FolderName,
         page: Page,
-        seen: Option<PageMark>,
+        seen: Option<Validator>,
     ) -> Result<PageView, MailboxError> {
         self.0.backend.mailboxes.view(self.existing(reader).await?, folder, page, seen).await
     }

@@ -10,7 +10,7 @@ mod search;
 
 pub use mailapi_backend::{
     AttachmentInfo, ByteStream, Correspondent, FolderInfo, FolderScope, FullMessage, MailboxError, MessageSummary,
-    OpenedAttachment, OpenedMessage, PageMark, PageView, SearchHit, SearchQuery, SearchText,
+    OpenedAttachment, OpenedMessage, PageView, SearchHit, SearchQuery, SearchText, Validator,
 };
 use mailapi_model::{Denied, EmailAddress, ReadMailbox};
 

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_named_as_the_end_is_not_in_the_period_and_a_day_is() {
+    fn an_end_time_is_exclusive_and_an_end_day_inclusive() {
         let count = |end| {
             let (_, hours) = resolve(Some("2026-11-19"), Some(end), GroupBy::Hour).unwrap();
             (hours.count(Span::Hour), hours.count(Span::Day))

@@ -74,7 +74,7 @@ impl Service {
     /// Removes the account if it is still closed when its turn comes; returns whether it was.
     pub(crate) async fn remove_if_closed(&self, email: &EmailAddress) -> Result<bool, Unavailable> {
         let closed = email.clone();
-        self.in_turn_of_address(email, async move |service: Self| {
+        self.with_address_lock(email, async move |service: Self| {
             if !service.0.store.accounts().is_closed(&closed).await? {
                 return Ok(false);
             }

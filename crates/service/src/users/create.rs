@@ -38,7 +38,7 @@ impl Service {
         let new = NewAccount { email: email.clone(), name, password_hash, quota_bytes, created_at };
         let by = caller.clone();
         let account =
-            self.in_turn_of_address(&email, async move |service: Self| service.add_user(new, by).await).await?;
+            self.with_address_lock(&email, async move |service: Self| service.add_user(new, by).await).await?;
         let is_admin = self.0.settings.admins.contains(&email);
         let quota = self.quota_at_first(&email).await;
         Ok(User { account, is_admin, quota })

@@ -17,7 +17,7 @@ impl Service {
     pub async fn delete_user(&self, caller: &Caller, email: &EmailAddress) -> Result<(), UserError> {
         self.may_manage(caller, email)?;
         let (gone, by) = (email.clone(), caller.clone());
-        self.in_turn_of_address(email, async move |service: Self| service.remove_user(&gone, &by).await).await
+        self.with_address_lock(email, async move |service: Self| service.remove_user(&gone, &by).await).await
     }
 
     async fn remove_user(&self, email: &EmailAddress, by: &Caller) -> Result<(), UserError> {

@@ -25,7 +25,7 @@ impl Service {
         self.may_manage(caller, email)?;
         let (address, by) = (email.clone(), caller.clone());
         let account = self
-            .in_turn_of_address(email, async move |service: Self| service.switch(&address, active, &by).await)
+            .with_address_lock(email, async move |service: Self| service.switch(&address, active, &by).await)
             .await?;
         Ok(self.with_quota(account).await)
     }

@@ -15,7 +15,7 @@ impl Service {
     pub async fn purge_user(&self, caller: &Caller, email: &EmailAddress) -> Result<Purged, UserError> {
         self.may_manage(caller, email)?;
         let (address, by) = (email.clone(), caller.clone());
-        self.in_turn_of_address(email, async move |service: Self| service.empty_mailbox(&address, &by).await).await
+        self.with_address_lock(email, async move |service: Self| service.empty_mailbox(&address, &by).await).await
     }
 
     async fn empty_mailbox(&self, email: &EmailAddress, by: &Caller) -> Result<Purged, UserError> {

@@ -22,7 +22,7 @@ impl Service {
         self.demand_own(email).await?;
         let hash = self.hash(password, Share::ACCOUNTS).await?;
         let (address, by) = (email.clone(), caller.clone());
-        self.in_turn_of_address(email, async move |service: Self| service.replace_password(&address, &hash, &by).await)
+        self.with_address_lock(email, async move |service: Self| service.replace_password(&address, &hash, &by).await)
             .await
     }
 

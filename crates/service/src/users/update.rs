@@ -39,7 +39,7 @@ impl Service {
         };
         let (address, by) = (email.clone(), caller.clone());
         let account = self
-            .in_turn_of_address(email, async move |service: Self| {
+            .with_address_lock(email, async move |service: Self| {
                 service.change_user(&address, &record, hash.as_ref(), &by).await
             })
             .await?;

@@ -60,7 +60,7 @@ async fn every_recipient_counts_with_its_present_state() {
 }
 
 #[tokio::test]
-async fn an_answer_is_broken_down_by_hour_and_by_the_recipients_domain() {
+async fn counts_are_broken_down_by_hour_and_recipient_domain() {
     let app = app().await;
     let admin = Caller::operator();
     send(&app, "ann@one.example", &["ann@one.example", "eve@two.example"]).await;

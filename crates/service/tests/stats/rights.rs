@@ -66,7 +66,7 @@ async fn a_delegate_sees_the_domains_where_statistics_were_delegated() {
 }
 
 #[tokio::test]
-async fn whoever_gets_a_name_again_does_not_see_what_was_sent_under_it_before() {
+async fn a_recreated_address_does_not_see_earlier_mail() {
     let app = three_senders().await;
     let ann = address("ann@one.example");
     app.service.delete_user(&Caller::operator(), &ann).await.unwrap();

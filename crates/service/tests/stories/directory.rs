@@ -16,7 +16,7 @@ use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_store::DirectorySettings;
 use mailapi_testkit::{ForeignSchema, ForeignUsers, SeededEntropy, TestApp};
 
-use crate::{HERE, letter};
+use crate::{HERE, message};
 
 /// `secret`, as Dovecot writes it.
 const SALTED: &str =
@@ -35,7 +35,7 @@ fn service(app: &TestApp, users: &ForeignUsers, password: &str) -> Service {
         dns: app.dns.clone(),
         clock: app.clock.clone(),
         entropy: Arc::new(SeededEntropy::new(3)),
-        spool: app.service.spool().clone(),
+        buffer: app.service.buffer().clone(),
         settings: Settings { admins: [address(ADMIN)].into(), password_rounds: 1000, ..Settings::default() },
     })
 }
@@ -186,8 +186,9 @@ async fn who_logged_in_reads_sends_and_holds_tokens_and_permissions() {
         let ann = place.caller("ann@example.org", "Hello world!").await;
         let mine = place.service.get_user(&Caller::operator(), &address("ann@example.org")).await.unwrap();
         assert_eq!((mine.account.name.as_str(), mine.account.last_login_at), ("N", Some(place.app.clock.now())));
-        place.service.send(&ann, letter("ann@example.org", &["someone@elsewhere.example"])).await.unwrap();
-        let as_eve = async || place.service.send(&ann, letter("eve@example.net", &["someone@elsewhere.example"])).await;
+        place.service.send(&ann, message("ann@example.org", &["someone@elsewhere.example"])).await.unwrap();
+        let as_eve =
+            async || place.service.send(&ann, message("eve@example.net", &["someone@elsewhere.example"])).await;
         assert!(matches!(as_eve().await, Err(SendError::DomainNotAllowed)), "the domain is not known yet");
 
         place.service.sync_directory_once().await.unwrap();
@@ -196,7 +197,7 @@ async fn who_logged_in_reads_sends_and_holds_tokens_and_permissions() {
         let admin = place.caller(ADMIN, "secret").await;
         place.service.grant_permission(&admin, &address("ann@example.org"), Permission::SendMail, &net).await.unwrap();
         let ann = place.caller("ann@example.org", "Hello world!").await;
-        place.service.send(&ann, letter("eve@example.net", &["someone@elsewhere.example"])).await.unwrap();
+        place.service.send(&ann, message("eve@example.net", &["someone@elsewhere.example"])).await.unwrap();
         let new = CreateToken {
             name: "script".to_owned(),
             kind: TokenKind::User,
@@ -327,7 +328,7 @@ async fn who_was_switched_off_there_is_not_forgotten_sooner_when_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_domain_of_theirs_gets_a_key_when_asked_and_signs_when_it_is_published() {
+async fn a_directory_domain_gets_a_key_and_signs_once_published() {
     let [place, _] = Installation::on_each_engine().await;
     place.service.sync_directory_once().await.unwrap();
     let (operator, name) = (Caller::operator(), "example.org".parse().unwrap());
@@ -344,7 +345,7 @@ async fn a_domain_of_theirs_gets_a_key_when_asked_and_signs_when_it_is_published
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_domain_of_theirs_that_is_switched_off_and_on_needs_no_approval() {
+async fn a_directory_domain_switched_on_again_needs_no_approval() {
     let [place, _] = Installation::on_each_engine().await;
     place.service.sync_directory_once().await.unwrap();
     let name: DomainName = "example.org".parse().unwrap();
@@ -405,7 +406,7 @@ async fn each_unknown_scheme_of_any_mailbox_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accounts_that_were_made_here_stay_ours_and_an_outage_stops_only_log_ins() {
+async fn own_accounts_remain_and_an_outage_stops_only_logins() {
     let [place, _] = Installation::on_each_engine().await;
     place.app.mailbox("own@example.org", None).await;
     place.users.sql("INSERT INTO mailbox (username, password) VALUES ('own@example.org', '{PLAIN}x')").await;

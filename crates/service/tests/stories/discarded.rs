@@ -12,7 +12,7 @@ use mailapi_service::{Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
 use crate::recovery::begin as begin_sending;
-use crate::{caller, letter};
+use crate::{caller, message};
 
 /// A log that reports discarded messages, and deliveries in the same batch.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Story {
         let app = TestApp::start().await;
         let ann = app.user("ann@example.org").await;
         let to = ["carl@example.net", "dan@example.net"];
-        let id = app.service.send(&caller(&app, &ann).await, letter("ann@example.org", &to)).await.unwrap().message_id;
+        let id = app.service.send(&caller(&app, &ann).await, message("ann@example.org", &to)).await.unwrap().message_id;
         let log = Arc::new(Log::default());
         let service = Service::new(Parts {
             store: app.store.clone(),
@@ -61,7 +61,7 @@ impl Story {
             dns: app.dns.clone(),
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
-            spool: app.service.spool().clone(),
+            buffer: app.service.buffer().clone(),
             settings: Settings::default(),
         });
         let queue_id = app.store.sent().get(id).await.unwrap().unwrap().message.queue_id.unwrap();
@@ -89,7 +89,7 @@ impl Story {
 }
 
 #[tokio::test]
-async fn a_copy_or_a_strange_message_that_is_discarded_says_nothing_of_ours() {
+async fn a_discarded_copy_or_foreign_message_changes_nothing() {
     let story = Story::begin().await;
     let before = story.statuses().await;
     assert_eq!(story.discard(story.id, &QueueId("COPY01".to_owned()), &[]).await, (0, 0));
@@ -98,7 +98,7 @@ async fn a_copy_or_a_strange_message_that_is_discarded_says_nothing_of_ours() {
 }
 
 #[tokio::test]
-async fn nobody_gets_a_message_that_is_discarded_and_that_is_told_once() {
+async fn a_discarded_message_is_reported_once_for_all_recipients() {
     let story = Story::begin().await;
     assert_eq!(story.discard(story.id, &story.queue_id, &[]).await, (2, 1));
     assert_eq!(story.discard(story.id, &story.queue_id, &[]).await, (0, 0));
@@ -118,7 +118,7 @@ async fn once_the_queue_id_is_stored_the_report_keeps_nobody_open() {
 }
 
 #[tokio::test]
-async fn while_a_message_is_handed_over_whoever_was_refused_is_left_to_the_reply() {
+async fn during_submission_refusals_are_left_to_the_reply() {
     let mut story = Story::begin().await;
     let to = ["carl@example.net", "dan@example.net"];
     story.id = begin_sending(&story.app, 7, &to).await.message_id;

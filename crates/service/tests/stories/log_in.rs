@@ -1,8 +1,8 @@
 //! Log-ins at all doors: limits on wrong passwords, and the end of sessions.
 
 use futures_util::FutureExt;
-use mailapi_backend::{LogIn, LogInError, LoggedIn, SendAsError};
-use mailapi_model::{Denied, Door, EmailAddress, Grants, Permission, Secret, SecretText, Visitor};
+use mailapi_backend::{LoggedIn, Login, LoginError, SendAsError};
+use mailapi_model::{Denied, EmailAddress, Grants, LoginProtocol, Permission, Secret, SecretText, Visitor};
 use mailapi_service::auth::CredentialsError;
 use mailapi_testkit::{PASSWORD, TestApp};
 use std::time::Duration;
@@ -17,15 +17,15 @@ fn secret(text: &str) -> SecretText {
     Secret::new(text.to_owned())
 }
 
-fn by(door: Door, address: &str) -> Visitor {
-    Visitor { door, address: address.parse().unwrap() }
+fn by(protocol: LoginProtocol, address: &str) -> Visitor {
+    Visitor { protocol, address: address.parse().unwrap() }
 }
 
 fn imap(address: &str) -> Visitor {
-    by(Door::Imap, address)
+    by(LoginProtocol::Imap, address)
 }
 
-async fn try_in(app: &TestApp, user: &str, password: &str, from: Visitor) -> Result<(), LogInError> {
+async fn try_in(app: &TestApp, user: &str, password: &str, from: Visitor) -> Result<(), LoginError> {
     app.service.log_in(user, &secret(password), from).await.map(drop)
 }
 
@@ -43,28 +43,34 @@ async fn enter(app: &TestApp, user: &str) -> LoggedIn {
 #[tokio::test]
 async fn a_lock_out_of_the_api_leaves_mail_programs_alone() {
     let app = app_with_ann_and_bob().await;
-    let stranger = by(Door::Http, "203.0.113.9");
+    let stranger = by(LoginProtocol::Http, "203.0.113.9");
     for _ in 0..5 {
         let refused = app.service.login(ANN, &secret("wrong horse"), stranger).await;
         assert!(matches!(refused, Err(CredentialsError::Refused)));
     }
     let locked = app.service.login(ANN, &secret(PASSWORD), HERE).await;
     assert!(matches!(locked, Err(CredentialsError::Locked { .. })), "the API's lock-out is for every address");
-    for door in [Door::Imap, Door::Submission] {
-        assert_eq!(try_in(&app, ANN, PASSWORD, by(door, "192.0.2.1")).await, Ok(()), "{door}");
-        assert_eq!(try_in(&app, ANN, PASSWORD, by(door, "203.0.113.9")).await, Ok(()), "{door}");
+    for protocol in [LoginProtocol::Imap, LoginProtocol::Submission] {
+        assert_eq!(try_in(&app, ANN, PASSWORD, by(protocol, "192.0.2.1")).await, Ok(()), "{protocol}");
+        assert_eq!(try_in(&app, ANN, PASSWORD, by(protocol, "203.0.113.9")).await, Ok(()), "{protocol}");
     }
 }
 
 #[tokio::test]
 async fn wrong_passwords_at_imap_delay_that_client_alone() {
     let app = app_with_ann_and_bob().await;
-    for door in [Door::Imap, Door::Submission, Door::Imap, Door::Submission, Door::Imap] {
-        let stranger = by(door, "2001:db8::9");
-        assert_eq!(try_in(&app, ANN, "wrong horse", stranger).await, Err(LogInError::Refused));
+    for protocol in [
+        LoginProtocol::Imap,
+        LoginProtocol::Submission,
+        LoginProtocol::Imap,
+        LoginProtocol::Submission,
+        LoginProtocol::Imap,
+    ] {
+        let stranger = by(protocol, "2001:db8::9");
+        assert_eq!(try_in(&app, ANN, "wrong horse", stranger).await, Err(LoginError::Refused));
     }
     for neighbour in ["2001:db8::9", "2001:db8::1:2:3:4"] {
-        assert_eq!(try_in(&app, ANN, PASSWORD, imap(neighbour)).await, Err(LogInError::Locked));
+        assert_eq!(try_in(&app, ANN, PASSWORD, imap(neighbour)).await, Err(LoginError::Locked));
     }
     assert_eq!(try_in(&app, ANN, PASSWORD, imap("2001:db8:0:1::9")).await, Ok(()), "another network");
     assert_eq!(try_in(&app, BOB, PASSWORD, imap("2001:db8::9")).await, Ok(()), "another mailbox");
@@ -76,16 +82,16 @@ async fn the_delay_grows_with_each_wrong_password_and_ends() {
     let app = app_with_ann_and_bob().await;
     let owner = imap("192.0.2.1");
     for _ in 0..4 {
-        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LogInError::Refused));
+        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LoginError::Refused));
     }
     for delay in [30, 60, 120, 240, 480, 900, 900].map(Duration::from_secs) {
-        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LogInError::Refused));
+        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LoginError::Refused));
         app.clock.advance(delay - Duration::from_secs(1));
-        assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Err(LogInError::Locked), "{delay:?}");
+        assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Err(LoginError::Locked), "{delay:?}");
         app.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()));
-    assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LogInError::Refused));
+    assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LoginError::Refused));
     assert_eq!(try_in(&app, ANN, PASSWORD, owner).await, Ok(()), "a success forgives what was before it");
 }
 
@@ -95,13 +101,18 @@ async fn a_client_that_guesses_at_many_mailboxes_is_delayed() {
     let web_mail = imap("192.0.2.1");
     assert_eq!(try_in(&app, BOB, PASSWORD, web_mail).await, Ok(()));
     for n in 0..50 {
-        let (door, user) = ([Door::Imap, Door::Submission][n % 2], format!("user{n}@example.org"));
-        assert_eq!(try_in(&app, &user, "wrong horse", by(door, "192.0.2.1")).await, Err(LogInError::Refused), "{n}");
+        let (protocol, user) =
+            ([LoginProtocol::Imap, LoginProtocol::Submission][n % 2], format!("user{n}@example.org"));
+        assert_eq!(
+            try_in(&app, &user, "wrong horse", by(protocol, "192.0.2.1")).await,
+            Err(LoginError::Refused),
+            "{n}"
+        );
     }
-    for door in [Door::Imap, Door::Submission] {
-        assert_eq!(try_in(&app, ANN, PASSWORD, by(door, "192.0.2.1")).await, Err(LogInError::Locked));
+    for protocol in [LoginProtocol::Imap, LoginProtocol::Submission] {
+        assert_eq!(try_in(&app, ANN, PASSWORD, by(protocol, "192.0.2.1")).await, Err(LoginError::Locked));
     }
-    let at_the_api = app.service.login(ANN, &secret(PASSWORD), by(Door::Http, "192.0.2.1")).await;
+    let at_the_api = app.service.login(ANN, &secret(PASSWORD), by(LoginProtocol::Http, "192.0.2.1")).await;
     assert!(matches!(at_the_api, Err(CredentialsError::TooManyFromClient { .. })), "{at_the_api:?}");
     assert_eq!(try_in(&app, BOB, PASSWORD, web_mail).await, Ok(()), "bob has been here before");
     assert_eq!(try_in(&app, ANN, PASSWORD, imap("192.0.2.2")).await, Ok(()));
@@ -115,7 +126,7 @@ async fn a_clock_that_is_set_back_lengthens_no_lock_out() {
     let owner = imap("192.0.2.1");
     for _ in 0..5 {
         app.service.login(ANN, &secret("wrong horse"), HERE).await.unwrap_err();
-        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LogInError::Refused));
+        assert_eq!(try_in(&app, ANN, "wrong horse", owner).await, Err(LoginError::Refused));
     }
     app.clock.set_back(60 * MINUTE);
     app.clock.advance(15 * MINUTE);
@@ -130,7 +141,7 @@ async fn a_password_that_is_too_long_is_refused_unhashed() {
         let (long, owner) = (secret(&"x".repeat(length)), imap("192.0.2.1"));
         // A hash is computed on another thread, so a future that hashes is not ready at the first poll.
         let refused = app.service.log_in(ANN, &long, owner).now_or_never();
-        assert_eq!(refused.map(|answer| answer.map(drop)), Some(Err(LogInError::Refused)), "{length}");
+        assert_eq!(refused.map(|answer| answer.map(drop)), Some(Err(LoginError::Refused)), "{length}");
         let refused = app.service.login(ANN, &long, HERE).now_or_never();
         assert!(matches!(refused, Some(Err(CredentialsError::Refused))), "{length}");
     }
@@ -147,15 +158,15 @@ async fn a_session_ends_with_the_account_or_its_password() {
     let mut session = enter(&app, "ann@example.org").await;
     assert_eq!(app.service.renew(&mut session).await, Ok(()));
     app.service.disable_user(&admin, &ann).await.unwrap();
-    assert_eq!(app.service.renew(&mut session).await, Err(LogInError::Refused));
+    assert_eq!(app.service.renew(&mut session).await, Err(LoginError::Refused));
     app.service.enable_user(&admin, &ann).await.unwrap();
 
     let mut session = enter(&app, "ann@example.org").await;
     app.service.reset_password(&admin, &ann, None).await.unwrap();
-    assert_eq!(app.service.renew(&mut session).await, Err(LogInError::Refused));
+    assert_eq!(app.service.renew(&mut session).await, Err(LoginError::Refused));
 
     app.service.delete_user(&admin, &ann).await.unwrap();
-    assert_eq!(app.service.renew(&mut session).await, Err(LogInError::Refused));
+    assert_eq!(app.service.renew(&mut session).await, Err(LoginError::Refused));
     assert_eq!(app.service.renew(&mut other).await, Ok(()), "nobody else is sent away");
 }
 
@@ -168,7 +179,7 @@ async fn a_session_stays_over_when_its_account_is_enabled_again() {
     let mut session = enter(&app, "ann@example.org").await;
     app.service.disable_user(&admin, &ann).await.unwrap();
     app.service.enable_user(&admin, &ann).await.unwrap();
-    assert_eq!(app.service.renew(&mut session).await, Err(LogInError::Refused));
+    assert_eq!(app.service.renew(&mut session).await, Err(LoginError::Refused));
     let mut session = enter(&app, "ann@example.org").await;
     app.service.enable_user(&admin, &ann).await.unwrap();
     assert_eq!(app.service.renew(&mut session).await, Ok(()), "what was enabled already ends nothing");

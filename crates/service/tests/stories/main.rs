@@ -16,16 +16,16 @@ mod verify;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use mailapi_model::{Door, Draft, DraftFields, DraftLimits, Grants, TokenValue, Visitor};
+use mailapi_model::{Draft, DraftFields, DraftLimits, Grants, LoginProtocol, TokenValue, Visitor};
 use mailapi_service::Caller;
 use mailapi_service::mail::SendRequest;
 use mailapi_testkit::TestApp;
 
 /// A log-in over HTTP from this machine.
-const HERE: Visitor = Visitor { door: Door::Http, address: IpAddr::V4(Ipv4Addr::LOCALHOST) };
+const HERE: Visitor = Visitor { protocol: LoginProtocol::Http, address: IpAddr::V4(Ipv4Addr::LOCALHOST) };
 
 /// A request to send a short text.
-fn letter(from: &str, to: &[&str]) -> SendRequest {
+fn message(from: &str, to: &[&str]) -> SendRequest {
     let fields = DraftFields {
         from: from.into(),
         to: to.iter().map(ToString::to_string).collect(),

@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 use mailapi_backend::{Backend, ProvisioningError};
 use mailapi_model::{
-    AccountChange, Clock as _, DomainName, Door, EmailAddress, NewDomain, Permission, Quota, Secret, SecretText,
-    Visitor,
+    AccountChange, Clock as _, DomainName, EmailAddress, LoginProtocol, NewDomain, Permission, Quota, Secret,
+    SecretText, Visitor,
 };
 use mailapi_service::auth::SignUp;
 use mailapi_service::domains::DomainChange;
@@ -92,7 +92,7 @@ impl Name {
     pub(crate) fn new(number: usize) -> Self {
         let domain = format!("n{number}.example");
         let network = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + u32::try_from(number).unwrap());
-        let client = Visitor { door: Door::Http, address: network.into() };
+        let client = Visitor { protocol: LoginProtocol::Http, address: network.into() };
         Self { address: format!("ann@{domain}").parse().unwrap(), domain: domain.parse().unwrap(), client }
     }
 
@@ -338,7 +338,7 @@ impl Pair {
             dns: self.app.dns.clone(),
             clock: self.app.clock.clone(),
             entropy: self.app.service.entropy().clone(),
-            spool: self.app.service.spool().clone(),
+            buffer: self.app.service.buffer().clone(),
             settings: brief(Settings::default()),
         })
     }

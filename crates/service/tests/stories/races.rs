@@ -93,7 +93,7 @@ fn node(app: &TestApp, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Serv
         dns: app.dns.clone(),
         clock,
         entropy,
-        spool: app.service.spool().clone(),
+        buffer: app.service.buffer().clone(),
         settings: Settings { password_rounds: 1000, ..Settings::default() },
     })
 }
@@ -123,12 +123,12 @@ async fn app_with_ann() -> (TestApp, Caller) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_log_in_under_way_when_the_password_is_changed_or_the_mailbox_disabled_is_refused() {
+async fn a_login_during_a_password_change_or_disabling_is_refused() {
     let (app, admin) = app_with_ann().await;
     for disabled in [false, true] {
         let (service, mut keeper) = that_stops_for_randomness(&app);
         let password = secret(if disabled { NEW } else { PASSWORD });
-        let log_in = tokio::spawn(async move { service.login(ANN, &password, HERE).await });
+        let login = tokio::spawn(async move { service.login(ANN, &password, HERE).await });
         // The password was right, and the session is about to be made.
         keeper.reached().await;
         match disabled {
@@ -136,7 +136,7 @@ async fn a_log_in_under_way_when_the_password_is_changed_or_the_mailbox_disabled
             true => drop(app.service.disable_user(&admin, &ann()).await.unwrap()),
         }
         keeper.open();
-        assert!(matches!(log_in.await.unwrap(), Err(CredentialsError::Refused)), "disabled: {disabled}");
+        assert!(matches!(login.await.unwrap(), Err(CredentialsError::Refused)), "disabled: {disabled}");
     }
     app.service.enable_user(&admin, &ann()).await.unwrap();
     let session = app.service.login(ANN, &secret(NEW), HERE).await.unwrap();
@@ -148,12 +148,12 @@ async fn a_log_in_with_an_imported_password_does_not_undo_a_reset() {
     let (app, admin) = app_with_ann().await;
     app.store.accounts().set_password_hash(&ann(), &secret(IMPORTED), app.clock.now()).await.unwrap();
     let (service, mut keeper) = that_stops_for_randomness(&app);
-    let log_in = tokio::spawn(async move { service.login(ANN, &secret("secret"), HERE).await });
+    let login = tokio::spawn(async move { service.login(ANN, &secret("secret"), HERE).await });
     // The imported hash was verified, and is about to be replaced.
     keeper.reached().await;
     app.service.reset_password(&admin, &ann(), Some(secret(NEW))).await.unwrap();
     keeper.open();
-    assert!(matches!(log_in.await.unwrap(), Err(CredentialsError::Refused)));
+    assert!(matches!(login.await.unwrap(), Err(CredentialsError::Refused)));
     assert!(matches!(app.service.login(ANN, &secret("secret"), HERE).await, Err(CredentialsError::Refused)));
     app.service.login(ANN, &secret(NEW), HERE).await.unwrap();
 }
@@ -174,7 +174,7 @@ async fn of_two_log_ins_with_an_imported_password_both_get_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_mailbox_that_is_deleted_meanwhile_gets_no_token_and_no_permission() {
+async fn a_mailbox_deleted_meanwhile_gets_no_token_or_permission() {
     let (app, admin) = app_with_ann().await;
     let (service, mut keeper) = that_stops_for_randomness(&app);
     let new = CreateToken { name: "x".into(), kind: TokenKind::User, email: Some(ann()), expires_at: None };
@@ -200,7 +200,7 @@ async fn a_mailbox_that_is_deleted_meanwhile_gets_no_token_and_no_permission() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_domain_that_is_deleted_meanwhile_gets_no_permission_and_no_key() {
+async fn a_domain_deleted_meanwhile_gets_no_permission_or_key() {
     let (app, admin) = app_with_ann().await;
     let team = || "team.example".parse().unwrap();
     app.domain("team.example").await;

@@ -41,18 +41,18 @@ async fn begin_at(app: &TestApp, seed: u64, to: &[&str], node: Option<&str>) -> 
     }
 }
 
-async fn hand_over(backend: &Backend, envelope: &Envelope) -> Result<(), SubmitError> {
+async fn submit(backend: &Backend, envelope: &Envelope) -> Result<(), SubmitError> {
     let message = Bytes::from_static(b"From: ann@example.org\r\nSubject: Hello\r\n\r\nHello\r\n");
     backend.submission.submit(envelope.clone(), message.into()).await.map(drop)
 }
 
 #[tokio::test]
-async fn a_message_that_was_handed_over_is_found_and_one_that_was_not_has_failed() {
+async fn a_submitted_message_is_found_and_another_has_failed() {
     let app = TestApp::start().await;
     app.user("ann@example.org").await;
     app.user("bob@example.org").await;
     let taken = begin(&app, 7, &["bob@example.org", "nobody@example.org"]).await;
-    hand_over(&app.mail_server.backend(), &taken).await.unwrap();
+    submit(&app.mail_server.backend(), &taken).await.unwrap();
     let lost = begin(&app, 8, &["bob@example.org"]).await;
 
     let recovered = app.service.recover_once(Duration::ZERO).await.unwrap();
@@ -71,8 +71,8 @@ async fn handing_over_twice_delivers_once() {
     app.user("bob@example.org").await;
     let envelope = begin(&app, 7, &["bob@example.org"]).await;
     let backend = app.mail_server.backend();
-    hand_over(&backend, &envelope).await.unwrap();
-    hand_over(&backend, &envelope).await.unwrap();
+    submit(&backend, &envelope).await.unwrap();
+    submit(&backend, &envelope).await.unwrap();
     let bob = "bob@example.org".parse().unwrap();
     assert_eq!(backend.mailboxes.quota(&bob).await.unwrap().messages, 1);
 }

@@ -12,7 +12,7 @@ use mailapi_service::mail::DeliveryLogFilter;
 use mailapi_service::{Caller, Parts, Service, Settings};
 use mailapi_testkit::{SeededEntropy, TestApp};
 
-use crate::{caller, letter};
+use crate::{caller, message};
 
 /// A mailbox of bounces, as its backend tells of it.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Story {
         let app = TestApp::start().await;
         let ann = app.user("ann@example.org").await;
         app.user("bob@example.org").await;
-        let sent = app.service.send(&caller(&app, &ann).await, letter("ann@example.org", &["bob@example.org"])).await;
+        let sent = app.service.send(&caller(&app, &ann).await, message("ann@example.org", &["bob@example.org"])).await;
         app.settle().await;
         let mailbox = Arc::new(Mailbox::default());
         let service = Service::new(Parts {
@@ -67,7 +67,7 @@ impl Story {
             dns: app.dns.clone(),
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
-            spool: app.service.spool().clone(),
+            buffer: app.service.buffer().clone(),
             settings: Settings::default(),
         });
         Self { app, service, mailbox, id: sent.unwrap().message_id }
@@ -158,7 +158,7 @@ async fn what_was_sent_becomes_bounced_once_and_both_times_are_kept() {
 }
 
 #[tokio::test]
-async fn an_address_behind_a_recipient_bounces_once_and_the_recipient_has_not() {
+async fn an_alias_member_bounces_once_and_the_alias_does_not() {
     let story = Story::begin().await;
     let members = ["home@far.example", "HOME@far.example", "work@far.example"];
     members.iter().for_each(|tried| story.bounce_behind(story.id, "bob@example.org", Some(tried)));
@@ -198,7 +198,7 @@ async fn nobody_can_invent_addresses_without_end() {
 }
 
 #[tokio::test]
-async fn a_sync_by_hand_reads_the_mailbox_too_and_health_shows_how_it_is() {
+async fn a_manual_sync_reads_the_bounce_mailbox_and_health_shows_it() {
     let story = Story::begin().await;
     story.bounce(story.id, "bob@example.org");
     let synced = story.service.sync_delivery_log(&Caller::operator()).await.unwrap();

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mailapi_backend::{LogIn, SendLimitReached};
+use mailapi_backend::{Login, SendLimitReached};
 use mailapi_model::{FolderName, MessageStatus, Page, RecipientStatus};
 use mailapi_service::mail::{BodyHash, DeliveryLogFilter, IdempotencyKey, SendError, StatusError};
 use mailapi_service::mailbox::PageView;
 use mailapi_testkit::TestApp;
 
-use crate::{caller, letter};
+use crate::{caller, message};
 
 #[tokio::test]
 async fn nobody_sends_as_somebody_else_or_from_a_foreign_domain() {
@@ -18,9 +18,9 @@ async fn nobody_sends_as_somebody_else_or_from_a_foreign_domain() {
     let ann = caller(&app, &ann).await;
     let admin = caller(&app, app.admin()).await;
 
-    let as_bob = app.service.send(&ann, letter("bob@example.org", &["ann@example.org"])).await;
+    let as_bob = app.service.send(&ann, message("bob@example.org", &["ann@example.org"])).await;
     assert!(matches!(as_bob, Err(SendError::SenderNotAuthorized)));
-    let foreign = app.service.send(&admin, letter("ann@elsewhere.example", &["ann@example.org"])).await;
+    let foreign = app.service.send(&admin, message("ann@elsewhere.example", &["ann@example.org"])).await;
     assert!(matches!(foreign, Err(SendError::DomainNotAllowed)));
     assert_eq!(app.service.list_sent(&admin, Default::default(), Page::default()).await.unwrap().total, 0);
 }
@@ -32,7 +32,7 @@ async fn one_unknown_recipient_bounces_and_the_others_get_their_mail() {
     app.user("bob@example.org").await;
     let ann = caller(&app, &ann).await;
 
-    let request = letter("ann@example.org", &["bob@example.org", "nobody@example.org"]);
+    let request = message("ann@example.org", &["bob@example.org", "nobody@example.org"]);
     let submitted = app.service.send(&ann, request).await.unwrap();
     let early = app.service.status(&ann, submitted.message_id).await.unwrap();
     assert_eq!(early.message.status, MessageStatus::Submitted);
@@ -59,7 +59,7 @@ async fn a_message_for_unknown_mailboxes_bounces_at_once() {
     let ann = app.user("ann@example.org").await;
     let (ann, admin) = (caller(&app, &ann).await, caller(&app, app.admin()).await);
 
-    let sent = app.service.send(&ann, letter("ann@example.org", &["nobody@example.org"])).await.unwrap();
+    let sent = app.service.send(&ann, message("ann@example.org", &["nobody@example.org"])).await.unwrap();
     assert_eq!(sent.queue_id.0, sent.message_id.to_string());
     let record = app.service.status(&ann, sent.message_id).await.unwrap();
     assert_eq!(record.message.status, MessageStatus::Bounced);
@@ -77,7 +77,7 @@ async fn a_repeated_request_sends_once() {
     app.user("bob@example.org").await;
     let ann = caller(&app, &ann).await;
     let request = |body: &[u8]| {
-        let mut request = letter("ann@example.org", &["bob@example.org"]);
+        let mut request = message("ann@example.org", &["bob@example.org"]);
         request.idempotency = Some(IdempotencyKey::new("invoice-17", BodyHash::of(body)).unwrap());
         request
     };
@@ -96,7 +96,7 @@ async fn strangers_are_not_told_that_a_message_exists() {
     let app = TestApp::start().await;
     let (ann, bob) = (app.user("ann@example.org").await, app.user("bob@example.org").await);
     let (ann, bob) = (caller(&app, &ann).await, caller(&app, &bob).await);
-    let sent = app.service.send(&ann, letter("ann@example.org", &["bob@example.org"])).await.unwrap();
+    let sent = app.service.send(&ann, message("ann@example.org", &["bob@example.org"])).await.unwrap();
     assert!(matches!(app.service.status(&bob, sent.message_id).await, Err(StatusError::NotFound)));
     assert_eq!(app.service.list_sent(&bob, Default::default(), Page::default()).await.unwrap().total, 0);
 }
@@ -107,7 +107,7 @@ async fn a_new_owner_of_an_address_does_not_see_what_the_old_one_sent() {
     app.user("bob@example.org").await;
     let token = app.user("ann@example.org").await;
     let ann = caller(&app, &token).await;
-    let sent = app.service.send(&ann, letter("ann@example.org", &["bob@example.org"])).await.unwrap();
+    let sent = app.service.send(&ann, message("ann@example.org", &["bob@example.org"])).await.unwrap();
     let (admin, address) = (caller(&app, app.admin()).await, "ann@example.org".parse().unwrap());
     app.service.delete_user(&admin, &address).await.unwrap();
 
@@ -120,13 +120,13 @@ async fn a_new_owner_of_an_address_does_not_see_what_the_old_one_sent() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_repeated_while_it_is_worked_on_gets_its_answer() {
+async fn a_request_repeated_in_progress_gets_the_same_answer() {
     let app = TestApp::start().await;
     let ann = app.user("ann@example.org").await;
     app.user("bob@example.org").await;
     let ann = caller(&app, &ann).await;
     let send = || {
-        let mut request = letter("ann@example.org", &["bob@example.org"]);
+        let mut request = message("ann@example.org", &["bob@example.org"]);
         request.idempotency = Some(IdempotencyKey::new("invoice-17", BodyHash::of(b"one")).unwrap());
         app.service.send(&ann, request)
     };
@@ -137,14 +137,14 @@ async fn a_request_that_is_repeated_while_it_is_worked_on_gets_its_answer() {
 }
 
 #[tokio::test]
-async fn a_mailbox_has_a_day_s_messages_and_recipients_at_all_doors_together() {
+async fn daily_limits_of_a_mailbox_count_all_listeners_together() {
     let app = TestApp::start_with(|settings| {
         (settings.service.messages_per_day, settings.service.recipients_per_day) = (3, 2);
     })
     .await;
     let (ann, bob) = (app.user("ann@example.org").await, app.user("bob@example.org").await);
     let (ann, bob) = (caller(&app, &ann).await, caller(&app, &bob).await);
-    let reached = async |to: &[&str]| match app.service.send(&ann, letter("ann@example.org", to)).await {
+    let reached = async |to: &[&str]| match app.service.send(&ann, message("ann@example.org", to)).await {
         Ok(_) => None,
         Err(SendError::LimitReached { reached, wait }) => {
             assert!(wait <= Duration::from_secs(24 * 60 * 60));
@@ -158,7 +158,7 @@ async fn a_mailbox_has_a_day_s_messages_and_recipients_at_all_doors_together() {
     assert_eq!(reached(&["new@elsewhere.example"]).await, Some(SendLimitReached::Recipients(2)));
 
     // A repeat is not counted, and neither is what was refused.
-    let mut request = letter("ann@example.org", &["bob@example.org"]);
+    let mut request = message("ann@example.org", &["bob@example.org"]);
     request.idempotency = Some(IdempotencyKey::new("invoice-17", BodyHash::of(b"one")).unwrap());
     for _ in 0..2 {
         app.service.send(&ann, request.clone()).await.unwrap();

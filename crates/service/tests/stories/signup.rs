@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mailapi_model::{AccountChange, Door, EmailAddress, Secret, Visitor};
+use mailapi_model::{AccountChange, EmailAddress, LoginProtocol, Secret, Visitor};
 use mailapi_service::auth::{SignUp, SignUpError};
 use mailapi_service::mail::SendError;
 use mailapi_service::users::UpdateUser;
 use mailapi_testkit::TestApp;
 
-use crate::{HERE, caller, letter};
+use crate::{HERE, caller, message};
 
 fn request(domain: &str, email: &str) -> SignUp {
     SignUp {
@@ -41,11 +41,11 @@ async fn nobodys_mail_is_caught_by_signing_up_its_domain() {
     let ann = caller(&app, &ann).await;
     app.service.sign_up(request("big.example", "victim@big.example"), HERE).await.unwrap();
 
-    let sent = app.service.send(&ann, letter("ann@example.org", &["victim@big.example"])).await.unwrap();
+    let sent = app.service.send(&ann, message("ann@example.org", &["victim@big.example"])).await.unwrap();
     app.settle().await;
     let record = app.service.status(&ann, sent.message_id).await.unwrap();
     assert_eq!(record.recipients[0].status.as_str(), "sent");
-    let elsewhere = app.mail_server.world.received();
+    let elsewhere = app.mail_server.sink.received();
     assert_eq!(elsewhere[0].recipients, ["victim@big.example"], "it goes to the real server of the domain");
     let victim = "victim@big.example".parse().unwrap();
     assert_eq!(app.mail_server.backend().mailboxes.quota(&victim).await.unwrap().messages, 0);
@@ -57,14 +57,14 @@ async fn an_approved_domain_sends_and_receives() {
     let app = TestApp::start().await;
     let signed_up = app.service.sign_up(request("new.example", "eve@new.example"), HERE).await.unwrap();
     let eve = app.service.authenticate(&signed_up.session.value).await.unwrap();
-    let early = app.service.send(&eve, letter("eve@new.example", &["eve@new.example"])).await;
+    let early = app.service.send(&eve, message("eve@new.example", &["eve@new.example"])).await;
     assert!(matches!(early, Err(SendError::DomainNotAllowed)));
 
     let admin = caller(&app, app.admin()).await;
     assert!(app.service.approve_domain(&eve, &signed_up.domain).await.is_err(), "not by herself");
     let approved = app.service.approve_domain(&admin, &signed_up.domain).await.unwrap();
     assert!(approved.active && approved.dkim_selector.is_some());
-    app.service.send(&eve, letter("eve@new.example", &["eve@new.example"])).await.unwrap();
+    app.service.send(&eve, message("eve@new.example", &["eve@new.example"])).await.unwrap();
     app.deliver("ann@far.example", "eve@new.example", "Subject: Hi\n\nHello\n").await;
     let eve = "eve@new.example".parse().unwrap();
     assert_eq!(app.mail_server.backend().mailboxes.quota(&eve).await.unwrap().messages, 2);
@@ -103,7 +103,7 @@ async fn a_stranger_gets_a_small_mailbox_until_an_admin_approves() {
 #[tokio::test]
 async fn strangers_from_everywhere_sign_up_only_so_many_domains() {
     let app = TestApp::start().await;
-    let from = |n: u8| Visitor { door: Door::Http, address: [192, 0, 2, n].into() };
+    let from = |n: u8| Visitor { protocol: LoginProtocol::Http, address: [192, 0, 2, n].into() };
     for n in 0..100 {
         let domain = format!("d{n}.example");
         app.service.sign_up(request(&domain, &format!("eve@{domain}")), from(n)).await.unwrap();
@@ -118,7 +118,8 @@ async fn strangers_from_everywhere_sign_up_only_so_many_domains() {
 #[tokio::test]
 async fn one_client_does_not_close_sign_up_for_others() {
     let app = TestApp::start_with(|settings| settings.service.signups_per_hour = u32::MAX).await;
-    let from = |n: u16| Visitor { door: Door::Http, address: format!("2001:db8:7:{n:x}::1").parse().unwrap() };
+    let from =
+        |n: u16| Visitor { protocol: LoginProtocol::Http, address: format!("2001:db8:7:{n:x}::1").parse().unwrap() };
     let mut signed_up = 0;
     for n in 0..12 {
         let domain = format!("d{n}.example");
@@ -143,10 +144,10 @@ async fn an_unapproved_domain_expires_with_its_user() {
     app.clock.advance(DAY);
     app.service.sign_up(request("late.example", "eve@late.example"), HERE).await.unwrap();
     app.clock.advance(6 * DAY);
-    assert_eq!(app.service.tidy_once().await.unwrap(), 0, "seven days are not over");
+    assert_eq!(app.service.prune_once().await.unwrap(), 0, "seven days are not over");
 
     app.clock.advance(Duration::from_secs(1));
-    assert_eq!(app.service.tidy_once().await.unwrap(), 1);
+    assert_eq!(app.service.prune_once().await.unwrap(), 1);
     let domains = app.service.list_domains(&admin, mailapi_model::Page::new(10, 0)).await.unwrap().items;
     let names: Vec<_> = domains.iter().map(|domain| domain.name.shown()).collect();
     assert_eq!(names, ["late.example", "kept.example"]);

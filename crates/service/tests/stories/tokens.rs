@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailapi_backend::{Spool, SpoolSettings};
+use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_model::{Grants, Secret, TokenKind, TokenValue};
 use mailapi_service::auth::AuthenticateError;
 use mailapi_service::tokens::{CreateToken, TokenError};
@@ -93,7 +93,7 @@ async fn another_service(app: &TestApp) -> Service {
         dns: app.dns.clone(),
         clock: app.clock.clone(),
         entropy: Arc::new(SeededEntropy::new(2)),
-        spool: Spool::new(SpoolSettings::new(app.directory())),
+        buffer: Buffer::new(BufferSettings::new(app.directory())),
         settings: Settings::default(),
     })
 }
@@ -141,7 +141,7 @@ async fn a_session_ends_by_idleness_and_by_age() {
 }
 
 #[tokio::test]
-async fn a_session_in_use_lives_on_also_when_its_uses_were_written_down() {
+async fn a_session_in_use_stays_alive_after_its_uses_are_stored() {
     const MINUTE: Duration = Duration::from_secs(60);
     let app = TestApp::start().await;
     app.mailbox("ann@example.org", None).await;
@@ -181,7 +181,7 @@ async fn a_session_is_refreshed_once() {
 }
 
 #[tokio::test]
-async fn what_was_revoked_stays_revoked_and_sessions_are_no_api_tokens() {
+async fn revocation_is_permanent_and_sessions_are_no_api_tokens() {
     let app = TestApp::start().await;
     let value = app.user("ann@example.org").await;
     let id = caller(&app, &value).await.token.unwrap().id;
@@ -194,11 +194,11 @@ async fn what_was_revoked_stays_revoked_and_sessions_are_no_api_tokens() {
     app.service.login("ann@example.org", &password, HERE).await.unwrap();
     assert_eq!(app.service.list_tokens(&admin, mailapi_model::Page::default()).await.unwrap().total, 2);
     app.clock.advance(Duration::from_secs(8 * 24 * 60 * 60));
-    assert_eq!(app.service.tidy_once().await.unwrap(), 1, "the session");
+    assert_eq!(app.service.prune_once().await.unwrap(), 1, "the session");
 }
 
 #[tokio::test]
-async fn a_session_that_has_ended_stays_ended_when_the_clock_goes_back() {
+async fn an_ended_session_stays_ended_when_the_clock_goes_back() {
     const MINUTE: Duration = Duration::from_secs(60);
     let app = TestApp::start().await;
     app.mailbox("ann@example.org", None).await;
@@ -216,7 +216,7 @@ async fn a_session_that_has_ended_stays_ended_when_the_clock_goes_back() {
     let unseen = app.service.login("ann@example.org", &password, HERE).await.unwrap();
     app.clock.advance(8 * 60 * MINUTE);
     assert!(is_ended(&old).await);
-    app.service.tidy_once().await.unwrap();
+    app.service.prune_once().await.unwrap();
     app.clock.set_back(8 * 60 * MINUTE);
     assert!(is_ended(&old).await, "found too old");
     assert!(is_ended(&unseen).await, "not shown, and its time was over");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Backend, FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView,
-    Purged, SearchHit, SearchQuery,
+    Backend, FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Purged,
+    SearchHit, SearchQuery, Validator,
 };
 use mailapi_model::{AccountChange, EmailAddress, FolderName, Listed, Page, Quota, SecretText};
 use mailapi_service::users::{CreateUser, UpdateUser, User, UserError, UserQuery};
@@ -116,7 +116,7 @@ impl Mailboxes for Held {
         _: &EmailAddress,
         _: &FolderName,
         _: Page,
-        _: Option<PageMark>,
+        _: Option<Validator>,
     ) -> Result<PageView, MailboxError> {
         unreachable!("nobody reads here")
     }
@@ -168,7 +168,7 @@ impl Story {
             dns: app.dns.clone(),
             clock: app.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(9)),
-            spool: app.service.spool().clone(),
+            buffer: app.service.buffer().clone(),
             settings: Settings { quota_patience, ..Settings::default() },
         });
         Self { _app: app, service, mailboxes }
@@ -257,7 +257,7 @@ async fn one_mailbox_that_hangs_takes_nothing_from_the_others() {
 }
 
 #[tokio::test]
-async fn an_account_whose_mailbox_hangs_is_made_seen_and_changed_all_the_same() {
+async fn an_account_with_a_hanging_mailbox_can_be_managed() {
     let story = Story::begin().await;
     story.mailboxes.hang_mailbox("ann");
     story.mailboxes.hang_mailbox("gus");
@@ -288,7 +288,7 @@ async fn an_account_is_seen_and_changed_without_its_mailbox() {
 }
 
 #[tokio::test]
-async fn there_is_an_address_to_examine_the_mail_server_with_as_long_as_there_are_accounts() {
+async fn an_address_to_probe_exists_while_there_are_accounts() {
     let story = Story::begin().await;
     story.mailboxes.go_away();
     let (operator, newest) = (Caller::operator(), async || story.service.newest_mailbox().await.unwrap());

@@ -49,7 +49,7 @@ async fn a_domain_that_nobody_published_lacks_everything() {
 }
 
 #[tokio::test]
-async fn a_published_domain_is_verified_and_advice_does_not_stand_in_its_way() {
+async fn a_published_domain_is_verified_despite_advice() {
     let (app, name) = app_with_domain().await;
     publish(&app, &name).await;
     let report = verified(&app, &name).await;

@@ -51,6 +51,6 @@ pub use body::MessageFacts;
 pub use capabilities::Capabilities;
 pub use config::{ClientConfig, TlsPolicy};
 pub use connection::{Client, ClientStep};
-pub use outcome::{End, Failure, Outcome, Stage, Verdict};
+pub use outcome::{End, Failure, Outcome, RecipientOutcome, Stage};
 pub use queue_id::queue_id_in;
 pub use transaction::{Transaction, TransactionStep};

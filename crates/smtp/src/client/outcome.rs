@@ -120,7 +120,7 @@ pub struct Outcome {
 
 /// What a transaction means for one recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict<'a> {
+pub enum RecipientOutcome<'a> {
     /// The server took the message for it; the reply is the one to the message.
     Accepted(&'a Reply),
     /// The server refused it, for now (4xx) or for good (5xx).
@@ -133,20 +133,20 @@ pub enum Verdict<'a> {
 
 impl Outcome {
     /// One verdict for each recipient, in the order of the envelope.
-    pub fn verdicts(&self) -> impl Iterator<Item = Verdict<'_>> {
-        self.rcpt_replies.iter().map(|reply| self.verdict(reply.as_ref()))
+    pub fn recipient_outcomes(&self) -> impl Iterator<Item = RecipientOutcome<'_>> {
+        self.rcpt_replies.iter().map(|reply| self.recipient_outcome(reply.as_ref()))
     }
 
-    fn verdict<'a>(&'a self, rcpt_reply: Option<&'a Reply>) -> Verdict<'a> {
+    fn recipient_outcome<'a>(&'a self, rcpt_reply: Option<&'a Reply>) -> RecipientOutcome<'a> {
         if let Some(reply) = rcpt_reply.filter(|reply| !reply.is_positive()) {
-            return Verdict::Refused(reply);
+            return RecipientOutcome::Refused(reply);
         }
         match &self.end {
-            End::Accepted(reply) => Verdict::Accepted(reply),
-            End::Refused { reply, .. } => Verdict::Refused(reply),
-            End::Failed(failure) => Verdict::Failed(failure),
-            End::OutcomeUnknown(failure) => Verdict::Unknown(failure),
-            End::NoRecipients => Verdict::Failed(&Failure::Protocol("a recipient has no reply")),
+            End::Accepted(reply) => RecipientOutcome::Accepted(reply),
+            End::Refused { reply, .. } => RecipientOutcome::Refused(reply),
+            End::Failed(failure) => RecipientOutcome::Failed(failure),
+            End::OutcomeUnknown(failure) => RecipientOutcome::Unknown(failure),
+            End::NoRecipients => RecipientOutcome::Failed(&Failure::Protocol("a recipient has no reply")),
         }
     }
 }

@@ -40,14 +40,14 @@ pub(crate) enum Db {
 /// Batches that look at rows which a batch of another node may be about to change. Those of one turn run one after
 /// the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum BatchLock {
     /// One admin's token has to work.
     AdminTokens,
     /// A domain's first key signs at once.
     DkimKeys,
 }
 
-impl Turn {
+impl BatchLock {
     /// The number of its lock, the same on all nodes of all versions.
     pub(crate) const fn number(self) -> i64 {
         match self {
@@ -136,11 +136,15 @@ impl Db {
     }
 
     /// The same as [`Db::batch`], one after the other with all batches of this turn.
-    pub(crate) async fn batch_in_turn(&self, turn: Turn, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
+    pub(crate) async fn batch_with_lock(
+        &self,
+        lock: BatchLock,
+        statements: Vec<Stmt>,
+    ) -> Result<Vec<Effect>, StoreError> {
         match self {
             // All batches run one after the other.
             Self::Sqlite(_) => self.batch(statements).await,
-            Self::Postgres(engine) => engine.change(Work::Change(statements, Some(turn))).await,
+            Self::Postgres(engine) => engine.change(Work::Change(statements, Some(lock))).await,
         }
     }
 

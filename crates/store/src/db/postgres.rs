@@ -14,7 +14,7 @@ use futures_util::future::{MaybeDone, maybe_done, poll_fn};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Error, Statement};
 
-use super::{Effect, Row, Stmt, Turn, Value, count};
+use super::{BatchLock, Effect, Row, Stmt, Value, count};
 use crate::StoreError;
 use crate::postgres::failure::{Failed, Kept};
 
@@ -22,7 +22,7 @@ use crate::postgres::failure::{Failed, Kept};
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Changes, all or nothing; perhaps one after the other with all others of the same turn.
-    Change(Vec<Stmt>, Option<Turn>),
+    Change(Vec<Stmt>, Option<BatchLock>),
     /// Short queries on one state.
     Read(Vec<Stmt>),
     /// Queries on one state that may take so long each.
@@ -38,7 +38,7 @@ type BoxError = Box<dyn std::error::Error + Sync + Send>;
 /// Does the work once. When it fails, nothing of it was kept, unless the failure says otherwise.
 pub(crate) async fn run(client: &ClientWrapper, work: &Work) -> Result<Vec<Effect>, Failed> {
     match work {
-        Work::Change(statements, turn) => change(client, statements, *turn).await,
+        Work::Change(statements, lock) => change(client, statements, *lock).await,
         Work::Read(statements) if statements.len() > 1 => query(client, statements, Some(SNAPSHOT.to_owned())).await,
         Work::Read(statements) => query(client, statements, None).await,
         Work::Scan(statements, limit) => {
@@ -48,10 +48,10 @@ pub(crate) async fn run(client: &ClientWrapper, work: &Work) -> Result<Vec<Effec
     }
 }
 
-async fn change(client: &ClientWrapper, statements: &[Stmt], turn: Option<Turn>) -> Result<Vec<Effect>, Failed> {
+async fn change(client: &ClientWrapper, statements: &[Stmt], lock: Option<BatchLock>) -> Result<Vec<Effect>, Failed> {
     let prepared = prepare(client, statements).await?;
-    let begin = match turn {
-        Some(turn) => format!("BEGIN; SELECT pg_advisory_xact_lock({})", turn.number()),
+    let begin = match lock {
+        Some(lock) => format!("BEGIN; SELECT pg_advisory_xact_lock({})", lock.number()),
         None => "BEGIN".to_owned(),
     };
     let steps = prepared.iter().zip(statements).map(|(prepared, statement)| Step::Run(prepared, &statement.params));
@@ -63,7 +63,7 @@ async fn change(client: &ClientWrapper, statements: &[Stmt], turn: Option<Turn>)
         // Its own failure tells more than that of the end.
         let effects = checked.map_err(|failed| Failed { broken: failed.broken || ended.is_err(), ..failed })?;
         ended.map(|_| effects)
-    } else if statements.len() == 1 && turn.is_none() {
+    } else if statements.len() == 1 && lock.is_none() {
         fly(client, &steps.collect::<Vec<_>>(), Kept::Perhaps).await.into_effects()
     } else {
         let begin = [Step::Control(&begin)].into_iter();

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_spellings_of_an_address_the_lower_case_one_counts_wherever_it_stands() {
+    fn of_several_spellings_the_lower_case_one_counts() {
         let spellings = ["Ann@Example.org", "ann@example.org", "ANN@example.org", "bob@example.org"];
         for turned in 0..spellings.len() {
             let (mut page, mut places, mut firsts) = (DirectoryPage::default(), HashMap::new(), 0);

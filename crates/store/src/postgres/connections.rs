@@ -16,7 +16,7 @@ use tokio_postgres::{Client, Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure;
-use super::lease::Lease;
+use super::pooled_connection::PooledConnection;
 use crate::StoreError;
 
 /// How long a place stays closed after the server refused its connection. Other clients may have disconnected by then.
@@ -30,7 +30,7 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A pool. Callers wait for a connection until the time-out, even when the server refuses to open another one.
 pub(super) struct Connections {
     pool: Pool,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     closed: Mutex<Closed>,
     timeout: Duration,
 }
@@ -90,26 +90,26 @@ impl Connections {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| StoreError::unexpected("cannot create the connection pool"))?;
-        Ok(Self { pool, places: Arc::new(Semaphore::new(count)), closed: Mutex::default(), timeout })
+        Ok(Self { pool, permits: Arc::new(Semaphore::new(count)), closed: Mutex::default(), timeout })
     }
 
     /// A connection, with the place that it occupies until it is returned.
-    pub(super) async fn get(&self) -> Result<(Lease, OwnedSemaphorePermit), StoreError> {
+    pub(super) async fn get(&self) -> Result<(PooledConnection, OwnedSemaphorePermit), StoreError> {
         let deadline = Instant::now() + self.timeout;
         loop {
-            self.open_places();
-            let place = timeout_at(deadline, self.places.clone().acquire_owned()).await;
-            let place = place.map_err(|_| failure::none_free())?.map_err(|_| StoreError::closed())?;
+            self.open_permits();
+            let permit = timeout_at(deadline, self.permits.clone().acquire_owned()).await;
+            let permit = permit.map_err(|_| failure::none_free())?.map_err(|_| StoreError::closed())?;
             match self.pool.get().await {
-                Ok(connection) => return Ok((Lease::of(connection), place)),
-                Err(error) if is_full(&error) && Instant::now() < deadline => self.close_place(place).await,
+                Ok(connection) => return Ok((PooledConnection::of(connection), permit)),
+                Err(error) if is_full(&error) && Instant::now() < deadline => self.close_permit(permit).await,
                 Err(error) => return Err(failure::unreachable(&error)),
             }
         }
     }
 
     /// Closes a place, so that callers wait for the existing connections. The last place stays open.
-    async fn close_place(&self, place: OwnedSemaphorePermit) {
+    async fn close_permit(&self, permit: OwnedSemaphorePermit) {
         let is_last = {
             let mut closed = self.closed();
             closed.until = Some(Instant::now() + CLOSED);
@@ -120,14 +120,14 @@ impl Connections {
         if is_last {
             sleep(ASK_AGAIN).await;
         } else {
-            place.forget();
+            permit.forget();
         }
     }
 
-    fn open_places(&self) {
+    fn open_permits(&self) {
         let mut closed = self.closed();
         if closed.until.is_some_and(|until| until <= Instant::now()) {
-            self.places.add_permits(std::mem::take(&mut *closed).count);
+            self.permits.add_permits(std::mem::take(&mut *closed).count);
         }
     }
 
@@ -137,7 +137,7 @@ impl Connections {
 
     /// How many connections there may be, as far as is known.
     pub(super) fn count_allowed(&self) -> usize {
-        self.open_places();
+        self.open_permits();
         self.pool.status().max_size.saturating_sub(self.closed().count)
     }
 
@@ -148,7 +148,7 @@ impl Connections {
 
     /// Closes all connections; later calls fail.
     pub(super) fn close(&self) {
-        self.places.close();
+        self.permits.close();
         self.pool.close();
     }
 }

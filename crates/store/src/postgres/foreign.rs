@@ -61,14 +61,14 @@ impl ForeignPostgres {
     }
 
     async fn once(&self, work: &Work) -> Result<Vec<Row<'static>>, Failed> {
-        let (lease, _place) = self.connections.get().await.map_err(Failed::refused)?;
-        let Some(client) = lease.client() else { return Err(Failed::refused(StoreError::closed())) };
+        let (pooled, _permit) = self.connections.get().await.map_err(Failed::refused)?;
+        let Some(client) = pooled.client() else { return Err(Failed::refused(StoreError::closed())) };
         // The server ends a statement after half of it.
         let patience = self.settings.statement_timeout * 2;
         let outcome = tokio::time::timeout(patience, statements::run(client, work)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(Failed::timed_out()));
         if outcome.as_ref().err().is_none_or(|failed| !failed.broken) {
-            lease.give_back();
+            pooled.give_back();
         }
         Ok(outcome?.into_iter().flat_map(|effect| effect.rows).collect())
     }

@@ -7,10 +7,10 @@
 mod connections;
 pub(crate) mod failure;
 mod foreign;
-mod lease;
 mod listener;
 mod migrate;
 mod names;
+mod pooled_connection;
 mod settings;
 mod tls;
 mod url;
@@ -118,8 +118,8 @@ impl Postgres {
         migrations: &[Migration],
         now: Timestamp,
     ) -> Result<usize, StoreError> {
-        let (lease, _place) = self.0.connections.get().await?;
-        let client = lease.keep().ok_or_else(StoreError::closed)?;
+        let (pooled, _permit) = self.0.connections.get().await?;
+        let client = pooled.keep().ok_or_else(StoreError::closed)?;
         migrate::migrate(client, component, migrations, now).await
     }
 
@@ -179,13 +179,13 @@ impl Postgres {
 
     /// One try.
     async fn once(&self, work: &Work) -> Result<Vec<Effect>, Failed> {
-        let (lease, _place) = self.0.connections.get().await.map_err(Failed::refused)?;
-        let Some(client) = lease.client() else { return Err(Failed::refused(StoreError::closed())) };
+        let (pooled, _permit) = self.0.connections.get().await.map_err(Failed::refused)?;
+        let Some(client) = pooled.client() else { return Err(Failed::refused(StoreError::closed())) };
         forget_statements(client, self.0.settings.statement_cache);
         let outcome = tokio::time::timeout(self.patience(work), statements::run(client, work)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(Failed::timed_out()));
         if outcome.as_ref().err().is_none_or(|failed| !failed.broken) {
-            lease.give_back();
+            pooled.give_back();
         }
         outcome
     }

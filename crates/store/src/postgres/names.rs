@@ -11,11 +11,11 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use super::Postgres;
-use super::lease::Lease;
+use super::pooled_connection::PooledConnection;
 use crate::StoreError;
 use crate::db::Stmt;
 use crate::db::postgres::Work;
-use crate::turns::TurnOf;
+use crate::name_locks::LockedName;
 
 /// The first number of the locks, the same on all nodes of all versions. The second one is made of the name.
 const DOMAINS: i32 = 0x6d61_0001;
@@ -35,15 +35,15 @@ pub(crate) struct NamesHeld(Option<Box<Held>>);
 
 #[derive(Debug)]
 struct Held {
-    lease: Lease,
+    pooled: PooledConnection,
     /// Its place among the connections, and among the operations that hold names.
-    _places: [OwnedSemaphorePermit; 2],
+    _permits: [OwnedSemaphorePermit; 2],
     _counted: Counted,
 }
 
 /// The operations of this process that hold names: each keeps one connection, and works on another.
 pub(super) struct Holders {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     count: Arc<watch::Sender<usize>>,
     /// Whoever takes a connection to hold a name: only one at a time proves that there is another one to work on.
     taking: Mutex<()>,
@@ -55,11 +55,11 @@ struct Counted(Arc<watch::Sender<usize>>);
 
 impl Holders {
     pub(super) fn new(most: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(most)), count: Arc::default(), taking: Mutex::default() }
+        Self { permits: Arc::new(Semaphore::new(most)), count: Arc::default(), taking: Mutex::default() }
     }
 
     pub(super) fn close(&self) {
-        self.places.close();
+        self.permits.close();
     }
 }
 
@@ -81,7 +81,7 @@ impl Postgres {
     ///
     /// Who waits for another node keeps no connection meanwhile. While names are held, one connection at least is left
     /// to work on.
-    pub(crate) async fn hold_names(&self, of: TurnOf<'_>) -> Result<NamesHeld, StoreError> {
+    pub(crate) async fn hold_names(&self, of: LockedName<'_>) -> Result<NamesHeld, StoreError> {
         let mut pause = FIRST_PAUSE;
         loop {
             if let Some(held) = self.try_to_hold(of).await? {
@@ -93,22 +93,22 @@ impl Postgres {
     }
 
     /// `None` when another one holds the name.
-    async fn try_to_hold(&self, of: TurnOf<'_>) -> Result<Option<NamesHeld>, StoreError> {
+    async fn try_to_hold(&self, of: LockedName<'_>) -> Result<Option<NamesHeld>, StoreError> {
         let holders = &self.0.holders;
-        let place = holders.places.clone().acquire_owned().await.map_err(|_| StoreError::closed())?;
+        let permit = holders.permits.clone().acquire_owned().await.map_err(|_| StoreError::closed())?;
         let _taking = holders.taking.lock().await;
         loop {
             self.connections_for_one_more().await;
-            let (lease, connection) = self.0.connections.get().await?;
-            if !self.try_locks(&lease, of).await? {
-                self.let_go(lease).await;
+            let (pooled, connection) = self.0.connections.get().await?;
+            if !self.try_locks(&pooled, of).await? {
+                self.let_go(pooled).await;
                 return Ok(None);
             }
             if self.can_work().await {
                 let _counted = Counted::new(&holders.count);
-                return Ok(Some(NamesHeld(Some(Box::new(Held { lease, _places: [connection, place], _counted })))));
+                return Ok(Some(NamesHeld(Some(Box::new(Held { pooled, _permits: [connection, permit], _counted })))));
             }
-            self.let_go(lease).await;
+            self.let_go(pooled).await;
             drop(connection);
             // Those that work need the connection that was just given back.
             sleep(LONGEST_PAUSE).await;
@@ -126,8 +126,8 @@ impl Postgres {
     }
 
     /// Whether all locks were got at once; otherwise some of them may be held.
-    async fn try_locks(&self, lease: &Lease, of: TurnOf<'_>) -> Result<bool, StoreError> {
-        let Some(client) = lease.client() else { return Err(StoreError::closed()) };
+    async fn try_locks(&self, pooled: &PooledConnection, of: LockedName<'_>) -> Result<bool, StoreError> {
+        let Some(client) = pooled.client() else { return Err(StoreError::closed()) };
         for lock in locks(of) {
             let work = Work::Read(vec![lock]);
             // When this fails the connection is closed, and with it what it holds.
@@ -148,28 +148,28 @@ impl Postgres {
         // Opening one may take longer than this waits: it goes on, so that the next try finds it open.
         let another = tokio::spawn(async move {
             let another = engine.0.connections.get().await;
-            another.map(|(lease, _place)| lease.give_back()).is_ok()
+            another.map(|(pooled, _permit)| pooled.give_back()).is_ok()
         });
         matches!(timeout(PROOF, another).await, Ok(Ok(true)))
     }
 
     /// Unlocks what the connection holds, and gives it back.
-    async fn let_go(&self, lease: Lease) {
-        let Some(client) = lease.client() else { return };
+    async fn let_go(&self, pooled: PooledConnection) {
+        let Some(client) = pooled.client() else { return };
         if let Ok(Ok(())) = timeout(self.0.settings.statement_timeout, client.batch_execute(UNLOCK)).await {
-            lease.give_back();
+            pooled.give_back();
         }
     }
 }
 
 /// The domain comes first on every node.
-fn locks(of: TurnOf<'_>) -> Vec<Stmt> {
+fn locks(of: LockedName<'_>) -> Vec<Stmt> {
     let lock = |function: &str, kind: i32, name: &str| {
         Stmt::new(format!("SELECT CAST({function}({kind}, hashtext($1)) AS TEXT)")).bind(name)
     };
     match of {
-        TurnOf::Domain(domain) => vec![lock("pg_try_advisory_lock", DOMAINS, domain.as_str())],
-        TurnOf::Address(address) => vec![
+        LockedName::Domain(domain) => vec![lock("pg_try_advisory_lock", DOMAINS, domain.as_str())],
+        LockedName::Address(address) => vec![
             lock("pg_try_advisory_lock_shared", DOMAINS, address.domain_str()),
             lock("pg_try_advisory_lock", ADDRESSES, address.as_str()),
         ],
@@ -180,11 +180,11 @@ impl Drop for NamesHeld {
     fn drop(&mut self) {
         let (Some(held), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
         runtime.spawn(async move {
-            let Held { lease, _places, _counted } = *held;
-            if let Some(client) = lease.client()
+            let Held { pooled, _permits, _counted } = *held;
+            if let Some(client) = pooled.client()
                 && client.batch_execute(UNLOCK).await.is_ok()
             {
-                lease.give_back();
+                pooled.give_back();
             }
         });
     }

@@ -145,30 +145,30 @@ mod tests {
         }
     }
 
-    struct Desk {
+    struct TestWriter {
         _folder: tempfile::TempDir,
         writer: std::sync::Arc<Writer>,
         asked: Receiver<()>,
         orders: Sender<io::Result<()>>,
     }
 
-    fn desk(settings: SqliteSettings) -> Desk {
-        desk_with(settings, |asked, orders| Obedient { asked, orders })
+    fn test_writer(settings: SqliteSettings) -> TestWriter {
+        test_writer_with(settings, |asked, orders| Obedient { asked, orders })
     }
 
-    fn desk_with<F: Flush + 'static>(
+    fn test_writer_with<F: Flush + 'static>(
         settings: SqliteSettings,
         disk: impl FnOnce(SyncSender<()>, Receiver<io::Result<()>>) -> F,
-    ) -> Desk {
+    ) -> TestWriter {
         let folder = tempfile::tempdir().unwrap();
         let connection = crate::sqlite::open::writer(&folder.path().join("test.db"), &settings).unwrap();
         connection.execute_batch("CREATE TABLE names (name TEXT PRIMARY KEY)").unwrap();
         let ((asked, hears), (orders, obeys)) = (std::sync::mpsc::sync_channel(100), channel());
         let writer = Writer::start(connection, disk(asked, obeys), settings).unwrap().into();
-        Desk { _folder: folder, writer, asked: hears, orders }
+        TestWriter { _folder: folder, writer, asked: hears, orders }
     }
 
-    impl Desk {
+    impl TestWriter {
         fn write(&self, answered: Answered, name: &'static str) -> tokio::task::JoinHandle<Result<i64, StoreError>> {
             let writer = std::sync::Arc::clone(&self.writer);
             tokio::spawn(async move { writer.write(answered, insert(name)).await })
@@ -208,80 +208,82 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn after_a_flush_that_failed_nothing_is_promised_any_more() {
-        let desk = desk(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
-        desk.orders.send(Err(io::Error::other("a broken disk"))).unwrap();
-        assert_eq!(desk.writer.keeps(), Ok(()));
-        let lost = desk.write(Answered::OnDisk, "lost").await.unwrap().unwrap_err();
+        let test_writer = test_writer(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
+        test_writer.orders.send(Err(io::Error::other("a broken disk"))).unwrap();
+        assert_eq!(test_writer.writer.keeps(), Ok(()));
+        let lost = test_writer.write(Answered::OnDisk, "lost").await.unwrap().unwrap_err();
         let why = "flushing the log: a broken disk".to_owned();
         assert_eq!(lost, StoreError::DiskFailed(why.clone()), "it is committed, so it is not said to be refused");
         let refused = StoreError::Unavailable(why);
         for answered in [Answered::OnDisk, Answered::InOrder] {
-            assert_eq!(desk.write(answered, "later").await.unwrap(), Err(refused.clone()));
+            assert_eq!(test_writer.write(answered, "later").await.unwrap(), Err(refused.clone()));
         }
-        assert_eq!(desk.writer.keeps(), Err(refused));
-        assert_eq!(desk.asked.try_iter().count(), 1);
+        assert_eq!(test_writer.writer.keeps(), Err(refused));
+        assert_eq!(test_writer.asked.try_iter().count(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn who_is_promised_the_disk_waits_for_it_and_the_writer_does_not() {
+    async fn durable_jobs_wait_for_the_flush_and_the_writer_does_not() {
         let settings = SqliteSettings { foreign_check: NEVER, group_time: Duration::ZERO, ..SqliteSettings::default() };
-        let desk = desk(settings);
-        let first = desk.write(Answered::OnDisk, "first");
-        desk.asked.recv().unwrap();
+        let test_writer = test_writer(settings);
+        let first = test_writer.write(Answered::OnDisk, "first");
+        test_writer.asked.recv().unwrap();
         // The disk is busy, and nobody else is held up by that.
-        assert_eq!(desk.write(Answered::InOrder, "second").await.unwrap(), Ok(2));
-        let third = desk.write(Answered::OnDisk, "third");
-        assert_eq!(desk.write(Answered::InOrder, "fourth").await.unwrap().map(|seen| seen >= 3), Ok(true));
+        assert_eq!(test_writer.write(Answered::InOrder, "second").await.unwrap(), Ok(2));
+        let third = test_writer.write(Answered::OnDisk, "third");
+        assert_eq!(test_writer.write(Answered::InOrder, "fourth").await.unwrap().map(|seen| seen >= 3), Ok(true));
         assert!(!first.is_finished() && !third.is_finished());
-        desk.orders.send(Ok(())).unwrap();
+        test_writer.orders.send(Ok(())).unwrap();
         assert_eq!(first.await.unwrap(), Ok(1));
-        desk.asked.recv().unwrap();
+        test_writer.asked.recv().unwrap();
         assert!(!third.is_finished(), "it was written after that flush had begun");
-        desk.orders.send(Ok(())).unwrap();
+        test_writer.orders.send(Ok(())).unwrap();
         assert!(third.await.unwrap().is_ok());
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_comes_while_the_disk_is_busy_shares_the_next_flush() {
-        let desk = desk(SqliteSettings { foreign_check: NEVER, group_time: NEVER, ..SqliteSettings::default() });
-        let first = desk.write(Answered::OnDisk, "first");
-        desk.asked.recv().unwrap();
-        let later = ["a", "b", "c", "d"].map(|name| desk.writer.queue(Answered::OnDisk, insert(name)));
+        let test_writer =
+            test_writer(SqliteSettings { foreign_check: NEVER, group_time: NEVER, ..SqliteSettings::default() });
+        let first = test_writer.write(Answered::OnDisk, "first");
+        test_writer.asked.recv().unwrap();
+        let later = ["a", "b", "c", "d"].map(|name| test_writer.writer.queue(Answered::OnDisk, insert(name)));
         // The disk does whatever it is asked from here on.
-        drop(desk.orders);
+        drop(test_writer.orders);
         first.await.unwrap().unwrap();
         for job in later {
             job.await.unwrap();
         }
-        assert_eq!(desk.asked.try_iter().count(), 1);
+        assert_eq!(test_writer.asked.try_iter().count(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_waits_for_nobody_is_flushed_a_moment_later() {
         let short = Duration::from_millis(1);
-        let desk = desk(SqliteSettings { foreign_check: short, ..SqliteSettings::default() });
+        let test_writer = test_writer(SqliteSettings { foreign_check: short, ..SqliteSettings::default() });
         // What an earlier process may have left comes first.
-        desk.asked.recv().unwrap();
-        desk.orders.send(Ok(())).unwrap();
-        assert_eq!(desk.write(Answered::InOrder, "lazy").await.unwrap(), Ok(1));
-        desk.asked.recv().unwrap();
-        desk.orders.send(Ok(())).unwrap();
+        test_writer.asked.recv().unwrap();
+        test_writer.orders.send(Ok(())).unwrap();
+        assert_eq!(test_writer.write(Answered::InOrder, "lazy").await.unwrap(), Ok(1));
+        test_writer.asked.recv().unwrap();
+        test_writer.orders.send(Ok(())).unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_waits_for_nobody_is_flushed_also_when_more_of_it_keeps_coming() {
+    async fn a_steady_stream_of_lazy_jobs_is_flushed_too() {
         let at_once = Duration::from_nanos(1);
-        let desk = desk(SqliteSettings { foreign_check: at_once, group_jobs: 1, ..SqliteSettings::default() });
-        desk.asked.recv().unwrap();
-        drop(desk.orders);
+        let test_writer =
+            test_writer(SqliteSettings { foreign_check: at_once, group_jobs: 1, ..SqliteSettings::default() });
+        test_writer.asked.recv().unwrap();
+        drop(test_writer.orders);
         let (release, held) = channel::<()>();
-        let lazy = desk.writer.queue(Answered::InOrder, move |_| {
+        let lazy = test_writer.writer.queue(Answered::InOrder, move |_| {
             let _ = held.recv();
             Ok(1)
         });
         // It waits behind the other from the beginning, so that the writer is never idle between the two.
-        let asked = desk.asked;
-        let next = desk.writer.queue(Answered::InOrder, move |_: &Connection| {
+        let asked = test_writer.asked;
+        let next = test_writer.writer.queue(Answered::InOrder, move |_: &Connection| {
             asked.recv_timeout(Duration::from_secs(60)).map_err(|_| StoreError::unexpected("nobody asked the disk"))
         });
         drop(release);
@@ -297,14 +299,14 @@ mod tests {
                 panic!("on purpose");
             }
         }
-        let desk = desk(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
-        drop(desk.orders);
+        let test_writer = test_writer(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
+        drop(test_writer.orders);
         for answered in [Answered::OnDisk, Answered::InOrder] {
             // Nobody waits for these, so that the threads have to throw them away.
-            drop(desk.writer.queue(answered, |_: &Connection| Ok::<_, StoreError>(Bomb)));
+            drop(test_writer.writer.queue(answered, |_: &Connection| Ok::<_, StoreError>(Bomb)));
         }
-        assert_eq!(desk.writer.queue(Answered::OnDisk, insert("later")).await, Ok(1));
-        desk.writer.close().await;
+        assert_eq!(test_writer.writer.queue(Answered::OnDisk, insert("later")).await, Ok(1));
+        test_writer.writer.close().await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -315,10 +317,11 @@ mod tests {
                 panic!("on purpose");
             }
         }
-        let desk = desk_with(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() }, |_, _| Bomb);
-        let lost = desk.write(Answered::OnDisk, "lost").await.unwrap();
+        let test_writer =
+            test_writer_with(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() }, |_, _| Bomb);
+        let lost = test_writer.write(Answered::OnDisk, "lost").await.unwrap();
         assert_eq!(lost, Err(StoreError::DiskFailed("flushing the log: it panicked".to_owned())));
-        desk.writer.close().await;
+        test_writer.writer.close().await;
     }
 
     #[test]
@@ -339,15 +342,15 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn closing_waits_for_the_disk_and_takes_in_who_comes_meanwhile() {
-        let desk = desk(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
-        let first = desk.write(Answered::OnDisk, "first");
-        desk.asked.recv().unwrap();
-        let writer = std::sync::Arc::clone(&desk.writer);
+        let test_writer = test_writer(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
+        let first = test_writer.write(Answered::OnDisk, "first");
+        test_writer.asked.recv().unwrap();
+        let writer = std::sync::Arc::clone(&test_writer.writer);
         let closing = tokio::spawn(async move { writer.close().await });
-        let late = desk.write(Answered::OnDisk, "late");
+        let late = test_writer.write(Answered::OnDisk, "late");
         assert!(!first.is_finished());
         // The disk does whatever it is asked from here on.
-        drop(desk.orders);
+        drop(test_writer.orders);
         closing.await.unwrap();
         assert_eq!(first.await.unwrap(), Ok(1));
         assert!(late.await.unwrap().map_or_else(|error| error.is_unavailable(), |seen| seen == 2));

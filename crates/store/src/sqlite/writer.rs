@@ -22,7 +22,7 @@ use crate::{ForeignChanges, StoreError};
 pub(super) struct Writer {
     queue: Sender<Message>,
     /// One permit per job that waits, so that a burst cannot fill the memory.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     begun: AtomicU64,
     foreign: ForeignChanges,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -72,7 +72,7 @@ struct Task<F, T, E> {
     job: Option<F>,
     outcome: Option<Result<T, E>>,
     caller: oneshot::Sender<Result<T, E>>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl<F, T, E> Job for Task<F, T, E>
@@ -113,7 +113,7 @@ impl Writer {
         settings: SqliteSettings,
     ) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel();
-        let places = Arc::new(Semaphore::new(settings.queue_jobs.max(1)));
+        let permits = Arc::new(Semaphore::new(settings.queue_jobs.max(1)));
         let (changes, foreign) = watch::channel(0);
         let foreign = ForeignChanges::counted_by(foreign);
         let seen_version = data_version(&connection)?;
@@ -128,7 +128,7 @@ impl Writer {
             .spawn(move || Thread { connection, settings, jobs, changes, seen_version, disk }.serve())
             .map_err(|error| StoreError::Unavailable(format!("no thread for the writer: {error}")))?;
         let begun = AtomicU64::new(0);
-        Ok(Self { queue, places, begun, foreign, thread: Mutex::new(Some(thread)), flusher: flusher_id, failed })
+        Ok(Self { queue, permits, begun, foreign, thread: Mutex::new(Some(thread)), flusher: flusher_id, failed })
     }
 
     pub(super) async fn write<T, E, F>(&self, answered: Answered, job: F) -> Result<T, E>
@@ -138,9 +138,9 @@ impl Writer {
         E: From<StoreError> + Send + 'static,
     {
         self.begun.fetch_add(1, Ordering::Relaxed);
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::closed())?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::closed())?;
         let (caller, answer) = oneshot::channel();
-        self.send(Message::Job(Box::new(Task { answered, job: Some(job), outcome: None, caller, _place: place })))?;
+        self.send(Message::Job(Box::new(Task { answered, job: Some(job), outcome: None, caller, _permit: permit })))?;
         answer.await.unwrap_or_else(|_| Err(StoreError::closed().into()))
     }
 
@@ -162,7 +162,7 @@ impl Writer {
             // An error means that the thread has closed for another caller.
             let _ = closed.await;
         }
-        self.places.close();
+        self.permits.close();
         self.join();
     }
 

@@ -28,7 +28,7 @@ fn message(id: MessageId) -> NewSent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_are_older_than_the_journal_are_counted_by_the_first_roll_ups() {
+async fn rows_older_than_the_journal_count_in_the_first_roll_ups() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Sqlite::open(&folder.path().join("old.db"), SqliteSettings::default()).unwrap();
     engine.migrate(COMPONENT, &SQLITE_MIGRATIONS[..2], SENT_AT).await.unwrap();

@@ -55,14 +55,14 @@ impl SentDelta {
     /// What one recipient counts as. Who is not handed over yet, or never was for lack of a mail server, is not
     /// counted at all.
     pub(super) fn of(status: RecipientStatus, refused: bool) -> Self {
-        let handed_over = Self { sent: 1, ..Self::default() };
+        let submitted = Self { sent: 1, ..Self::default() };
         match status {
             _ if refused => Self { rejected: 1, ..Self::default() },
             RecipientStatus::Pending | RecipientStatus::Failed => Self::default(),
-            RecipientStatus::Submitted => handed_over,
-            RecipientStatus::Deferred => Self { deferred: 1, ..handed_over },
-            RecipientStatus::Sent => Self { delivered: 1, ..handed_over },
-            RecipientStatus::Bounced => Self { bounced: 1, ..handed_over },
+            RecipientStatus::Submitted => submitted,
+            RecipientStatus::Deferred => Self { deferred: 1, ..submitted },
+            RecipientStatus::Sent => Self { delivered: 1, ..submitted },
+            RecipientStatus::Bounced => Self { bounced: 1, ..submitted },
         }
     }
 

@@ -45,7 +45,7 @@ async fn credentials_follow_the_password_and_the_active_flag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hash_is_replaced_only_while_it_is_the_one_that_was_verified() {
+async fn a_hash_is_replaced_only_if_it_is_the_verified_one() {
     on_every_engine(async |store| {
         let ann = email("ann@example.org");
         add_account(store, "ann@example.org", 0).await;
@@ -97,7 +97,7 @@ async fn a_log_in_brings_a_session_only_while_what_was_verified_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_password_and_a_disabled_account_end_its_sessions_and_nothing_else() {
+async fn a_new_password_or_a_disabling_ends_the_sessions_only() {
     on_every_engine(async |store| {
         let ann = email("ann@example.org");
         add_account(store, "ann@example.org", 0).await;
@@ -149,7 +149,7 @@ async fn a_change_changes_only_what_it_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_account_takes_its_permissions_along_and_ends_its_tokens_for_good() {
+async fn a_deleted_account_loses_permissions_and_tokens() {
     on_every_engine(async |store| {
         let ann = email("ann@example.org");
         add_account(store, "ann@example.org", 0).await;

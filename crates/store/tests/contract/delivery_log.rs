@@ -115,7 +115,7 @@ async fn a_returned_mail_turns_sent_into_bounced_and_keeps_both_times() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_of_an_alias_that_bounced_is_kept_beside_the_status_of_the_alias() {
+async fn a_bounced_alias_member_is_kept_beside_the_alias_status() {
     on_every_engine(async |store| {
         store.sent().begin(&new_sent(1, &["team@example.net"])).await.unwrap();
         store.sent().submitted(message_id(1), &QueueId("Q1".to_owned()), at(2), &[]).await.unwrap();

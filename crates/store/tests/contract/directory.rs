@@ -26,7 +26,7 @@ async fn everything(directory: &Directory) -> (Vec<String>, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_that_fits_no_table_and_one_that_would_change_something_fail() {
+async fn an_invalid_query_and_a_changing_query_fail() {
     let schema = ForeignSchema::VIRTUAL_USERS;
     for users in ForeignUsers::on_each_engine(&schema).await {
         let directory = users.directory(
@@ -53,7 +53,7 @@ async fn a_query_that_fits_no_table_and_one_that_would_change_something_fail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_that_takes_too_long_is_ended_and_a_missing_file_is_not_made() {
+async fn a_slow_query_is_cancelled_and_no_file_is_created() {
     let schema = ForeignSchema::VIRTUAL_USERS;
     let settings = DirectorySettings { statement_timeout: Duration::from_secs(1), ..Default::default() };
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
@@ -169,7 +169,7 @@ async fn listed(store: &Store) -> Vec<(String, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_follow_their_mailboxes_and_leave_our_own_accounts_alone() {
+async fn copies_follow_their_mailboxes_and_skip_own_accounts() {
     on_every_engine(async |store| {
         let own = new_account("own@example.org", 0);
         store.domains().insert(&crate::engines::new_domain("example.org", 0), None).await.unwrap();

@@ -16,7 +16,7 @@ async fn a_domain_is_there_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_domain_with_accounts_goes_only_by_force_and_takes_them_along() {
+async fn a_domain_with_accounts_is_deleted_only_by_force() {
     on_every_engine(async |store| {
         add_account(store, "ann@example.org", 0).await;
         add_account(store, "bob@example.net", 0).await;

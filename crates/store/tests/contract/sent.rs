@@ -138,7 +138,7 @@ async fn refused_recipients_bounce_at_once_and_the_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_without_an_enhanced_code_has_the_undefined_one_of_its_class() {
+async fn a_refusal_without_enhanced_code_has_the_undefined_one() {
     on_every_engine(async |store| {
         for number in [1, 2] {
             store.sent().begin(&new_sent(number, &["bob@example.net", "no@example.net"])).await.unwrap();
@@ -283,7 +283,7 @@ async fn lists_show_one_owner_and_what_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_total_is_that_of_the_present_owner_wherever_the_page_begins() {
+async fn a_total_is_the_present_owners_on_every_page() {
     on_every_engine(async |store| {
         for number in 0..5 {
             let mut message = new_sent(number, &["bob@example.net"]);

@@ -59,15 +59,15 @@ async fn what_was_never_handed_over_is_not_counted_as_sent() {
 async fn counts_follow_a_recipient_from_state_to_state() {
     on_every_engine(async |store| {
         submit(store, 1, &["bob@example.net"]).await;
-        let (handed_over, none) = (SentCounts { sent: 1, ..SentCounts::default() }, SentCounts::default());
+        let (submitted, none) = (SentCounts { sent: 1, ..SentCounts::default() }, SentCounts::default());
         assert_eq!(total(store, SentScope::All).await, none, "nothing is shown before a roll-up");
         let mut late_bounce = event(1, "bob@example.net", Outcome::Bounced, 30);
         late_bounce.evidence = Evidence::ReturnedMail;
         let story = [
-            (event(1, "bob@example.net", Outcome::Deferred, 10), SentCounts { deferred: 1, ..handed_over }),
-            (event(1, "bob@example.net", Outcome::Deferred, 15), SentCounts { deferred: 1, ..handed_over }),
-            (event(1, "bob@example.net", Outcome::Sent, 20), SentCounts { delivered: 1, ..handed_over }),
-            (late_bounce, SentCounts { bounced: 1, ..handed_over }),
+            (event(1, "bob@example.net", Outcome::Deferred, 10), SentCounts { deferred: 1, ..submitted }),
+            (event(1, "bob@example.net", Outcome::Deferred, 15), SentCounts { deferred: 1, ..submitted }),
+            (event(1, "bob@example.net", Outcome::Sent, 20), SentCounts { delivered: 1, ..submitted }),
+            (late_bounce, SentCounts { bounced: 1, ..submitted }),
         ];
         for (place, (event, counts)) in story.into_iter().enumerate() {
             let from = if place == 0 { String::new() } else { place.to_string() };
@@ -184,7 +184,7 @@ async fn the_recipients_domains_are_ranked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mail_from_outside_is_counted_by_outcome_and_by_those_who_sent_what_was_taken() {
+async fn inbound_mail_is_counted_by_outcome_and_sender() {
     on_every_engine(async |store| {
         let received = |sender: Option<&str>, outcome, seconds| InboundEvent {
             at: at(seconds),

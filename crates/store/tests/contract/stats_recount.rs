@@ -47,7 +47,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// A store, and what the test remembers of it.
-struct World {
+struct Model {
     store: Store,
     messages: Vec<NewSent>,
     /// Who was refused at submission, by message.
@@ -59,7 +59,7 @@ fn reply() -> Reply {
     Reply { code: 550, enhanced: None, text: "no".to_owned() }
 }
 
-impl World {
+impl Model {
     async fn take(&mut self, step: &Step) {
         let stats = self.store.stats();
         match step {
@@ -195,17 +195,17 @@ fn group<K: Ord>(counts: impl Iterator<Item = (K, SentCounts)>) -> BTreeMap<K, S
 }
 
 async fn play(store: Store, steps: &[Step], period: Hours) {
-    let mut world = World { store, messages: Vec::new(), refused: BTreeSet::new(), place: 0 };
+    let mut model = Model { store, messages: Vec::new(), refused: BTreeSet::new(), place: 0 };
     for step in steps {
-        world.take(step).await;
+        model.take(step).await;
     }
-    while world.store.stats().roll_up_once(RollUpSize { changes: 9, groups: 9 }).await.unwrap().more {}
+    while model.store.stats().roll_up_once(RollUpSize { changes: 9, groups: 9 }).await.unwrap().more {}
     let mut scopes =
         vec![SentScope::All, SentScope::Domain(domain("example.org")), SentScope::Domain(domain("x.example"))];
     scopes.extend(SENDERS.iter().map(|sender| SentScope::Address(email(sender))));
     for scope in scopes {
-        world.check(scope.clone(), period).await;
-        world.check(scope, Hours::around(at(-86_400), at(10 * 86_400))).await;
+        model.check(scope.clone(), period).await;
+        model.check(scope, Hours::around(at(-86_400), at(10 * 86_400))).await;
     }
 }
 

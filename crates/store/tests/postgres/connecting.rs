@@ -38,7 +38,7 @@ async fn a_password_may_come_from_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_is_believed_only_for_its_name_and_from_a_known_authority() {
+async fn a_certificate_must_match_its_name_and_a_known_authority() {
     let database = database().await;
     let certificate = database.server().certificate();
     let roots = format!("?sslmode=verify-full&sslrootcert={}", certificate.display());
@@ -118,7 +118,7 @@ async fn those_that_hold_names_leave_a_connection_to_work_on() {
             .map(|number| {
                 let store = store.clone();
                 tokio::spawn(async move {
-                    let _turn = store.turn_of_address(&parse(&format!("u{number}@example.org"))).await?;
+                    let _lock = store.lock_address(&parse(&format!("u{number}@example.org"))).await?;
                     let number = number + 1000 * limit as u64;
                     store.sent().begin(&new_sent(number)).await?;
                     store.sent().get(message_id(number)).await

@@ -63,7 +63,7 @@ async fn a_change_whose_connection_ends_is_kept_whole_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_gone_is_unavailable_and_used_again_when_it_is_back() {
+async fn a_lost_server_is_unavailable_and_used_again_when_back() {
     let server = Arc::new(PostgresServer::start());
     let database = server.database().await;
     let settings = PostgresSettings { listen_retry: Duration::from_millis(10), ..PostgresSettings::default() };

@@ -132,7 +132,7 @@ fn hash(text: impl std::fmt::Display) -> SecretText {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_session_outlives_a_password_that_is_changed_at_another_node() {
+async fn no_session_outlives_a_password_change_at_another_node() {
     let database = database().await;
     let nodes = [node(&database).await, node(&database).await];
     let ann: EmailAddress = parse(ANN);
@@ -215,12 +215,12 @@ async fn a_name_is_waited_for_longer_than_a_statement_may_take() {
     let limit = Duration::from_secs(1);
     let settings = PostgresSettings { statement_timeout: limit, ..PostgresSettings::default() };
     let (here, there) = (node(&database).await, Store::on_postgres(database.open_with(settings).await));
-    let held = here.turn_of_address(&parse(ANN)).await.unwrap();
+    let held = here.lock_address(&parse(ANN)).await.unwrap();
     let domain = parse::<EmailAddress>(ANN).domain();
-    let mut waiting = pin!(there.turn_of_domain(&domain));
+    let mut waiting = pin!(there.lock_domain(&domain));
     assert!(timeout(limit * 2, &mut waiting).await.is_err(), "it is held");
     // Who waits for another node keeps nothing that others need.
-    drop(there.turn_of_address(&parse("bob@example.net")).await.unwrap());
+    drop(there.lock_address(&parse("bob@example.net")).await.unwrap());
     drop(held);
     assert!(waiting.await.is_ok());
 }

@@ -123,7 +123,7 @@ async fn a_reader_that_no_longer_waits_leaves_no_transaction_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_with_an_octet_that_the_server_cannot_hold_is_kept_without_it() {
+async fn a_text_with_a_nul_is_stored_without_it() {
     let database = database().await;
     let store = node(&database).await;
     let mut message = new_sent(1);

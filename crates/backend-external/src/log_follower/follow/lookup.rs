@@ -10,7 +10,7 @@
 //! * with neither, in a log that is whole for as long as anybody could have written one, of a mail server that has
 //!   shown since that it is alive, it never came;
 //! * with the first one alone it is still coming; or the process that received it is gone, and only the queue tells
-//!   whether the file became complete ([`Verdict::Interrupted`]).
+//!   whether the file became complete ([`LogOutcome::Interrupted`]).
 //!
 //! A crash of Postfix may swallow lines: a logger of its own dies with it, and what others had sent to that logger is
 //! gone. A message that was being handed over then may be in the queue without a word of it in the log. The queue
@@ -22,14 +22,14 @@
 use mailapi_backend::{Accepted, Attempt, Refusal};
 use mailapi_model::{QueueId, Timestamp};
 
-use super::super::ledger::Ledger;
 use super::super::message::{Message, RefusedRecipient};
 use super::super::place::Place;
 use super::super::report::{Gap, GapKind, Taken};
 use super::super::saved_state;
 use super::super::settings::LogSource;
 use super::super::source::SourceError;
-use super::super::{FollowerError, Trace};
+use super::super::tracked_messages::TrackedMessages;
+use super::super::{FollowerError, LookupResult};
 use super::{Follow, HEARING_TIME, NOTHING_UNDERSTOOD, gap_until};
 
 /// Why nothing can be concluded from what the log does not say.
@@ -37,9 +37,9 @@ const LOG_IS_INCOMPLETE: &str = "a part of the log is missing";
 
 /// What the log by itself says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Verdict {
+pub(in super::super) enum LogOutcome {
     /// This.
-    Told(Trace),
+    Told(LookupResult),
     /// Whoever was receiving the message is gone: it is in the queue, or nowhere. Under these ids it entered, as far
     /// as that was logged.
     Interrupted(Vec<Accepted>),
@@ -47,7 +47,7 @@ pub(in super::super) enum Verdict {
 
 /// What is known of a message besides the log.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in super::super) struct Signs {
+pub(in super::super) struct Hints {
     /// When the connection ended over which it was handed over, when this process had it.
     pub(in super::super) ended: Option<Timestamp>,
     /// When the mail server was last asked for its sake whether it is there, and answered.
@@ -63,57 +63,57 @@ struct Unread {
 
 impl Follow {
     /// What the log tells of a message of ours, its unread end included.
-    pub(in super::super) fn find(&mut self, attempt: &Attempt, signs: Signs) -> Result<Verdict, FollowerError> {
+    pub(in super::super) fn find(&mut self, attempt: &Attempt, hints: Hints) -> Result<LogOutcome, FollowerError> {
         let message_id = attempt.message_id;
         if let Some(taken) = self.index.find(message_id)? {
-            return Ok(Verdict::Told(Trace::Taken(taken.into())));
+            return Ok(LogOutcome::Told(LookupResult::Taken(taken.into())));
         }
         let begun = self.clock.now();
-        let (place, mut ledger, mut lines) = match &self.live {
-            Some(live) => (live.cursor.place.clone(), live.ledger.only(message_id), live.lines_before_cursor()),
+        let (place, mut tracked, mut lines) = match &self.live {
+            Some(live) => (live.cursor.place.clone(), live.tracked.only(message_id), live.lines_before_cursor()),
             None => match saved_state::load(&self.settings.state_dir)? {
-                Some(saved) => (saved.place, saved.ledger.only(message_id), 0),
-                None => (Place::Beginning, Ledger::default(), 0),
+                Some(saved) => (saved.place, saved.tracked.only(message_id), 0),
+                None => (Place::Beginning, TrackedMessages::default(), 0),
             },
         };
         if place == Place::Beginning && self.has_older_files()? {
-            return Ok(Verdict::Told(Trace::Undecided("the log has not been read yet")));
+            return Ok(LogOutcome::Told(LookupResult::Undecided("the log has not been read yet")));
         }
         let mut source = self.open(&place)?;
         if source.unread() > self.settings.find_octets {
-            return Ok(Verdict::Told(Trace::Undecided("the log has not been read to its end yet")));
+            return Ok(LogOutcome::Told(LookupResult::Undecided("the log has not been read to its end yet")));
         }
         let mut unread = Unread::default();
-        while let Some(step) = self.step(source.as_mut(), &mut ledger)? {
+        while let Some(step) = self.step(source.as_mut(), &mut tracked)? {
             if step.is_postfix {
                 lines += 1;
                 self.hearing.note_line(lines, self.clock.now());
             }
             let findings = step.findings;
             if let Some(taken) = findings.taken.into_iter().find(|taken| taken.message_id == message_id) {
-                return Ok(Verdict::Told(Trace::Taken(taken.into())));
+                return Ok(LogOutcome::Told(LookupResult::Taken(taken.into())));
             }
             unread.gaps.extend(findings.crash.map(|crash| self.gap_of(crash)));
             unread.unnamed_at = unread.unnamed_at.max(findings.unnamed_at);
         }
         // The index may have been lost while the message was in the queue.
-        if let Some((id, message)) = ledger.of_message(message_id).find(|(_, message)| message.queued) {
-            return Ok(Verdict::Told(Trace::Taken(accepted(id, message))));
+        if let Some((id, message)) = tracked.of_message(message_id).find(|(_, message)| message.queued) {
+            return Ok(LogOutcome::Told(LookupResult::Taken(accepted(id, message))));
         }
-        let (now, before) = (self.clock.now(), ledger.last_at);
+        let (now, before) = (self.clock.now(), tracked.last_at);
         let missing: Vec<Gap> =
             source.take_gaps().into_iter().map(|(kind, detail)| gap_until(now, before, kind, detail)).collect();
         if missing.is_empty() {
             self.hearing.note_end(lines, begun);
         }
         unread.gaps.extend(missing);
-        Ok(self.judge(&ledger, attempt, signs, &unread))
+        Ok(self.judge(&tracked, attempt, hints, &unread))
     }
 
     /// Whether it is known of each of these messages which one it is, whosever they are.
     pub(in super::super) fn are_named(&self, queue_ids: &[String]) -> bool {
         let Some(live) = &self.live else { return queue_ids.is_empty() };
-        queue_ids.iter().all(|id| live.ledger.is_named(id))
+        queue_ids.iter().all(|id| live.tracked.is_named(id))
     }
 
     fn has_older_files(&self) -> Result<bool, SourceError> {
@@ -124,10 +124,10 @@ impl Follow {
     }
 
     /// What to make of a message that the log does not say to be in the queue.
-    fn judge(&self, ledger: &Ledger, attempt: &Attempt, signs: Signs, unread: &Unread) -> Verdict {
+    fn judge(&self, tracked: &TrackedMessages, attempt: &Attempt, hints: Hints, unread: &Unread) -> LogOutcome {
         let now = self.clock.now();
-        let undecided = |why| Verdict::Told(Trace::Undecided(why));
-        let entered: Vec<(&str, &Message)> = ledger.of_message(attempt.message_id).collect();
+        let undecided = |why| LogOutcome::Told(LookupResult::Undecided(why));
+        let entered: Vec<(&str, &Message)> = tracked.of_message(attempt.message_id).collect();
         if entered.iter().any(|(_, message)| message.held) {
             return undecided("the message is on hold");
         }
@@ -136,7 +136,7 @@ impl Follow {
         if entered.iter().any(|(_, message)| is_coming(message)) {
             return undecided("the message is being received");
         }
-        let ended = signs.ended.unwrap_or_else(|| self.latest_end(attempt));
+        let ended = hints.ended.unwrap_or_else(|| self.latest_end(attempt));
         if now < ended.plus(self.settings.settle_time) {
             return undecided("the mail server may not have logged it yet");
         }
@@ -153,42 +153,42 @@ impl Follow {
         }
         let is_cut_off = entered.iter().any(|(_, message)| message.cut_off);
         if gaps.is_empty() && entered.is_empty() {
-            return self.unless_dead(ledger, signs, ended);
+            return self.unless_dead(tracked, hints, ended);
         }
-        let Some(running_since) = ledger.runs_since(attempt.message_id) else {
+        let Some(running_since) = tracked.runs_since(attempt.message_id) else {
             return undecided("the mail server is not running");
         };
         if gaps.is_empty() && !is_cut_off {
-            return self.unless_dead(ledger, signs, ended);
+            return self.unless_dead(tracked, hints, ended);
         }
         let patience = if gaps.is_empty() { self.settings.reception_time } else { self.settings.retry_time };
         if now.since(running_since) >= patience {
-            return self.unless_dead(ledger, signs, running_since.plus(patience));
+            return self.unless_dead(tracked, hints, running_since.plus(patience));
         }
-        Verdict::Interrupted(entered.into_iter().map(|(id, message)| accepted(id, message)).collect())
+        LogOutcome::Interrupted(entered.into_iter().map(|(id, message)| accepted(id, message)).collect())
     }
 
     /// It never came, provided that the mail server was alive after this moment. A killed server logs nothing about it
     /// until it is restarted, and may have the message in its queue. The moment is by our clock, so what counts is when
     /// lines arrived, not the times in them.
-    fn unless_dead(&self, ledger: &Ledger, signs: Signs, moment: Timestamp) -> Verdict {
+    fn unless_dead(&self, tracked: &TrackedMessages, hints: Hints, moment: Timestamp) -> LogOutcome {
         let (now, settle_time) = (self.clock.now(), self.settings.settle_time);
-        let undecided = |why| Verdict::Told(Trace::Undecided(why));
+        let undecided = |why| LogOutcome::Told(LookupResult::Undecided(why));
         if self.hearing.spoke_since(moment.plus(settle_time)) {
-            return Verdict::Told(Trace::NotTaken);
+            return LogOutcome::Told(LookupResult::NotTaken);
         }
-        let Some(at) = signs.alive.filter(|at| *at >= moment) else { return Verdict::Told(Trace::Silent) };
+        let Some(at) = hints.alive.filter(|at| *at >= moment) else { return LogOutcome::Told(LookupResult::Silent) };
         // If it had been restarted before it answered, it would have logged that by now.
         if now < at.plus(settle_time) {
             return undecided("the mail server may not have logged it yet");
         }
-        if ledger.last_at.is_none() {
+        if tracked.last_at.is_none() {
             return undecided(NOTHING_UNDERSTOOD);
         }
         // Postfix logs each connection. If that line is missing, the log is another server's or has an unknown format.
         let is_unheard =
             now >= at.plus(settle_time).plus(HEARING_TIME) && !self.hearing.heard_since(at.minus(settle_time));
-        Verdict::Told(if is_unheard { Trace::Silent } else { Trace::NotTaken })
+        LogOutcome::Told(if is_unheard { LookupResult::Silent } else { LookupResult::NotTaken })
     }
 
     /// When the connection of a message ended at the latest that this process did not hand over: the process that did

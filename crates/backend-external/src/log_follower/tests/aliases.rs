@@ -1,6 +1,6 @@
 //! Recipients whose mail goes to other addresses: what is said of these, and when it is said of the recipient.
 
-use super::support::{OURS, Reader, Scene, line};
+use super::support::{OURS, Reader, TestLog, line};
 use mailapi_model::{DeliveryEvent, EmailAddress};
 
 /// Recipient, the address that was tried, outcome.
@@ -10,9 +10,9 @@ fn shown(event: &DeliveryEvent) -> String {
 }
 
 fn told(lines: &[String]) -> Vec<String> {
-    let scene = Scene::new();
-    scene.append(&lines.concat());
-    Reader::new(&scene).read_all().events.iter().map(shown).collect()
+    let log = TestLog::new();
+    log.append(&lines.concat());
+    Reader::new(&log).read_all().events.iter().map(shown).collect()
 }
 
 /// A message of ours for so many addresses.
@@ -89,7 +89,7 @@ fn where_a_line_is_missing_nobody_says_that_all_have_failed() {
 }
 
 #[test]
-fn behind_a_content_filter_the_members_of_all_its_messages_count() {
+fn after_a_content_filter_alias_members_of_all_copies_count() {
     for (second, whole) in [("sent (250)", None), ("bounced (no)", Some("team@example.org - bounced"))] {
         let mut lines = begin("A1000", 2);
         for (id, address) in [("A2000", "a@x.example"), ("A3000", "b@x.example")] {
@@ -129,13 +129,13 @@ fn killed_after_every_line_it_knows_the_members() {
     lines.push(member("A1000", "c@x.example", "bounced (no\twhere)"));
     lines.push(member("A1000", "b@x.example", "bounced (never)"));
     lines.push(removed("A1000"));
-    let mut scene = Scene::new();
-    scene.settings.save_every_octets = 1;
-    let mut reader = Reader::new(&scene);
+    let mut log = TestLog::new();
+    log.settings.save_every_octets = 1;
+    let mut reader = Reader::new(&log);
     for line in &lines {
-        scene.append(line);
+        log.append(line);
         reader.read_all();
-        reader.restart(&scene);
+        reader.restart(&log);
     }
     let events: Vec<_> = reader.events.iter().map(shown).collect();
     assert_eq!(events, told(&lines));

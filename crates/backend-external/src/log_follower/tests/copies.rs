@@ -1,6 +1,6 @@
 //! Copies of a message of ours: any recipient can resend it, with any header and to anyone.
 
-use super::support::{OURS, Reader, Scene, line, outcomes};
+use super::support::{OURS, Reader, TestLog, line, outcomes};
 
 const OUTSIDE: &str = "mx.example.net[192.0.2.9]";
 
@@ -35,9 +35,9 @@ fn removed(id: &str) -> String {
 }
 
 fn read(lines: &[String]) -> Reader {
-    let scene = Scene::new();
-    scene.append(&lines.concat());
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&lines.concat());
+    let mut reader = Reader::new(&log);
     reader.read_all();
     reader
 }
@@ -67,14 +67,14 @@ fn a_second_message_id_does_not_turn_a_copy_into_ours() {
 #[test]
 fn a_copy_of_a_message_that_left_is_inbound_mail() {
     for from in [OUTSIDE, "localhost[127.0.0.1]"] {
-        let scene = Scene::new();
-        scene.append(&[ours("A00001", 1), to("smtp", "A00001", "eve@example.net", "sent (250 Ok)")].concat());
-        scene.append(&removed("A00001"));
-        let mut reader = Reader::new(&scene);
+        let log = TestLog::new();
+        log.append(&[ours("A00001", 1), to("smtp", "A00001", "eve@example.net", "sent (250 Ok)")].concat());
+        log.append(&removed("A00001"));
+        let mut reader = Reader::new(&log);
         reader.read_all();
         // The index survives a restart of the process.
-        reader.restart(&scene);
-        scene.append(&[copy("A00002", from), to("lmtp", "A00002", "bob@example.org", "sent (250 Saved)")].concat());
+        reader.restart(&log);
+        log.append(&[copy("A00002", from), to("lmtp", "A00002", "bob@example.org", "sent (250 Saved)")].concat());
         reader.read_all();
         let expected = ["A00001 eve@example.net sent ours", "A00002 bob@example.org sent other"];
         assert_eq!(outcomes(&reader.events), expected, "{from}");
@@ -192,9 +192,9 @@ fn a_copy_is_ours_only_for_what_was_handed_over() {
 
 #[test]
 fn an_acceptance_that_waits_for_a_copy_outlives_a_restart() {
-    let mut scene = Scene::new();
-    scene.settings.save_every_octets = 1;
-    let mut reader = Reader::new(&scene);
+    let mut log = TestLog::new();
+    log.settings.save_every_octets = 1;
+    let mut reader = Reader::new(&log);
     let lines = [
         ours("A00001", 1),
         copy("A00002", OUTSIDE),
@@ -204,9 +204,9 @@ fn an_acceptance_that_waits_for_a_copy_outlives_a_restart() {
         removed("A00002"),
     ];
     for line in &lines {
-        scene.append(line);
+        log.append(line);
         reader.read_all();
-        reader.restart(&scene);
+        reader.restart(&log);
     }
     let expected = ["A00002 bob@example.org sent other", "A00001 eve@example.net sent ours"];
     assert_eq!(outcomes(&reader.events), expected);
@@ -262,7 +262,7 @@ fn an_expired_rewritten_address_proves_no_delivery() {
 }
 
 #[test]
-fn a_remote_acceptance_counts_when_the_copy_it_named_was_refused() {
+fn a_remote_acceptance_counts_if_its_copy_was_refused() {
     let refused = "A00002: milter-reject: END-OF-MESSAGE from mx.example.net[192.0.2.9]: 5.7.1 spam; \
                    from=<eve@example.net> to=<bob@example.org> proto=ESMTP helo=<x>";
     let lines = [
@@ -284,9 +284,9 @@ fn requeued_mail_from_outside_is_counted_after_a_restart() {
         vec![client("B00001", "localhost[127.0.0.1]", "smtpd")],
     ];
     for mut lines in stories {
-        let mut scene = Scene::new();
-        scene.settings.save_every_octets = 1;
-        let mut reader = Reader::new(&scene);
+        let mut log = TestLog::new();
+        log.settings.save_every_octets = 1;
+        let mut reader = Reader::new(&log);
         lines.extend([
             queued("B00001", 1),
             line(2, "postsuper", "B00001: requeued"),
@@ -295,9 +295,9 @@ fn requeued_mail_from_outside_is_counted_after_a_restart() {
             to("lmtp", "B00002", "bob@example.org", "sent (250 Saved)"),
         ]);
         for line in lines {
-            scene.append(&line);
+            log.append(&line);
             reader.read_all();
-            reader.restart(&scene);
+            reader.restart(&log);
         }
         assert_eq!(reader.inbound.len(), 1);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::support::{OURS, Reader, Scene, line, outcomes};
+use super::support::{OURS, Reader, TestLog, line, outcomes};
 
 fn received(id: &str) -> String {
     let begun = line(1, "api/smtpd", &format!("{id}: client=unknown[127.0.0.1]"));
@@ -23,20 +23,20 @@ fn postsuper(second: u32, text: &str) -> String {
 }
 
 /// A scene where a deferred message is logged at least every 100 seconds.
-fn scene() -> Scene {
-    let mut scene = Scene::new();
-    scene.settings.retry_time = Duration::from_secs(100);
-    scene.settings.save_every_octets = 1;
-    scene
+fn log() -> TestLog {
+    let mut log = TestLog::new();
+    log.settings.retry_time = Duration::from_secs(100);
+    log.settings.save_every_octets = 1;
+    log
 }
 
 /// The events after these lines, with a restart after each line.
-fn read(scene: &Scene, lines: &[String]) -> Reader {
-    let mut reader = Reader::new(scene);
+fn read(log: &TestLog, lines: &[String]) -> Reader {
+    let mut reader = Reader::new(log);
     for line in lines {
-        scene.append(line);
+        log.append(line);
         reader.read_all();
-        reader.restart(scene);
+        reader.restart(log);
     }
     reader
 }
@@ -58,7 +58,7 @@ fn a_message_on_hold_that_is_deleted_is_reported_whole() {
         postsuper(9, "A00001: removed"),
         postsuper(9, "Deleted: 1 message"),
     ];
-    let reader = read(&scene(), &lines);
+    let reader = read(&log(), &lines);
     assert_eq!((outcomes(&reader.events), discarded(&reader)), (vec![], deleted("A00001")));
 }
 
@@ -71,7 +71,7 @@ fn a_message_that_is_deleted_amid_its_first_try_is_reported_too() {
         to("A00001", "eve@example.net", "sent (250 Ok)"),
         postsuper(9, "A00001: removed"),
     ];
-    let reader = read(&scene(), &lines);
+    let reader = read(&log(), &lines);
     assert_eq!(outcomes(&reader.events).last().unwrap(), "A00001 bob@example.net bounced ours");
     assert_eq!(discarded(&reader), deleted("A00001"));
 }
@@ -95,7 +95,7 @@ fn a_part_that_is_deleted_says_nothing_of_the_rest() {
         postsuper(9, "A00009: removed"),
     ];
     for lines in [&whole[..], &filtered, &copy] {
-        assert_eq!(discarded(&read(&scene(), lines)), [], "{lines:?}");
+        assert_eq!(discarded(&read(&log(), lines)), [], "{lines:?}");
     }
 }
 
@@ -109,7 +109,7 @@ fn what_was_requeued_is_deleted_under_its_first_name() {
             + &line(3, "cleanup", &format!("A00002: message-id=<{OURS}@example.org>"))
             + &postsuper(9, "A00002: removed"),
     ];
-    assert_eq!(discarded(&read(&scene(), &lines)), deleted("A00001"));
+    assert_eq!(discarded(&read(&log(), &lines)), deleted("A00001"));
 }
 
 fn deferred(id: &str) -> [String; 3] {
@@ -117,14 +117,14 @@ fn deferred(id: &str) -> [String; 3] {
 }
 
 #[test]
-fn a_message_is_gone_when_it_stays_silent_after_all_were_deleted() {
+fn a_message_silent_after_a_full_deletion_is_gone() {
     let mut lines = deferred("A00001").to_vec();
     lines.push(postsuper(9, "Deleted: 1 message"));
     lines.push(line(108, "qmgr", "B00001: from=<x@example.org>, size=1, nrcpt=1 (queue active)"));
-    let before = read(&scene(), &lines);
+    let before = read(&log(), &lines);
     assert_eq!(outcomes(&before.events), ["A00001 bob@example.net deferred ours"]);
     lines.push(line(110, "smtpd", "connect from unknown[192.0.2.1]"));
-    let reader = read(&scene(), &lines);
+    let reader = read(&log(), &lines);
     let expected = ["A00001 bob@example.net deferred ours", "A00001 bob@example.net bounced ours"];
     assert_eq!((outcomes(&reader.events), discarded(&reader)), (expected.map(str::to_owned).to_vec(), vec![]));
     assert_eq!(reader.events[1].response, "deleted from the queue by the operator");
@@ -157,7 +157,7 @@ fn silence_alone_deletes_nothing() {
         ],
     ];
     for lines in stories {
-        let reader = read(&scene(), &lines);
+        let reader = read(&log(), &lines);
         let is_open = outcomes(&reader.events).iter().all(|told| told.ends_with("deferred ours"));
         assert!(is_open && reader.discarded.is_empty(), "{lines:?}: {:?}", outcomes(&reader.events));
     }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use mailapi_model::Clock as _;
 
-use super::support::{OURS, Reader, SAMPLE, Scene, attempt, events_of, line};
-use crate::log_follower::Trace;
-use crate::log_follower::follow::{Signs, Verdict};
+use super::support::{OURS, Reader, SAMPLE, TestLog, attempt, events_of, line};
+use crate::log_follower::LookupResult;
+use crate::log_follower::follow::{Hints, LogOutcome};
 
 /// The sample, with each line built by `form` from its time of day, its tag without a colon, and its text.
 fn written(form: impl Fn(&str, &str, &str) -> String) -> String {
@@ -50,91 +50,91 @@ fn every_form_of_a_log_means_the_same() {
 }
 
 /// A log without an understood line: rsyslog cut the names at their slash.
-fn not_understood(scene: &Scene) {
-    scene.append(&format!("<22>1 2026-11-21T19:59:59Z mx postfix 7 - - A00001: message-id=<{OURS}@example.org>\n"));
-    scene.append(
+fn not_understood(log: &TestLog) {
+    log.append(&format!("<22>1 2026-11-21T19:59:59Z mx postfix 7 - - A00001: message-id=<{OURS}@example.org>\n"));
+    log.append(
         "<22>1 2026-11-21T19:59:59Z mx postfix 8 - - A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)\n",
     );
 }
 
-fn look(reader: &mut Reader, ended: mailapi_model::Timestamp, alive: Option<mailapi_model::Timestamp>) -> Trace {
-    match reader.follow.find(&attempt(), Signs { ended: Some(ended), alive }).unwrap() {
-        Verdict::Told(trace) => trace,
-        Verdict::Interrupted(entered) => panic!("interrupted: {entered:?}"),
+fn look(reader: &mut Reader, ended: mailapi_model::Timestamp, alive: Option<mailapi_model::Timestamp>) -> LookupResult {
+    match reader.follow.find(&attempt(), Hints { ended: Some(ended), alive }).unwrap() {
+        LogOutcome::Told(found) => found,
+        LogOutcome::Interrupted(entered) => panic!("interrupted: {entered:?}"),
     }
 }
 
 #[test]
 fn a_log_that_is_not_understood_proves_nothing() {
-    let mut scene = Scene::new();
-    scene.settings.settle_time = Duration::from_secs(10);
+    let mut log = TestLog::new();
+    log.settings.settle_time = Duration::from_secs(10);
     for text in ["", "Nov 21 19:59:59 mx mta/smtpd[7]: connect from unknown[192.0.2.1]\n"] {
-        scene.append(text);
-        not_understood(&scene);
-        let mut reader = Reader::new(&scene);
+        log.append(text);
+        not_understood(&log);
+        let mut reader = Reader::new(&log);
         reader.read_all();
-        let ended = scene.clock.now();
-        scene.clock.advance(Duration::from_secs(3600));
-        assert_eq!(look(&mut reader, ended, None), Trace::Silent);
-        let alive = Some(scene.clock.now());
+        let ended = log.clock.now();
+        log.clock.advance(Duration::from_secs(3600));
+        assert_eq!(look(&mut reader, ended, None), LookupResult::Silent);
+        let alive = Some(log.clock.now());
         for _ in 0..5 {
-            scene.clock.advance(Duration::from_secs(3600));
-            assert!(!matches!(look(&mut reader, ended, alive), Trace::NotTaken | Trace::Taken(_)));
+            log.clock.advance(Duration::from_secs(3600));
+            assert!(!matches!(look(&mut reader, ended, alive), LookupResult::NotTaken | LookupResult::Taken(_)));
         }
     }
 }
 
 #[test]
 fn a_log_that_is_no_longer_that_of_the_server_proves_nothing() {
-    let mut scene = Scene::new();
-    scene.settings.settle_time = Duration::from_secs(10);
-    scene.append(&line(1, "qmgr", "A0B1C2: removed"));
-    let mut reader = Reader::new(&scene);
+    let mut log = TestLog::new();
+    log.settings.settle_time = Duration::from_secs(10);
+    log.append(&line(1, "qmgr", "A0B1C2: removed"));
+    let mut reader = Reader::new(&log);
     reader.read_all();
-    let ended = scene.clock.now();
-    scene.clock.advance(Duration::from_secs(60));
-    assert_eq!(look(&mut reader, ended, None), Trace::Silent);
+    let ended = log.clock.now();
+    log.clock.advance(Duration::from_secs(60));
+    assert_eq!(look(&mut reader, ended, None), LookupResult::Silent);
     // Postfix answers, and would have logged the message.
-    let alive = Some(scene.clock.now());
-    not_understood(&scene);
-    scene.clock.advance(Duration::from_secs(60));
-    assert_eq!(look(&mut reader, ended, alive), Trace::Silent);
-    scene.append(&line(2, "smtpd", "connect from unknown[127.0.0.1]"));
-    assert_eq!(look(&mut reader, ended, alive), Trace::NotTaken);
+    let alive = Some(log.clock.now());
+    not_understood(&log);
+    log.clock.advance(Duration::from_secs(60));
+    assert_eq!(look(&mut reader, ended, alive), LookupResult::Silent);
+    log.append(&line(2, "smtpd", "connect from unknown[127.0.0.1]"));
+    assert_eq!(look(&mut reader, ended, alive), LookupResult::NotTaken);
 }
 
 #[test]
 fn a_server_that_accepts_mail_and_whose_log_is_mute_is_reported() {
     for understood_before in [false, true] {
-        let scene = Scene::new();
+        let log = TestLog::new();
         if understood_before {
-            scene.append(&line(1, "qmgr", "A0B1C2: removed"));
+            log.append(&line(1, "qmgr", "A0B1C2: removed"));
         }
-        not_understood(&scene);
-        let mut reader = Reader::new(&scene);
+        not_understood(&log);
+        let mut reader = Reader::new(&log);
         reader.read_all();
-        scene.clock.advance(Duration::from_secs(60));
-        reader.follow.handed().note(
+        log.clock.advance(Duration::from_secs(60));
+        reader.follow.submitted_ids().note(
             &mailapi_model::QueueId("A00001".to_owned()),
             OURS.parse().unwrap(),
-            scene.clock.now(),
+            log.clock.now(),
         );
         reader.read_all();
         assert_eq!(reader.follow.unheard(), None);
-        scene.clock.advance(Duration::from_secs(30));
+        log.clock.advance(Duration::from_secs(30));
         reader.read_all();
         let reason = reader.follow.unheard().expect("a reason");
         assert_eq!(reason.contains("no line since"), understood_before, "{reason}");
-        scene.append(&line(2, "smtpd", "connect from unknown[127.0.0.1]"));
+        log.append(&line(2, "smtpd", "connect from unknown[127.0.0.1]"));
         reader.read_all();
         assert_eq!(reader.follow.unheard(), None);
         // A line that arrived before the reply was read also counts.
-        reader.follow.handed().note(
+        reader.follow.submitted_ids().note(
             &mailapi_model::QueueId("A00002".to_owned()),
             OURS.parse().unwrap(),
-            scene.clock.now(),
+            log.clock.now(),
         );
-        scene.clock.advance(Duration::from_secs(3600));
+        log.clock.advance(Duration::from_secs(3600));
         assert_eq!(reader.follow.unheard(), None);
     }
 }

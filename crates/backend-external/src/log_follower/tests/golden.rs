@@ -1,6 +1,6 @@
 //! The real log of every case: which events it means. `sample.events` was checked by hand, case by case.
 
-use super::support::{Reader, SAMPLE, Scene, events_of};
+use super::support::{Reader, SAMPLE, TestLog, events_of};
 use mailapi_model::InboundOutcome;
 
 #[test]
@@ -11,9 +11,9 @@ fn the_sample_means_what_was_checked_by_hand() {
 
 #[test]
 fn refusals_at_the_door_and_local_deliveries_are_inbound_mail() {
-    let scene = Scene::new();
-    scene.append(SAMPLE);
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(SAMPLE);
+    let mut reader = Reader::new(&log);
     let inbound = &reader.read_all().inbound;
     let told: Vec<String> =
         inbound.iter().map(|report| format!("{} {:?}", report.domain.as_str(), report.outcome)).collect();
@@ -22,16 +22,16 @@ fn refusals_at_the_door_and_local_deliveries_are_inbound_mail() {
 }
 
 #[test]
-fn mail_from_outside_is_counted_when_it_is_delivered_and_marks_of_spam_are_kept() {
-    let scene = Scene::new();
+fn inbound_mail_counts_at_delivery_with_its_spam_mark() {
+    let log = TestLog::new();
     for (id, spam) in [("A00001", false), ("A00002", true)] {
-        scene.append(&super::support::line(1, "smtpd", &format!("{id}: client=mx.example.net[192.0.2.9]")));
+        log.append(&super::support::line(1, "smtpd", &format!("{id}: client=mx.example.net[192.0.2.9]")));
         if spam {
             let report = "warning: header X-Spam-Flag: YES from mx.example.net[192.0.2.9]; from=<x@example.net> to=<bob@example.org>";
-            scene.append(&super::support::line(1, "cleanup", &format!("{id}: {report}")));
+            log.append(&super::support::line(1, "cleanup", &format!("{id}: {report}")));
         }
-        scene.append(&super::support::line(1, "cleanup", &format!("{id}: message-id=<{id}@example.net>")));
-        scene.append(&super::support::line(
+        log.append(&super::support::line(1, "cleanup", &format!("{id}: message-id=<{id}@example.net>")));
+        log.append(&super::support::line(
             1,
             "qmgr",
             &format!("{id}: from=<x@example.net>, size=1, nrcpt=1 (queue active)"),
@@ -39,9 +39,9 @@ fn mail_from_outside_is_counted_when_it_is_delivered_and_marks_of_spam_are_kept(
         let to = format!(
             "{id}: to=<bob@example.org>, relay=mx[/run/lmtp], delay=1, delays=1/0/0/0, dsn=2.0.0, status=sent (250 Saved)"
         );
-        scene.append(&super::support::line(2, "lmtp", &to));
+        log.append(&super::support::line(2, "lmtp", &to));
     }
-    let mut reader = Reader::new(&scene);
+    let mut reader = Reader::new(&log);
     let outcomes: Vec<_> = reader.read_all().inbound.iter().map(|report| report.outcome).collect();
     assert_eq!(outcomes, [InboundOutcome::Accepted, InboundOutcome::Spam]);
     assert_eq!(reader.inbound[0].sender_domain, "example.net".parse().ok());

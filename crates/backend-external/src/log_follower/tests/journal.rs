@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::support::{Reader, Scene, events_of, line, message};
+use super::support::{Reader, TestLog, events_of, line, message};
 use crate::log_follower::waker::Waker;
 use crate::log_follower::{GapKind, LogSource};
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 struct Journal {
-    scene: Scene,
+    log: TestLog,
     directory: PathBuf,
     writer: Writer,
     files: u32,
@@ -56,13 +56,13 @@ impl Drop for Writer {
 
 impl Journal {
     fn new() -> Self {
-        let mut scene = Scene::new();
-        let directory = scene.path("journal");
+        let mut log = TestLog::new();
+        let directory = log.path("journal");
         std::fs::create_dir(&directory).unwrap();
-        scene.settings.source = LogSource::journal(Some(&directory));
-        scene.settings.save_every_octets = 500;
+        log.settings.source = LogSource::journal(Some(&directory));
+        log.settings.save_every_octets = 500;
         let writer = Writer::start(&directory.join("1.journal"));
-        Self { scene, directory, writer, files: 1, entries: 0, removed: 0 }
+        Self { log, directory, writer, files: 1, entries: 0, removed: 0 }
     }
 
     /// Goes on in another file, as journald does when one is full.
@@ -127,14 +127,14 @@ impl Journal {
 #[test]
 fn everything_is_told_once_across_restarts_and_rotations() {
     let mut journal = Journal::new();
-    let mut reader = Reader::new(&journal.scene);
+    let mut reader = Reader::new(&journal.log);
     assert_eq!(reader.read_all().told(), [""; 0], "an empty journal is no failure");
     for number in 1..9 {
         journal.append(&message(number));
         match number % 4 {
             0 => drop(reader.step(2)),
             1 => journal.rotate(),
-            2 => reader.restart(&journal.scene),
+            2 => reader.restart(&journal.log),
             // Read after the next message.
             _ => continue,
         }
@@ -145,7 +145,7 @@ fn everything_is_told_once_across_restarts_and_rotations() {
 }
 
 #[test]
-fn what_other_programs_log_is_not_looked_at_and_lines_may_hold_anything() {
+fn other_programs_lines_are_skipped_whatever_they_hold() {
     let mut journal = Journal::new();
     let reply = "450 4.2.0 caf\u{e9} \u{1f4ec} = later";
     let text = message(1).replace("450 4.2.0 later", reply);
@@ -153,7 +153,7 @@ fn what_other_programs_log_is_not_looked_at_and_lines_may_hold_anything() {
         journal.entry(3, "cron", "9", 1_795_600_800_000_000, "to=<a1@example.net>, status=sent (no)");
         journal.append(piece);
     }
-    let mut reader = Reader::new(&journal.scene);
+    let mut reader = Reader::new(&journal.log);
     assert_eq!(reader.read_all().told(), events_of(&text));
     assert!(reader.told().iter().any(|event| event.ends_with(reply)), "{:?}", reader.told());
 }
@@ -162,14 +162,14 @@ fn what_other_programs_log_is_not_looked_at_and_lines_may_hold_anything() {
 fn what_was_discarded_unread_is_a_gap_and_what_was_read_is_none() {
     let mut journal = Journal::new();
     journal.append(&message(1));
-    let mut reader = Reader::new(&journal.scene);
+    let mut reader = Reader::new(&journal.log);
     reader.read_all();
     journal.rotate();
     journal.append(&message(2));
     reader.read_all();
     journal.vacuum();
     journal.append(&message(3));
-    reader.restart(&journal.scene);
+    reader.restart(&journal.log);
     reader.read_all();
     assert_eq!(reader.gaps(), [], "what was discarded had been read");
     assert_eq!(reader.told(), events_of(&(1..4).map(message).collect::<String>()));
@@ -178,7 +178,7 @@ fn what_was_discarded_unread_is_a_gap_and_what_was_read_is_none() {
     journal.rotate();
     journal.append(&message(5));
     journal.vacuum();
-    reader.restart(&journal.scene);
+    reader.restart(&journal.log);
     reader.read_all();
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::JournalVacuumed]);
     let kept = [1, 2, 3, 5].map(message).concat();
@@ -192,7 +192,7 @@ fn what_journald_dropped_is_a_gap() {
     let micros = 1_795_651_200_000_000;
     journal.entry(3, "systemd-journald", "1", micros, "Suppressed 17 messages from ssh.service");
     journal.wait();
-    let mut reader = Reader::new(&journal.scene);
+    let mut reader = Reader::new(&journal.log);
     assert_eq!(reader.read_all().gaps(), []);
     journal.entry(3, "systemd-journald", "1", micros, "Suppressed 17 messages from postfix@-.service");
     journal.wait();
@@ -201,17 +201,15 @@ fn what_journald_dropped_is_a_gap() {
 }
 
 #[test]
-fn a_journal_that_is_not_there_or_a_program_that_fails_is_an_error() {
+fn a_missing_journal_or_a_failing_program_is_an_error() {
     let mut journal = Journal::new();
-    std::fs::rename(&journal.directory, journal.scene.path("elsewhere")).unwrap();
-    let mut reader = Reader::new(&journal.scene);
+    std::fs::rename(&journal.directory, journal.log.path("elsewhere")).unwrap();
+    let mut reader = Reader::new(&journal.log);
     assert!(reader.follow.read(&reader.cursor, 5).is_err());
     for program in ["false", "/nowhere/journalctl"] {
-        let LogSource::Journal(settings) = &mut journal.scene.settings.source else {
-            unreachable!("it is the journal")
-        };
+        let LogSource::Journal(settings) = &mut journal.log.settings.source else { unreachable!("it is the journal") };
         settings.program = PathBuf::from(program);
-        reader.restart(&journal.scene);
+        reader.restart(&journal.log);
         assert!(reader.follow.read(&reader.cursor, 5).is_err(), "{program}");
     }
 }
@@ -220,8 +218,8 @@ fn a_journal_that_is_not_there_or_a_program_that_fails_is_an_error() {
 async fn a_new_entry_wakes_the_follower() {
     let mut journal = Journal::new();
     journal.append(&message(1));
-    journal.scene.settings.poll_interval = Duration::from_hours(1);
-    let waker = Waker::new(&journal.scene.settings);
+    journal.log.settings.poll_interval = Duration::from_hours(1);
+    let waker = Waker::new(&journal.log.settings);
     // `journalctl --follow` tells nobody when it has begun, so lines come until one is noticed.
     let end = Instant::now() + PATIENCE;
     let mut second = 10;

@@ -1,12 +1,12 @@
 //! Which lines belong to which message, and to which recipient of it.
 
-use super::support::{OURS, Reader, Scene, line, outcomes};
+use super::support::{OURS, Reader, TestLog, line, outcomes};
 use crate::bounces::{BounceKey, ReturnAddress};
 
 fn told(lines: &[String]) -> Vec<String> {
-    let scene = Scene::new();
-    scene.append(&lines.concat());
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&lines.concat());
+    let mut reader = Reader::new(&log);
     outcomes(&reader.read_all().events)
 }
 
@@ -49,7 +49,7 @@ fn two_instances_may_use_the_same_id() {
 }
 
 #[test]
-fn what_a_content_filter_gives_back_counts_and_the_hand_over_does_not() {
+fn reinjected_mail_counts_and_handing_to_the_filter_does_not() {
     for client in ["localhost[127.0.0.1]", "filter.example.org[192.0.2.8]"] {
         let mut lines = begin("A00001", "unknown[127.0.0.1]", "api/smtpd").to_vec();
         lines.extend(begin("A00002", client, "smtpd"));
@@ -123,7 +123,7 @@ fn discard(id: &str, sender: &str) -> String {
 }
 
 #[test]
-fn a_copy_that_the_operator_discards_says_nothing_of_the_message() {
+fn a_discarded_copy_does_not_affect_the_message() {
     let returns = ReturnAddress::new("bounces@example.org".parse().unwrap(), '+', &BounceKey::new([1; 32])).unwrap();
     let sender = returns.of(OURS.parse().unwrap());
     let [filter_client, id_line, _] = begin("A00002", "localhost[127.0.0.1]", "smtpd");
@@ -140,27 +140,27 @@ fn a_copy_that_the_operator_discards_says_nothing_of_the_message() {
         removed + &pickup + &id_line,
     ];
     for copy in copies {
-        let scene = Scene::new();
-        let mut reader = Reader::new(&scene);
-        reader.follow.handed().recognise(returns.clone());
-        scene.append(&copy);
+        let log = TestLog::new();
+        let mut reader = Reader::new(&log);
+        reader.follow.submitted_ids().recognise(returns.clone());
+        log.append(&copy);
         reader.read_all();
-        reader.restart(&scene);
-        reader.follow.handed().recognise(returns.clone());
-        scene.append(&discard("A00002", sender.as_str()));
+        reader.restart(&log);
+        reader.follow.submitted_ids().recognise(returns.clone());
+        log.append(&discard("A00002", sender.as_str()));
         assert_eq!(reader.read_all().discarded, [], "{copy}");
     }
 }
 
 #[test]
-fn what_the_operator_discards_is_told_of_the_message_that_it_is_known_to_be() {
+fn a_discard_is_reported_for_the_known_message() {
     let returns = ReturnAddress::new("bounces@example.org".parse().unwrap(), '+', &BounceKey::new([1; 32])).unwrap();
-    let scene = Scene::new();
-    let mut reader = Reader::new(&scene);
-    reader.follow.handed().recognise(returns.clone());
+    let log = TestLog::new();
+    let mut reader = Reader::new(&log);
+    reader.follow.submitted_ids().recognise(returns.clone());
     // Nothing tells whose this one is.
-    scene.append(&line(1, "api/smtpd", "A00001: client=unknown[127.0.0.1]"));
-    scene.append(&discard("A00001", "ann@example.org"));
+    log.append(&line(1, "api/smtpd", "A00001: client=unknown[127.0.0.1]"));
+    log.append(&discard("A00001", "ann@example.org"));
     assert_eq!(reader.read_all().discarded, []);
     // The session refused somebody in an earlier transaction, and somebody in this one.
     let refused = |id: &str, sender: &str, to: &str| {
@@ -170,9 +170,9 @@ fn what_the_operator_discards_is_told_of_the_message_that_it_is_known_to_be() {
     let earlier = refused("NOQUEUE", "eve@example.org", "earlier@example.net");
     let now = refused("A00002", "ann@example.org", "no@example.net");
     let [client, message_id, _] = begin("A00002", "unknown[127.0.0.1]", "api/smtpd");
-    scene.append(&[earlier, client, now, message_id].concat());
-    scene.append(&discard("A00002", "ann@example.org"));
-    scene.append(&discard("A00003", returns.of(OURS.parse().unwrap()).as_str()));
+    log.append(&[earlier, client, now, message_id].concat());
+    log.append(&discard("A00002", "ann@example.org"));
+    log.append(&discard("A00003", returns.of(OURS.parse().unwrap()).as_str()));
     reader.read_all();
     let told = |one: &mailapi_backend::Discarded| (one.queue_id.0.clone(), one.message_id.to_string());
     let expected = ["A00002", "A00003"].map(|id| (id.to_owned(), OURS.to_owned()));
@@ -184,34 +184,33 @@ fn what_the_operator_discards_is_told_of_the_message_that_it_is_known_to_be() {
 
 #[test]
 fn messages_without_a_word_are_forgotten_in_time() {
-    let mut scene = Scene::new();
-    scene.settings.save_every_octets = 1;
-    scene.settings.ledger.max_open_messages = 2;
+    let mut log = TestLog::new();
+    log.settings.save_every_octets = 1;
+    log.settings.tracked.max_open_messages = 2;
     for id in ["A00001", "A00002", "A00003", "A00004"] {
-        scene.append(&begin(id, "unknown[127.0.0.1]", "api/smtpd").concat());
+        log.append(&begin(id, "unknown[127.0.0.1]", "api/smtpd").concat());
     }
-    let mut reader = Reader::new(&scene);
+    let mut reader = Reader::new(&log);
     reader.read_all();
     let snapshot = reader.follow.snapshot();
     assert_eq!((snapshot.open_messages, snapshot.forgotten_messages), (2, 2));
-    scene
-        .append("Dec 20 08:00:00 mx postfix/qmgr[1]: A00009: from=<ann@example.org>, size=1, nrcpt=1 (queue active)\n");
-    scene.clock.advance(std::time::Duration::from_secs(29 * 24 * 3600));
+    log.append("Dec 20 08:00:00 mx postfix/qmgr[1]: A00009: from=<ann@example.org>, size=1, nrcpt=1 (queue active)\n");
+    log.clock.advance(std::time::Duration::from_secs(29 * 24 * 3600));
     reader.read_all();
     assert_eq!(reader.follow.snapshot().open_messages, 1);
 }
 
 #[test]
-fn a_message_whose_message_id_line_was_lost_is_known_by_its_return_address() {
+fn without_its_message_id_line_the_return_address_identifies() {
     let key = |octet| BounceKey::new([octet; BounceKey::OCTETS]);
     let addresses = |key| ReturnAddress::new("bounces@example.org".parse().unwrap(), '+', &key).unwrap();
-    let scene = Scene::new();
-    let mut reader = Reader::new(&scene);
-    reader.follow.handed().recognise(addresses(key(1)));
+    let log = TestLog::new();
+    let mut reader = Reader::new(&log);
+    reader.follow.submitted_ids().recognise(addresses(key(1)));
     for (id, returns) in [("A00001", addresses(key(2))), ("A00002", addresses(key(1)))] {
         let sender = returns.of(OURS.parse().unwrap());
-        scene.append(&line(1, "qmgr", &format!("{id}: from=<{sender}>, size=1, nrcpt=1 (queue active)")));
-        scene.append(&to("lmtp", id, "<bob@example.org>", "sent (250 Saved)"));
+        log.append(&line(1, "qmgr", &format!("{id}: from=<{sender}>, size=1, nrcpt=1 (queue active)")));
+        log.append(&to("lmtp", id, "<bob@example.org>", "sent (250 Saved)"));
     }
     // Anybody can write an identifier into a reverse-path.
     let expected = ["A00001 bob@example.org sent other", "A00002 bob@example.org sent ours"];
@@ -219,19 +218,19 @@ fn a_message_whose_message_id_line_was_lost_is_known_by_its_return_address() {
 }
 
 #[test]
-fn a_message_whose_message_id_line_was_lost_is_known_by_the_reply_to_it() {
-    let scene = Scene::new();
-    let mut reader = Reader::new(&scene);
+fn without_its_message_id_line_the_reply_identifies() {
+    let log = TestLog::new();
+    let mut reader = Reader::new(&log);
     let noted = |id: &str| mailapi_model::QueueId(id.to_owned());
     let now = "2026-11-21T08:00:00Z".parse().unwrap();
     for id in ["A00001", "A00002"] {
-        reader.follow.handed().note(&noted(id), OURS.parse().unwrap(), now);
+        reader.follow.submitted_ids().note(&noted(id), OURS.parse().unwrap(), now);
     }
-    scene.append(&line(1, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
-    scene.append(&to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"));
+    log.append(&line(1, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+    log.append(&to("lmtp", "A00001", "<bob@example.org>", "sent (250 Saved)"));
     // Long after the reply it is another message under the same id.
-    scene.append(&line(7200, "qmgr", "A00002: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
-    scene.append(&to("lmtp", "A00002", "<bob@example.org>", "sent (250 Saved)"));
+    log.append(&line(7200, "qmgr", "A00002: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+    log.append(&to("lmtp", "A00002", "<bob@example.org>", "sent (250 Saved)"));
     let expected = ["A00001 bob@example.org sent ours", "A00002 bob@example.org sent other"];
     assert_eq!(outcomes(&reader.read_all().events), expected);
 }

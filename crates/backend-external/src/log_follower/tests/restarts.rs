@@ -2,21 +2,21 @@
 
 use proptest::prelude::*;
 
-use super::support::{Reader, SAMPLE, Scene, events_of, message};
+use super::support::{Reader, SAMPLE, TestLog, events_of, message};
 
 #[test]
 fn killed_after_every_line_it_tells_the_same() {
     for saves_always in [true, false] {
-        let mut scene = Scene::new();
-        scene.settings.save_every_octets = if saves_always { 1 } else { 5000 };
-        scene.settings.max_batch_lines = 1;
-        let mut reader = Reader::new(&scene);
+        let mut log = TestLog::new();
+        log.settings.save_every_octets = if saves_always { 1 } else { 5000 };
+        log.settings.max_batch_lines = 1;
+        let mut reader = Reader::new(&log);
         for line in SAMPLE.lines() {
-            scene.append(&format!("{line}\n"));
+            log.append(&format!("{line}\n"));
             while reader.step(1).more && !reader.cursor.0.is_empty() {
-                reader.restart(&scene);
+                reader.restart(&log);
             }
-            reader.restart(&scene);
+            reader.restart(&log);
         }
         assert_eq!(reader.told(), events_of(SAMPLE));
         assert_eq!(reader.gaps(), []);
@@ -25,9 +25,9 @@ fn killed_after_every_line_it_tells_the_same() {
 
 #[test]
 fn what_the_database_could_not_store_is_told_again() {
-    let scene = Scene::new();
-    scene.append(SAMPLE);
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(SAMPLE);
+    let mut reader = Reader::new(&log);
     while {
         let lost = reader.follow.read(&reader.cursor, 7).unwrap();
         let again = reader.follow.read(&reader.cursor, 3).unwrap();
@@ -38,7 +38,7 @@ fn what_the_database_could_not_store_is_told_again() {
 }
 
 #[test]
-fn one_line_with_more_events_than_fit_is_told_in_pieces_also_across_restarts() {
+fn a_line_with_many_events_is_split_also_across_restarts() {
     let line = super::support::line;
     let mut text = line(0, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=9 (queue active)");
     for n in 0..9 {
@@ -49,11 +49,11 @@ fn one_line_with_more_events_than_fit_is_told_in_pieces_also_across_restarts() {
     }
     text += &line(2, "qmgr", "A00001: from=<ann@example.org>, status=expired, returned to sender");
     text += &line(2, "qmgr", "A00001: removed");
-    let scene = Scene::new();
-    scene.append(&text);
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&text);
+    let mut reader = Reader::new(&log);
     while reader.step(2).more {
-        reader.restart(&scene);
+        reader.restart(&log);
     }
     assert_eq!(reader.told(), events_of(&text));
     assert_eq!(reader.events.len(), 18);
@@ -61,18 +61,18 @@ fn one_line_with_more_events_than_fit_is_told_in_pieces_also_across_restarts() {
 
 #[test]
 fn without_its_saved_state_it_rebuilds_it_from_the_log() {
-    let scene = Scene::new();
+    let log = TestLog::new();
     let text: String = (0..50).map(message).collect();
     let (before, after) = text.split_at(text.len() / 2);
-    scene.append(before);
-    let mut reader = Reader::new(&scene);
+    log.append(before);
+    let mut reader = Reader::new(&log);
     reader.read_all();
     for damage in [&b"mailapi log state 1\nat\tfile 1 2"[..], b"\xff"] {
-        std::fs::write(scene.path("state/state"), damage).unwrap();
-        reader.restart(&scene);
+        std::fs::write(log.path("state/state"), damage).unwrap();
+        reader.restart(&log);
         reader.read_all();
     }
-    scene.append(after);
+    log.append(after);
     reader.read_all();
     assert_eq!(reader.told(), events_of(&text));
     assert_eq!(reader.gaps(), []);
@@ -80,15 +80,15 @@ fn without_its_saved_state_it_rebuilds_it_from_the_log() {
 
 #[test]
 fn a_database_from_a_backup_hears_again_what_it_has_forgotten() {
-    let mut scene = Scene::new();
-    scene.settings.save_every_octets = 1;
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+    let mut log = TestLog::new();
+    log.settings.save_every_octets = 1;
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     reader.read_all();
     let (cursor, events) = (reader.cursor.clone(), reader.events.clone());
-    scene.append(&message(2));
+    log.append(&message(2));
     reader.read_all();
-    reader.restart(&scene);
+    reader.restart(&log);
     (reader.cursor, reader.events) = (cursor, events);
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(message(1) + &message(2))));
@@ -103,33 +103,33 @@ proptest! {
             (any::<proptest::sample::Index>(), 0_usize..30, proptest::collection::vec(any::<u8>(), 0..6)), 1..40,
         ),
     ) {
-        let scene = Scene::new();
+        let log = TestLog::new();
         let mut octets = SAMPLE.as_bytes().to_vec();
         for (at, length, put) in wounds {
             let at = at.index(octets.len() + 1);
             octets.splice(at..(at + length).min(octets.len()), put);
         }
         octets.push(b'\n');
-        std::fs::write(scene.path("mail.log"), &octets).unwrap();
-        let mut reader = Reader::new(&scene);
+        std::fs::write(log.path("mail.log"), &octets).unwrap();
+        let mut reader = Reader::new(&log);
         reader.read_all();
         let told = reader.told();
-        reader.restart(&scene);
+        reader.restart(&log);
         reader.read_all();
         prop_assert_eq!(reader.told(), told);
     }
 
     #[test]
-    fn a_log_that_was_cut_anywhere_and_followed_in_two_steps_tells_the_same(cut in 0..SAMPLE.len(), restart: bool) {
-        let scene = Scene::new();
+    fn a_log_read_in_two_steps_gives_the_same_events(cut in 0..SAMPLE.len(), restart: bool) {
+        let log = TestLog::new();
         let bytes = SAMPLE.as_bytes();
-        std::fs::write(scene.path("mail.log"), &bytes[..cut]).unwrap();
-        let mut reader = Reader::new(&scene);
+        std::fs::write(log.path("mail.log"), &bytes[..cut]).unwrap();
+        let mut reader = Reader::new(&log);
         reader.read_all();
-        let mut file = std::fs::OpenOptions::new().append(true).open(scene.path("mail.log")).unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(log.path("mail.log")).unwrap();
         std::io::Write::write_all(&mut file, &bytes[cut..]).unwrap();
         if restart {
-            reader.restart(&scene);
+            reader.restart(&log);
         }
         reader.read_all();
         prop_assert_eq!(reader.told(), events_of(SAMPLE));

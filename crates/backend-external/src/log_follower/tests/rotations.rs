@@ -3,33 +3,33 @@
 
 use proptest::prelude::*;
 
-use super::support::{Reader, Scene, events_of, message};
+use super::support::{Reader, TestLog, events_of, message};
 use crate::log_follower::GapKind;
 
 #[test]
 fn a_file_that_vanished_is_a_gap_and_what_follows_is_told() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     reader.read_all();
-    scene.append(&message(2));
-    scene.remove("mail.log");
-    scene.append(&message(3));
-    reader.restart(&scene);
+    log.append(&message(2));
+    log.remove("mail.log");
+    log.append(&message(3));
+    reader.restart(&log);
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(message(1) + &message(3))));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::FileVanished]);
-    reader.restart(&scene);
+    reader.restart(&log);
     assert_eq!(reader.read_all().gaps().len(), 1);
 }
 
 #[test]
 fn a_file_that_was_cut_without_a_copy_is_a_gap() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     reader.read_all();
-    std::fs::write(scene.path("mail.log"), message(2) + &message(3)).unwrap();
+    std::fs::write(log.path("mail.log"), message(2) + &message(3)).unwrap();
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(message(1) + &message(2) + &message(3))));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::Truncated]);
@@ -37,16 +37,16 @@ fn a_file_that_was_cut_without_a_copy_is_a_gap() {
 
 #[test]
 fn a_missing_number_is_a_gap() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     reader.read_all();
     for number in 2..5 {
-        scene.rotate();
-        scene.append(&message(number));
+        log.rotate();
+        log.append(&message(number));
     }
-    scene.remove("mail.log.2");
-    reader.restart(&scene);
+    log.remove("mail.log.2");
+    reader.restart(&log);
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(message(1) + &message(3) + &message(4))));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::RotatedFileMissing]);
@@ -54,13 +54,13 @@ fn a_missing_number_is_a_gap() {
 
 #[test]
 fn files_that_are_counted_upward_are_told_once() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     for number in 2..6 {
         reader.read_all();
-        scene.rotate_upward();
-        scene.append(&message(number));
+        log.rotate_upward();
+        log.append(&message(number));
     }
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(1..6).map(message).collect::<String>()));
@@ -68,19 +68,19 @@ fn files_that_are_counted_upward_are_told_once() {
 }
 
 #[test]
-fn files_that_were_counted_upward_while_nobody_read_are_all_read() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+fn files_rotated_upward_while_stopped_are_all_read() {
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     reader.read_all();
-    scene.append(&message(2));
+    log.append(&message(2));
     for number in 3..7 {
-        scene.rotate_upward();
-        scene.append(&message(number));
+        log.rotate_upward();
+        log.append(&message(number));
     }
-    scene.compress("mail.log.1");
-    scene.compress("mail.log.3");
-    reader.restart(&scene);
+    log.compress("mail.log.1");
+    log.compress("mail.log.3");
+    reader.restart(&log);
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(1..7).map(message).collect::<String>()));
     assert_eq!(reader.gaps(), []);
@@ -88,39 +88,39 @@ fn files_that_were_counted_upward_while_nobody_read_are_all_read() {
 
 #[test]
 fn a_missing_number_is_a_gap_also_where_they_are_counted_upward() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     reader.read_all();
     for number in 2..5 {
-        scene.rotate_upward();
-        scene.append(&message(number));
+        log.rotate_upward();
+        log.append(&message(number));
     }
-    scene.remove("mail.log.2");
-    reader.restart(&scene);
+    log.remove("mail.log.2");
+    reader.restart(&log);
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(message(1) + &message(3) + &message(4))));
     assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::RotatedFileMissing]);
 }
 
 #[test]
-fn a_clock_that_was_wrong_does_not_change_the_order_of_logrotates_files() {
+fn a_wrong_clock_does_not_reorder_rotated_files() {
     // What each file holds, the oldest first: lines and last changes are of the same wrong clock.
     let logs: [&[&[u32]]; 4] =
         [&[&[5], &[9], &[3], &[7]], &[&[9], &[3], &[4]], &[&[9, 140], &[5, 20], &[30]], &[&[9], &[3]]];
     for files in logs {
-        let scene = Scene::new();
-        let mut reader = Reader::new(&scene);
+        let log = TestLog::new();
+        let mut reader = Reader::new(&log);
         for (index, numbers) in files.iter().enumerate() {
             if index > 0 {
-                scene.rotate();
+                log.rotate();
             }
-            scene.append(&numbers.iter().copied().map(message).collect::<String>());
+            log.append(&numbers.iter().copied().map(message).collect::<String>());
             if index == 0 {
                 reader.read_all();
             }
         }
-        reader.restart(&scene);
+        reader.restart(&log);
         reader.read_all();
         let messages = files.iter().map(|numbers| numbers.len()).sum::<usize>();
         assert_eq!(reader.told().len(), events_of(&message(5)).len() * messages, "{files:?}");
@@ -129,19 +129,19 @@ fn a_clock_that_was_wrong_does_not_change_the_order_of_logrotates_files() {
 }
 
 #[test]
-fn where_only_the_newest_of_the_files_counted_upward_is_kept_nothing_is_missing() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+fn upward_rotation_that_keeps_one_file_is_no_gap() {
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     for number in 2..7 {
         reader.read_all();
-        scene.rename("mail.log", &format!("mail.log.{number}"));
+        log.rename("mail.log", &format!("mail.log.{number}"));
         if number > 2 {
-            scene.remove(&format!("mail.log.{}", number - 1));
+            log.remove(&format!("mail.log.{}", number - 1));
         }
-        scene.append(&message(number));
+        log.append(&message(number));
         if number % 2 == 0 {
-            reader.restart(&scene);
+            reader.restart(&log);
         }
     }
     reader.read_all();
@@ -151,14 +151,14 @@ fn where_only_the_newest_of_the_files_counted_upward_is_kept_nothing_is_missing(
 
 #[test]
 fn an_edited_file_is_a_gap_and_is_not_told_again() {
-    let scene = Scene::new();
-    scene.append(&(message(1) + &message(2)));
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&(message(1) + &message(2)));
+    let mut reader = Reader::new(&log);
     reader.read_all();
     // An editor writes a new file and gives it the old name.
-    std::fs::write(scene.path("new"), format!("{}{}{}", "# note\n", message(2), message(3))).unwrap();
-    scene.rename("new", "mail.log");
-    reader.restart(&scene);
+    std::fs::write(log.path("new"), format!("{}{}{}", "# note\n", message(2), message(3))).unwrap();
+    log.rename("new", "mail.log");
+    reader.restart(&log);
     reader.read_all();
     assert_eq!(reader.gaps().len(), 1);
     let told = reader.told();
@@ -168,46 +168,46 @@ fn an_edited_file_is_a_gap_and_is_not_told_again() {
 
 #[test]
 fn a_missing_log_is_an_error_until_it_is_there() {
-    let scene = Scene::new();
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    let mut reader = Reader::new(&log);
     let error = reader.follow.read(&reader.cursor, 10).unwrap_err();
     assert!(error.to_string().contains("no log at"), "{error}");
-    scene.append(&message(1));
+    log.append(&message(1));
     reader.read_all();
     assert_eq!(reader.told(), events_of(&message(1)));
 }
 
 #[test]
 fn the_old_file_is_read_until_the_writer_has_left_it() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     reader.read_all();
-    scene.rename("mail.log", "mail.log.1");
+    log.rename("mail.log", "mail.log.1");
     // The new file is there, and the writer has not been told yet.
-    scene.append("");
+    log.append("");
     reader.read_all();
-    let mut old = std::fs::OpenOptions::new().append(true).open(scene.path("mail.log.1")).unwrap();
+    let mut old = std::fs::OpenOptions::new().append(true).open(log.path("mail.log.1")).unwrap();
     std::io::Write::write_all(&mut old, message(2).as_bytes()).unwrap();
     reader.read_all();
-    scene.append(&message(3));
+    log.append(&message(3));
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(message(1) + &message(2) + &message(3))));
 }
 
 #[test]
 fn dated_names_are_followed_too() {
-    let scene = Scene::new();
-    scene.append(&message(1));
-    let mut reader = Reader::new(&scene);
+    let log = TestLog::new();
+    log.append(&message(1));
+    let mut reader = Reader::new(&log);
     reader.read_all();
-    scene.append(&message(2));
-    scene.rename("mail.log", "mail.log-20261120");
-    scene.compress("mail.log-20261120");
-    scene.append(&message(3));
-    scene.rename("mail.log", "mail.log-20261121");
-    scene.append(&message(4));
-    reader.restart(&scene);
+    log.append(&message(2));
+    log.rename("mail.log", "mail.log-20261120");
+    log.compress("mail.log-20261120");
+    log.append(&message(3));
+    log.rename("mail.log", "mail.log-20261121");
+    log.append(&message(4));
+    reader.restart(&log);
     reader.read_all();
     assert_eq!(reader.told(), events_of(&(1..5).map(message).collect::<String>()));
     assert_eq!(reader.gaps(), []);
@@ -251,11 +251,11 @@ enum Counted {
 
 /// Plays the happenings and returns what was told, what should have been told, and the gaps.
 fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<String>, Vec<String>, usize) {
-    let mut scene = Scene::new();
-    scene.settings.save_every_octets = save_every;
+    let mut log = TestLog::new();
+    log.settings.save_every_octets = save_every;
     // The reader has been at work before: a first start begins with the file that is written then.
-    scene.append("Nov 21 07:00:00 mx sshd[1]: hello\n");
-    let mut reader = Reader::new(&scene);
+    log.append("Nov 21 07:00:00 mx sshd[1]: hello\n");
+    let mut reader = Reader::new(&log);
     reader.read_all();
     let (mut written, mut number, mut rest) = (String::new(), 0, String::new());
     for happening in happenings {
@@ -263,50 +263,50 @@ fn play(happenings: &[Happening], counted: Counted, save_every: u64) -> (Vec<Str
             Happening::Message => {
                 number += 1;
                 let text = std::mem::take(&mut rest) + &message(number);
-                scene.append(&text);
+                log.append(&text);
                 written += &message(number);
             }
             Happening::HalfALine if rest.is_empty() => {
                 number += 1;
                 let text = message(number);
                 let (first, second) = text.split_at(text.len() / 2 + 7);
-                scene.append(first);
+                log.append(first);
                 rest = second.to_owned();
                 written += &text;
             }
             // Writers write whole lines before they let go of a file.
-            Happening::HalfALine => scene.append(&std::mem::take(&mut rest)),
+            Happening::HalfALine => log.append(&std::mem::take(&mut rest)),
             Happening::Rotate | Happening::CopyAndCut => {
-                scene.append(&std::mem::take(&mut rest));
-                if std::fs::metadata(scene.path("mail.log")).unwrap().len() == 0 {
+                log.append(&std::mem::take(&mut rest));
+                if std::fs::metadata(log.path("mail.log")).unwrap().len() == 0 {
                     continue;
                 }
                 match (happening, counted) {
-                    (Happening::Rotate, Counted::Down) => scene.rotate(),
-                    (Happening::Rotate, Counted::Up) => scene.rotate_upward(),
-                    (_, Counted::Down) => scene.copy_and_cut(),
-                    (_, Counted::Up) => scene.copy_and_cut_upward(),
+                    (Happening::Rotate, Counted::Down) => log.rotate(),
+                    (Happening::Rotate, Counted::Up) => log.rotate_upward(),
+                    (_, Counted::Down) => log.copy_and_cut(),
+                    (_, Counted::Up) => log.copy_and_cut_upward(),
                 }
             }
             Happening::Compress => {
                 for number in 1..30 {
                     let name = format!("mail.log.{number}");
-                    if scene.path(&name).exists() {
-                        scene.compress(&name);
+                    if log.path(&name).exists() {
+                        log.compress(&name);
                     }
                 }
             }
             Happening::Read => drop(reader.read_all()),
             Happening::ReadALittle => drop(reader.step(2)),
-            Happening::Restart => reader.restart(&scene),
+            Happening::Restart => reader.restart(&log),
             Happening::Crash => {
                 // A batch was read and never stored.
                 let _ = reader.follow.read(&reader.cursor, 3);
-                reader.restart(&scene);
+                reader.restart(&log);
             }
         }
     }
-    scene.append(&rest);
+    log.append(&rest);
     reader.read_all();
     (reader.told(), events_of(&written), reader.gaps().len())
 }

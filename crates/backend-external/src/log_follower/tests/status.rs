@@ -6,31 +6,31 @@ use std::time::Duration;
 use mailapi_backend::{DeliveryFeed, InboundLog};
 use mailapi_model::{FeedCursor, InboundEvent};
 
-use super::support::{Scene, line, message};
+use super::support::{TestLog, line, message};
 use crate::log_follower::{GapKind, LogFollower};
 
-fn follower(scene: &Scene) -> LogFollower {
-    LogFollower::new(scene.settings.clone(), scene.clock.clone()).unwrap()
+fn follower(log: &TestLog) -> LogFollower {
+    LogFollower::new(log.settings.clone(), log.clock.clone()).unwrap()
 }
 
 #[tokio::test]
-async fn a_log_that_is_missing_unreadable_or_full_of_holes_is_told_to_health() {
-    let scene = Scene::new();
-    let follower = follower(&scene);
+async fn a_missing_unreadable_or_gapped_log_shows_in_health() {
+    let log = TestLog::new();
+    let follower = follower(&log);
     follower.read_after(&FeedCursor::default(), 10).await.unwrap_err();
     let status = follower.status();
     assert!(status.is_missing && status.error.unwrap().contains("no log at"));
-    scene.append(&message(1));
+    log.append(&message(1));
     let batch = follower.read_after(&FeedCursor::default(), 10).await.unwrap();
     let status = follower.status();
     assert_eq!((status.error, status.is_missing, status.unread_octets), (None, false, 0));
     assert!(status.last_line_at.is_some() && status.read_at.is_some());
     // It is still held open, but nothing will ever be written to it again.
-    scene.remove("mail.log");
+    log.remove("mail.log");
     let batch = follower.read_after(&batch.cursor, 10).await.unwrap();
     assert!(follower.status().is_missing);
-    scene.append(&message(2));
-    let follower = LogFollower::new(scene.settings.clone(), scene.clock.clone()).unwrap();
+    log.append(&message(2));
+    let follower = LogFollower::new(log.settings.clone(), log.clock.clone()).unwrap();
     follower.read_after(&batch.cursor, 10).await.unwrap();
     let gaps = follower.status().gaps;
     assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::FileVanished]);
@@ -38,14 +38,14 @@ async fn a_log_that_is_missing_unreadable_or_full_of_holes_is_told_to_health() {
 
 #[tokio::test]
 async fn a_line_wakes_the_reader_also_in_a_new_file() {
-    let mut scene = Scene::new();
+    let mut log = TestLog::new();
     // Only the system's notification can be meant.
-    scene.settings.poll_interval = Duration::from_secs(3600);
-    scene.append("");
-    let follower = follower(&scene);
+    log.settings.poll_interval = Duration::from_secs(3600);
+    log.append("");
+    let follower = follower(&log);
     let mut cursor = FeedCursor::default();
     for number in 1..4 {
-        scene.append(&message(number));
+        log.append(&message(number));
         let told = async {
             loop {
                 follower.changed().await;
@@ -58,7 +58,7 @@ async fn a_line_wakes_the_reader_also_in_a_new_file() {
         let batch = tokio::time::timeout(Duration::from_secs(60), told).await.expect("a notification");
         assert_eq!(batch.events.len(), 3);
         cursor = batch.cursor;
-        scene.rotate();
+        log.rotate();
     }
 }
 
@@ -73,12 +73,12 @@ impl InboundLog for Counted {
 
 #[tokio::test]
 async fn mail_from_outside_is_told_once_and_only_after_it_was_stored() {
-    let scene = Scene::new();
+    let log = TestLog::new();
     let text = "NOQUEUE: reject: RCPT from x[192.0.2.1]: 550 5.1.1 <no@example.org>: unknown; from=<a@example.net> \
                 to=<no@example.org> proto=ESMTP helo=<x>";
-    scene.append(&line(1, "smtpd", text));
+    log.append(&line(1, "smtpd", text));
     let counted = Arc::new(Counted::default());
-    let follower = follower(&scene).with_inbound_log(counted.clone());
+    let follower = follower(&log).with_inbound_log(counted.clone());
     let start = FeedCursor::default();
     for _ in 0..2 {
         // The database was down.

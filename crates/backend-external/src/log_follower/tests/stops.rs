@@ -1,6 +1,6 @@
 //! The follower's knowledge of messages survives a stop, even when its lines are rotated away.
 
-use super::support::{OURS, Reader, Scene, line, outcomes};
+use super::support::{OURS, Reader, TestLog, line, outcomes};
 use crate::log_follower::GapKind;
 
 /// Postfix has accepted our message, and has not delivered it yet.
@@ -26,39 +26,39 @@ fn delivered() -> String {
 }
 
 /// Rotates once, keeping one older file.
-fn rotate(scene: &Scene, text: &str) {
-    scene.rotate();
-    scene.append(text);
-    if scene.path("mail.log.2").exists() {
-        scene.remove("mail.log.2");
+fn rotate(log: &TestLog, text: &str) {
+    log.rotate();
+    log.append(text);
+    if log.path("mail.log.2").exists() {
+        log.remove("mail.log.2");
     }
 }
 
 /// Settings under which the state is saved only after a rotation, or at a stop.
-fn scene() -> Scene {
-    let mut scene = Scene::new();
-    scene.settings.save_interval = std::time::Duration::from_hours(24);
-    scene.append(&line(0, "qmgr", "A0B1C2: removed"));
-    scene
+fn log() -> TestLog {
+    let mut log = TestLog::new();
+    log.settings.save_interval = std::time::Duration::from_hours(24);
+    log.append(&line(0, "qmgr", "A0B1C2: removed"));
+    log
 }
 
 #[test]
 fn a_deferred_message_is_known_after_a_stop_and_two_rotations() {
     for stops_in_peace in [true, false] {
-        let scene = scene();
-        let mut reader = Reader::new(&scene);
+        let log = log();
+        let mut reader = Reader::new(&log);
         reader.read_all();
-        scene.append(&deferred());
+        log.append(&deferred());
         reader.read_all();
-        rotate(&scene, &line(2, "qmgr", "A0B1C3: removed"));
+        rotate(&log, &line(2, "qmgr", "A0B1C3: removed"));
         reader.read_all();
-        rotate(&scene, &line(3, "qmgr", "A0B1C4: removed"));
+        rotate(&log, &line(3, "qmgr", "A0B1C4: removed"));
         reader.read_all();
         if stops_in_peace {
             reader.follow.stop().unwrap();
         }
-        reader.restart(&scene);
-        scene.append(&delivered());
+        reader.restart(&log);
+        log.append(&delivered());
         reader.read_all();
         let expected = ["A00001 bob@example.net deferred ours", "A00001 bob@example.net sent ours"];
         assert_eq!((outcomes(&reader.events), reader.gaps()), (expected.map(str::to_owned).to_vec(), vec![]));
@@ -67,40 +67,40 @@ fn a_deferred_message_is_known_after_a_stop_and_two_rotations() {
 
 #[test]
 fn a_stop_saves_what_the_reader_has_stored_and_no_more() {
-    let scene = scene();
-    let mut reader = Reader::new(&scene);
+    let log = log();
+    let mut reader = Reader::new(&log);
     reader.read_all();
-    scene.append(&deferred());
+    log.append(&deferred());
     // The database is unavailable.
     reader.follow.read(&reader.cursor, 10).unwrap();
     reader.follow.stop().unwrap();
-    reader.restart(&scene);
+    reader.restart(&log);
     reader.read_all();
     reader.follow.stop().unwrap();
-    let saved = std::fs::read_to_string(scene.path("state/state")).unwrap();
+    let saved = std::fs::read_to_string(log.path("state/state")).unwrap();
     assert!(saved.contains(OURS), "{saved}");
-    reader.restart(&scene);
-    scene.append(&delivered());
+    reader.restart(&log);
+    log.append(&delivered());
     reader.read_all();
     assert_eq!(outcomes(&reader.events).len(), 2);
 }
 
 #[test]
 fn a_state_that_is_too_old_is_kept_and_is_a_gap() {
-    let scene = scene();
-    let mut reader = Reader::new(&scene);
+    let log = log();
+    let mut reader = Reader::new(&log);
     reader.read_all();
-    scene.append(&deferred());
+    log.append(&deferred());
     reader.read_all();
     reader.follow.stop().unwrap();
-    let old = std::fs::read(scene.path("state/state")).unwrap();
-    rotate(&scene, &line(2, "qmgr", "A0B1C3: removed"));
+    let old = std::fs::read(log.path("state/state")).unwrap();
+    rotate(&log, &line(2, "qmgr", "A0B1C3: removed"));
     reader.read_all();
-    rotate(&scene, &line(3, "qmgr", "A0B1C4: removed"));
+    rotate(&log, &line(3, "qmgr", "A0B1C4: removed"));
     reader.read_all();
-    std::fs::write(scene.path("state/state"), old).unwrap();
-    reader.restart(&scene);
-    scene.append(&delivered());
+    std::fs::write(log.path("state/state"), old).unwrap();
+    reader.restart(&log);
+    log.append(&delivered());
     reader.read_all();
     assert_eq!(outcomes(&reader.events).last().unwrap(), "A00001 bob@example.net sent ours");
     let gaps = reader.gaps();
@@ -112,18 +112,18 @@ fn a_state_that_is_too_old_is_kept_and_is_a_gap() {
 #[test]
 fn a_lost_state_is_a_gap_where_the_log_does_not_say_it_all() {
     for (is_whole, kinds) in [(true, vec![]), (false, vec![GapKind::StateLost])] {
-        let scene = scene();
-        let mut reader = Reader::new(&scene);
-        scene.append(&deferred());
+        let log = log();
+        let mut reader = Reader::new(&log);
+        log.append(&deferred());
         reader.read_all();
         if !is_whole {
-            rotate(&scene, &line(2, "qmgr", "A0B1C3: removed"));
+            rotate(&log, &line(2, "qmgr", "A0B1C3: removed"));
             reader.read_all();
-            rotate(&scene, &line(3, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
+            rotate(&log, &line(3, "qmgr", "A00001: from=<ann@example.org>, size=1, nrcpt=1 (queue active)"));
             reader.read_all();
         }
-        scene.remove("state/state");
-        reader.restart(&scene);
+        log.remove("state/state");
+        reader.restart(&log);
         reader.read_all();
         assert_eq!(reader.gaps().iter().map(|gap| gap.kind).collect::<Vec<_>>(), kinds);
     }
@@ -131,21 +131,21 @@ fn a_lost_state_is_a_gap_where_the_log_does_not_say_it_all() {
 
 #[test]
 fn a_missing_file_before_the_cursor_is_a_gap() {
-    let scene = scene();
-    let mut reader = Reader::new(&scene);
-    scene.append(&deferred());
+    let log = log();
+    let mut reader = Reader::new(&log);
+    log.append(&deferred());
     reader.read_all();
     reader.follow.stop().unwrap();
-    let old = std::fs::read(scene.path("state/state")).unwrap();
+    let old = std::fs::read(log.path("state/state")).unwrap();
     for second in 2..5 {
-        scene.rotate();
-        scene.append(&line(second, "qmgr", "A0B1C3: removed"));
+        log.rotate();
+        log.append(&line(second, "qmgr", "A0B1C3: removed"));
         reader.read_all();
     }
     // The state is a former one, from a backup, and a file between it and the cursor was removed.
-    scene.remove("mail.log.2");
-    std::fs::write(scene.path("state/state"), old).unwrap();
-    reader.restart(&scene);
+    log.remove("mail.log.2");
+    std::fs::write(log.path("state/state"), old).unwrap();
+    reader.restart(&log);
     reader.read_all();
     let gaps = reader.gaps();
     assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::StateLost]);
@@ -155,13 +155,13 @@ fn a_missing_file_before_the_cursor_is_a_gap() {
 
 #[test]
 fn a_gap_begins_with_the_last_line_before_it() {
-    let scene = scene();
-    let mut reader = Reader::new(&scene);
-    scene.append(&line(1, "qmgr", "A0B1C2: removed"));
+    let log = log();
+    let mut reader = Reader::new(&log);
+    log.append(&line(1, "qmgr", "A0B1C2: removed"));
     reader.read_all();
     // The file is cut without a copy, and the next line is written much later.
-    std::fs::write(scene.path("mail.log"), "").unwrap();
-    scene.append(&line(900, "qmgr", "A0B1C3: removed"));
+    std::fs::write(log.path("mail.log"), "").unwrap();
+    log.append(&line(900, "qmgr", "A0B1C3: removed"));
     reader.read_all();
     let gaps = reader.gaps();
     assert_eq!(gaps.iter().map(|gap| gap.kind).collect::<Vec<_>>(), [GapKind::Truncated]);

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
-use super::support::{Reader, Scene};
+use super::support::{Reader, TestLog};
 use crate::log_follower::fact::{Fact, fact};
 use crate::log_follower::line::Line;
 use crate::log_follower::timestamp::TimeReader;
@@ -301,9 +301,9 @@ impl Case {
         let id = std::mem::replace(&mut message.id, next);
         lines.push(line("postfix/smtpd", &format!("{}: client=localhost[127.0.0.1]", message.id)));
         lines.extend(message.queued());
-        let handed = "relay=127.0.0.1[127.0.0.1]:10024, delay=1, delays=1/0/0/0, dsn=2.0.0";
+        let submitted_ids = "relay=127.0.0.1[127.0.0.1]:10024, delay=1, delays=1/0/0/0, dsn=2.0.0";
         let said = format!("250 2.0.0 Ok: queued as {}", message.id);
-        lines.push(line("postfix/smtp", &format!("{id}: to=<bob@example.org>, {handed}, status=sent ({said})")));
+        lines.push(line("postfix/smtp", &format!("{id}: to=<bob@example.org>, {submitted_ids}, status=sent ({said})")));
         lines.push(line("postfix/qmgr", &format!("{id}: removed")));
     }
 
@@ -400,14 +400,14 @@ proptest! {
         let mut dice = Dice(seed);
         let case = Case::of(&mut dice);
         let lines = case.mixed(&mut dice);
-        let mut scene = Scene::new();
-        scene.settings.max_line_octets = LONG;
-        scene.settings.save_every_octets = 1;
-        let mut reader = Reader::new(&scene);
+        let mut log = TestLog::new();
+        log.settings.max_line_octets = LONG;
+        log.settings.save_every_octets = 1;
+        let mut reader = Reader::new(&log);
         for part in lines.chunks(lines.len() / (restarts + 1) + 1) {
-            scene.append(&part.concat());
+            log.append(&part.concat());
             reader.read_all();
-            reader.restart(&scene);
+            reader.restart(&log);
         }
         let shown = || format!("seed {seed}\n{}\n{:#?}", lines.concat(), reader.events);
         let mut left = case.earned.clone();

@@ -22,13 +22,13 @@ pub(super) const SAMPLE: &str = include_str!("sample.log");
 /// An identifier of ours.
 pub(super) const OURS: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
-pub(super) struct Scene {
+pub(super) struct TestLog {
     pub(super) dir: TempDir,
     pub(super) clock: Arc<FakeClock>,
     pub(super) settings: LogSettings,
 }
 
-impl Scene {
+impl TestLog {
     /// An empty directory, read on the evening of the day on which the sample was written.
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -138,14 +138,14 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(scene: &Scene) -> Self {
+    pub(super) fn new(log: &TestLog) -> Self {
         let (events, inbound, discarded) = (Vec::new(), Vec::new(), Vec::new());
-        Self { follow: scene.follow(), cursor: FeedCursor::default(), events, inbound, discarded }
+        Self { follow: log.follow(), cursor: FeedCursor::default(), events, inbound, discarded }
     }
 
     /// A new process with the same database.
-    pub(super) fn restart(&mut self, scene: &Scene) {
-        self.follow = scene.follow();
+    pub(super) fn restart(&mut self, log: &TestLog) {
+        self.follow = log.follow();
     }
 
     /// Reads one batch and stores it.
@@ -176,9 +176,9 @@ impl Reader {
 
 /// What is told when this text is read in one go.
 pub(super) fn events_of(text: &str) -> Vec<String> {
-    let scene = Scene::new();
-    scene.append(text);
-    Reader::new(&scene).read_all().told()
+    let log = TestLog::new();
+    log.append(text);
+    Reader::new(&log).read_all().told()
 }
 
 /// An event on one line.

@@ -32,16 +32,16 @@ impl ImapMailboxes {
         if self.step(index, &request).await {
             index.ask_for(request);
         }
-        index.tidy().await;
+        index.prune().await;
         true
     }
 
     /// Removes from the index what nobody searched for long and some of what the server does not know any longer, and
     /// closes files that nobody needs.
-    pub async fn tidy_index(&self) {
+    pub async fn prune_index(&self) {
         if let Some(index) = &self.index {
             self.drop_unknown(index).await;
-            index.tidy().await;
+            index.prune().await;
         }
     }
 
@@ -64,14 +64,14 @@ impl ImapMailboxes {
     /// of ours have the most of the machine. May be dropped at any time.
     pub async fn keep_index(&self, mut rounds: Rounds) {
         let Some(index) = &self.index else { return };
-        let mut tidy = tokio::time::interval(index.settings().tidy_interval.max(Duration::from_secs(1)));
+        let mut prune = tokio::time::interval(index.settings().tidy_interval.max(Duration::from_secs(1)));
         loop {
             rounds.begin();
             tokio::select! {
                 () = index.asked() => while self.index_and_rest(index).await {
                     rounds.begin();
                 },
-                _ = tidy.tick() => self.tidy_index().await,
+                _ = prune.tick() => self.prune_index().await,
             }
         }
     }
@@ -94,8 +94,8 @@ impl ImapMailboxes {
             Ok(Ok(Standing::NotIndexed)) => false,
             Ok(Ok(Standing::Whole { index: opened, .. })) => {
                 let limit = index.settings().batch_messages;
-                let swept = opened.write().await.sweep(limit).await;
-                match swept {
+                let collected = opened.write().await.collect_garbage(limit).await;
+                match collected {
                     Ok(more) => more,
                     Err(error) => {
                         self.give_up_index(index, mailbox, &error).await;

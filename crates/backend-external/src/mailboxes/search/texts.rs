@@ -1,6 +1,6 @@
 //! What messages say: the same text, author, subject and date that reading them shows.
 
-use mailapi_backend::mime::{Digest, SearchableText};
+use mailapi_backend::mime::{MessageStructure, SearchableText};
 use mailapi_backend::{FullMessage, MailboxError};
 use mailapi_imap::client::{Code, Command, FetchAttribute, FetchedMessage, Section, SectionText, Untagged};
 
@@ -74,11 +74,11 @@ pub(super) async fn read(
 
 /// A message that was fetched to its end.
 pub(super) fn of_whole(uid: u32, raw: &[u8], message: &FetchedMessage) -> Entry {
-    let digest = Digest::of(raw);
-    let text = SearchableText::of(raw, &digest).joined();
+    let structure = MessageStructure::of(raw);
+    let text = SearchableText::of(raw, &structure).joined();
     let at = arrived(message);
-    let date = digest.date.unwrap_or(at);
-    Entry { uid, arrived: at.as_seconds(), date, from: digest.from, subject: digest.subject, text }
+    let date = structure.date.unwrap_or(at);
+    Entry { uid, arrived: at.as_seconds(), date, from: structure.from, subject: structure.subject, text }
 }
 
 /// A longer message of the open folder; none when it is not there any more.
@@ -93,8 +93,8 @@ pub(super) async fn of_longer(
         loaded => loaded?,
     };
     let message: FullMessage = match loaded.content {
-        Loading::Whole { raw, digest } => {
-            digest.into_full_message(&raw, uid, loaded.size, loaded.flags, loaded.arrived)
+        Loading::Whole { raw, structure } => {
+            structure.into_full_message(&raw, uid, loaded.size, loaded.flags, loaded.arrived)
         }
         Loading::Parts(ref parts) => match read::of_parts(connection, uid, &loaded, parts, settings).await {
             Err(ImapError::Told(MailboxError::NoSuchMessage)) => return Ok(None),

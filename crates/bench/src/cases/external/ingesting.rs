@@ -9,10 +9,10 @@ use super::{External, clients};
 use crate::client::http::Request;
 use crate::load::Load;
 use crate::mail::WRITER;
+use crate::mail_site::{MailSite, api};
 use crate::outcome::{Failure, Outcome, same};
 use crate::report::Row;
 use crate::scale::Scale;
-use crate::world::{World, api};
 
 /// How many lines are taken in each second.
 const GOAL: f64 = 50_000.0;
@@ -29,45 +29,45 @@ pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<R
     let directory = tempfile::tempdir()?;
     let log = directory.path().join("mail.log");
     fs::write(&log, "")?;
-    let world = World::with_people(&external.office.following(&external.product, &log)).await?;
+    let site = MailSite::with_people(&external.host.following(&external.product, &log)).await?;
     settled(external).await?;
-    let before = fs::metadata(external.office.postfix.log())?.len();
-    let requests = requests(&world.user_token(WRITER).await?);
-    let mut senders = clients(SENDERS, &world.server, &requests, 202).await?;
+    let before = fs::metadata(external.host.postfix.log())?.len();
+    let requests = requests(&site.user_token(WRITER).await?);
+    let mut senders = clients(SENDERS, &site.server, &requests, 202).await?;
     for _ in 0..scale.plan.rounds {
         senders.run(scale.plan.window).await?;
     }
     let of_ours = logged_since(external, before).await?;
     // The status of this one is the last to become known.
-    let answer = world.connect().await?.json(&requests[0], 202).await?;
+    let answer = site.connect().await?.json(&requests[0], 202).await?;
     let last = answer["message_id"].as_str().unwrap_or_default().to_owned();
     let of_last = logged_since(external, before + of_ours.len() as u64).await?;
-    same("messages that are delivered before the log says so", sent(&world, "&status=sent").await?, 0)?;
+    same("messages that are delivered before the log says so", sent(&site, "&status=sent").await?, 0)?;
 
     let text = others(&of_ours) + &of_ours + &of_last;
     let lines = text.lines().count();
     let mut file = File::options().append(true).open(&log)?;
     let began = Instant::now();
     file.write_all(text.as_bytes())?;
-    until_sent(&world, &last, began).await?;
+    until_sent(&site, &last, began).await?;
     let rate = lines as f64 / began.elapsed().as_secs_f64();
 
     let messages = senders.begun() as u64 + 1;
-    same("messages that are known to be delivered", sent(&world, "&status=sent").await?, messages)?;
-    world.stop().await?;
+    same("messages that are known to be delivered", sent(&site, "&status=sent").await?, messages)?;
+    site.stop().await?;
     let case = format!("Postfix: a log of {lines} lines in one go, {messages} messages of {} ours", messages * 10 - 9);
     Ok(vec![Row::at_least(&case, rate, GOAL)])
 }
 
 async fn logged_since(external: &External, place: u64) -> Outcome<String> {
     settled(external).await?;
-    let text = fs::read_to_string(external.office.postfix.log())?;
+    let text = fs::read_to_string(external.host.postfix.log())?;
     Ok(text.get(usize::try_from(place)?..).unwrap_or_default().to_owned())
 }
 
-async fn until_sent(world: &World, id: &str, began: Instant) -> Outcome {
-    let mut connection = world.connect().await?;
-    let request = Request::get(&api(&format!("/mail/{id}/status")), &world.server.admin);
+async fn until_sent(site: &MailSite, id: &str, began: Instant) -> Outcome {
+    let mut connection = site.connect().await?;
+    let request = Request::get(&api(&format!("/mail/{id}/status")), &site.server.admin);
     while connection.json(&request, 200).await?["status"] != "sent" {
         if began.elapsed() > PATIENCE {
             return Err(Failure::new("the end of the log never came to be known"));

@@ -12,19 +12,19 @@ use super::{HttpClient, http_clients};
 use crate::client::http::Request;
 use crate::load::Clients;
 use crate::mail::READER;
+use crate::mail_site::{MailHost, MailSite, api};
 use crate::outcome::Outcome;
 use crate::report::Row;
 use crate::scale::Scale;
 use crate::server::{Product, Server};
-use crate::world::{Office, World, api};
 
 const SEED: u64 = 9;
 
 /// The mail servers, the product in front of them, and what is known about the mail.
 pub(super) struct External {
     product: Product,
-    office: Office,
-    world: World,
+    host: MailHost,
+    site: MailSite,
     /// A user token of the INBOX's owner.
     reader: String,
     /// The UIDs with the numbers by which the messages were made, in no order.
@@ -33,29 +33,29 @@ pub(super) struct External {
 
 impl External {
     pub(super) async fn open(product: &Product, scale: &Scale) -> Outcome<Self> {
-        let office = Office::open(scale).await?;
-        let world = World::with_people(&office.in_front(product)).await?;
-        let reader = world.user_token(READER).await?;
+        let host = MailHost::open(scale).await?;
+        let site = MailSite::with_people(&host.in_front(product)).await?;
+        let reader = site.user_token(READER).await?;
         // What Dovecot remembers of messages for such requests it now does.
-        let messages = messages_in_no_order(&world, scale, SEED).await?;
-        Ok(Self { product: product.clone(), office, world, reader, messages })
+        let messages = messages_in_no_order(&site, scale, SEED).await?;
+        Ok(Self { product: product.clone(), host, site, reader, messages })
     }
 
     /// Ends the product, and fails when it complained of anything.
     pub(super) async fn close(self) -> Outcome {
-        self.world.stop().await.map(drop)
+        self.site.stop().await.map(drop)
     }
 
     /// The processor time at rest after each of the two servers went away and came back.
     pub(super) async fn rest(&mut self) -> Outcome<Vec<Row>> {
-        let mut rows = vec![after("a start in front of Postfix and Dovecot", &self.world.server).await?];
-        self.office.dovecot.kill().await;
-        rows.push(after("the loss of Dovecot", &self.world.server).await?);
-        self.office.dovecot.resume().await;
-        self.office.postfix.kill();
-        rows.push(after("the loss of Postfix", &self.world.server).await?);
-        self.office.postfix.restart().await;
-        rows.push(after("their return", &self.world.server).await?);
+        let mut rows = vec![after("a start in front of Postfix and Dovecot", &self.site.server).await?];
+        self.host.dovecot.kill().await;
+        rows.push(after("the loss of Dovecot", &self.site.server).await?);
+        self.host.dovecot.resume().await;
+        self.host.postfix.kill();
+        rows.push(after("the loss of Postfix", &self.site.server).await?);
+        self.host.postfix.restart().await;
+        rows.push(after("their return", &self.site.server).await?);
         Ok(rows)
     }
 

@@ -13,13 +13,13 @@ use crate::client::http::Request;
 use crate::floor::imap::{self, ImapClient, command};
 use crate::load::Clients;
 use crate::mail::{self, Author, PLANTED, READER};
+use crate::mail_site::{MailSite, api};
 use crate::measure::compare;
 use crate::outcome::{Failure, Outcome, same};
 use crate::random::Random;
 use crate::report::{Goal, Row};
 use crate::scale::Scale;
 use crate::server::Server;
-use crate::world::{World, api};
 
 const PAGE: usize = 50;
 /// Pages that are asked for in turn.
@@ -33,8 +33,8 @@ const MESSAGE: &str = "(UID FLAGS RFC822.SIZE INTERNALDATE BODY.PEEK[])";
 /// Pages anywhere in the folder, by a product that may remember nothing of what it has shown.
 pub(super) async fn list(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
     let forgetful = external.product.with("MAILAPI_MAIL__EXTERNAL__MAILBOXES__SUMMARY_CACHE_BYTES", "0");
-    let world = World::with_people(&external.office.in_front(&forgetful)).await?;
-    let reader = world.user_token(READER).await?;
+    let site = MailSite::with_people(&external.host.in_front(&forgetful)).await?;
+    let reader = site.user_token(READER).await?;
     let (mut requests, mut commands, mut random) = (Vec::new(), Vec::new(), Random::new(SEED));
     for _ in 0..PAGES {
         let offset = random.below(scale.messages - PAGE + 1);
@@ -43,12 +43,12 @@ pub(super) async fn list(external: &External, scale: &Scale) -> Outcome<Vec<Row>
         requests.push(Request::get(&api(&path), &reader));
         commands.push(command(&format!("FETCH {}:{last} {SUMMARY}", last + 1 - PAGE)));
     }
-    same_page(external, &world.server, &requests[0], &commands[0]).await?;
+    same_page(external, &site.server, &requests[0], &commands[0]).await?;
     let added = Goal { added_p50: Some(Duration::from_micros(300)), ..Goal::default() };
     let goals = [(1, added), (16, ratio(0.9))];
     let work = Work { name: "Dovecot: list of 50, first time", goals: &goals, requests, commands };
-    let rows = work.measure(external, &world.server, scale).await?;
-    world.stop().await?;
+    let rows = work.measure(external, &site.server, scale).await?;
+    site.stop().await?;
     Ok(rows)
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn list(external: &External, scale: &Scale) -> Outcome<Vec<Row>
 pub(super) async fn list_again(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
     let requests = vec![external.request(&format!("/messages?limit={PAGE}"))];
     let commands = vec![command(&format!("FETCH {}:{} {SUMMARY}", scale.messages + 1 - PAGE, scale.messages))];
-    let server = &external.world.server;
+    let server = &external.site.server;
     same_page(external, server, &requests[0], &commands[0]).await?;
     let goals = [(1, ratio(5.0)), (16, ratio(5.0))];
     let work = Work { name: "Dovecot: list of 50, seen before", goals: &goals, requests, commands };
@@ -64,7 +64,7 @@ pub(super) async fn list_again(external: &External, scale: &Scale) -> Outcome<Ve
 }
 
 pub(super) async fn read(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
-    let (mut connection, author) = (external.world.connect().await?, Author::new());
+    let (mut connection, author) = (external.site.connect().await?, Author::new());
     let mut floor = floor_client(external, &Arc::default()).await?;
     let requests: Vec<Request> =
         external.messages.iter().map(|(uid, _)| external.request(&format!("/messages/{uid}"))).collect();
@@ -79,11 +79,11 @@ pub(super) async fn read(external: &External, scale: &Scale) -> Outcome<Vec<Row>
     }
     let goals = [(1, ratio(0.8)), (16, ratio(0.8))];
     let work = Work { name: "Dovecot: read one", goals: &goals, requests, commands };
-    work.measure(external, &external.world.server, scale).await
+    work.measure(external, &external.site.server, scale).await
 }
 
 pub(super) async fn attachment(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
-    let (mut connection, mut floor) = (external.world.connect().await?, floor_client(external, &Arc::default()).await?);
+    let (mut connection, mut floor) = (external.site.connect().await?, floor_client(external, &Arc::default()).await?);
     let (mut requests, mut commands) = (Vec::new(), Vec::new());
     for (uid, number) in external.messages.iter().filter(|(_, number)| mail::has_attachment(*number, scale)) {
         let message = connection.json(&external.request(&format!("/messages/{uid}")), 200).await?;
@@ -102,18 +102,18 @@ pub(super) async fn attachment(external: &External, scale: &Scale) -> Outcome<Ve
     }
     let goals = [(1, ratio(0.8)), (16, ratio(0.8))];
     let work = Work { name: "Dovecot: attachment", goals: &goals, requests, commands };
-    work.measure(external, &external.world.server, scale).await
+    work.measure(external, &external.site.server, scale).await
 }
 
 pub(super) async fn search(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
-    let server = &external.world.server;
+    let server = &external.site.server;
     let requests = vec![external.request(&format!("/search?q={PLANTED}"))];
     let commands = vec![command(&format!("UID SEARCH TEXT {PLANTED}"))];
     let planted = (0..scale.messages).filter(|number| mail::is_planted(*number, scale)).count();
     // The first search may be what an index is made for.
-    external.world.connect().await?.json(&requests[0], 200).await?;
+    external.site.connect().await?.json(&requests[0], 200).await?;
     server.settle().await?;
-    let hits = external.world.connect().await?.json(&requests[0], 200).await?;
+    let hits = external.site.connect().await?.json(&requests[0], 200).await?;
     let mut uids: Vec<u64> =
         hits["messages"].as_array().into_iter().flatten().filter_map(|hit| hit["uid"].as_u64()).collect();
     uids.sort_unstable();
@@ -142,7 +142,7 @@ impl Work<'_> {
             for _ in 0..concurrency {
                 floor_clients.push(floor_client(external, &commands).await?);
             }
-            let mut floor = Clients::new(floor_clients, external.office.dovecot_process()?);
+            let mut floor = Clients::new(floor_clients, external.host.dovecot_process()?);
             let mut ours = clients(concurrency, server, &requests, 200).await?;
             let comparison = compare(&scale.plan, &mut ours, &mut floor).await?;
             let goal = self.goals.iter().find(|(at, _)| *at == concurrency).map(|(_, goal)| *goal).unwrap_or_default();
@@ -153,7 +153,7 @@ impl Work<'_> {
 }
 
 async fn floor_client(external: &External, commands: &Arc<[String]>) -> Outcome<ImapClient> {
-    ImapClient::open(external.office.dovecot.imap(), READER, Dovecot::PASSWORD, commands).await
+    ImapClient::open(external.host.dovecot.imap(), READER, Dovecot::PASSWORD, commands).await
 }
 
 /// Both sides show as many messages of the same folder.

@@ -14,11 +14,11 @@ use crate::client::http::Request;
 use crate::client::smtp::Mail;
 use crate::load::{Clients, Load};
 use crate::mail::{Author, RECEIVER, WRITER};
+use crate::mail_site::{MailSite, api};
 use crate::measure::{compare, figures};
 use crate::outcome::{Failure, Outcome, same};
 use crate::report::{Goal, Row, Unit};
 use crate::scale::Scale;
-use crate::world::{World, api};
 
 /// Different messages, sent in turn.
 const MESSAGES: usize = 256;
@@ -40,19 +40,19 @@ pub(super) async fn measure(external: &External, scale: &Scale) -> Outcome<Vec<R
 }
 
 async fn at(concurrency: usize, external: &External, scale: &Scale) -> Outcome<Row> {
-    let world = &external.world;
-    let (sent_before, removed_before) = (sent(world, "").await?, settled(external).await?);
-    let requests = requests(&world.user_token(WRITER).await?);
-    let mut ours = clients(concurrency, &world.server, &requests, 202).await?;
+    let site = &external.site;
+    let (sent_before, removed_before) = (sent(site, "").await?, settled(external).await?);
+    let requests = requests(&site.user_token(WRITER).await?);
+    let mut ours = clients(concurrency, &site.server, &requests, 202).await?;
     let mut floor = smtp_clients(concurrency, external).await?;
     let comparison = compare(&scale.plan, &mut ours, &mut floor).await?;
 
     let (begun, raw) = (ours.begun(), floor.begun());
     let removed = settled(external).await?;
     same("messages that left Postfix' queue", removed - removed_before, begun + raw)?;
-    world.server.settle().await?;
-    same("messages in the list of sent mail", sent(world, "").await? - sent_before, begun as u64)?;
-    same("messages that are known to be delivered", sent(world, "&status=sent").await?, sent(world, "").await?)?;
+    site.server.settle().await?;
+    same("messages in the list of sent mail", sent(site, "").await? - sent_before, begun as u64)?;
+    same("messages that are known to be delivered", sent(site, "&status=sent").await?, sent(site, "").await?)?;
 
     let goal = if concurrency == 16 { Goal { ratio: Some(0.9), ..Goal::default() } } else { Goal::default() };
     Ok(Row::Compared { case: "Postfix: send".to_owned(), concurrency, comparison, goal })
@@ -60,14 +60,14 @@ async fn at(concurrency: usize, external: &External, scale: &Scale) -> Outcome<R
 
 /// The time from a line in Postfix' log to the status that the API shows, while other mail is sent.
 pub(super) async fn status(external: &External, scale: &Scale) -> Outcome<Vec<Row>> {
-    let world = &external.world;
-    let requests = requests(&world.user_token(WRITER).await?);
-    let mut others = clients(MEANWHILE, &world.server, &requests, 202).await?;
+    let site = &external.site;
+    let requests = requests(&site.user_token(WRITER).await?);
+    let mut others = clients(MEANWHILE, &site.server, &requests, 202).await?;
     let window = scale.plan.window * u32::try_from(scale.plan.rounds)?;
     let (meanwhile, mut delays) = tokio::try_join!(others.run(window), probe(external, &requests[0], window))?;
     settled(external).await?;
-    world.server.settle().await?;
-    same("messages that are known to be delivered", sent(world, "&status=sent").await?, sent(world, "").await?)?;
+    site.server.settle().await?;
+    same("messages that are known to be delivered", sent(site, "&status=sent").await?, sent(site, "").await?)?;
     delays.sort_unstable();
     let at = |part: usize| delays.get(delays.len() * part / 100).copied().unwrap_or_default().as_secs_f64();
     let case = format!(
@@ -82,8 +82,8 @@ pub(super) async fn status(external: &External, scale: &Scale) -> Outcome<Vec<Ro
 
 /// Sends message after message, watches the log until it tells of each, and then asks the API until it does.
 async fn probe(external: &External, message: &Request, window: Duration) -> Outcome<Vec<Duration>> {
-    let (mut connection, admin) = (external.world.connect().await?, &external.world.server.admin);
-    let mut log = Tail::open(&external.office.postfix.log())?;
+    let (mut connection, admin) = (external.site.connect().await?, &external.site.server.admin);
+    let mut log = Tail::open(&external.host.postfix.log())?;
     let (end, mut delays) = (Instant::now() + window, Vec::new());
     while Instant::now() < end {
         let answer = connection.json(message, 202).await?;
@@ -144,23 +144,23 @@ async fn smtp_clients(count: usize, external: &External) -> Outcome<Clients<Smtp
     let author = Author::new();
     let mail = |number| Mail::new(WRITER, RECEIVER, &author.outside_message(number, RECEIVER));
     let mails = (0..MESSAGES).map(mail).collect();
-    let clients = SmtpClient::connect(count, external.office.postfix.api(), mails).await?;
-    Ok(Clients::new(clients, external.office.postfix_process()?))
+    let clients = SmtpClient::connect(count, external.host.postfix.api(), mails).await?;
+    Ok(Clients::new(clients, external.host.postfix_process()?))
 }
 
 /// How many messages the API lists as sent.
-pub(super) async fn sent(world: &World, filter: &str) -> Outcome<u64> {
-    Ok(world.get(&format!("/mail/sent?limit=1{filter}")).await?["total"].as_u64().unwrap_or_default())
+pub(super) async fn sent(site: &MailSite, filter: &str) -> Outcome<u64> {
+    Ok(site.get(&format!("/mail/sent?limit=1{filter}")).await?["total"].as_u64().unwrap_or_default())
 }
 
 /// How many messages have left Postfix' queue, when it has come to rest.
 pub(super) async fn settled(external: &External) -> Outcome<usize> {
     const QUIET: Duration = Duration::from_millis(300);
     let give_up = Instant::now() + PATIENCE;
-    let mut before = external.office.taken_and_removed()?;
+    let mut before = external.host.taken_and_removed()?;
     loop {
         tokio::time::sleep(QUIET).await;
-        let now = external.office.taken_and_removed()?;
+        let now = external.host.taken_and_removed()?;
         if now == before && now.0 == now.1 {
             return Ok(now.1);
         }

@@ -1,7 +1,7 @@
 //! `POST /auth/login`.
 
 use axum::extract::State;
-use mailapi_model::{Door, Secret, SecretText, Violations, Visitor};
+use mailapi_model::{LoginProtocol, Secret, SecretText, Violations, Visitor};
 use utoipa::ToSchema;
 
 use super::SessionBody;
@@ -37,7 +37,7 @@ pub(crate) async fn login(
     body: JsonBody,
 ) -> Result<Json<SessionBody>, ApiError> {
     let (email, password) = read(body.members)?;
-    let session = state.service().login(&email, &password, Visitor { door: Door::Http, address }).await?;
+    let session = state.service().login(&email, &password, Visitor { protocol: LoginProtocol::Http, address }).await?;
     Ok(Json(SessionBody::new(&session, state.service().settings().session_inactivity)))
 }
 

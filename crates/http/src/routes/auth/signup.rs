@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use mailapi_model::{Door, PasswordRule, Violations, Visitor};
+use mailapi_model::{LoginProtocol, PasswordRule, Violations, Visitor};
 use mailapi_service::auth::{SignUp, SignUpError, SignedUp};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -97,7 +97,7 @@ pub(crate) async fn signup(
     body: JsonBody,
 ) -> Result<(StatusCode, Json<SignedUpBody>), ApiError> {
     let request = read(body.members)?;
-    let (service, from) = (state.service().clone(), Visitor { door: Door::Http, address });
+    let (service, from) = (state.service().clone(), Visitor { protocol: LoginProtocol::Http, address });
     let signed_up = to_the_end(async move { service.sign_up(request, from).await }).await??;
     Ok((StatusCode::CREATED, Json(signed_up.into())))
 }

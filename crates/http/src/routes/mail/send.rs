@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use mailapi_model::{AttachmentFields, Draft, DraftFields, DraftLimits, MessageStatus, Violations};
 use mailapi_service::mail::{SendError, SendRequest, Submitted};
-use mailapi_service::{Spool, Unavailable};
+use mailapi_service::{Buffer, Unavailable};
 use serde::Serialize;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -163,18 +163,18 @@ pub(crate) async fn send(
     mut body: LargeJsonBody,
 ) -> Result<(StatusCode, Json<Sent>), ApiError> {
     let limits = state.service().settings().draft;
-    let _room = body.room.take();
-    let spool = state.service().spool().clone();
-    let request = offload(body.length, &state, move || read(body, &limits, &spool)).await??;
+    let _permits = body.permits.take();
+    let buffer = state.service().buffer().clone();
+    let request = offload(body.length, &state, move || read(body, &limits, &buffer)).await??;
     let submitted = state.service().send(&caller, request).await?;
     Ok((StatusCode::ACCEPTED, Json(submitted.into())))
 }
 
 /// Blocks when the body is large.
-fn read(body: LargeJsonBody, limits: &DraftLimits, spool: &Spool) -> Result<SendRequest, ApiError> {
+fn read(body: LargeJsonBody, limits: &DraftLimits, buffer: &Buffer) -> Result<SendRequest, ApiError> {
     let mut violations = Violations::none();
     let idempotency = body.idempotency.and_then(|key| violations.check("Idempotency-Key", key));
-    let mut contents = Contents::new(spool);
+    let mut contents = Contents::new(buffer);
     let (mut fields, files) = draft_fields(body.members, &mut contents, &mut violations);
     let contents = contents.finish().map_err(Unavailable::Room)?;
     // Before anything is said of what may have been lost.

@@ -12,9 +12,9 @@ use super::{folder_in, folder_in_path, reader_in};
 use crate::answer::{WrittenJson, written};
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
-use crate::kept_pages::{KeptPage, PageKey};
 use crate::path::PathParameters;
 use crate::query::Query;
+use crate::response_cache::{CachedResponse, PageKey};
 use crate::shape::{Moment, PageParameters};
 use crate::state::HttpState;
 
@@ -163,14 +163,14 @@ pub(crate) async fn written_page(
     page: Page,
 ) -> Result<WrittenJson, ApiError> {
     let key = PageKey::of(reader, folder, page);
-    let kept = state.kept_pages().get(&key);
-    let seen = kept.as_ref().map(|kept| kept.mark);
+    let kept = state.response_cache().get(&key);
+    let seen = kept.as_ref().map(|kept| kept.validator);
     match (state.service().list_messages(reader, key.folder(), page, seen).await?, kept) {
-        (PageView::Now { listed, mark }, _) => {
+        (PageView::Now { listed, validator }, _) => {
             let answer = MessagesListed::new(reader.address(), key.folder(), page, listed);
             let octets = Bytes::from(written(&answer)?.into_boxed_slice());
-            if let Some(mark) = mark {
-                state.kept_pages().put(key, KeptPage { mark, octets: octets.clone() });
+            if let Some(validator) = validator {
+                state.response_cache().put(key, CachedResponse { validator, octets: octets.clone() });
             }
             Ok(WrittenJson(octets))
         }

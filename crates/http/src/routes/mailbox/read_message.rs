@@ -13,9 +13,9 @@ use crate::answer::{Json, LARGE, written};
 use crate::caller::Caller;
 use crate::error::{ApiError, documented_errors};
 use crate::long_answer::LongAnswer;
+use crate::octet_budget::Share;
 use crate::path::PathParameters;
 use crate::query::Query;
-use crate::room::Share;
 use crate::shape::Moment;
 use crate::state::HttpState;
 

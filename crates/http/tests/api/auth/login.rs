@@ -54,7 +54,7 @@ async fn every_member_has_to_be_there() {
 }
 
 #[tokio::test]
-async fn five_failures_lock_an_address_for_a_quarter_of_an_hour_whether_it_exists_or_not() {
+async fn five_failures_lock_any_address_for_a_quarter_of_an_hour() {
     let (app, ..) = App::with_ann_and_bob().await;
     let mut locked = Vec::new();
     for email in ["ann@example.org", "nobody@example.org"] {

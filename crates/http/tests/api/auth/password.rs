@@ -1,8 +1,8 @@
 //! `POST /auth/password`.
 
 use axum::http::StatusCode;
-use mailapi_backend::{LogIn, LogInError};
-use mailapi_model::{Door, Secret, Visitor};
+use mailapi_backend::{Login, LoginError};
+use mailapi_model::{LoginProtocol, Secret, Visitor};
 use serde_json::json;
 
 use crate::support::{Answer, App, PASSWORD};
@@ -45,14 +45,14 @@ async fn a_stolen_token_does_not_serve_to_guess_the_password() {
 async fn a_user_changes_the_password_and_the_other_sessions_end() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     let (this, other) = (app.log_in("ann@example.org").await, app.log_in("ann@example.org").await);
-    let from = Visitor { door: Door::Imap, address: [192, 0, 2, 1].into() };
+    let from = Visitor { protocol: LoginProtocol::Imap, address: [192, 0, 2, 1].into() };
     let password = Secret::new(PASSWORD.to_owned());
     let mut mail_program = app.service.log_in("ann@example.org", &password, from).await.unwrap();
 
     let answer = change(&app, &this, PASSWORD, NEW).await.assert(StatusCode::OK);
     assert_eq!(answer, json!({ "success": true, "message": "The password was changed." }));
     app.get(&other, "/auth/me").await.assert_error(401, "TOKEN_EXPIRED");
-    assert_eq!(app.service.renew(&mut mail_program).await, Err(LogInError::Refused));
+    assert_eq!(app.service.renew(&mut mail_program).await, Err(LoginError::Refused));
     for token in [&this, &ann, &bob] {
         app.get(token, "/auth/me").await.assert(StatusCode::OK);
     }

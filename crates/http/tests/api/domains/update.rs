@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::App;
 
 #[tokio::test]
-async fn only_who_manages_a_domain_changes_it_and_nobody_else_learns_of_the_body() {
+async fn only_domain_managers_change_it_and_others_learn_nothing() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     app.grant("bob@example.org", Permission::ManageDomains, "other.example").await;

@@ -22,7 +22,7 @@ fn message(text: &str, content: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_told_where_it_goes_wrong_however_large_it_is() {
+async fn invalid_json_has_its_position_whatever_its_size() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let whole = message("Hello", &"QUJD".repeat(LARGE / 4)).to_string();
     let cut = &whole[..whole.len() - 1];
@@ -82,7 +82,7 @@ async fn too_many_values_are_refused_before_the_body_ends() {
 }
 
 #[tokio::test]
-async fn a_large_message_arrives_as_it_was_written_and_a_repetition_sends_nothing() {
+async fn a_large_message_arrives_whole_and_a_retry_sends_nothing() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     let text = "Ünd \"quoted\" \\ back\r\nslash ☃ 😀\r\n".repeat(LARGE / 1000);
     let body = message(&text, &"QUJD\r\n".repeat(LARGE / 6)).to_string();

@@ -41,14 +41,14 @@ async fn each_recipient_has_a_story_of_its_own() {
         (&before["recipients"][0]["status"], &before["recipients"][0]["dsn_code"]),
         (&json!("submitted"), &json!(null))
     );
-    let handed_over = app.now();
+    let submitted = app.now();
     app.sync().await;
     let mut seen = status(&app, &ann, &id).await;
     for (place, time, says) in
         [(0, "delivered_at", None), (1, "bounced_at", Some("5.1.1")), (2, "last_attempt_at", Some("Come again later"))]
     {
         let recipient = &mut seen["recipients"][place];
-        assert!(is_about(&recipient[time].take(), handed_over), "{recipient}");
+        assert!(is_about(&recipient[time].take(), submitted), "{recipient}");
         if let Some(says) = says {
             let said = recipient["smtp_response"].take();
             assert!(said.as_str().is_some_and(|said| said.contains(says)), "{said}");
@@ -56,7 +56,7 @@ async fn each_recipient_has_a_story_of_its_own() {
     }
     let code = seen["recipients"][0]["dsn_code"].take();
     assert!(code.as_str().is_some_and(|code| code.starts_with("2.")), "{code}");
-    let at = handed_over.to_string();
+    let at = submitted.to_string();
     let expected = json!({
         "success": true, "message_id": id, "status": "submitted", "created_at": at, "submitted_at": at, "recipients": [
             { "email": "bob@example.org", "type": "to", "status": "sent", "dsn_code": null, "delivered_at": null },
@@ -88,7 +88,7 @@ fn bounce_that_came_back(app: &App, id: &str) -> DeliveryEvent {
 }
 
 #[tokio::test]
-async fn a_bounce_of_an_address_behind_a_recipient_is_shown_beside_its_status() {
+async fn a_bounce_of_an_alias_member_shows_beside_the_status() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let id = send(&app, &ann, &["bob@example.org"]).await;
     app.sync().await;
@@ -108,7 +108,7 @@ async fn a_bounce_of_an_address_behind_a_recipient_is_shown_beside_its_status() 
 async fn a_bounce_that_comes_back_later_is_kept_with_both_times() {
     let (app, ann, _) = App::with_ann_and_bob().await;
     let id = send(&app, &ann, &["bob@example.org"]).await;
-    let handed_over = app.now();
+    let submitted = app.now();
     app.sync().await;
     assert_eq!(status(&app, &ann, &id).await["status"], "sent");
     app.clock.advance(Duration::from_secs(3600));
@@ -117,6 +117,6 @@ async fn a_bounce_that_comes_back_later_is_kept_with_both_times() {
     let seen = status(&app, &ann, &id).await;
     let bob = &seen["recipients"][0];
     assert_eq!((&seen["status"], &bob["status"]), (&json!("bounced"), &json!("bounced")));
-    assert!(is_about(&bob["delivered_at"], handed_over), "{bob}");
+    assert!(is_about(&bob["delivered_at"], submitted), "{bob}");
     assert_eq!(bob["bounced_at"], app.now().to_string());
 }

@@ -75,7 +75,7 @@ async fn a_file_says_how_its_characters_are_written() {
 }
 
 #[tokio::test]
-async fn of_several_with_one_name_the_first_is_taken_or_the_one_at_the_index() {
+async fn of_equal_names_the_first_or_the_index_is_taken() {
     let (app, _, bob) = bobs_mailbox().await;
     let at = "/mailbox/bob@example.org/folders/INBOX/messages/1/attachments/%C3%9C.txt";
     for (query, content, content_type) in [

@@ -16,7 +16,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use mailapi_backend::{Spool, SpoolSettings};
+use mailapi_backend::{Buffer, BufferSettings};
 use mailapi_http::{HttpSettings, HttpState, router};
 use mailapi_model::{Clock, Permission, Timestamp, TokenKind, TokenValue};
 use mailapi_service::tokens::CreateToken;
@@ -73,15 +73,15 @@ impl App {
             TestMailServerParts {
                 database: &database,
                 directory: directory.path(),
-                maildrop: Default::default(),
+                message_store: Default::default(),
                 clock: clock.clone(),
                 entropy: entropy.clone(),
                 inbound: inbound.clone(),
             },
         )
         .await;
-        mail_server.world.refuse(EVE, &["450 4.2.0 Come again later"; 9]);
-        mail_server.world.refuse(GONE, &["550 5.1.1 No such user"; 9]);
+        mail_server.sink.refuse(EVE, &["450 4.2.0 Come again later"; 9]);
+        mail_server.sink.refuse(GONE, &["550 5.1.1 No such user"; 9]);
         let trouble = Trouble::before(mail_server.backend());
         let mut settings = Settings { password_rounds: 1000, ..Settings::default() };
         let mut http = HttpSettings::default();
@@ -92,7 +92,7 @@ impl App {
             dns: dns.clone(),
             clock: clock.clone(),
             entropy,
-            spool: Spool::new(SpoolSettings::new(directory.path())),
+            buffer: Buffer::new(BufferSettings::new(directory.path())),
             settings,
         });
         let router = router(HttpState::new(service.clone(), http.clone()));

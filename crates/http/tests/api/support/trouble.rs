@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use mailapi_backend::{
-    Accepted, Attempt, Backend, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, GoAhead, KnownMailbox,
-    MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageMark, PageView, Provisioning, ProvisioningError,
-    Purged, Refusal, SearchHit, SearchQuery, Submission, SubmitError,
+    Accepted, Attempt, Backend, CommitGate, DeliveryFeed, FeedBatch, FeedError, FolderInfo, FullMessage, KnownMailbox,
+    MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Provisioning, ProvisioningError, Purged,
+    Refusal, SearchHit, SearchQuery, Submission, SubmitError, Validator,
 };
 use mailapi_model::{
     DeliveryEvent, DomainName, EmailAddress, Envelope, FeedCursor, FolderName, Listed, Octets, Page, Quota,
@@ -105,9 +105,9 @@ impl Submission for Trouble {
         &self,
         mut envelope: Envelope,
         message: Octets,
-        mut go_ahead: GoAhead,
+        mut commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError> {
-        go_ahead.demand().await?;
+        commit_gate.pass().await?;
         let refusal = self.state().refusal.take();
         if let Some(error) = refusal {
             return Err(error);
@@ -118,7 +118,7 @@ impl Submission for Trouble {
             return Err(SubmitError::NoRecipients(refused));
         }
         self.state().submitted += 1;
-        let mut accepted = self.behind.submission.submit_when(envelope, message, go_ahead).await?;
+        let mut accepted = self.behind.submission.submit_when(envelope, message, commit_gate).await?;
         accepted.refused.extend(refused);
         Ok(accepted)
     }
@@ -146,7 +146,7 @@ impl Mailboxes for Trouble {
         mailbox: &EmailAddress,
         folder: &FolderName,
         page: Page,
-        seen: Option<PageMark>,
+        seen: Option<Validator>,
     ) -> Result<PageView, MailboxError> {
         assert_ne!(folder.as_str(), PANICS, "a bug");
         let view = self.mailboxes()?.view(mailbox, folder, page, seen).await?;

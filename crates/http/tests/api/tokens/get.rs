@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use crate::support::App;
 
 #[tokio::test]
-async fn a_token_that_is_not_ones_own_is_denied_whether_it_exists_or_not() {
+async fn another_users_token_is_denied_whether_it_exists_or_not() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     let bobs = app.get(&bob, "/tokens/me").await.json()["id"].to_string();
     let admins = app.get(&app.admin, "/tokens/me").await.json()["id"].to_string();

@@ -9,7 +9,7 @@ use crate::support::{App, PASSWORD};
 const PATH: &str = "/users/bob@example.org/reset-password";
 
 #[tokio::test]
-async fn who_may_not_reset_resets_nothing_and_learns_nothing_of_the_body() {
+async fn without_the_right_a_reset_changes_and_reveals_nothing() {
     let app = App::with(|settings, _| settings.admins = ["root@example.org".parse().unwrap()].into()).await;
     app.domain("example.org").await;
     let ann = app.user("ann@example.org").await;

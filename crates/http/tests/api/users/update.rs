@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{App, PASSWORD};
 
 #[tokio::test]
-async fn only_who_manages_users_changes_them_and_nobody_else_learns_of_the_body() {
+async fn only_user_managers_change_users_and_others_learn_nothing() {
     let (app, ann, bob) = App::with_ann_and_bob().await;
     app.domain("other.example").await;
     app.grant("bob@example.org", Permission::ManageUsers, "other.example").await;

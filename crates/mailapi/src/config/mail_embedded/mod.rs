@@ -6,10 +6,10 @@ mod sections;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mailapi_backend_embedded::courier::CourierSettings;
+use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
 use mailapi_backend_embedded::net::{ConnectionLimits, ServerTls};
 use mailapi_backend_embedded::{
-    ImapSettings, ListenAddresses, ListenerSettings, MaildropSettings, SmtpSettings, postmaster_at,
+    ImapSettings, ListenAddresses, ListenerSettings, MessageStoreSettings, SmtpSettings, postmaster_at,
 };
 use mailapi_model::{DomainName, EmailAddress};
 use mailapi_tls::TlsError;
@@ -20,7 +20,7 @@ use super::secret::{FilePath, SecretFile, SecretSetting};
 use super::values::{ByteSize, ListenAddress, Text, Unset};
 use super::{ConfigError, at_least_one, read_file};
 use relay::{RelayAddress, RelayTlsName};
-use sections::{ConnectionKeys, CourierKeys, ImapKeys, MaildropKeys, SmtpKeys};
+use sections::{ConnectionKeys, DeliveryAgentKeys, ImapKeys, MessageStoreKeys, SmtpKeys};
 
 /// The contents of two PEM files. They are compared to detect changes, and never logged.
 #[derive(Clone, PartialEq, Eq)]
@@ -64,8 +64,8 @@ pub(crate) struct Embedded {
     submission: SmtpKeys,
     imap: ImapKeys,
     connections: ConnectionKeys,
-    courier: CourierKeys,
-    maildrop: MaildropKeys,
+    courier: DeliveryAgentKeys,
+    maildrop: MessageStoreKeys,
 }
 
 impl Default for Embedded {
@@ -76,7 +76,7 @@ impl Default for Embedded {
         Self {
             hostname: Text(hostname),
             postmaster: Unset(None),
-            recipient_delimiter: Unset(MaildropSettings::default().recipient_delimiter),
+            recipient_delimiter: Unset(MessageStoreSettings::default().recipient_delimiter),
             smtp_listen: loopback(2525),
             submission_listen: loopback(2587),
             imap_listen: loopback(2143),
@@ -88,14 +88,14 @@ impl Default for Embedded {
             relay_user: Unset(None),
             relay_password: SecretSetting::default(),
             relay_password_file: Unset(None),
-            max_returned_header_bytes: ByteSize(CourierSettings::default().max_returned_header_bytes as u64),
+            max_returned_header_bytes: ByteSize(DeliveryAgentSettings::default().max_returned_header_bytes as u64),
             max_message_memory_bytes: ByteSize(memory as u64),
             smtp: SmtpKeys::default(),
             submission: SmtpKeys::default(),
             imap: ImapKeys::default(),
             connections: ConnectionKeys::default(),
-            courier: CourierKeys::default(),
-            maildrop: MaildropKeys::default(),
+            courier: DeliveryAgentKeys::default(),
+            maildrop: MessageStoreKeys::default(),
         }
     }
 }
@@ -147,8 +147,8 @@ impl Embedded {
     }
 
     /// How mail to other servers goes out; reads the relay's secrets.
-    pub(super) fn courier(&self, grace: Duration) -> Result<CourierSettings, ConfigError> {
-        let mut settings = CourierSettings { grace, ..CourierSettings::default() };
+    pub(super) fn delivery_agent(&self, grace: Duration) -> Result<DeliveryAgentSettings, ConfigError> {
+        let mut settings = DeliveryAgentSettings { grace, ..DeliveryAgentSettings::default() };
         self.courier.apply(&mut settings);
         settings.relay = self.relay()?;
         settings.max_returned_header_bytes = self.max_returned_header_bytes.as_usize();
@@ -156,8 +156,8 @@ impl Embedded {
     }
 
     /// How messages are kept. `feed_batch` is the same for whoever writes delivery reports and whoever reads them.
-    pub(super) fn maildrop(&self, limits: &Limits, feed_batch: usize) -> MaildropSettings {
-        let mut settings = MaildropSettings::default();
+    pub(super) fn message_store(&self, limits: &Limits, feed_batch: usize) -> MessageStoreSettings {
+        let mut settings = MessageStoreSettings::default();
         self.maildrop.apply(&mut settings);
         settings.max_message_bytes = limits.max_message_bytes.as_usize();
         settings.feed_batch = feed_batch;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mailapi_backend_embedded::courier::{Relay, RelayLogIn, RelayTls};
+use mailapi_backend_embedded::delivery_agent::{Relay, RelayLogin, RelayTls};
 use mailapi_model::SecretText;
 use mailapi_tls::Trust;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl Embedded {
             relay.trust = Trust::Authorities(read_file("mail.embedded.relay_ca", path)?);
         }
         if let (Some(username), Some(password)) = (&self.relay_user.0, self.relay_password()?) {
-            relay.credentials = Some(RelayLogIn { username: username.clone(), password: password.into() });
+            relay.credentials = Some(RelayLogin { username: username.clone(), password: password.into() });
         }
         Ok(Some(relay))
     }

@@ -1,8 +1,8 @@
 //! The sections below `[mail.embedded]`.
 
-use mailapi_backend_embedded::courier::CourierSettings;
+use mailapi_backend_embedded::delivery_agent::DeliveryAgentSettings;
 use mailapi_backend_embedded::net::ConnectionLimits;
-use mailapi_backend_embedded::{ImapSettings, MaildropSettings, SmtpSettings};
+use mailapi_backend_embedded::{ImapSettings, MessageStoreSettings, SmtpSettings};
 
 use crate::config::mirror::mirror;
 use crate::config::values::{ByteSize, HumanDuration};
@@ -59,7 +59,7 @@ mirror!(
 
 mirror!(
     /// `[mail.embedded.courier]`: mail to other servers.
-    CourierKeys of CourierSettings {
+    DeliveryAgentKeys of DeliveryAgentSettings {
         port: u16,
         allow_loopback: bool,
         retry_intervals: Vec<HumanDuration>,
@@ -89,7 +89,7 @@ mirror!(
 
 mirror!(
     /// `[mail.embedded.maildrop]`: how messages are kept.
-    MaildropKeys of MaildropSettings {
+    MessageStoreKeys of MessageStoreSettings {
         chunk_bytes: ByteSize,
         inline_bytes: ByteSize,
         inline_entries: u64,
@@ -136,7 +136,7 @@ impl ConnectionKeys {
     }
 }
 
-impl CourierKeys {
+impl DeliveryAgentKeys {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let section = "mail.embedded.courier";
         for (key, value) in [
@@ -161,7 +161,7 @@ impl CourierKeys {
     }
 }
 
-impl MaildropKeys {
+impl MessageStoreKeys {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         for (key, value) in [
             ("chunk_bytes", self.chunk_bytes.0),

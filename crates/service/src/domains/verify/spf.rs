@@ -44,30 +44,30 @@ pub(super) async fn check(context: &Context<'_>) -> RecordCheck {
             let hint = format!("It takes {} look-ups; with more than {MAX_LOOKUPS} it counts as broken.", walk.lookups);
             check.with(RecordStatus::Mismatch, found, hint)
         }
-        Ok(verdict) => judge(check, found, verdict, &walk, context),
+        Ok(result) => judge(check, found, result, &walk, context),
     }
 }
 
 fn judge(
     check: RecordCheck,
     found: Vec<String>,
-    verdict: Verdict,
+    result: SpfResult,
     walk: &Walk<'_>,
     context: &Context<'_>,
 ) -> RecordCheck {
     let lookups = format!("It takes {} of {MAX_LOOKUPS} look-ups.", walk.lookups);
-    match verdict {
+    match result {
         _ if context.addresses.is_empty() => {
             let hint =
                 format!("{lookups} Whether it allows our address is not known: {} has none in DNS.", context.host);
             check.with(RecordStatus::Ok, found, hint)
         }
-        Verdict::Allowed => check.with(RecordStatus::Ok, found, lookups),
-        Verdict::Unknown => {
+        SpfResult::Allowed => check.with(RecordStatus::Ok, found, lookups),
+        SpfResult::Unknown => {
             let hint = format!("{lookups} It has macros, so whether it allows our address shows only with real mail.");
             check.with(RecordStatus::Ok, found, hint)
         }
-        Verdict::NotAllowed => {
+        SpfResult::NotAllowed => {
             let hint = format!("{lookups} It does not allow mail from {}: add a:{}.", context.host, context.host);
             check.with(RecordStatus::Mismatch, found, hint)
         }
@@ -81,7 +81,7 @@ fn is_policy(text: &str) -> bool {
 
 /// What a policy says of our addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum SpfResult {
     Allowed,
     NotAllowed,
     /// It depends on what only a real message tells.
@@ -103,7 +103,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// All mechanisms are looked at, also behind the one that decides, so that the look-ups of the worst case are
     /// counted: a mail that no mechanism allows costs a receiver all of them.
-    async fn policy(&mut self, domain: &str, text: &str, depth: u32) -> Result<Verdict, Fault> {
+    async fn policy(&mut self, domain: &str, text: &str, depth: u32) -> Result<SpfResult, Fault> {
         let broken = |what: &str| Fault::Broken(format!("The policy of {domain} breaks the grammar{what}."));
         if let Some(term) = text.split_ascii_whitespace().skip(1).find(|term| !is_term(term)) {
             return Err(broken(&format!(" with {term}")));
@@ -113,40 +113,40 @@ impl Walk<'_> {
         for directive in &policy.directives {
             let matched = self.matches(domain, &directive.mechanism, depth).await?;
             decided = decided.or(match (matched, &directive.qualifier) {
-                (Verdict::Allowed, Qualifier::Pass) => Some(Verdict::Allowed),
-                (Verdict::Allowed, _) => Some(Verdict::NotAllowed),
-                (Verdict::Unknown, _) => Some(Verdict::Unknown),
-                (Verdict::NotAllowed, _) => None,
+                (SpfResult::Allowed, Qualifier::Pass) => Some(SpfResult::Allowed),
+                (SpfResult::Allowed, _) => Some(SpfResult::NotAllowed),
+                (SpfResult::Unknown, _) => Some(SpfResult::Unknown),
+                (SpfResult::NotAllowed, _) => None,
             });
         }
         match &policy.redirect {
             Some(target) if decided.is_none() => self.other_policy(target, domain, depth).await,
-            _ => Ok(decided.unwrap_or(Verdict::NotAllowed)),
+            _ => Ok(decided.unwrap_or(SpfResult::NotAllowed)),
         }
     }
 
     /// Whether a mechanism matches our addresses; `Allowed` says that it does.
-    async fn matches(&mut self, domain: &str, mechanism: &Mechanism, depth: u32) -> Result<Verdict, Fault> {
+    async fn matches(&mut self, domain: &str, mechanism: &Mechanism, depth: u32) -> Result<SpfResult, Fault> {
         Ok(match mechanism {
-            Mechanism::All => Verdict::Allowed,
+            Mechanism::All => SpfResult::Allowed,
             Mechanism::Ip4 { addr, mask } => self.any_of_ours(|ours| within(ours, (*addr).into(), *mask, 0)),
             Mechanism::Ip6 { addr, mask } => self.any_of_ours(|ours| within(ours, (*addr).into(), 0, *mask)),
             Mechanism::Include { macro_string } => self.other_policy(macro_string, domain, depth).await?,
             Mechanism::A { macro_string, ip4_mask, ip6_mask } => {
                 self.count_lookup()?;
-                let Some(host) = self.worth_asking(macro_string, domain) else { return Ok(Verdict::Unknown) };
+                let Some(host) = self.worth_asking(macro_string, domain) else { return Ok(SpfResult::Unknown) };
                 let theirs = self.addresses_of(&host).await?;
                 self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
             }
             Mechanism::Mx { macro_string, ip4_mask, ip6_mask } => {
                 self.count_lookup()?;
-                let Some(name) = self.worth_asking(macro_string, domain) else { return Ok(Verdict::Unknown) };
+                let Some(name) = self.worth_asking(macro_string, domain) else { return Ok(SpfResult::Unknown) };
                 let theirs = self.addresses_of_exchanges(&name).await?;
                 self.any_of_ours(|ours| theirs.iter().any(|their| within(ours, *their, *ip4_mask, *ip6_mask)))
             }
             Mechanism::Ptr { .. } | Mechanism::Exists { .. } => {
                 self.count_lookup()?;
-                Verdict::Unknown
+                SpfResult::Unknown
             }
         })
     }
@@ -167,9 +167,9 @@ impl Walk<'_> {
     }
 
     /// What the policy of an include or a redirect says.
-    async fn other_policy(&mut self, target: &Macro, domain: &str, depth: u32) -> Result<Verdict, Fault> {
+    async fn other_policy(&mut self, target: &Macro, domain: &str, depth: u32) -> Result<SpfResult, Fault> {
         self.count_lookup()?;
-        let Some(name) = literal(target, domain) else { return Ok(Verdict::Unknown) };
+        let Some(name) = literal(target, domain) else { return Ok(SpfResult::Unknown) };
         if depth >= MAX_DEPTH {
             return Err(Fault::Broken(format!("The includes do not end within {MAX_LOOKUPS} look-ups.")));
         }
@@ -205,9 +205,9 @@ impl Walk<'_> {
         Ok(addresses)
     }
 
-    fn any_of_ours(&self, matches: impl Fn(IpAddr) -> bool) -> Verdict {
+    fn any_of_ours(&self, matches: impl Fn(IpAddr) -> bool) -> SpfResult {
         let any = self.addresses.iter().any(|ours| matches(*ours));
-        if any { Verdict::Allowed } else { Verdict::NotAllowed }
+        if any { SpfResult::Allowed } else { SpfResult::NotAllowed }
     }
 }
 

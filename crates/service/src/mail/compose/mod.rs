@@ -13,7 +13,7 @@ use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId as MessageIdHeader;
 use mail_builder::mime::{BodyPart, MimePart};
 use mail_builder::{IoWriter, MessageBuilder, Writer};
-use mailapi_backend::{Spool, SpoolError};
+use mailapi_backend::{Buffer, BufferError};
 use mailapi_model::{Draft, DraftAttachment, MessageId, Octets, Timestamp};
 
 use self::files::{File, Files};
@@ -24,8 +24,8 @@ use self::header_values::{content_type, with_parameter};
 #[error("the message could not be composed: {0}")]
 pub struct ComposeError(#[from] pub(crate) io::Error);
 
-impl From<SpoolError> for ComposeError {
-    fn from(error: SpoolError) -> Self {
+impl From<BufferError> for ComposeError {
+    fn from(error: BufferError) -> Self {
         Self(error.into())
     }
 }
@@ -44,8 +44,8 @@ pub fn compose(draft: &Draft, id: MessageId, now: Timestamp) -> Result<Vec<u8>, 
 ///
 /// # Errors
 /// [`ComposeError`] when a file of the draft cannot be read, or the message cannot be held at the moment.
-pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, spool: &Spool) -> Result<Octets, ComposeError> {
-    let mut message = IoWriter::new(spool.writer());
+pub fn compose_large(draft: &Draft, id: MessageId, now: Timestamp, buffer: &Buffer) -> Result<Octets, ComposeError> {
+    let mut message = IoWriter::new(buffer.writer());
     write(draft, id, now, &mut message)?;
     Ok(message.finish()?.finish()?)
 }

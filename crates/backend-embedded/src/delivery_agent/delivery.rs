@@ -1,0 +1,193 @@
+//! One connection's worth of work: messages for one destination, one after the other.
+
+use bytes::Bytes;
+use mailapi_model::Timestamp;
+use mailapi_smtp::client::{End, Outcome};
+
+use super::attempt_outcome::{AttemptOutcome, attempt_outcomes, follow_up};
+use super::connect::{Destination, NoLink};
+use super::envelope::envelope;
+use super::notices::{Tried, wants_notice};
+use super::outbound_message::OutboundMessage;
+use super::transfer::Link;
+use super::{DeliveryAgent, Inner};
+use crate::message_store::{MessageStoreError, unreadable};
+use crate::queue::{Attempt, Notice, QueuedMessage, RecipientResult};
+
+/// A claimed message, its recipients all of one destination.
+#[derive(Debug)]
+pub(super) struct Claimed {
+    pub(super) message: QueuedMessage,
+    pub(super) leased_until: Timestamp,
+}
+
+struct Delivery<'a> {
+    delivery_agent: &'a Inner,
+    destination: Destination,
+    link: Option<Link>,
+    /// Once the destination could not be reached, it is not tried again for the rest of the errand.
+    unreachable: Option<NoLink>,
+}
+
+/// Takes the messages where they go.
+pub(super) async fn run(delivery_agent: DeliveryAgent, destination: Destination, work: Vec<Claimed>) {
+    let inner = &*delivery_agent.0;
+    let mut delivery = Delivery { delivery_agent: inner, destination, link: None, unreachable: None };
+    for Claimed { message, leased_until } in work {
+        // Should the lease end in the middle of the message, somebody else might send it too.
+        if inner.message_store.clock().now().plus(inner.settings.message_timeout) > leased_until {
+            continue;
+        }
+        let queue_id = message.queue_id.clone();
+        if let Err(error) = delivery.carry(message).await {
+            tracing::error!(%queue_id, %error, "a message could not be read; it is tried again");
+        }
+    }
+    if let Some(link) = delivery.link {
+        link.quit(&inner.settings).await;
+    }
+}
+
+impl Delivery<'_> {
+    async fn carry(&mut self, message: QueuedMessage) -> Result<(), MessageStoreError> {
+        if self.destination == Destination::Here {
+            return self.tell(message).await;
+        }
+        let outbound = OutboundMessage::of(
+            self.delivery_agent.message_store.buffer_range(message.layout, message.layout.as_submitted()).await?,
+        );
+        let outbound = outbound.await.map_err(unreadable)?;
+        for recipients in message.recipients.chunks(self.delivery_agent.settings.max_recipients.max(1)) {
+            let part = QueuedMessage { recipients: recipients.to_vec(), ..message.clone() };
+            let _in_flight = self.delivery_agent.in_flight.take(&part);
+            let attempt_outcomes = self.try_once(&part, &outbound).await;
+            self.record(part, &attempt_outcomes, &outbound).await;
+        }
+        Ok(())
+    }
+
+    /// Tells the sender of deliveries that are on record already.
+    async fn tell(&self, message: QueuedMessage) -> Result<(), MessageStoreError> {
+        let mut range = message.layout.as_submitted();
+        let headers = self.delivery_agent.settings.max_returned_header_bytes as u64;
+        range.end = range.end.min(range.start.saturating_add(headers));
+        let octets = self.delivery_agent.message_store.load_range(message.layout.content, range).await?;
+        let told = Attempt::Told;
+        let tried: Vec<_> = message
+            .recipients
+            .iter()
+            .map(|recipient| Tried { recipient, attempt_outcome: None, attempt: &told })
+            .collect();
+        let notices = self.delivery_agent.notices(&message, &tried, &octets).await;
+        let _in_flight = self.delivery_agent.in_flight.take(&message);
+        let result = |position| RecipientResult { position, attempt: Attempt::Told };
+        let results = message.recipients.iter().map(|recipient| result(recipient.position)).collect();
+        self.write_down(message, results, notices).await;
+        Ok(())
+    }
+
+    /// One transaction; a finding for each recipient.
+    async fn try_once(&mut self, message: &QueuedMessage, outbound: &OutboundMessage) -> Vec<AttemptOutcome> {
+        loop {
+            let settings = &self.delivery_agent.settings;
+            let mut link = match self.link().await {
+                Ok(link) => link,
+                Err(no_link) => return vec![AttemptOutcome::without_link(&no_link); message.recipients.len()],
+            };
+            let offered = link.client.capabilities();
+            let envelope = envelope(message, self.delivery_agent.reverse_path(message).await, offered);
+            let outcome = match link.send(&envelope, outbound, settings).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    tracing::error!(queue_id = %message.queue_id, %error, "a message could not be read while it was sent");
+                    return vec![AttemptOutcome::unreadable(); message.recipients.len()];
+                }
+            };
+            let (relay, was_kept) = (link.relay.clone(), link.used > 1);
+            if link.client.is_ready() {
+                self.link = Some(link);
+            }
+            // A kept connection may fail, for instance after the server's message limit, or when replies are out of
+            // step.
+            // Nothing was taken, so the message goes over a new connection at once.
+            if !(was_kept && is_closed(&outcome)) {
+                return attempt_outcomes(&outcome, &relay, offered.dsn);
+            }
+        }
+    }
+
+    /// The connection that was kept, or a new one.
+    async fn link(&mut self) -> Result<Link, NoLink> {
+        if let Some(mut link) = self.link.take()
+            && link.is_usable()
+        {
+            return Ok(link);
+        }
+        if let Some(no_link) = &self.unreachable {
+            return Err(no_link.clone());
+        }
+        self.delivery_agent
+            .connect(&self.destination)
+            .await
+            .inspect_err(|no_link| self.unreachable = Some(no_link.clone()))
+    }
+
+    /// Results, events and notices in one transaction.
+    async fn record(&self, message: QueuedMessage, attempt_outcomes: &[AttemptOutcome], outbound: &OutboundMessage) {
+        let Inner { message_store, settings, .. } = self.delivery_agent;
+        let now = message_store.clock().now();
+        let follow_up = |(recipient, attempt_outcome)| {
+            follow_up(attempt_outcome, &message, recipient, settings, message_store.entropy(), now)
+        };
+        let attempts: Vec<Attempt> = message.recipients.iter().zip(attempt_outcomes).map(follow_up).collect();
+        let tried: Vec<_> = message
+            .recipients
+            .iter()
+            .zip(attempt_outcomes)
+            .zip(&attempts)
+            .map(|((recipient, attempt_outcome), attempt)| Tried {
+                recipient,
+                attempt_outcome: Some(attempt_outcome),
+                attempt,
+            })
+            .collect();
+        let beginning = if wants_notice(&message, &tried) { self.beginning(outbound).await } else { Bytes::new() };
+        let notices = self.delivery_agent.notices(&message, &tried, &beginning).await;
+        drop(tried);
+        let taken = attempt_outcomes.iter().filter(|attempt_outcome| attempt_outcome.taken).count();
+        let relay = attempt_outcomes.first().and_then(|attempt_outcome| attempt_outcome.relay.clone());
+        tracing::info!(queue_id = %message.queue_id, relay, tried = attempt_outcomes.len(), taken, "a message was tried");
+        let result = |(position, attempt)| RecipientResult { position, attempt };
+        let positions: Vec<_> = message.recipients.iter().map(|recipient| recipient.position).collect();
+        let results = positions.into_iter().zip(attempts).map(result).collect();
+        self.write_down(message, results, notices).await;
+    }
+
+    /// What a notice may return of a message; nothing when it cannot be read.
+    async fn beginning(&self, outbound: &OutboundMessage) -> Bytes {
+        let settings = &self.delivery_agent.settings;
+        let whole = usize::try_from(settings.max_returned_message_bytes).unwrap_or(usize::MAX);
+        let read = outbound.beginning(whole.max(settings.max_returned_header_bytes)).await;
+        read.unwrap_or_else(|error| {
+            tracing::error!(%error, "a message cannot be read for a notice");
+            Bytes::new()
+        })
+    }
+
+    /// Does not give up: were the result forgotten, the message would go out once more. Meanwhile nobody else tries
+    /// these recipients, however long it takes ([`super::in_flight`]).
+    async fn write_down(&self, message: QueuedMessage, results: Vec<RecipientResult>, notices: Vec<Notice>) {
+        let Inner { message_store, settings, .. } = self.delivery_agent;
+        let mut pause = settings.first_record_pause;
+        while let Err(error) = message_store.record(message.clone(), results.clone(), notices.clone()).await {
+            tracing::error!(queue_id = %message.queue_id, %error, "what became of a message is not on record yet");
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(settings.longest_record_pause);
+        }
+    }
+}
+
+/// Whether the connection failed before the message was complete.
+fn is_closed(outcome: &Outcome) -> bool {
+    matches!(outcome.end, End::Failed(_))
+}

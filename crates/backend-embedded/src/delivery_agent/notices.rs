@@ -1,0 +1,131 @@
+//! Which notices the sender gets about a try (RFC 3461 section 5.2), and writing them.
+
+use mailapi_model::{EmailAddress, MessageId};
+use mailapi_smtp::{Notify, Ret};
+
+use super::Inner;
+use super::attempt_outcome::AttemptOutcome;
+use crate::accept::{AcceptError, Incoming, Prepared, Relaying};
+use crate::dsn::{self, Action, RecipientOutcome, Report, Returned};
+use crate::queue::{Attempt, Notice, QueuedMessage, QueuedRecipient};
+
+/// One recipient with what was found out and what follows from it; nothing was found out about one whose message lies
+/// in a mailbox here.
+pub(super) struct Tried<'a> {
+    pub(super) recipient: &'a QueuedRecipient,
+    pub(super) attempt_outcome: Option<&'a AttemptOutcome>,
+    pub(super) attempt: &'a Attempt,
+}
+
+/// Why a notice could not be made.
+#[derive(Debug, thiserror::Error)]
+enum NoNotice {
+    #[error(transparent)]
+    Compose(#[from] dsn::ComposeError),
+    #[error(transparent)]
+    Prepare(#[from] AcceptError),
+}
+
+impl Inner {
+    /// The notices about a try, ready to be taken over in the transaction that records it. `octets` is the message as
+    /// it was handed over, or the beginning of it. One that cannot be made is left out: what became of the message has
+    /// to be recorded all the same.
+    pub(super) async fn notices(&self, message: &QueuedMessage, tried: &[Tried<'_>], octets: &[u8]) -> Vec<Notice> {
+        // Nobody is told about a notice (RFC 5321 section 6.1).
+        let Some(sender) = &message.sender else { return Vec::new() };
+        let mut notices = Vec::new();
+        for action in [Action::Failed, Action::Delayed, Action::Relayed, Action::Delivered] {
+            let of_action = tried.iter().filter(|tried| action_for(tried) == Some(action));
+            let recipients: Vec<_> = of_action.map(|tried| outcome(tried, message)).collect();
+            if recipients.is_empty() {
+                continue;
+            }
+            match self.notice(message, sender, action, recipients, octets).await {
+                Ok(mail) => notices.push(Notice { mail, of_delay: action == Action::Delayed }),
+                Err(error) => tracing::error!(queue_id = %message.queue_id, %error, "a notice could not be made"),
+            }
+        }
+        notices
+    }
+
+    async fn notice(
+        &self,
+        message: &QueuedMessage,
+        sender: &EmailAddress,
+        action: Action,
+        recipients: Vec<RecipientOutcome<'_>>,
+        octets: &[u8],
+    ) -> Result<Prepared, NoNotice> {
+        let message_store = &self.message_store;
+        let now = message_store.clock().now();
+        let report = Report {
+            hostname: &self.hostname,
+            queue_id: &message.queue_id,
+            arrived_at: message.accepted_at,
+            envelope_id: message.envid.as_deref(),
+            sender,
+            action,
+            recipients,
+            returned: self.returned(message, action, octets),
+            id: MessageId::random(message_store.entropy()),
+            now,
+        };
+        let composed = dsn::compose(&report)?;
+        let notice = Incoming::new(None, [sender.clone()], composed, now, Relaying::Allowed);
+        Ok(message_store.prepare(notice).await?)
+    }
+
+    /// The whole message comes back only with a failure, when it was asked for, and when it is not too long
+    /// (RFC 3461 section 6.2).
+    fn returned<'a>(&self, message: &QueuedMessage, action: Action, octets: &'a [u8]) -> Returned<'a> {
+        let whole = octets.len() as u64 == message.layout.size - message.layout.return_path_len;
+        let short = message.layout.size <= self.settings.max_returned_message_bytes;
+        if action == Action::Failed && message.ret == Some(Ret::Full) && whole && short {
+            return Returned::Message(octets);
+        }
+        Returned::Headers(&octets[dsn::header_block(octets, self.settings.max_returned_header_bytes)])
+    }
+}
+
+/// Whether the sender is told of anything.
+pub(super) fn wants_notice(message: &QueuedMessage, tried: &[Tried<'_>]) -> bool {
+    message.sender.is_some() && tried.iter().any(|tried| action_for(tried).is_some())
+}
+
+/// The notice that the sender gets, if any. Without NOTIFY, failures and delays are reported.
+fn action_for(tried: &Tried<'_>) -> Option<Action> {
+    let notify = tried.recipient.notify;
+    let wants = |which: fn(Notify) -> bool| notify.is_some_and(which);
+    match tried.attempt {
+        Attempt::Bounced { .. } | Attempt::Expired { .. } => {
+            notify.is_none_or(|notify| notify.failure).then_some(Action::Failed)
+        }
+        Attempt::Deferred { delay_notified, .. } => {
+            (*delay_notified && !tried.recipient.delay_notified).then_some(Action::Delayed)
+        }
+        Attempt::Delivered { .. } => {
+            let others_will = tried.attempt_outcome.is_some_and(|attempt_outcome| attempt_outcome.notifies);
+            (wants(|notify| notify.success) && !others_will).then_some(Action::Relayed)
+        }
+        Attempt::Told => Some(Action::Delivered),
+    }
+}
+
+fn outcome<'a>(tried: &Tried<'a>, message: &QueuedMessage) -> RecipientOutcome<'a> {
+    let attempt_outcome = tried.attempt_outcome;
+    let reply = match tried.attempt {
+        Attempt::Expired { reply, .. } => Some(reply.clone()),
+        _ => attempt_outcome.map(|attempt_outcome| attempt_outcome.reply.clone()),
+    };
+    let said = attempt_outcome.filter(|attempt_outcome| attempt_outcome.said_by_server);
+    let expired = matches!(tried.attempt, Attempt::Expired { .. });
+    let delayed = matches!(tried.attempt, Attempt::Deferred { .. });
+    RecipientOutcome {
+        recipient: &tried.recipient.address,
+        original: tried.recipient.orcpt.as_deref(),
+        reply,
+        relay: said.and_then(|attempt_outcome| attempt_outcome.relay.as_deref()),
+        said_before: said.filter(|_| expired).map(|attempt_outcome| attempt_outcome.reply.clone()),
+        will_retry_until: delayed.then_some(message.expires_at),
+    }
+}

@@ -1,0 +1,52 @@
+//! A message that goes out: sent as it lies in memory, or read piece by piece out of the spool.
+
+use std::io;
+
+use bytes::Bytes;
+use mailapi_backend::read_octets;
+use mailapi_model::Octets;
+use mailapi_smtp::Envelope;
+use mailapi_smtp::client::{Client, MessageFacts, Transaction};
+
+/// How much of a message is read and sent at once.
+const PIECE_OCTETS: usize = 256 * 1024;
+
+/// A message with what is said of it before it is sent.
+pub(super) struct OutboundMessage {
+    octets: Octets,
+    /// Of a message that does not lie in memory.
+    facts: Option<MessageFacts>,
+}
+
+impl OutboundMessage {
+    /// Reads through a message that does not lie in memory.
+    pub(super) async fn of(octets: Octets) -> io::Result<Self> {
+        if octets.in_memory().is_some() {
+            return Ok(Self { octets, facts: None });
+        }
+        let reading = tokio::task::spawn_blocking(move || {
+            let facts = MessageFacts::of_pieces(octets.pieces(PIECE_OCTETS))?;
+            Ok(Self { octets, facts: Some(facts) })
+        });
+        reading.await.map_err(io::Error::other).flatten()
+    }
+
+    pub(super) fn begin<'a>(&'a self, client: &'a mut Client, envelope: &'a Envelope) -> Transaction<'a> {
+        match (&self.facts, self.octets.in_memory()) {
+            (None, Some(octets)) => client.transaction(envelope, octets),
+            (facts, _) => client.transaction_in_pieces(envelope, facts.clone().unwrap_or_default()),
+        }
+    }
+
+    /// The piece that begins at `offset`, and whether it is the last.
+    pub(super) async fn piece(&self, offset: usize) -> io::Result<(Bytes, bool)> {
+        let piece = read_octets(&self.octets, offset..offset + PIECE_OCTETS).await?;
+        let is_last = offset + piece.len() == self.octets.len();
+        Ok((piece, is_last))
+    }
+
+    /// The first octets: all of a message that has no more than `max`.
+    pub(super) async fn beginning(&self, max: usize) -> io::Result<Bytes> {
+        read_octets(&self.octets, 0..max).await
+    }
+}

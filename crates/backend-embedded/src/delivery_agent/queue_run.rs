@@ -1,0 +1,186 @@
+//! What is claimed, what waits for a connection, what is on its way.
+
+use std::collections::{HashMap, VecDeque};
+
+use mailapi_model::Timestamp;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::DeliveryAgent;
+use super::connect::Destination;
+use super::delivery::{self, Claimed};
+use crate::message_store::MessageStoreError;
+use crate::queue::{QueueKey, QueuedMessage, Task};
+
+/// The courier's state between two steps. Dropping it cuts the errands; their leases end by themselves.
+pub(super) struct QueueRun {
+    delivery_agent: DeliveryAgent,
+    /// Destinations with waiting messages, in the order in which they get a connection.
+    rotation: VecDeque<Destination>,
+    waiting: HashMap<Destination, VecDeque<Claimed>>,
+    /// How many recipients wait.
+    waiting_recipients: usize,
+    running: HashMap<Destination, usize>,
+    deliveries: JoinSet<()>,
+    destination_of: HashMap<Id, Destination>,
+}
+
+impl QueueRun {
+    pub(super) fn new(delivery_agent: DeliveryAgent) -> Self {
+        Self {
+            delivery_agent,
+            rotation: VecDeque::new(),
+            waiting: HashMap::new(),
+            waiting_recipients: 0,
+            running: HashMap::new(),
+            deliveries: JoinSet::new(),
+            destination_of: HashMap::new(),
+        }
+    }
+
+    /// Whether nothing more can be claimed before an errand ends.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting_recipients >= self.delivery_agent.0.settings.max_claimed
+    }
+
+    /// Claims what is due, and starts what has a connection free; answers how many recipients were claimed.
+    pub(super) async fn fill(&mut self) -> Result<usize, MessageStoreError> {
+        let claimed = self.claim().await?;
+        self.start();
+        if self.is_full() {
+            self.put_off().await?;
+        }
+        Ok(claimed)
+    }
+
+    /// Waits for the end of an errand; false when there is none.
+    pub(super) async fn finish_one(&mut self) -> bool {
+        let Some(ended) = self.deliveries.join_next_with_id().await else { return false };
+        if let Err(error) = &ended {
+            tracing::error!(%error, "a delivery failed");
+        }
+        self.give_back(ended.map_or_else(|error: JoinError| error.id(), |(id, ())| id));
+        self.start();
+        true
+    }
+
+    /// Lets go of what was not started: it is due again when its lease ends, or at the next start.
+    pub(super) fn give_up_waiting(&mut self) {
+        self.rotation.clear();
+        self.waiting.clear();
+        self.waiting_recipients = 0;
+    }
+
+    async fn claim(&mut self) -> Result<usize, MessageStoreError> {
+        let delivery_agent = self.delivery_agent.clone();
+        let (message_store, settings) = (&delivery_agent.0.message_store, &delivery_agent.0.settings);
+        let now = message_store.clock().now();
+        if self.is_full() || message_store.next_due_at().await?.is_none_or(|due| due > now) {
+            return Ok(0);
+        }
+        let room = settings.max_claimed - self.waiting_recipients;
+        let messages = delivery_agent.0.in_flight.leave_free(message_store.claim_due(room, settings.lease).await?);
+        let claimed = messages.iter().map(|message| message.recipients.len()).sum();
+        for message in messages {
+            for (destination, message) in self.by_destination(message) {
+                self.wait(destination, Claimed { message, leased_until: now.plus(settings.lease) });
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// One message for each destination of its recipients.
+    fn by_destination(&self, message: QueuedMessage) -> Vec<(Destination, QueuedMessage)> {
+        let to_relay = self.delivery_agent.0.settings.relay.is_some();
+        let mut parts: Vec<(Destination, QueuedMessage)> = Vec::new();
+        let mut places: HashMap<Destination, usize> = HashMap::new();
+        let base = QueuedMessage { recipients: Vec::new(), ..message.clone() };
+        for recipient in message.recipients {
+            let destination = match recipient.task {
+                Task::TellOfSuccess => Destination::Here,
+                Task::Deliver if to_relay => Destination::Relay,
+                Task::Deliver => Destination::Domain(recipient.address.domain()),
+            };
+            let place = *places.entry(destination.clone()).or_insert_with(|| {
+                parts.push((destination, base.clone()));
+                parts.len() - 1
+            });
+            parts[place].1.recipients.push(recipient);
+        }
+        parts
+    }
+
+    fn wait(&mut self, destination: Destination, claimed: Claimed) {
+        self.waiting_recipients += claimed.message.recipients.len();
+        if !self.waiting.contains_key(&destination) {
+            self.rotation.push_back(destination.clone());
+        }
+        self.waiting.entry(destination).or_default().push_back(claimed);
+    }
+
+    /// Gives connections to the destinations in turn, until there is none left or none may have another.
+    fn start(&mut self) {
+        let settings = &self.delivery_agent.0.settings;
+        let (most, most_each) = (settings.max_connections.max(1), settings.max_connections_per_destination.max(1));
+        let mut passed_over = 0;
+        while self.deliveries.len() < most && passed_over < self.rotation.len() {
+            let Some(destination) = self.rotation.pop_front() else { break };
+            if self.running.get(&destination).is_some_and(|running| *running >= most_each) {
+                self.rotation.push_back(destination);
+                passed_over += 1;
+                continue;
+            }
+            passed_over = 0;
+            let work = self.take_work(&destination);
+            *self.running.entry(destination.clone()).or_default() += 1;
+            let delivery = delivery::run(self.delivery_agent.clone(), destination.clone(), work);
+            let id = self.deliveries.spawn(delivery).id();
+            self.destination_of.insert(id, destination);
+        }
+    }
+
+    /// As much as one connection carries.
+    fn take_work(&mut self, destination: &Destination) -> Vec<Claimed> {
+        let most = self.delivery_agent.0.settings.max_messages_per_connection.max(1);
+        let Some(queue) = self.waiting.get_mut(destination) else { return Vec::new() };
+        let work: Vec<_> = queue.drain(..most.min(queue.len())).collect();
+        if queue.is_empty() {
+            self.waiting.remove(destination);
+        } else {
+            self.rotation.push_back(destination.clone());
+        }
+        self.waiting_recipients -= work.iter().map(|claimed| claimed.message.recipients.len()).sum::<usize>();
+        work
+    }
+
+    fn give_back(&mut self, delivery: Id) {
+        let Some(destination) = self.destination_of.remove(&delivery) else { return };
+        if let Some(running) = self.running.get_mut(&destination) {
+            *running -= 1;
+            if *running == 0 {
+                self.running.remove(&destination);
+            }
+        }
+    }
+
+    /// One busy destination must not keep the others out: while connections are free, it gives up its claims for a
+    /// while. Where there is only one, nobody is kept out.
+    async fn put_off(&mut self) -> Result<(), MessageStoreError> {
+        let settings = &self.delivery_agent.0.settings;
+        if settings.relay.is_some() || self.deliveries.len() >= settings.max_connections {
+            return Ok(());
+        }
+        let recipients =
+            |queue: &VecDeque<Claimed>| -> usize { queue.iter().map(|claimed| claimed.message.recipients.len()).sum() };
+        let busiest = self.waiting.iter().max_by_key(|(_, queue)| recipients(queue)).map(|(name, _)| name.clone());
+        let Some(queue) = busiest.and_then(|busiest| self.waiting.get_mut(&busiest)) else { return Ok(()) };
+        let put_off = queue.split_off(queue.len().div_ceil(2));
+        self.waiting_recipients -= recipients(&put_off);
+        let message_store = &self.delivery_agent.0.message_store;
+        let until: Timestamp = message_store.clock().now().plus(settings.busy_pause);
+        let names: Vec<(QueueKey, u32)> = put_off
+            .iter()
+            .flat_map(|claimed| claimed.message.recipients.iter().map(|one| (claimed.message.key, one.position)))
+            .collect();
+        Ok(message_store.put_off(names, until).await?)
+    }
+}

@@ -1,0 +1,41 @@
+//! Messages on their way out: a long one lies in the spool while it is sent, which may take long, and not in memory.
+
+use std::ops::Range;
+
+use mailapi_backend::{Buffer, BufferError};
+use mailapi_model::Octets;
+use mailapi_store::StoreError;
+use rusqlite::Connection;
+
+use super::{Layout, MessageStore, MessageStoreError, pieces};
+
+impl MessageStore {
+    /// A range of a message's octets; what of it lies beyond the end is left out.
+    pub(crate) async fn buffer_range(&self, layout: Layout, range: Range<u64>) -> Result<Octets, MessageStoreError> {
+        let length = range.end.min(layout.size).saturating_sub(range.start);
+        if length <= self.settings().inline_bytes as u64 {
+            return Ok(self.load_range(layout.content, range).await?.into());
+        }
+        let buffer = self.buffer().clone();
+        self.scan(move |connection| copy(connection, &layout, range, &buffer)).await
+    }
+}
+
+fn copy(
+    connection: &Connection,
+    layout: &Layout,
+    range: Range<u64>,
+    buffer: &Buffer,
+) -> Result<Octets, MessageStoreError> {
+    let (mut writer, mut written) = (buffer.writer(), Ok(()));
+    pieces::visit(connection, layout, range, |octets| {
+        if written.is_ok() {
+            written = writer.write(octets);
+        }
+    })?;
+    written.and_then(|()| writer.finish()).map_err(|error| no_room(&error).into())
+}
+
+fn no_room(error: &BufferError) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}

@@ -1,0 +1,212 @@
+//! Rows of entries: messages in folders.
+
+use std::ops::ControlFlow;
+
+use mailapi_imap::Flags;
+use mailapi_model::Timestamp;
+use mailapi_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::flag_bits::{FlagColumns, from_columns};
+use super::folder::Numbers;
+use super::id::{ContentId, FolderId};
+use super::{MessageStoreError, folder};
+
+/// What changes of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryState {
+    /// Its UID.
+    pub uid: u32,
+    /// Its flags.
+    pub flags: Flags,
+    /// The modification sequence of its last change.
+    pub modseq: u64,
+}
+
+/// What never changes of an entry, and its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryMeta {
+    /// UID, flags, modification sequence.
+    pub state: EntryState,
+    /// Its octets.
+    pub content: ContentId,
+    /// When it came (RFC 3501 section 2.3.3).
+    pub internal_date: Timestamp,
+    /// Octets of the whole message.
+    pub size: u64,
+}
+
+/// An entry to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct NewEntry<'a> {
+    pub(crate) content: ContentId,
+    pub(crate) flags: &'a FlagColumns,
+    pub(crate) internal_date: Timestamp,
+    pub(crate) size: u64,
+}
+
+/// Adds an entry; answers its UID.
+pub(crate) fn add(connection: &Connection, folder: FolderId, entry: &NewEntry<'_>) -> Result<u32, MessageStoreError> {
+    let numbers = folder::allocate(connection, folder, 1)?;
+    insert(connection, folder, entry, numbers.first_uid, numbers.modseq)?;
+    Ok(numbers.first_uid)
+}
+
+/// Adds an entry with numbers that were allocated for it.
+pub(crate) fn insert(
+    connection: &Connection,
+    folder: FolderId,
+    entry: &NewEntry<'_>,
+    uid: u32,
+    modseq: u64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    connection.prepare_cached(sql)?.execute(params![
+        folder,
+        uid,
+        entry.content,
+        entry.flags.bits,
+        entry.flags.keywords,
+        entry.internal_date.as_millis(),
+        modseq,
+        entry.size,
+    ])?;
+    Ok(())
+}
+
+/// Entries that changed after `modseq`, by ascending UID; all of them after 0.
+pub(crate) fn changed_since(
+    connection: &Connection,
+    folder: FolderId,
+    modseq: u64,
+) -> Result<Vec<EntryState>, StoreError> {
+    let sql = if modseq == 0 {
+        "SELECT uid, flags, keywords, modseq FROM drop_entries WHERE folder_id = ?1 AND modseq > ?2 ORDER BY uid"
+    } else {
+        "SELECT uid, flags, keywords, modseq FROM drop_entries INDEXED BY drop_entries_by_modseq
+            WHERE folder_id = ?1 AND modseq > ?2 ORDER BY uid"
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![folder, modseq], read_state)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// All UIDs, ascending.
+pub(crate) fn uids(connection: &Connection, folder: FolderId) -> Result<Vec<u32>, StoreError> {
+    let sql = "SELECT uid FROM drop_entries WHERE folder_id = ?1 ORDER BY uid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![folder], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// One entry.
+pub(crate) fn find(connection: &Connection, folder: FolderId, uid: u32) -> Result<Option<EntryMeta>, StoreError> {
+    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
+        WHERE folder_id = ?1 AND uid = ?2";
+    Ok(connection.prepare_cached(sql)?.query_row(params![folder, uid], read_meta).optional()?)
+}
+
+/// The entries of a folder above a UID, by ascending UID, until `look` breaks.
+pub(crate) fn for_each_above(
+    connection: &Connection,
+    folder: FolderId,
+    uid: u32,
+    mut look: impl FnMut(EntryMeta) -> Result<ControlFlow<()>, MessageStoreError>,
+) -> Result<(), MessageStoreError> {
+    let sql = "SELECT uid, flags, keywords, modseq, message_id, internal_date, size FROM drop_entries
+        WHERE folder_id = ?1 AND uid > ?2 ORDER BY uid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![folder, uid])?;
+    while let Some(row) = rows.next()? {
+        if look(read_meta(row)?)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn read_state(row: &Row<'_>) -> rusqlite::Result<EntryState> {
+    let keywords = row.get_ref(2)?.as_str()?;
+    Ok(EntryState { uid: row.get(0)?, flags: from_columns(row.get(1)?, keywords), modseq: row.get(3)? })
+}
+
+fn read_meta(row: &Row<'_>) -> rusqlite::Result<EntryMeta> {
+    Ok(EntryMeta {
+        state: read_state(row)?,
+        content: row.get(4)?,
+        internal_date: Timestamp::from_millis(row.get(5)?),
+        size: row.get(6)?,
+    })
+}
+
+/// Sets an entry's flags.
+pub(crate) fn set_flags(
+    connection: &Connection,
+    folder: FolderId,
+    uid: u32,
+    flags: &FlagColumns,
+    modseq: u64,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_entries SET flags = ?3, keywords = ?4, modseq = ?5 WHERE folder_id = ?1 AND uid = ?2";
+    connection.prepare_cached(sql)?.execute(params![folder, uid, flags.bits, flags.keywords, modseq])?;
+    Ok(())
+}
+
+/// The UIDs as a JSON array, which SQL reads as a list.
+fn list(uids: &[u32]) -> String {
+    let numbers: Vec<String> = uids.iter().map(ToString::to_string).collect();
+    format!("[{}]", numbers.join(","))
+}
+
+/// The UIDs that exist, ascending.
+pub(crate) fn present(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<Vec<u32>, StoreError> {
+    let sql =
+        "SELECT uid FROM drop_entries WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2)) ORDER BY uid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![folder, list(uids)], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Total size of these messages in octets.
+pub(crate) fn size_of_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<u64, StoreError> {
+    let sql = "SELECT COALESCE(SUM(size), 0) FROM drop_entries
+        WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2))";
+    Ok(connection.prepare_cached(sql)?.query_row(params![folder, list(uids)], |row| row.get(0))?)
+}
+
+/// Copies the existing entries with one statement: one for each entry costs ten times as much. New UIDs are assigned in
+/// the order of the old ones.
+pub(crate) fn copy_some(
+    connection: &Connection,
+    source: FolderId,
+    uids: &[u32],
+    target: FolderId,
+    numbers: Numbers,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO drop_entries (folder_id, uid, message_id, flags, keywords, internal_date, modseq, size)
+        SELECT ?1, ?2 + ROW_NUMBER() OVER (ORDER BY uid) - 1, message_id, flags, keywords, internal_date, ?3, size
+            FROM drop_entries WHERE folder_id = ?4 AND uid IN (SELECT value FROM json_each(?5))";
+    let values = params![target, numbers.first_uid, numbers.modseq, source, list(uids)];
+    connection.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+/// Removes entries with one statement.
+pub(crate) fn remove_some(connection: &Connection, folder: FolderId, uids: &[u32]) -> Result<(), StoreError> {
+    let sql = "DELETE FROM drop_entries WHERE folder_id = ?1 AND uid IN (SELECT value FROM json_each(?2))";
+    connection.prepare_cached(sql)?.execute(params![folder, list(uids)])?;
+    Ok(())
+}
+
+/// Removes the first entries below a UID, no more than `most`; returns how many.
+pub(crate) fn remove_first(
+    connection: &Connection,
+    folder: FolderId,
+    below: u32,
+    most: usize,
+) -> Result<usize, StoreError> {
+    let sql = "DELETE FROM drop_entries WHERE folder_id = ?1 AND uid <= (SELECT MAX(uid) FROM
+        (SELECT uid FROM drop_entries WHERE folder_id = ?1 AND uid < ?2 ORDER BY uid LIMIT ?3))";
+    Ok(connection.prepare_cached(sql)?.execute(params![folder, below, most])?)
+}

@@ -1,0 +1,68 @@
+//! Flags as two columns: bits for the system flags, words for the rest.
+
+use mailapi_imap::{Flags, SystemFlag};
+
+use super::MessageStoreError;
+
+/// `\Seen`; the counters' triggers know this bit too.
+pub(crate) const SEEN: i64 = 1;
+/// `\Deleted`; an expunge looks for this bit.
+pub(crate) const DELETED: i64 = 8;
+
+/// The bits on disk. They are part of the file format and stand here, whatever the order in the protocol's type.
+const BITS: [(SystemFlag, i64); 5] = [
+    (SystemFlag::Seen, SEEN),
+    (SystemFlag::Answered, 2),
+    (SystemFlag::Flagged, 4),
+    (SystemFlag::Deleted, DELETED),
+    (SystemFlag::Draft, 16),
+];
+
+/// The columns `flags` and `keywords`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FlagColumns {
+    pub(crate) bits: i64,
+    pub(crate) keywords: String,
+}
+
+/// The columns of a new message.
+pub(crate) const fn no_flags() -> FlagColumns {
+    FlagColumns { bits: 0, keywords: String::new() }
+}
+
+pub(crate) fn to_columns(flags: &Flags, max_keywords: usize) -> Result<FlagColumns, MessageStoreError> {
+    if flags.keywords().len() > max_keywords {
+        return Err(MessageStoreError::TooManyKeywords);
+    }
+    let bits = BITS.iter().filter(|(flag, _)| flags.contains(*flag)).fold(0, |bits, (_, bit)| bits | bit);
+    // A keyword is an atom and holds no space.
+    let keywords = flags.keywords().iter().map(|keyword| keyword.as_str()).collect::<Vec<_>>().join(" ");
+    Ok(FlagColumns { bits, keywords })
+}
+
+pub(crate) fn from_columns(bits: i64, keywords: &str) -> Flags {
+    let mut flags = Flags::from_words(keywords.split(' '));
+    BITS.iter().filter(|(_, bit)| bits & bit != 0).for_each(|(flag, _)| flags.insert(*flag));
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_keywords_are_refused() {
+        let flags = Flags::from_words(["a", "b", "c"]);
+        assert_eq!(to_columns(&flags, 2), Err(MessageStoreError::TooManyKeywords));
+    }
+
+    #[test]
+    fn every_flag_comes_back() {
+        for flag in SystemFlag::ALL {
+            let flags = Flags::from_words([flag.as_str(), "$Junk", "todo"]);
+            let columns = to_columns(&flags, 2).unwrap();
+            assert_eq!(from_columns(columns.bits, &columns.keywords), flags);
+        }
+        assert_eq!(from_columns(0, ""), Flags::new());
+    }
+}

@@ -1,0 +1,198 @@
+//! Rows of folders.
+
+use mailapi_backend::FolderInfo;
+use mailapi_model::{FolderName, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::id::{FolderId, MailboxId};
+use super::removed::REMOVED;
+use super::{EntryState, MessageStoreError, damaged};
+
+const COLUMNS: &str = "id, mailbox_id, name, uid_validity, uid_next, highest_modseq, special_use, messages, unread, size, \
+     first_recent";
+
+/// A folder as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// Its number; a rename leaves it.
+    pub id: FolderId,
+    /// Whose it is.
+    pub mailbox: MailboxId,
+    /// Its name.
+    pub name: FolderName,
+    /// RFC 3501 section 2.3.1.1.
+    pub uid_validity: u32,
+    /// The UID of the next message.
+    pub uid_next: u32,
+    /// The modification sequence of the last change (RFC 7162 section 3.1.2).
+    pub highest_modseq: u64,
+    /// `\Drafts` and the like (RFC 6154).
+    pub special_use: Option<String>,
+    /// How many messages it holds.
+    pub messages: u64,
+    /// How many of them are not `\Seen`.
+    pub unread: u64,
+    /// Octets of all its messages.
+    pub size: u64,
+    /// The first UID that no session has been given as `\Recent`.
+    pub first_recent: u32,
+}
+
+impl From<Folder> for FolderInfo {
+    fn from(folder: Folder) -> Self {
+        Self { name: folder.name, messages: folder.messages, unread: folder.unread, size: folder.size }
+    }
+}
+
+/// A folder and its entries at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderSnapshot {
+    /// The folder.
+    pub folder: Folder,
+    /// Its entries by ascending UID.
+    pub entries: Vec<EntryState>,
+}
+
+pub(crate) fn list(connection: &Connection, mailbox: MailboxId) -> Result<Vec<Folder>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE mailbox_id = ?1 ORDER BY name <> 'INBOX', name");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_and_then(params![mailbox], read)?;
+    rows.collect()
+}
+
+pub(crate) fn by_name(
+    connection: &Connection,
+    mailbox: MailboxId,
+    name: &FolderName,
+) -> Result<Option<Folder>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE mailbox_id = ?1 AND name = ?2");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query_and_then(params![mailbox, name.as_str()], read)?;
+    rows.next().transpose()
+}
+
+pub(crate) fn expect(
+    connection: &Connection,
+    mailbox: MailboxId,
+    name: &FolderName,
+) -> Result<Folder, MessageStoreError> {
+    by_name(connection, mailbox, name)?.ok_or(MessageStoreError::NoSuchFolder)
+}
+
+/// The number of a mailbox's INBOX.
+pub(crate) fn inbox(connection: &Connection, mailbox: MailboxId) -> Result<FolderId, MessageStoreError> {
+    let sql = "SELECT id FROM drop_folders WHERE mailbox_id = ?1 AND name = 'INBOX'";
+    let id = connection.prepare_cached(sql)?.query_row(params![mailbox], |row| row.get(0)).optional()?;
+    id.ok_or(MessageStoreError::NoSuchFolder)
+}
+
+/// A folder that is still there.
+pub(crate) fn by_id(connection: &Connection, id: FolderId) -> Result<Folder, MessageStoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM drop_folders WHERE id = ?1 AND mailbox_id <> ?2");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query_and_then(params![id, REMOVED], read)?;
+    rows.next().transpose()?.ok_or(MessageStoreError::NoSuchFolder)
+}
+
+fn read(row: &Row<'_>) -> Result<Folder, StoreError> {
+    let name: String = row.get(2)?;
+    Ok(Folder {
+        id: row.get(0)?,
+        mailbox: row.get(1)?,
+        name: name.parse().map_err(|_| damaged("a folder's name"))?,
+        uid_validity: row.get(3)?,
+        uid_next: row.get(4)?,
+        highest_modseq: row.get(5)?,
+        special_use: row.get(6)?,
+        messages: row.get(7)?,
+        unread: row.get(8)?,
+        size: row.get(9)?,
+        first_recent: row.get(10)?,
+    })
+}
+
+/// Makes a folder with a UIDVALIDITY higher than all before it.
+pub(crate) fn create(
+    connection: &Connection,
+    mailbox: MailboxId,
+    name: &FolderName,
+    special_use: Option<&str>,
+    now: Timestamp,
+) -> Result<FolderId, MessageStoreError> {
+    let sql = "INSERT INTO drop_folders (mailbox_id, name, uid_validity, special_use) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT DO NOTHING RETURNING id";
+    let uid_validity = next_uid_validity(connection, now)?;
+    let values = params![mailbox, name.as_str(), uid_validity, special_use];
+    let id = connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
+    id.ok_or(MessageStoreError::FolderExists)
+}
+
+/// The present second, so that a maildrop that lost its file does not begin with old values again; and always higher
+/// than the last one.
+fn next_uid_validity(connection: &Connection, now: Timestamp) -> Result<u32, StoreError> {
+    let sql = "UPDATE drop_uid_validity SET last = MAX(last + 1, ?1) RETURNING last";
+    let seconds = now.as_seconds().clamp(1, i64::from(u32::MAX));
+    Ok(connection.prepare_cached(sql)?.query_row(params![seconds], |row| row.get(0))?)
+}
+
+/// UIDs for new entries and the modification sequence that they all get.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Numbers {
+    pub(crate) first_uid: u32,
+    pub(crate) modseq: u64,
+}
+
+pub(crate) fn allocate(connection: &Connection, folder: FolderId, count: u32) -> Result<Numbers, MessageStoreError> {
+    let sql = "UPDATE drop_folders SET uid_next = uid_next + ?2, highest_modseq = highest_modseq + 1
+        WHERE id = ?1 AND uid_next + ?2 <= ?3 RETURNING uid_next - ?2, highest_modseq";
+    let numbers = connection
+        .prepare_cached(sql)?
+        .query_row(params![folder, count, u32::MAX], |row| Ok(Numbers { first_uid: row.get(0)?, modseq: row.get(1)? }))
+        .optional()?;
+    match numbers {
+        Some(numbers) => Ok(numbers),
+        None => Err(by_id(connection, folder).err().unwrap_or(MessageStoreError::FolderIsFull)),
+    }
+}
+
+/// The modification sequence for a change that adds no entry.
+pub(crate) fn next_modseq(connection: &Connection, folder: FolderId) -> Result<u64, MessageStoreError> {
+    let sql = "UPDATE drop_folders SET highest_modseq = highest_modseq + 1 WHERE id = ?1 RETURNING highest_modseq";
+    let modseq = connection.prepare_cached(sql)?.query_row(params![folder], |row| row.get(0)).optional()?;
+    modseq.ok_or(MessageStoreError::NoSuchFolder)
+}
+
+pub(crate) fn rename(connection: &Connection, id: FolderId, name: &FolderName) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_folders SET name = ?2 WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![id, name.as_str()])?;
+    Ok(())
+}
+
+/// Removes a folder whose entries are gone.
+pub(crate) fn remove(connection: &Connection, id: FolderId) -> Result<(), StoreError> {
+    connection.prepare_cached("DELETE FROM drop_folders WHERE id = ?1")?.execute(params![id])?;
+    Ok(())
+}
+
+pub(crate) fn subscribe(connection: &Connection, mailbox: MailboxId, name: &FolderName) -> Result<(), StoreError> {
+    let sql = "INSERT INTO drop_subscriptions (mailbox_id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    connection.prepare_cached(sql)?.execute(params![mailbox, name.as_str()])?;
+    Ok(())
+}
+
+pub(crate) fn unsubscribe(connection: &Connection, mailbox: MailboxId, name: &FolderName) -> Result<(), StoreError> {
+    let sql = "DELETE FROM drop_subscriptions WHERE mailbox_id = ?1 AND name = ?2";
+    connection.prepare_cached(sql)?.execute(params![mailbox, name.as_str()])?;
+    Ok(())
+}
+
+pub(crate) fn subscriptions(connection: &Connection, mailbox: MailboxId) -> Result<Vec<FolderName>, StoreError> {
+    let sql = "SELECT name FROM drop_subscriptions WHERE mailbox_id = ?1 ORDER BY name";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_and_then(params![mailbox], |row| {
+        let name: String = row.get(0)?;
+        name.parse().map_err(|_| damaged("a subscription"))
+    })?;
+    rows.collect()
+}

@@ -1,0 +1,269 @@
+//! Folders by name: list, select, create, delete, rename, subscribe.
+
+use mailapi_model::{EmailAddress, FolderName, Timestamp};
+use rusqlite::Connection;
+
+use super::id::{FolderId, MailboxId};
+use super::{
+    EntryMeta, EntryState, Folder, FolderSnapshot, MessageStore, MessageStoreError, entry, folder, mailbox, removed,
+};
+
+impl MessageStore {
+    /// All folders of a mailbox, INBOX first, the others by name.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchMailbox`].
+    pub async fn list_folders(&self, address: &EmailAddress) -> Result<Vec<Folder>, MessageStoreError> {
+        self.read(|connection| {
+            let mailbox = mailbox::expect(connection, address)?;
+            Ok(folder::list(connection, mailbox.id)?)
+        })
+        .await
+    }
+
+    /// A folder without its entries.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchMailbox`], [`MessageStoreError::NoSuchFolder`].
+    pub async fn folder(&self, address: &EmailAddress, name: &FolderName) -> Result<Folder, MessageStoreError> {
+        self.read(|connection| {
+            let mailbox = mailbox::expect(connection, address)?;
+            folder::expect(connection, mailbox.id, name)
+        })
+        .await
+    }
+
+    /// A folder as it is now, by its number: after a rename it is still found.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchFolder`].
+    pub async fn folder_now(&self, folder: FolderId) -> Result<Folder, MessageStoreError> {
+        self.read(|connection| folder::by_id(connection, folder)).await
+    }
+
+    /// A folder and all its entries, out of one moment.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchMailbox`], [`MessageStoreError::NoSuchFolder`].
+    pub async fn select(&self, address: &EmailAddress, name: &FolderName) -> Result<FolderSnapshot, MessageStoreError> {
+        let is_long = self.folder(address, name).await?.messages > self.settings().inline_entries;
+        let (address, name) = (address.clone(), name.clone());
+        let job = move |connection: &Connection| {
+            let mailbox = mailbox::expect(connection, &address)?;
+            let folder = folder::expect(connection, mailbox.id, &name)?;
+            let entries = entry::changed_since(connection, folder.id, 0)?;
+            Ok(FolderSnapshot { folder, entries })
+        };
+        if is_long { self.scan(job).await } else { self.read(job).await }
+    }
+
+    /// What came or changed after `modseq`, and the folder, out of one moment. When `folder.messages` does not fit
+    /// what the caller then knows, something was removed: [`MessageStore::uids`] tells what is left.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchFolder`].
+    pub async fn changed_since(&self, folder: FolderId, modseq: u64) -> Result<FolderSnapshot, MessageStoreError> {
+        self.read(|connection| {
+            let entries: Vec<EntryState> = entry::changed_since(connection, folder, modseq.max(1))?;
+            Ok(FolderSnapshot { folder: folder::by_id(connection, folder)?, entries })
+        })
+        .await
+    }
+
+    /// What is kept of entries beside the octets, by ascending UID; those that are gone are left out.
+    ///
+    /// # Errors
+    /// Only those of the database: a folder that is gone has none.
+    pub async fn fetch_meta(&self, folder: FolderId, mut uids: Vec<u32>) -> Result<Vec<EntryMeta>, MessageStoreError> {
+        uids.sort_unstable();
+        uids.dedup();
+        self.read(|connection| {
+            let found = uids.iter().map(|uid| entry::find(connection, folder, *uid));
+            Ok(found.filter_map(Result::transpose).collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    /// The UIDs of a folder, ascending.
+    ///
+    /// # Errors
+    /// Only those of the database: a folder that is gone has none.
+    pub async fn uids(&self, folder: FolderId) -> Result<Vec<u32>, MessageStoreError> {
+        self.read(|connection| Ok(entry::uids(connection, folder)?)).await
+    }
+
+    /// Makes a folder, and those above it that are missing (RFC 3501 section 6.3.3).
+    ///
+    /// # Errors
+    /// [`MessageStoreError::FolderExists`], [`MessageStoreError::TooManyFolders`], [`MessageStoreError::NoSuchMailbox`].
+    pub async fn create_folder(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+    ) -> Result<FolderId, MessageStoreError> {
+        let (address, name) = (address.clone(), name.clone());
+        let (now, most) = (self.clock().now(), self.settings().max_folders);
+        self.write(move |connection, touched| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            touched.mailbox(mailbox);
+            create_superiors(connection, mailbox, &name, now)?;
+            let folder = folder::create(connection, mailbox, &name, None, now)?;
+            within_limit(connection, mailbox, most).map(|()| folder)
+        })
+        .await
+    }
+
+    /// Removes a folder and the messages in it. Folders below it stay (RFC 9051 section 6.3.4).
+    ///
+    /// # Errors
+    /// [`MessageStoreError::FolderIsFixed`] for INBOX; [`MessageStoreError::NoSuchFolder`].
+    pub async fn delete_folder(&self, address: &EmailAddress, name: &FolderName) -> Result<(), MessageStoreError> {
+        let (address, name) = (address.clone(), name.clone());
+        self.write(move |connection, touched| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            let folder = folder::expect(connection, mailbox, &name)?;
+            if folder.name == FolderName::inbox() {
+                return Err(MessageStoreError::FolderIsFixed);
+            }
+            removed::take_away(connection, &folder)?;
+            touched.mailbox(mailbox);
+            touched.chores();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Renames a folder and those below it, and makes those above the new name that are missing. A name that only the
+    /// folders below it show, because its own folder was deleted, takes them along like any other. Renaming INBOX moves
+    /// its messages into a new folder and leaves it empty (RFC 9051 section 6.3.6).
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchFolder`]; [`MessageStoreError::FolderExists`] when one of the new names is taken;
+    /// [`MessageStoreError::FolderIsFixed`] when the new name lies below the old one or a name gets too long;
+    /// [`MessageStoreError::TooManyFolders`].
+    pub async fn rename_folder(
+        &self,
+        address: &EmailAddress,
+        from: &FolderName,
+        to: &FolderName,
+    ) -> Result<(), MessageStoreError> {
+        let (address, from, to) = (address.clone(), from.clone(), to.clone());
+        if from == FolderName::inbox() {
+            return self
+                .to_its_end(move |message_store| async move { message_store.rename_inbox(address, to).await })
+                .await;
+        }
+        let (now, most) = (self.clock().now(), self.settings().max_folders);
+        self.write(move |connection, touched| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            if folder::by_name(connection, mailbox, &to)?.is_some() {
+                return Err(MessageStoreError::FolderExists);
+            }
+            touched.mailbox(mailbox);
+            rename_tree(connection, mailbox, &from, &to)?;
+            create_superiors(connection, mailbox, &to, now)?;
+            within_limit(connection, mailbox, most)
+        })
+        .await
+    }
+
+    /// Other writers run between the steps; mail that comes meanwhile stays in INBOX.
+    async fn rename_inbox(&self, address: EmailAddress, to: FolderName) -> Result<(), MessageStoreError> {
+        self.create_folder(&address, &to).await?;
+        let inbox = self.folder(&address, &FolderName::inbox()).await?.id;
+        let uids = self.uids(inbox).await?;
+        self.move_messages(inbox, uids, &to).await.map(drop)
+    }
+
+    /// Subscribes to a name, whether there is such a folder or not (RFC 3501 section 6.3.6).
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchMailbox`]; [`MessageStoreError::TooManyFolders`] when there are too many subscriptions.
+    pub async fn subscribe(&self, address: &EmailAddress, name: &FolderName) -> Result<(), MessageStoreError> {
+        let (address, name) = (address.clone(), name.clone());
+        let most = self.settings().max_folders;
+        self.write(move |connection, _| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            if folder::subscriptions(connection, mailbox)?.len() as u64 >= most {
+                return Err(MessageStoreError::TooManyFolders);
+            }
+            Ok(folder::subscribe(connection, mailbox, &name)?)
+        })
+        .await
+    }
+
+    /// Ends a subscription.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchMailbox`].
+    pub async fn unsubscribe(&self, address: &EmailAddress, name: &FolderName) -> Result<(), MessageStoreError> {
+        let (address, name) = (address.clone(), name.clone());
+        self.write(move |connection, _| {
+            let mailbox = mailbox::expect(connection, &address)?.id;
+            Ok(folder::unsubscribe(connection, mailbox, &name)?)
+        })
+        .await
+    }
+
+    /// The subscribed names, sorted; not each of them is a folder.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchMailbox`].
+    pub async fn subscriptions(&self, address: &EmailAddress) -> Result<Vec<FolderName>, MessageStoreError> {
+        self.read(|connection| {
+            let mailbox = mailbox::expect(connection, address)?;
+            Ok(folder::subscriptions(connection, mailbox.id)?)
+        })
+        .await
+    }
+}
+
+fn rename_tree(
+    connection: &Connection,
+    mailbox: MailboxId,
+    from: &FolderName,
+    to: &FolderName,
+) -> Result<(), MessageStoreError> {
+    let below = format!("{from}/");
+    if to.as_str().starts_with(&below) {
+        return Err(MessageStoreError::FolderIsFixed);
+    }
+    let folder = folder::by_name(connection, mailbox, from)?;
+    let mut children = folder::list(connection, mailbox)?;
+    children.retain(|child| child.name.as_str().starts_with(&below));
+    match folder {
+        Some(folder) => folder::rename(connection, folder.id, to)?,
+        None if children.is_empty() => return Err(MessageStoreError::NoSuchFolder),
+        None => {}
+    }
+    for child in children {
+        let Some(rest) = child.name.as_str().strip_prefix(&below) else { continue };
+        let name: FolderName = format!("{to}/{rest}").parse().map_err(|_| MessageStoreError::FolderIsFixed)?;
+        if folder::by_name(connection, mailbox, &name)?.is_some() {
+            return Err(MessageStoreError::FolderExists);
+        }
+        folder::rename(connection, child.id, &name)?;
+    }
+    Ok(())
+}
+
+/// The folders above a name, made where they are missing.
+fn create_superiors(
+    connection: &Connection,
+    mailbox: MailboxId,
+    name: &FolderName,
+    now: Timestamp,
+) -> Result<(), MessageStoreError> {
+    for (end, _) in name.as_str().match_indices('/') {
+        let above: FolderName = name.as_str()[..end].parse().map_err(|_| MessageStoreError::FolderIsFixed)?;
+        if folder::by_name(connection, mailbox, &above)?.is_none() {
+            folder::create(connection, mailbox, &above, None, now)?;
+        }
+    }
+    Ok(())
+}
+
+fn within_limit(connection: &Connection, mailbox: MailboxId, most: u64) -> Result<(), MessageStoreError> {
+    let count = folder::list(connection, mailbox)?.len() as u64;
+    if count > most { Err(MessageStoreError::TooManyFolders) } else { Ok(()) }
+}

@@ -1,0 +1,129 @@
+//! Making texts searchable, in the background, so that taking mail stays fast.
+
+use mailapi_backend::mime::SearchableText;
+pub(crate) use mailapi_backend::mime::comparable;
+use mailapi_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::id::{ContentId, MailboxId};
+use super::{MessageStore, MessageStoreError, content, pieces};
+use crate::MessageStoreSettings;
+
+/// A message's text, decoded.
+struct Extracted {
+    content: ContentId,
+    text: String,
+}
+
+impl MessageStore {
+    /// Reads the texts of some messages that wait, and puts them into the index; answers how many. Zero means that
+    /// none waits.
+    ///
+    /// # Errors
+    /// Only those of the database.
+    pub async fn index_once(&self) -> Result<usize, MessageStoreError> {
+        let settings = self.settings().clone();
+        let (extracted, settings) = self
+            .scan(move |connection| Ok::<_, MessageStoreError>((extract(connection, &settings)?, settings)))
+            .await?;
+        let count = extracted.len();
+        if count > 0 {
+            self.write(move |connection, _| {
+                extracted.iter().try_for_each(|one| put(connection, one, settings.max_indexed_bytes))
+            })
+            .await?;
+        }
+        Ok(count)
+    }
+}
+
+/// A new message in a mailbox is to be indexed.
+pub(crate) fn enqueue(connection: &Connection, content: ContentId) -> Result<(), StoreError> {
+    connection.prepare_cached("INSERT INTO drop_unindexed (message_id) VALUES (?1)")?.execute(params![content])?;
+    Ok(())
+}
+
+/// The text of a message, made from its octets.
+pub(crate) fn text_of(connection: &Connection, content: ContentId) -> Result<String, MessageStoreError> {
+    let layout = content::layout(connection, content)?;
+    let structure = content::structure(connection, content)?;
+    let text = SearchableText::read(&structure, |span| {
+        let start = layout.return_path_len.saturating_add(span.offset);
+        pieces::read_range(connection, &layout, start..start.saturating_add(span.length))
+    })?;
+    Ok(text.joined())
+}
+
+fn extract(connection: &Connection, settings: &MessageStoreSettings) -> Result<Vec<Extracted>, MessageStoreError> {
+    let sql = "SELECT message_id FROM drop_unindexed WHERE too_long = 0 ORDER BY message_id LIMIT ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let waiting = statement.query_map(params![settings.index_batch], |row| row.get(0))?;
+    let mut extracted = Vec::new();
+    let mut octets = 0;
+    for content in waiting {
+        let content = content?;
+        let text = match kept_or_read(connection, content) {
+            // One damaged message must not keep all those behind it from being found.
+            Err(error @ (MessageStoreError::NoSuchMessage | MessageStoreError::Store(StoreError::Unexpected(_)))) => {
+                tracing::error!(message = content.0, %error, "a message cannot be read for the index");
+                String::new()
+            }
+            text => text?,
+        };
+        octets += text.len();
+        extracted.push(Extracted { content, text });
+        if octets >= settings.index_batch_bytes {
+            break;
+        }
+    }
+    Ok(extracted)
+}
+
+/// The text of a message that is put into the index once more is kept already.
+fn kept_or_read(connection: &Connection, content: ContentId) -> Result<String, MessageStoreError> {
+    let sql = "SELECT text FROM drop_texts WHERE message_id = ?1";
+    match connection.prepare_cached(sql)?.query_row(params![content], |row| row.get(0)).optional()? {
+        Some(kept) => Ok(kept),
+        None => text_of(connection, content),
+    }
+}
+
+fn put(connection: &Connection, extracted: &Extracted, max_indexed: usize) -> Result<(), MessageStoreError> {
+    let Extracted { content, text } = extracted;
+    // Meanwhile it may have been removed, or another process may have done the same.
+    let sql = "SELECT 1 FROM drop_unindexed WHERE message_id = ?1 AND too_long = 0";
+    if connection.prepare_cached(sql)?.query_row(params![content], |_| Ok(())).optional()?.is_none() {
+        return Ok(());
+    }
+    // It may be kept already. A statement that replaces would begin with a savepoint, at which the index writes out what it
+    // has gathered: each message would become a segment of its own, and the merging twice as much.
+    let sql = "INSERT OR IGNORE INTO drop_texts (message_id, text) VALUES (?1, ?2)";
+    connection.prepare_cached(sql)?.execute(params![content, text])?;
+    if text.len() > max_indexed {
+        let sql = "UPDATE drop_unindexed SET too_long = 1 WHERE message_id = ?1";
+        connection.prepare_cached(sql)?.execute(params![content])?;
+        return Ok(());
+    }
+    let sql = "INSERT INTO drop_fts (rowid, owners, words) VALUES (?1, ?2, ?3)";
+    connection.prepare_cached(sql)?.execute(params![content, owners(connection, *content)?, comparable(text)])?;
+    connection.prepare_cached("DELETE FROM drop_unindexed WHERE message_id = ?1")?.execute(params![content])?;
+    Ok(())
+}
+
+/// The mailboxes that hold the message. Copies and moves stay within a mailbox, so this set never grows.
+fn owners(connection: &Connection, content: ContentId) -> Result<String, MessageStoreError> {
+    let sql = "SELECT DISTINCT f.mailbox_id FROM drop_entries e JOIN drop_folders f ON f.id = e.folder_id
+        WHERE e.message_id = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let owners = statement.query_map(params![content], |row| row.get(0))?;
+    let mut column = String::new();
+    for owner in owners {
+        column.push_str(&owner_word(owner?));
+    }
+    Ok(column)
+}
+
+/// A mailbox in the column `owners`; no such word is part of another.
+pub(crate) fn owner_word(mailbox: MailboxId) -> String {
+    format!("<{}>", mailbox.0)
+}

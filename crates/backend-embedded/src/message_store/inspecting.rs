@@ -1,0 +1,159 @@
+//! Looking at the messages of a folder one after the other, as IMAP does: of each only that is read which is asked for.
+
+use std::cell::Cell;
+use std::ops::{ControlFlow, Range};
+
+use mailapi_backend::mime::MessageStructure;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::id::FolderId;
+use super::search::Share;
+use super::{EntryMeta, Layout, MessageStore, MessageStoreError, content, entry, index, pieces};
+
+/// A message that is being looked at.
+pub(crate) struct Inspected<'c> {
+    connection: &'c Connection,
+    meta: EntryMeta,
+    /// Octets that were read of it so far.
+    read: Cell<u64>,
+}
+
+impl<'c> Inspected<'c> {
+    fn new(connection: &'c Connection, meta: EntryMeta) -> Self {
+        Self { connection, meta, read: Cell::new(0) }
+    }
+
+    /// What its row holds.
+    pub(crate) const fn meta(&self) -> &EntryMeta {
+        &self.meta
+    }
+
+    /// Where its octets lie.
+    pub(crate) fn layout(&self) -> Result<Layout, MessageStoreError> {
+        content::layout(self.connection, self.meta.content)
+    }
+
+    /// How many octets its header block has, our `Return-Path` line included.
+    pub(crate) fn header_len(&self, layout: &Layout) -> Result<u64, MessageStoreError> {
+        Ok(layout.return_path_len + content::structure(self.connection, self.meta.content)?.header_len)
+    }
+
+    /// Its header block.
+    pub(crate) fn header(&self) -> Result<Vec<u8>, MessageStoreError> {
+        let layout = self.layout()?;
+        self.octets(&layout, 0..self.header_len(&layout)?)
+    }
+
+    /// Some of its octets.
+    pub(crate) fn octets(&self, layout: &Layout, range: Range<u64>) -> Result<Vec<u8>, MessageStoreError> {
+        let octets = pieces::read_range(self.connection, layout, range)?;
+        self.read.update(|read| read.saturating_add(octets.len() as u64));
+        Ok(octets)
+    }
+
+    /// The digest that was stored when the message arrived.
+    pub(crate) fn structure(&self) -> Result<MessageStructure, MessageStoreError> {
+        content::structure(self.connection, self.meta.content)
+    }
+
+    /// The whole message as received, without our `Return-Path` line.
+    pub(crate) fn received(&self) -> Result<Vec<u8>, MessageStoreError> {
+        let layout = self.layout()?;
+        self.octets(&layout, layout.return_path_len..layout.whole().end)
+    }
+
+    /// What a search looks into (`SearchableText::joined`): subject, from, to, cc and body, each on a line.
+    pub(crate) fn searchable(&self) -> Result<String, MessageStoreError> {
+        let sql = "SELECT text FROM drop_texts WHERE message_id = ?1";
+        let kept = self.connection.prepare_cached(sql)?.query_row(params![self.meta.content], |row| row.get(0));
+        let text = match kept.optional()? {
+            Some(text) => text,
+            None => {
+                self.read.update(|read| read.saturating_add(self.meta.size));
+                index::text_of(self.connection, self.meta.content)?
+            }
+        };
+        self.read.update(|read| read.saturating_add(text.len() as u64));
+        Ok(text)
+    }
+}
+
+impl MessageStore {
+    /// Looks at messages in the given order, until `look` breaks; answers what it made of each. Those that are gone are
+    /// left out. What takes longer than a moment `is_long`, and runs on a thread that may block.
+    ///
+    /// # Errors
+    /// The first of `look`.
+    pub(crate) async fn inspect<T, F>(
+        &self,
+        folder: FolderId,
+        uids: Vec<u32>,
+        is_long: bool,
+        mut look: F,
+    ) -> Result<Vec<T>, MessageStoreError>
+    where
+        F: FnMut(&Inspected<'_>) -> Result<ControlFlow<T, T>, MessageStoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let job = move |connection: &Connection| {
+            let mut made = Vec::new();
+            for uid in uids {
+                let Some(meta) = entry::find(connection, folder, uid)? else { continue };
+                match look(&Inspected::new(connection, meta))? {
+                    ControlFlow::Continue(one) => made.push(one),
+                    ControlFlow::Break(last) => {
+                        made.push(last);
+                        break;
+                    }
+                }
+            }
+            Ok(made)
+        };
+        if is_long { self.scan(job).await } else { self.read(job).await }
+    }
+
+    /// The UIDs of those messages of a folder that `keep` wants, ascending. Other searches run between the steps.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchFolder`]; the first of `keep`.
+    pub(crate) async fn filter<F>(&self, folder: FolderId, mut keep: F) -> Result<Vec<u32>, MessageStoreError>
+    where
+        F: FnMut(&Inspected<'_>) -> Result<bool, MessageStoreError> + Send + 'static,
+    {
+        let mut steps = self.search_in(self.folder_now(folder).await?.mailbox);
+        let (mut kept, mut after) = (Vec::new(), Some(0));
+        while let Some(uid) = after {
+            let step = move |connection: &Connection| {
+                let step = filter_step(connection, folder, uid, &mut keep)?;
+                Ok((step, keep))
+            };
+            let ((found, next), keep_on) = steps.step(step).await?;
+            (keep, after) = (keep_on, next);
+            kept.extend(found);
+        }
+        Ok(kept)
+    }
+}
+
+/// One step from the first message above `uid`: the UIDs that `keep` wants, and the last UID unless it was the folder's.
+fn filter_step(
+    connection: &Connection,
+    folder: FolderId,
+    uid: u32,
+    mut keep: impl FnMut(&Inspected<'_>) -> Result<bool, MessageStoreError>,
+) -> Result<(Vec<u32>, Option<u32>), MessageStoreError> {
+    let (mut kept, mut next, mut share) = (Vec::new(), None, Share::default());
+    entry::for_each_above(connection, folder, uid, |meta| {
+        let message = Inspected::new(connection, meta);
+        let uid = message.meta.state.uid;
+        if keep(&message)? {
+            kept.push(uid);
+        }
+        if share.takes(message.read.get()) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        next = Some(uid);
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok((kept, next))
+}

@@ -1,0 +1,104 @@
+//! Rows of mailboxes and domains.
+
+use mailapi_model::{EmailAddress, FolderName, Quota, Timestamp};
+use mailapi_store::StoreError;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::id::MailboxId;
+use super::{MessageStoreError, damaged, folder, removed};
+
+/// The folders of a new mailbox and their special uses (RFC 6154).
+const FIRST_FOLDERS: [(&str, Option<&str>); 5] = [
+    ("INBOX", None),
+    ("Drafts", Some("\\Drafts")),
+    ("Junk", Some("\\Junk")),
+    ("Sent", Some("\\Sent")),
+    ("Trash", Some("\\Trash")),
+];
+
+/// A mailbox.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mailbox {
+    pub(crate) id: MailboxId,
+    pub(crate) quota: Quota,
+}
+
+impl Mailbox {
+    /// Whether it may hold so many octets more.
+    pub(crate) fn has_room_for(&self, size: u64) -> bool {
+        self.quota.limit_bytes.is_none_or(|limit| self.quota.used_bytes.saturating_add(size) <= limit)
+    }
+}
+
+pub(crate) fn find(connection: &Connection, address: &EmailAddress) -> Result<Option<Mailbox>, StoreError> {
+    let sql = "SELECT id, quota_bytes, used_bytes, messages FROM drop_mailboxes WHERE address = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row(params![address.as_str()], read).optional()?)
+}
+
+pub(crate) fn expect(connection: &Connection, address: &EmailAddress) -> Result<Mailbox, MessageStoreError> {
+    find(connection, address)?.ok_or(MessageStoreError::NoSuchMailbox)
+}
+
+pub(crate) fn by_id(connection: &Connection, id: MailboxId) -> Result<Mailbox, MessageStoreError> {
+    let sql = "SELECT id, quota_bytes, used_bytes, messages FROM drop_mailboxes WHERE id = ?1";
+    let found = connection.prepare_cached(sql)?.query_row(params![id], read).optional()?;
+    found.ok_or(MessageStoreError::NoSuchMailbox)
+}
+
+fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Mailbox> {
+    let quota = Quota { limit_bytes: row.get(1)?, used_bytes: row.get(2)?, messages: row.get(3)? };
+    Ok(Mailbox { id: row.get(0)?, quota })
+}
+
+/// Sets the quota, and makes the mailbox with its first folders when it is missing.
+pub(crate) fn put(
+    connection: &Connection,
+    address: &EmailAddress,
+    quota_bytes: Option<u64>,
+    now: Timestamp,
+) -> Result<MailboxId, MessageStoreError> {
+    if let Some(mailbox) = find(connection, address)? {
+        set_quota(connection, mailbox.id, quota_bytes)?;
+        return Ok(mailbox.id);
+    }
+    let quota_bytes = quota_column(quota_bytes);
+    let sql = "INSERT INTO drop_mailboxes (address, quota_bytes) VALUES (?1, ?2) RETURNING id";
+    let id = connection
+        .prepare_cached(sql)?
+        .query_row(params![address.as_str(), quota_bytes], |row| row.get::<_, MailboxId>(0))?;
+    for (name, special_use) in FIRST_FOLDERS {
+        let name: FolderName = name.parse().map_err(|_| damaged("the name of a first folder"))?;
+        folder::create(connection, id, &name, special_use, now)?;
+        folder::subscribe(connection, id, &name)?;
+    }
+    Ok(id)
+}
+
+pub(crate) fn set_quota(connection: &Connection, id: MailboxId, quota_bytes: Option<u64>) -> Result<(), StoreError> {
+    let sql = "UPDATE drop_mailboxes SET quota_bytes = ?2 WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![id, quota_column(quota_bytes)])?;
+    Ok(())
+}
+
+/// A limit that exceeds the column's range means no limit.
+fn quota_column(quota_bytes: Option<u64>) -> Option<i64> {
+    quota_bytes.and_then(|limit| i64::try_from(limit).ok())
+}
+
+/// Removes the mailbox and all that is in it; answers which one it was.
+pub(crate) fn remove(connection: &Connection, address: &EmailAddress) -> Result<Option<MailboxId>, MessageStoreError> {
+    let Some(mailbox) = find(connection, address)? else { return Ok(None) };
+    for folder in folder::list(connection, mailbox.id)? {
+        removed::take_away(connection, &folder)?;
+    }
+    for sql in ["DELETE FROM drop_subscriptions WHERE mailbox_id = ?1", "DELETE FROM drop_mailboxes WHERE id = ?1"] {
+        connection.prepare_cached(sql)?.execute(params![mailbox.id])?;
+    }
+    Ok(Some(mailbox.id))
+}
+
+/// Whether mail for the domain is delivered here. Takes the A-labels.
+pub(crate) fn is_local_domain(connection: &Connection, domain: &str) -> Result<bool, StoreError> {
+    Ok(connection.prepare_cached("SELECT 1 FROM drop_domains WHERE name = ?1")?.exists(params![domain])?)
+}

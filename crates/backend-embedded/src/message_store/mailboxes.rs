@@ -1,0 +1,122 @@
+//! The maildrop as mailboxes that callers read.
+
+use async_trait::async_trait;
+use mailapi_backend::{
+    FolderInfo, FullMessage, MailboxError, Mailboxes, OpenedAttachment, OpenedMessage, PageView, Purged, SearchHit,
+    SearchQuery, Validator,
+};
+use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota};
+use rusqlite::Connection;
+
+use super::id::FolderId;
+use super::{MessageStore, MessageStoreError, STEP, Touched, entry, folder, listing, mailbox};
+
+#[async_trait]
+impl Mailboxes for MessageStore {
+    async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError> {
+        Ok(self.list_folders(mailbox).await?.into_iter().map(FolderInfo::from).collect())
+    }
+
+    async fn view(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        page: Page,
+        seen: Option<Validator>,
+    ) -> Result<PageView, MailboxError> {
+        // Next to all pages that were seen are what they were, and one statement tells.
+        if let Some(seen) = seen
+            && self.read_one(|connection| listing::is_unchanged(connection, mailbox, folder, seen)).await?
+        {
+            return Ok(PageView::Unchanged);
+        }
+        Ok(self.read(|connection| listing::view(connection, mailbox, folder, page)).await?)
+    }
+
+    async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError> {
+        Ok(self.full_message(mailbox, folder, uid).await?)
+    }
+
+    async fn open_attachment(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+        index: u32,
+    ) -> Result<OpenedAttachment, MailboxError> {
+        Ok(self.attachment(mailbox, folder, uid, index).await?)
+    }
+
+    async fn open_raw(
+        &self,
+        mailbox: &EmailAddress,
+        folder: &FolderName,
+        uid: u32,
+    ) -> Result<OpenedMessage, MailboxError> {
+        Ok(self.raw(mailbox, folder, uid).await?)
+    }
+
+    async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError> {
+        Ok(self.find_text(mailbox, query).await?)
+    }
+
+    async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError> {
+        let address = mailbox.clone();
+        Ok(self.to_its_end(move |message_store| async move { message_store.purge_in_steps(address).await }).await?)
+    }
+
+    async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
+        Ok(self.read(|connection| Ok::<_, MessageStoreError>(mailbox::expect(connection, mailbox)?.quota)).await?)
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.readable().await
+    }
+}
+
+impl MessageStore {
+    /// Whether the database can be read.
+    pub(crate) async fn readable(&self) -> Result<(), String> {
+        self.read(|connection| mailbox::is_local_domain(connection, "")).await.map(drop).map_err(|e| e.to_string())
+    }
+}
+
+impl MessageStore {
+    /// Removes what was in the folders at the beginning. Other writers run between the steps.
+    async fn purge_in_steps(&self, address: EmailAddress) -> Result<Purged, MessageStoreError> {
+        let folders = self.list_folders(&address).await?;
+        let mut messages = 0;
+        for folder in &folders {
+            let (id, below) = (folder.id, folder.uid_next);
+            loop {
+                let step = self.write(move |connection, touched| purge_step(connection, id, below, touched));
+                let removed = match step.await {
+                    // Deleted by somebody else in the meantime.
+                    Err(MessageStoreError::NoSuchFolder) => break,
+                    removed => removed?,
+                };
+                messages += removed as u64;
+                if removed < STEP {
+                    break;
+                }
+            }
+        }
+        Ok(Purged { folders: folders.len() as u64, messages })
+    }
+}
+
+fn purge_step(
+    connection: &Connection,
+    id: FolderId,
+    below: u32,
+    touched: &mut Touched,
+) -> Result<usize, MessageStoreError> {
+    let mailbox = folder::by_id(connection, id)?.mailbox;
+    let removed = entry::remove_first(connection, id, below, STEP)?;
+    if removed > 0 {
+        folder::next_modseq(connection, id)?;
+        touched.mailbox(mailbox);
+        touched.chores();
+    }
+    Ok(removed)
+}

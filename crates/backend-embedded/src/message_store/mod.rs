@@ -1,0 +1,236 @@
+//! The maildrop: mailboxes, folders and messages in one SQLite file.
+//!
+//! A message's octets are stored once ([`ContentId`]), however many folders hold it; a folder holds entries that refer
+//! to them. Counters and reference counts are kept by triggers in `migrations/`, so that no path can forget them.
+//! Changes to a folder's entries raise its modification sequence (RFC 7162); UIDs, UIDVALIDITYs and row numbers are
+//! never used again. Octets without a reference are removed by [`MessageStore::collect_garbage_once`], and texts become searchable
+//! through the index by [`MessageStore::index_once`]: both run in the background ([`MessageStore::maintain`]).
+
+mod buffered;
+mod changes;
+pub(crate) mod content;
+pub(crate) mod entry;
+mod error;
+mod expunge;
+mod flag_bits;
+mod flagging;
+pub(crate) mod folder;
+mod folder_names;
+mod follower;
+mod garbage;
+mod id;
+mod index;
+mod inspecting;
+mod listing;
+pub(crate) mod mailbox;
+mod mailboxes;
+mod maintenance;
+mod octets;
+mod people;
+pub(crate) mod pieces;
+mod provisioning;
+mod quarantine;
+mod reading;
+mod recent;
+mod removed;
+mod reread;
+mod schema;
+mod search;
+mod search_permits;
+mod transfer;
+
+use std::sync::Arc;
+
+use mailapi_backend::Buffer;
+use mailapi_model::{Clock, EmailAddress, Entropy};
+use mailapi_store::StoreError;
+use mailapi_store::sqlite::Sqlite;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+pub(crate) use changes::{Announcement, Changes, Signal, Touched};
+pub(crate) use content::{NewContent, unreadable};
+pub(crate) use entry::NewEntry;
+pub(crate) use flag_bits::no_flags;
+pub(crate) use follower::InAccountsFile;
+pub(crate) use index::enqueue as enqueue_for_index;
+pub(crate) use inspecting::Inspected;
+
+pub use changes::MailboxWatch;
+pub use content::Layout;
+pub use entry::{EntryMeta, EntryState};
+pub use error::MessageStoreError;
+pub use flagging::FlagChange;
+pub use folder::{Folder, FolderSnapshot};
+pub use id::{ContentId, FolderId, MailboxId};
+use search_permits::SearchPermits;
+pub use transfer::{Appended, Transferred};
+
+use crate::MessageStoreSettings;
+
+/// How many messages of a bulk command change in one transaction. Other writers wait a few milliseconds for one such
+/// transaction, and run between two of them.
+pub(crate) const STEP: usize = 200;
+
+/// A handle on the maildrop; clones share it.
+#[derive(Clone)]
+pub struct MessageStore(Arc<Inner>);
+
+struct Inner {
+    sqlite: Sqlite,
+    settings: MessageStoreSettings,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    changes: Arc<Changes>,
+    search_permits: Arc<SearchPermits>,
+    buffer: Buffer,
+    /// Octets of long messages that may be opened at once.
+    opening: Semaphore,
+}
+
+impl MessageStore {
+    /// Brings the tables up to date. The file may hold the tables of others.
+    ///
+    /// # Errors
+    /// When the database fails, or a newer program wrote it.
+    pub async fn open(
+        sqlite: Sqlite,
+        settings: MessageStoreSettings,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        buffer: Buffer,
+    ) -> Result<Self, StoreError> {
+        sqlite.migrate(schema::COMPONENT, schema::MIGRATIONS, clock.now()).await?;
+        let search_permits = Arc::new(SearchPermits::new(settings.mailbox_searches));
+        let opening = Semaphore::new(reading::OPENED_AT_ONCE as usize);
+        Ok(Self(Arc::new(Inner {
+            sqlite,
+            settings,
+            clock,
+            entropy,
+            changes: Arc::default(),
+            search_permits,
+            buffer,
+            opening,
+        })))
+    }
+
+    /// The number of a mailbox.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchMailbox`].
+    pub async fn mailbox(&self, address: &EmailAddress) -> Result<MailboxId, MessageStoreError> {
+        self.read(|connection| Ok(mailbox::expect(connection, address)?.id)).await
+    }
+
+    /// Begins to watch a mailbox for changes; what changes from now on is noticed.
+    #[must_use]
+    pub fn watch(&self, mailbox: MailboxId) -> MailboxWatch {
+        MailboxWatch::new(&self.0.changes, mailbox, self.0.sqlite.foreign_changes())
+    }
+
+    /// Makes domains and mailboxes change with the accounts, which are in the same file.
+    pub(crate) fn follow_accounts(&self) {
+        let (clock, changes) = (Arc::clone(&self.0.clock), Arc::clone(&self.0.changes));
+        self.0.sqlite.follow_accounts(Arc::new(follower::Follower { clock, changes }));
+    }
+
+    pub(crate) fn settings(&self) -> &MessageStoreSettings {
+        &self.0.settings
+    }
+
+    /// Where long messages lie on their way.
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.0.buffer
+    }
+
+    pub(crate) fn opening(&self) -> &Semaphore {
+        &self.0.opening
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.0.clock
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        &*self.0.entropy
+    }
+
+    pub(crate) fn writes_begun(&self) -> u64 {
+        self.0.sqlite.writes_begun()
+    }
+
+    /// Waits for a signal of this process, or for a change by another one. May wake spuriously, but misses no change.
+    pub(crate) async fn raised(&self, signal: impl FnOnce(&Changes) -> &Signal) {
+        signal(&self.0.changes).raised(&self.0.sqlite.foreign_changes()).await;
+    }
+
+    /// A transaction, and after its commit the word to those who wait for what it touched.
+    pub(crate) async fn write<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection, &mut Touched) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let changes = Arc::clone(&self.0.changes);
+        let job = move |connection: &Connection| -> Result<_, E> {
+            let mut touched = Touched::default();
+            let answer = job(connection, &mut touched)?;
+            Ok((answer, Announcement::new(touched, changes)))
+        };
+        let (answer, _announcement) = self.0.sqlite.write(job).await?;
+        Ok(answer)
+    }
+
+    /// Waits, where accounts are kept elsewhere, until what was read here is on disk.
+    pub(crate) async fn before_it_is_told(&self) -> Result<(), StoreError> {
+        if self.0.settings.accounts_elsewhere { self.0.sqlite.flushed().await } else { Ok(()) }
+    }
+
+    /// Whether what is written is still kept.
+    pub(crate) fn keeps(&self) -> Result<(), StoreError> {
+        self.0.sqlite.keeps()
+    }
+
+    /// Carries out a job of many transactions, to its end also when the caller stops waiting: half of it must not stay.
+    async fn to_its_end<T, F>(&self, job: impl FnOnce(Self) -> F) -> Result<T, MessageStoreError>
+    where
+        F: Future<Output = Result<T, MessageStoreError>> + Send + 'static,
+        T: Send + 'static,
+    {
+        tokio::spawn(job(self.clone())).await.unwrap_or(Err(MessageStoreError::Store(StoreError::Panicked)))
+    }
+
+    /// A short look.
+    pub(crate) async fn read<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E>,
+        E: From<StoreError>,
+    {
+        self.0.sqlite.read(job).await
+    }
+
+    /// A short look with one statement and no other.
+    pub(crate) async fn read_one<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E>,
+        E: From<StoreError>,
+    {
+        self.0.sqlite.read_one(job).await
+    }
+
+    /// A long look, on a thread that may block.
+    pub(crate) async fn scan<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.0.sqlite.scan(job).await
+    }
+}
+
+/// A row that this program wrote and cannot read again.
+pub(crate) fn damaged(what: &str) -> StoreError {
+    StoreError::Unexpected(format!("{what} in the maildrop is damaged"))
+}

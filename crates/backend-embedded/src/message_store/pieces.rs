@@ -1,0 +1,112 @@
+//! Reading a message's octets out of the rows that hold them.
+
+use std::ops::Range;
+
+use rusqlite::{Connection, MAIN_DB, params};
+
+use super::content::{self, Layout};
+use super::{MessageStoreError, damaged};
+
+/// A row of up to so many octets is read whole, with a statement that is prepared already. Only a few octets of a
+/// longer one may be wanted, and they are looked at where they lie.
+const WHOLE_ROW: u64 = 16 * 1024;
+/// How much of a longer row is read at a time: short enough for the processor's nearest caches.
+const STEP: usize = 32 * 1024;
+
+/// Hands over a range of a message's octets, bit by bit and in their order; what of it lies beyond the end is left out.
+pub(crate) fn visit(
+    connection: &Connection,
+    layout: &Layout,
+    range: Range<u64>,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), MessageStoreError> {
+    let (mut at, end) = (range.start, range.end.min(layout.size));
+    while at < end {
+        let piece = at / layout.chunk_len;
+        let first = piece * layout.chunk_len;
+        let length = layout.chunk_len.min(layout.size - first);
+        let wanted = position(at - first)?..position(length.min(end - first))?;
+        at = first + wanted.end as u64;
+        let key = content::key(layout.content, piece);
+        if length <= WHOLE_ROW {
+            visit_whole_row(connection, key, wanted, &mut take)?;
+        } else {
+            visit_long_row(connection, key, wanted, &mut take)?;
+        }
+    }
+    Ok(())
+}
+
+fn visit_whole_row(
+    connection: &Connection,
+    key: i64,
+    wanted: Range<usize>,
+    take: &mut impl FnMut(&[u8]),
+) -> Result<(), MessageStoreError> {
+    let mut statement = connection.prepare_cached("SELECT octets FROM drop_chunks WHERE key = ?1")?;
+    let mut rows = statement.query(params![key])?;
+    let row = rows.next()?.ok_or(MessageStoreError::NoSuchMessage)?;
+    let octets = row.get_ref(0)?.as_blob().ok().and_then(|octets| octets.get(wanted));
+    take(octets.ok_or_else(|| damaged("a piece of a message"))?);
+    Ok(())
+}
+
+/// Reading a column brings all of it into memory, and a part of it would be one more copy.
+fn visit_long_row(
+    connection: &Connection,
+    key: i64,
+    wanted: Range<usize>,
+    take: &mut impl FnMut(&[u8]),
+) -> Result<(), MessageStoreError> {
+    let row = match connection.blob_open(MAIN_DB, c"drop_chunks", c"octets", key, true) {
+        Ok(row) => row,
+        // It does not tell whether the row is missing.
+        Err(_) if !connection.prepare_cached("SELECT 1 FROM drop_chunks WHERE key = ?1")?.exists(params![key])? => {
+            return Err(MessageStoreError::NoSuchMessage);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut octets = vec![0; wanted.len().min(STEP)];
+    for at in wanted.clone().step_by(STEP) {
+        let step = &mut octets[..STEP.min(wanted.end - at)];
+        row.read_at_exact(step, at).map_err(|_| damaged("a piece of a message"))?;
+        take(step);
+    }
+    Ok(())
+}
+
+/// A range of a message's octets; what of it lies beyond the end is left out.
+pub(crate) fn read_range(
+    connection: &Connection,
+    layout: &Layout,
+    range: Range<u64>,
+) -> Result<Vec<u8>, MessageStoreError> {
+    let mut octets = Vec::with_capacity(position(range.end.min(layout.size).saturating_sub(range.start))?);
+    visit(connection, layout, range, |step| octets.extend_from_slice(step))?;
+    Ok(octets)
+}
+
+/// The same for several ranges. Those of a short message lie in one row, which is read once.
+pub(crate) fn read_ranges<const N: usize>(
+    connection: &Connection,
+    layout: &Layout,
+    ranges: [Range<u64>; N],
+) -> Result<[Vec<u8>; N], MessageStoreError> {
+    let mut answers = [const { Vec::new() }; N];
+    if layout.size > WHOLE_ROW {
+        for (answer, range) in answers.iter_mut().zip(ranges) {
+            *answer = read_range(connection, layout, range)?;
+        }
+        return Ok(answers);
+    }
+    let whole = read_range(connection, layout, layout.whole())?;
+    for (answer, range) in answers.iter_mut().zip(ranges) {
+        let part = position(range.start)?..position(range.end.min(layout.size))?;
+        *answer = whole.get(part).unwrap_or_default().to_vec();
+    }
+    Ok(answers)
+}
+
+fn position(octets: u64) -> Result<usize, MessageStoreError> {
+    usize::try_from(octets).map_err(|_| damaged("the length of a message").into())
+}

@@ -1,0 +1,153 @@
+//! Domains and mailboxes as the accounts want them.
+
+use std::str::FromStr;
+
+use async_trait::async_trait;
+use mailapi_backend::{KnownMailbox, Provisioning, ProvisioningError, Quarantined};
+use mailapi_model::{DomainName, EmailAddress};
+use rusqlite::{Connection, Row, params};
+
+use super::{MessageStore, MessageStoreError, mailbox, quarantine};
+
+#[async_trait]
+impl Provisioning for MessageStore {
+    async fn put_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
+        self.change_domain(put_domain, domain).await
+    }
+
+    async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError> {
+        self.change_domain(remove_domain, domain).await
+    }
+
+    async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        let (address, now) = (mailbox.clone(), self.clock().now());
+        self.write(move |connection, _| mailbox::put(connection, &address, quota_bytes, now).map(drop))
+            .await
+            .map_err(not_told)
+    }
+
+    async fn new_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        let (address, now) = (mailbox.clone(), self.clock().now());
+        self.write(move |connection, touched| {
+            quarantine::set_apart(connection, &address, now, touched)?;
+            mailbox::put(connection, &address, quota_bytes, now).map(drop)
+        })
+        .await
+        .map_err(not_told)
+    }
+
+    async fn set_quota(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
+        let address = mailbox.clone();
+        self.write(move |connection, _| match mailbox::find(connection, &address)? {
+            Some(found) => mailbox::set_quota(connection, found.id, quota_bytes).map_err(MessageStoreError::from),
+            None => Ok(()),
+        })
+        .await
+        .map_err(not_told)
+    }
+
+    async fn repair_mailbox(
+        &self,
+        mailbox: &EmailAddress,
+        account: Option<Option<u64>>,
+    ) -> Result<(), ProvisioningError> {
+        if let Some(quota_bytes) = account {
+            return self.put_mailbox(mailbox, quota_bytes).await;
+        }
+        let (address, now) = (mailbox.clone(), self.clock().now());
+        let job =
+            move |connection: &Connection, touched: &mut _| quarantine::set_apart(connection, &address, now, touched);
+        self.write(job).await.map_err(not_told)
+    }
+
+    async fn repair_domain(&self, domain: &DomainName, is_here: bool) -> Result<(), ProvisioningError> {
+        self.change_domain(if is_here { put_domain } else { remove_domain }, domain).await
+    }
+
+    async fn quarantined(&self) -> Result<Vec<Quarantined>, ProvisioningError> {
+        self.kept_apart().await.map_err(not_told)
+    }
+
+    async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
+        let address = mailbox.clone();
+        self.write(move |connection, touched| {
+            if let Some(mailbox) = mailbox::remove(connection, &address)? {
+                touched.mailbox(mailbox);
+                touched.chores();
+            }
+            Ok(())
+        })
+        .await
+        .map_err(not_told)
+    }
+
+    async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {
+        let names: Vec<String> =
+            self.rows("SELECT name FROM drop_domains ORDER BY name", None, |row| row.get(0)).await?;
+        names.iter().map(|name| parsed(name)).collect::<Result<_, _>>().map(Some)
+    }
+
+    async fn mailboxes_after(
+        &self,
+        after: Option<&EmailAddress>,
+        limit: usize,
+    ) -> Result<Option<Vec<KnownMailbox>>, ProvisioningError> {
+        let sql = "SELECT address, quota_bytes FROM drop_mailboxes WHERE address > ?1
+            AND instr(address, '@') > 0 ORDER BY address LIMIT ?2";
+        let after = after.map_or("", EmailAddress::as_str).to_owned();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows: Vec<(String, Option<u64>)> =
+            self.rows(sql, Some((after, limit)), |row| Ok((row.get(0)?, row.get(1)?))).await?;
+        let known = |(address, quota_bytes): (String, _)| Ok(KnownMailbox { address: parsed(&address)?, quota_bytes });
+        rows.into_iter().map(known).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+impl MessageStore {
+    /// The rows of a question; of one that is asked piece by piece, those behind a name and no more than so many.
+    async fn rows<T: Send + 'static>(
+        &self,
+        sql: &'static str,
+        piece: Option<(String, i64)>,
+        read: fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, ProvisioningError> {
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let rows: rusqlite::Result<Vec<T>> = match piece {
+                Some((after, limit)) => statement.query_map(params![after, limit], read)?.collect(),
+                None => statement.query_map([], read)?.collect(),
+            };
+            Ok(rows?)
+        })
+        .await
+        .map_err(not_told)
+    }
+
+    async fn change_domain(
+        &self,
+        change: fn(&Connection, &DomainName) -> Result<(), MessageStoreError>,
+        domain: &DomainName,
+    ) -> Result<(), ProvisioningError> {
+        let name = domain.clone();
+        self.write(move |connection, _| change(connection, &name)).await.map_err(not_told)
+    }
+}
+
+pub(super) fn put_domain(connection: &Connection, domain: &DomainName) -> Result<(), MessageStoreError> {
+    let sql = "INSERT INTO drop_domains (name) VALUES (?1) ON CONFLICT DO NOTHING";
+    connection.prepare_cached(sql)?.execute(params![domain.as_str()])?;
+    Ok(())
+}
+
+pub(super) fn remove_domain(connection: &Connection, domain: &DomainName) -> Result<(), MessageStoreError> {
+    connection.prepare_cached("DELETE FROM drop_domains WHERE name = ?1")?.execute(params![domain.as_str()])?;
+    Ok(())
+}
+
+fn parsed<T: FromStr>(stored: &str) -> Result<T, ProvisioningError> {
+    stored.parse().map_err(|_| ProvisioningError("a stored name cannot be read".to_owned()))
+}
+
+fn not_told(error: MessageStoreError) -> ProvisioningError {
+    ProvisioningError(error.to_string())
+}

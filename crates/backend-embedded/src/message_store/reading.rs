@@ -1,0 +1,203 @@
+//! Opening a message: only those of its octets are read that are shown.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use mailapi_backend::mime::{AttachmentPart, BodyPart, PartSpan};
+use mailapi_backend::{AttachmentInfo, FullMessage, OpenedAttachment, OpenedMessage};
+use mailapi_model::{EmailAddress, FolderName, Timestamp};
+use rusqlite::{Connection, Row, params};
+
+use super::flag_bits::from_columns;
+use super::{Layout, MessageStore, MessageStoreError, content, damaged, folder, mailbox, pieces};
+
+/// What a caller names a message by.
+struct Named<'a> {
+    mailbox: &'a EmailAddress,
+    folder: &'a FolderName,
+    uid: u32,
+}
+
+impl Named<'_> {
+    /// Reads the message's row, which begins with [`content::STORED_COLUMNS`] and goes on with what is kept of its entry.
+    fn look_up<T>(
+        &self,
+        connection: &Connection,
+        read: impl FnOnce(&Row<'_>) -> Result<T, MessageStoreError>,
+    ) -> Result<T, MessageStoreError> {
+        // CROSS JOIN keeps the order: from the mailbox to its message, each by its key.
+        let sql = format!(
+            "SELECT {}, m.date, e.flags, e.keywords FROM drop_mailboxes b
+                CROSS JOIN drop_folders f ON f.mailbox_id = b.id
+                CROSS JOIN drop_entries e ON e.folder_id = f.id
+                CROSS JOIN drop_messages m ON m.id = e.message_id
+            WHERE b.address = ?1 AND f.name = ?2 AND e.uid = ?3",
+            content::STORED_COLUMNS
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![self.mailbox.as_str(), self.folder.as_str(), self.uid])?;
+        match rows.next()? {
+            Some(row) => read(row),
+            None => Err(self.missing(connection)?),
+        }
+    }
+
+    /// What is not there: the mailbox, its folder, or the message.
+    fn missing(&self, connection: &Connection) -> Result<MessageStoreError, MessageStoreError> {
+        let mailbox = mailbox::expect(connection, self.mailbox)?;
+        folder::expect(connection, mailbox.id, self.folder)?;
+        Ok(MessageStoreError::NoSuchMessage)
+    }
+}
+
+/// Octets of long messages that are opened at once. Twice as many or more are in memory while they are decoded.
+pub(super) const OPENED_AT_ONCE: u32 = 32 * 1024 * 1024;
+
+/// The octets to read for a message that was not opened, because they are too many.
+struct Long(u64);
+
+/// One message, decoded, unless more than `most` octets would have to be read for it.
+fn full_message(
+    connection: &Connection,
+    named: &Named<'_>,
+    most: u64,
+) -> Result<Result<FullMessage, Long>, MessageStoreError> {
+    named.look_up(connection, |row| {
+        let layout = content::read_layout(row)?;
+        let structure = content::read_structure(connection, row)?;
+        let header = 0..range(&layout, &structure.header()).end;
+        let body = |body: Option<&BodyPart>| body.map_or(0..0, |body| range(&layout, &body.span));
+        let parts = [header, body(structure.text.as_ref()), body(structure.html.as_ref())];
+        let octets = parts.iter().map(|part| part.end - part.start).sum();
+        if octets > most {
+            return Ok(Err(Long(octets)));
+        }
+        let [header, text, html] = pieces::read_ranges(connection, &layout, parts)?;
+        let flags = from_columns(row.get(6)?, row.get_ref(7)?.as_str().map_err(|_| damaged("a keyword"))?);
+        let (flags, date) = (flags.words().map(str::to_owned).collect(), Timestamp::from_millis(row.get(5)?));
+        let summary = structure.summary(named.uid, layout.size, flags, date);
+        Ok(Ok(structure.full_message(summary, &header, &text, &html)))
+    })
+}
+
+/// Where a part stands in the octets as stored.
+fn range(layout: &Layout, span: &PartSpan) -> Range<u64> {
+    let start = layout.return_path_len.saturating_add(span.offset);
+    start..start.saturating_add(span.length)
+}
+
+/// An attachment that was found.
+enum Found {
+    /// A short one, decoded.
+    Short(AttachmentInfo, Vec<u8>),
+    /// Where a long one lies.
+    Long(Layout, AttachmentPart),
+}
+
+/// Room that base64 takes for its end before it knows how much of it is padding. Without it, all that was decoded would
+/// be copied into twice the memory there.
+const LAST_QUANTUM: usize = 3;
+
+/// One attachment; all of it when no more than `most` octets have to be read for it.
+fn attachment(connection: &Connection, named: &Named<'_>, index: u32, most: u64) -> Result<Found, MessageStoreError> {
+    let (layout, part) = named.look_up(connection, |row| {
+        let attachments = content::read_structure(connection, row)?.attachments;
+        let part = attachments.into_iter().nth(index as usize).ok_or(MessageStoreError::NoSuchAttachment)?;
+        Ok((content::read_layout(row)?, part))
+    })?;
+    if part.span.length > most {
+        return Ok(Found::Long(layout, part));
+    }
+    let (mut decoder, length) = (part.span.decoder(), part.info.size.min(part.span.length));
+    let mut octets = Vec::with_capacity(usize::try_from(length).unwrap_or_default().saturating_add(LAST_QUANTUM));
+    pieces::visit(connection, &layout, range(&layout, &part.span), |step| decoder.push(step, &mut octets))?;
+    decoder.finish(&mut octets);
+    Ok(Found::Short(part.info, octets))
+}
+
+impl MessageStore {
+    /// One message, decoded.
+    pub(crate) async fn full_message(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+        uid: u32,
+    ) -> Result<FullMessage, MessageStoreError> {
+        let most = self.settings().inline_bytes as u64;
+        let named = Named { mailbox: address, folder: name, uid };
+        let octets = match self.read(|connection| full_message(connection, &named, most)).await? {
+            Ok(message) => return Ok(message),
+            Err(Long(octets)) => octets,
+        };
+        let octets = u32::try_from(octets).map_or(OPENED_AT_ONCE, |octets| octets.min(OPENED_AT_ONCE));
+        // The semaphore is never closed. A client cannot keep its permits: opening waits for the disk alone.
+        let _permit = self.opening().acquire_many(octets).await.ok();
+        let (address, name) = (address.clone(), name.clone());
+        let long = self.scan(move |connection| {
+            full_message(connection, &Named { mailbox: &address, folder: &name, uid }, u64::MAX)
+        });
+        long.await?.map_err(|Long(_)| damaged("the length of a message").into())
+    }
+
+    /// One attachment, decoded: a short one at once, a long one piece by piece.
+    pub(crate) async fn attachment(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+        uid: u32,
+        index: u32,
+    ) -> Result<OpenedAttachment, MessageStoreError> {
+        let most = self.settings().inline_bytes as u64;
+        let named = Named { mailbox: address, folder: name, uid };
+        match self.read(|connection| attachment(connection, &named, index, most)).await? {
+            Found::Short(info, octets) => {
+                let content = stream::iter((!octets.is_empty()).then(|| Ok(Bytes::from(octets))));
+                Ok(OpenedAttachment { info, content: content.boxed() })
+            }
+            Found::Long(layout, part) => {
+                let content = self.decoded(layout, &part.span).map(|piece| piece.map_err(Into::into));
+                Ok(OpenedAttachment { info: part.info, content: content.boxed() })
+            }
+        }
+    }
+
+    /// One message as it is stored, piece by piece.
+    pub(crate) async fn raw(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+        uid: u32,
+    ) -> Result<OpenedMessage, MessageStoreError> {
+        let named = Named { mailbox: address, folder: name, uid };
+        let layout = self.read(|connection| named.look_up(connection, |row| Ok(content::read_layout(row)?))).await?;
+        let content = self.stream_range(layout, layout.whole()).map(|piece| piece.map_err(Into::into));
+        Ok(OpenedMessage { size: layout.size, content: content.boxed() })
+    }
+
+    /// A part of a message, decoded as it is read.
+    fn decoded(
+        &self,
+        layout: Layout,
+        span: &PartSpan,
+    ) -> impl Stream<Item = Result<Bytes, MessageStoreError>> + Send + use<> {
+        let Range { start, end } = range(&layout, span);
+        let (end, decoder) = (end.min(layout.size), Some(span.decoder()));
+        let pieces =
+            stream::try_unfold((self.clone(), start, decoder), move |(message_store, at, decoder)| async move {
+                let Some(mut decoder) = decoder else { return Ok(None) };
+                let (mut octets, next) = (Vec::new(), layout.end_of_piece(at).min(end));
+                if at >= end {
+                    decoder.finish(&mut octets);
+                    return Ok(Some((Bytes::from(octets), (message_store, at, None))));
+                }
+                octets.reserve(usize::try_from(next - at).unwrap_or_default());
+                let read = |connection: &Connection| {
+                    pieces::visit(connection, &layout, at..next, |step| decoder.push(step, &mut octets))
+                };
+                message_store.read(read).await?;
+                Ok::<_, MessageStoreError>(Some((Bytes::from(octets), (message_store, next, Some(decoder)))))
+            });
+        pieces.filter(|piece| std::future::ready(!matches!(piece, Ok(octets) if octets.is_empty())))
+    }
+}

@@ -1,0 +1,54 @@
+//! Folders that are gone, and whose entries are removed afterwards, a few at a time: a folder of any size is deleted at
+//! once, and others write in between.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::id::{FolderId, MailboxId};
+use super::{Folder, MessageStore, MessageStoreError, STEP, entry, folder};
+
+/// The mailbox that removed folders belong to; see the tables.
+pub(super) const REMOVED: MailboxId = MailboxId(0);
+
+impl MessageStore {
+    /// Removes some entries of folders that are gone; returns how many rows. Zero means that none is left.
+    ///
+    /// # Errors
+    /// Only those of the database.
+    pub async fn remove_entries_once(&self) -> Result<usize, MessageStoreError> {
+        // Mostly there is nothing, and the look takes no turn at the writer.
+        if self.read(next).await?.is_none() {
+            return Ok(0);
+        }
+        self.write(|connection, _| {
+            let mut rows = 0;
+            while let Some(folder) = next(connection)?.filter(|_| rows < STEP) {
+                let most = STEP - rows;
+                let removed = entry::remove_first(connection, folder, u32::MAX, most)?;
+                if removed < most {
+                    folder::remove(connection, folder)?;
+                }
+                rows += removed + 1;
+            }
+            Ok(rows)
+        })
+        .await
+    }
+}
+
+fn next(connection: &Connection) -> Result<Option<FolderId>, MessageStoreError> {
+    let sql = "SELECT id FROM drop_folders WHERE mailbox_id = ?1 LIMIT 1";
+    Ok(connection.prepare_cached(sql)?.query_row(params![REMOVED], |row| row.get(0)).optional()?)
+}
+
+/// Takes a folder out of its mailbox.
+pub(super) fn take_away(connection: &Connection, folder: &Folder) -> Result<(), MessageStoreError> {
+    let sql = "UPDATE drop_mailboxes SET messages = messages + ?2, used_bytes = used_bytes + ?3 WHERE id = ?1";
+    let mut count = connection.prepare_cached(sql)?;
+    let (messages, size) = (folder.messages.cast_signed(), folder.size.cast_signed());
+    count.execute(params![folder.mailbox, -messages, -size])?;
+    count.execute(params![REMOVED, messages, size])?;
+    // Names are unique within a mailbox, and the number is.
+    let sql = "UPDATE drop_folders SET mailbox_id = ?2, name = id, special_use = NULL WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![folder.id, REMOVED])?;
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Messages into folders: append, copy, move.
+
+use mailapi_imap::Flags;
+use mailapi_model::{EmailAddress, FolderName, Octets, Timestamp};
+use rusqlite::Connection;
+
+use super::flag_bits::to_columns;
+use super::id::{FolderId, MailboxId};
+use super::{
+    Folder, MessageStore, MessageStoreError, NewContent, NewEntry, STEP, content, entry, folder, index, mailbox,
+};
+
+/// Where an appended message lies (APPENDUID of RFC 4315).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The folder's UIDVALIDITY.
+    pub uid_validity: u32,
+    /// The message's UID.
+    pub uid: u32,
+}
+
+/// Where copied or moved messages lie (COPYUID of RFC 4315).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transferred {
+    /// The target's UIDVALIDITY.
+    pub uid_validity: u32,
+    /// Old and new UID of each message, in ascending order of both. Messages that were gone already are missing.
+    pub uids: Vec<(u32, u32)>,
+}
+
+impl MessageStore {
+    /// Puts a message into a folder.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::TooLong`], [`MessageStoreError::OverQuota`], [`MessageStoreError::TooManyKeywords`],
+    /// [`MessageStoreError::NoSuchFolder`], [`MessageStoreError::NoSuchMailbox`].
+    pub async fn append(
+        &self,
+        address: &EmailAddress,
+        name: &FolderName,
+        flags: &Flags,
+        internal_date: Option<Timestamp>,
+        message: impl Into<Octets>,
+    ) -> Result<Appended, MessageStoreError> {
+        let (settings, message) = (self.settings().clone(), message.into());
+        if message.len() > settings.max_message_bytes {
+            return Err(MessageStoreError::TooLong);
+        }
+        let columns = to_columns(flags, settings.max_keywords)?;
+        let now = self.clock().now();
+        let new = NewContent::appended(message, internal_date.unwrap_or(now), &settings).await?;
+        let (address, name) = (address.clone(), name.clone());
+        self.write(move |connection, touched| {
+            let mailbox = mailbox::expect(connection, &address)?;
+            let folder = folder::expect(connection, mailbox.id, &name)?;
+            if !mailbox.has_room_for(new.size()) {
+                return Err(MessageStoreError::OverQuota);
+            }
+            let content = content::insert(connection, &new, &settings)?;
+            index::enqueue(connection, content)?;
+            let internal_date = new.received_at();
+            let entry = NewEntry { content, flags: &columns, internal_date, size: new.size() };
+            let uid = entry::add(connection, folder.id, &entry)?;
+            touched.mailbox(mailbox.id);
+            touched.chores();
+            Ok(Appended { uid_validity: folder.uid_validity, uid })
+        })
+        .await
+    }
+
+    /// Copies messages with flags and date into another folder of the same mailbox: all of them or none.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::OverQuota`]; [`MessageStoreError::NoSuchFolder`] for either folder.
+    pub async fn copy(
+        &self,
+        source: FolderId,
+        uids: Vec<u32>,
+        target: &FolderName,
+    ) -> Result<Transferred, MessageStoreError> {
+        self.transfer(source, uids, target, Mode::Copy).await
+    }
+
+    /// Moves messages with flags and date into another folder of the same mailbox (RFC 6851). Each of them is in
+    /// exactly one of the two folders at any time.
+    ///
+    /// # Errors
+    /// [`MessageStoreError::NoSuchFolder`] for either folder.
+    pub async fn move_messages(
+        &self,
+        source: FolderId,
+        uids: Vec<u32>,
+        target: &FolderName,
+    ) -> Result<Transferred, MessageStoreError> {
+        self.transfer(source, uids, target, Mode::Move).await
+    }
+
+    async fn transfer(
+        &self,
+        source: FolderId,
+        mut uids: Vec<u32>,
+        target: &FolderName,
+        mode: Mode,
+    ) -> Result<Transferred, MessageStoreError> {
+        uids.sort_unstable();
+        uids.dedup();
+        let target = target.clone();
+        if uids.len() > STEP {
+            let job = move |message_store: Self| async move {
+                message_store.transfer_in_steps(source, uids, target, mode).await
+            };
+            return self.to_its_end(job).await;
+        }
+        self.write(move |connection, touched| {
+            let target = target_of(connection, source, &target)?;
+            let uids = step(connection, source, &target, &uids, mode)?;
+            touched.mailbox(target.mailbox);
+            Ok(Transferred { uid_validity: target.uid_validity, uids })
+        })
+        .await
+    }
+
+    /// Other writers run between the steps. A copy that fails is undone; a move keeps the steps that succeeded.
+    async fn transfer_in_steps(
+        &self,
+        source: FolderId,
+        uids: Vec<u32>,
+        target: FolderName,
+        mode: Mode,
+    ) -> Result<Transferred, MessageStoreError> {
+        let planned = uids.clone();
+        let target = self
+            .scan(move |connection| {
+                let target = target_of(connection, source, &target)?;
+                refuse_over_quota(connection, source, target.mailbox, &planned, mode)?;
+                Ok::<_, MessageStoreError>(target)
+            })
+            .await?;
+        let mut done = Vec::with_capacity(uids.len());
+        for uids in uids.chunks(STEP) {
+            let (uids, id) = (uids.to_vec(), target.id);
+            let stepped = self.write(move |connection, touched| {
+                // The folder may have been removed since the last step.
+                let target = folder::by_id(connection, id)?;
+                touched.mailbox(target.mailbox);
+                step(connection, source, &target, &uids, mode)
+            });
+            match (stepped.await, mode) {
+                (Ok(uids), _) => done.extend(uids),
+                (Err(error), Mode::Copy) => {
+                    let copies = done.into_iter().map(|(_, uid)| uid).collect();
+                    if let Err(failed) = self.take_back(target.id, copies).await {
+                        tracing::warn!(error = %failed, "a part of a failed copy could not be taken back");
+                    }
+                    return Err(error);
+                }
+                (Err(error), Mode::Move) => return Err(error),
+            }
+        }
+        Ok(Transferred { uid_validity: target.uid_validity, uids: done })
+    }
+
+    /// Removes the messages that a failed copy added to its target (RFC 3501 section 6.4.7).
+    async fn take_back(&self, target: FolderId, uids: Vec<u32>) -> Result<(), MessageStoreError> {
+        for uids in uids.chunks(STEP) {
+            let uids = uids.to_vec();
+            let taken = self.write(move |connection, touched| {
+                touched.mailbox(folder::by_id(connection, target)?.mailbox);
+                entry::remove_some(connection, target, &uids)?;
+                folder::next_modseq(connection, target).map(drop)
+            });
+            match taken.await {
+                Err(MessageStoreError::NoSuchFolder) => return Ok(()),
+                taken => taken?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of this name in the mailbox of `source`.
+fn target_of(connection: &Connection, source: FolderId, target: &FolderName) -> Result<Folder, MessageStoreError> {
+    folder::expect(connection, folder::by_id(connection, source)?.mailbox, target)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    Copy,
+    Move,
+}
+
+/// A move within a mailbox needs no extra room.
+fn refuse_over_quota(
+    connection: &Connection,
+    source: FolderId,
+    mailbox: MailboxId,
+    uids: &[u32],
+    mode: Mode,
+) -> Result<(), MessageStoreError> {
+    let has_room = match mode {
+        Mode::Copy => mailbox::by_id(connection, mailbox)?.has_room_for(entry::size_of_some(connection, source, uids)?),
+        Mode::Move => true,
+    };
+    if has_room { Ok(()) } else { Err(MessageStoreError::OverQuota) }
+}
+
+/// Transfers the existing messages; returns old and new UIDs.
+fn step(
+    connection: &Connection,
+    source: FolderId,
+    target: &Folder,
+    uids: &[u32],
+    mode: Mode,
+) -> Result<Vec<(u32, u32)>, MessageStoreError> {
+    folder::by_id(connection, source)?;
+    refuse_over_quota(connection, source, target.mailbox, uids, mode)?;
+    let present = entry::present(connection, source, uids)?;
+    if present.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = u32::try_from(present.len()).map_err(|_| MessageStoreError::FolderIsFull)?;
+    let numbers = folder::allocate(connection, target.id, count)?;
+    entry::copy_some(connection, source, &present, target.id, numbers)?;
+    if matches!(mode, Mode::Move) {
+        entry::remove_some(connection, source, &present)?;
+        folder::next_modseq(connection, source)?;
+    }
+    Ok(present.into_iter().zip(numbers.first_uid..).collect())
+}

@@ -1,0 +1,227 @@
+//! Taking over the message at the end of a session.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mailapi_backend::{Refusal, read_octets};
+use mailapi_model::{EmailAddress, MessageId, Octets, QueueId, Timestamp};
+use mailapi_smtp::server::{Answer, Message};
+use mailapi_smtp::{Notify, Reply};
+use mailapi_store::StoreError;
+
+use super::{Body, TraceFields, forward_path, is_mailer_daemon, not_looked_up, reverse_path};
+use crate::MessageStore;
+use crate::accept::{AcceptError, Incoming, NotTogether, Recipient, RecipientCheck, Relaying, Taken, to_client};
+use crate::dsn::{self, Action, RecipientOutcome, Report, Returned};
+use crate::replies::to_wire;
+
+/// How messages of a session are taken over.
+pub(crate) struct Delivery<'a> {
+    pub(crate) message_store: &'a MessageStore,
+    pub(crate) hostname: &'a str,
+    pub(crate) postmaster: Option<&'a EmailAddress>,
+    pub(crate) peer: IpAddr,
+    pub(crate) relaying: Relaying,
+    /// How much of the header block a notice of failure returns, in octets.
+    pub(crate) max_returned_bytes: usize,
+}
+
+/// How often a message is tried to be taken over while from one look to the next other recipients are refused.
+const TRIES: usize = 3;
+
+/// Puts a Received header in front of the message and takes it over. The queue id goes into the reply.
+///
+/// A recipient that was taken at RCPT may be refused now, because its mailbox is full or was removed meanwhile. When
+/// all are, the reply says so. When some are, the message is theirs no more than before, but the client has been told
+/// otherwise: the sender gets a notification (RFC 5321 section 4.2.5), which is kept together with the message, or
+/// neither of them is.
+pub(crate) async fn accept_message(delivery: &Delivery<'_>, mut message: Message, body: Body) -> Answer {
+    let _room = std::mem::take(&mut message.room);
+    let queue_id = delivery.message_store.new_queue_id();
+    let now = delivery.message_store.clock().now();
+    let trace = TraceFields { hostname: delivery.hostname, peer: delivery.peer, queue_id: &queue_id, now };
+    let header = trace.header(&message);
+    let mut incoming = match incoming(delivery, message, in_front(header, body), &queue_id, now) {
+        Ok(incoming) => incoming,
+        Err(refusal) => return Answer::Refuse(refusal),
+    };
+    let settled = async {
+        leave_out_mailer_daemon(delivery, &mut incoming).await?;
+        resolve_return_addresses(delivery, &mut incoming).await
+    };
+    if let Err(error) = settled.await {
+        return Answer::Refuse(not_looked_up(&error));
+    }
+    if incoming.recipients.is_empty() {
+        tracing::info!(%queue_id, "dropped a reply to a delivery notice");
+        return Answer::Queued(queue_id.0);
+    }
+    match accept(delivery, incoming, &queue_id, now).await {
+        Ok(taken) => {
+            tracing::info!(
+                queue_id = %taken.queue_id, delivered = taken.delivered.len(), queued = taken.queued.len(),
+                refused = taken.refused.len(), "a message was taken over"
+            );
+            Answer::Queued(taken.queue_id.0)
+        }
+        Err(NotTaken::Accept(AcceptError::Refused(reply))) => Answer::Refuse(to_wire(&reply)),
+        Err(NotTaken::Accept(AcceptError::NoRecipients(refused))) => Answer::Refuse(of_all(refused, delivery.relaying)),
+        Err(error) => {
+            tracing::error!(%error, "a message could not be taken over");
+            Answer::Refuse(Reply::new(451, (4, 3, 0), "The message cannot be stored at the moment"))
+        }
+    }
+}
+
+/// Removes the author of our notices from the recipients, unless that address is a mailbox here.
+async fn leave_out_mailer_daemon(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
+    let place =
+        incoming.recipients.iter().position(|recipient| is_mailer_daemon(&recipient.address, delivery.hostname));
+    let Some(place) = place else { return Ok(()) };
+    let daemon = incoming.recipients[place].address.clone();
+    if delivery.message_store.check_recipient(&daemon, 0, Relaying::Denied).await? != RecipientCheck::Local {
+        incoming.recipients.retain(|recipient| recipient.address != daemon);
+    }
+    Ok(())
+}
+
+/// Bounces from outside go to the mailbox of the message's sender.
+async fn resolve_return_addresses(delivery: &Delivery<'_>, incoming: &mut Incoming) -> Result<(), StoreError> {
+    if delivery.relaying == Relaying::Allowed {
+        return Ok(());
+    }
+    for recipient in &mut incoming.recipients {
+        if let Some((id, mailbox)) = delivery.message_store.returned_to(&recipient.address).await? {
+            (recipient.address, recipient.returned) = (mailbox, Some(id));
+        }
+    }
+    Ok(())
+}
+
+/// Nothing of a message was kept.
+#[derive(Debug, thiserror::Error)]
+enum NotTaken {
+    #[error(transparent)]
+    Accept(#[from] AcceptError),
+    #[error(transparent)]
+    NoNotice(#[from] dsn::ComposeError),
+    #[error("the message cannot be read: {0}")]
+    Unreadable(#[from] std::io::Error),
+    #[error("the recipients that are refused change again and again")]
+    Unsettled,
+}
+
+async fn accept(
+    delivery: &Delivery<'_>,
+    incoming: Incoming,
+    queue_id: &QueueId,
+    now: Timestamp,
+) -> Result<Taken, NotTaken> {
+    let message = Arc::new(delivery.message_store.prepare(incoming.clone()).await?);
+    let mut refused: Vec<Refusal> = Vec::new();
+    for _ in 0..TRIES {
+        let notice = match notice(delivery, &incoming, queue_id, &refused, now).await? {
+            Some(notice) => Some(delivery.message_store.prepare(notice).await?),
+            None => None,
+        };
+        match delivery.message_store.accept_with_notice(message.clone(), refused, notice).await {
+            Ok(taken) => return Ok(taken),
+            Err(NotTogether::Accept(error)) => return Err(error.into()),
+            Err(NotTogether::Refused(others)) => refused = others,
+        }
+    }
+    Err(NotTaken::Unsettled)
+}
+
+/// Within the room that the session keeps for it; only a signed message may lie in memory twice for a moment, while its
+/// pieces are put together.
+fn in_front(header: String, mut body: Body) -> Octets {
+    body.replace_beginning(0, header.into_bytes());
+    body.into()
+}
+
+fn incoming(
+    delivery: &Delivery<'_>,
+    message: Message,
+    octets: Octets,
+    queue_id: &QueueId,
+    now: Timestamp,
+) -> Result<Incoming, Reply> {
+    let envelope = message.envelope;
+    let (sender, unanswerable) = match (reverse_path(&envelope.mail), delivery.relaying) {
+        (Ok(sender), _) => (sender, None),
+        (Err(_), Relaying::Denied) => (None, Some(envelope.mail.reverse_path)),
+        (Err(refusal), Relaying::Allowed) => return Err(refusal),
+    };
+    let recipients = envelope.recipients.into_iter().map(|recipient| {
+        let address = forward_path(&recipient, delivery.postmaster)?;
+        Ok(Recipient { address, notify: recipient.notify, orcpt: recipient.orcpt, returned: None })
+    });
+    Ok(Incoming {
+        sender,
+        unanswerable,
+        recipients: recipients.collect::<Result<_, Reply>>()?,
+        message: octets,
+        message_id: None,
+        received_at: now,
+        relaying: delivery.relaying,
+        ret: envelope.mail.ret,
+        envid: envelope.mail.envid,
+        queue_id: Some(queue_id.clone()),
+    })
+}
+
+/// One reply for all recipients: the first, unless another one gives more hope.
+fn of_all(refused: Vec<Refusal>, relaying: Relaying) -> Reply {
+    let mut replies: Vec<_> = refused.into_iter().map(|refusal| to_client(refusal.reply, relaying)).collect();
+    let chosen = replies.iter().position(|reply| reply.is_transient()).unwrap_or_default();
+    if replies.is_empty() {
+        Reply::new(554, (5, 5, 1), "No valid recipients")
+    } else {
+        to_wire(&replies.swap_remove(chosen))
+    }
+}
+
+/// What tells the sender who will not get the message, when there is anything to tell and anybody to be told.
+async fn notice(
+    delivery: &Delivery<'_>,
+    incoming: &Incoming,
+    queue_id: &QueueId,
+    refused: &[Refusal],
+    now: Timestamp,
+) -> Result<Option<Incoming>, NotTaken> {
+    let Some(sender) = &incoming.sender else { return Ok(None) };
+    let asked = |refusal: &Refusal| incoming.recipients.iter().find(|one| one.address == refusal.recipient);
+    let wants = |notify: Option<Notify>| notify.is_none_or(|notify| notify.failure);
+    let told = refused.iter().filter_map(|refusal| {
+        let recipient = asked(refusal).filter(|recipient| wants(recipient.notify))?;
+        Some(RecipientOutcome {
+            recipient: &refusal.recipient,
+            original: recipient.orcpt.as_deref(),
+            reply: Some(refusal.reply.clone()),
+            relay: None,
+            said_before: None,
+            will_retry_until: None,
+        })
+    });
+    let recipients: Vec<_> = told.collect();
+    if recipients.is_empty() {
+        return Ok(None);
+    }
+    let message = read_octets(&incoming.message, 0..delivery.max_returned_bytes).await?;
+    let headers = dsn::header_block(&message, delivery.max_returned_bytes);
+    let report = Report {
+        hostname: delivery.hostname,
+        queue_id,
+        arrived_at: now,
+        envelope_id: incoming.envid.as_deref(),
+        sender,
+        action: Action::Failed,
+        recipients,
+        returned: Returned::Headers(&message[headers]),
+        id: MessageId::random(delivery.message_store.entropy()),
+        now,
+    };
+    let notice = dsn::compose(&report)?;
+    Ok(Some(Incoming::new(None, [sender.clone()], notice, now, Relaying::Allowed)))
+}

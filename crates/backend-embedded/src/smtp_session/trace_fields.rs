@@ -1,0 +1,135 @@
+//! Trace fields: the Received header that is added, and those that are counted (RFC 5321 sections 4.4 and 6.3).
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use mail_builder::headers::date::Date;
+use mailapi_backend::mime::header_lines;
+use mailapi_model::{QueueId, Timestamp};
+use mailapi_smtp::Reply;
+use mailapi_smtp::server::Message;
+
+use super::Body;
+
+/// Where a message came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TraceFields<'a> {
+    pub(crate) hostname: &'a str,
+    pub(crate) peer: IpAddr,
+    pub(crate) queue_id: &'a QueueId,
+    pub(crate) now: Timestamp,
+}
+
+impl TraceFields<'_> {
+    /// The Received header with its line end. Recipients are left out: it would show one of them to the others.
+    pub(crate) fn header(&self, message: &Message) -> String {
+        let Self { hostname, queue_id, now, .. } = self;
+        let client = host_name(&message.client_name);
+        let address = address_literal(self.peer);
+        let protocol = message.protocol;
+        let date = Date::new(now.as_seconds()).to_rfc822();
+        format!("Received: from {client} ({address})\r\n\tby {hostname} with {protocol} id {queue_id};\r\n\t{date}\r\n")
+    }
+}
+
+/// What the client called itself, without what could be taken for another part of the header.
+fn host_name(given: &str) -> String {
+    /// Octets of a domain (RFC 5321 section 4.5.3.1.2).
+    const MAX: usize = 255;
+    let harmless = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+    let name: String = given.chars().take(MAX).map(|c| if harmless(c) { c } else { '?' }).collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+/// RFC 5321 section 4.1.3.
+fn address_literal(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => format!("[{v4}]"),
+        IpAddr::V6(v6) => format!("[IPv6:{v6}]"),
+    }
+}
+
+/// As much of a message as a header may be long: all of a short one.
+pub(crate) async fn header_of(body: &Body, max_header_bytes: usize) -> Result<Cow<'_, [u8]>, Reply> {
+    body.beginning(max_header_bytes).await.map_err(|error| {
+        tracing::error!(%error, "a message cannot be read again");
+        Reply::new(451, (4, 3, 0), "The message cannot be read at the moment")
+    })
+}
+
+/// Refuses a message that has come through more servers than `max`; `beginning` is what its header lies in.
+pub(crate) fn check_hops(beginning: &[u8], max: usize) -> Result<(), Reply> {
+    too_many_hops(beginning, max).map_or(Ok(()), Err)
+}
+
+/// The refusal of a message that has come through more servers than `max`.
+fn too_many_hops(message: &[u8], max: usize) -> Option<Reply> {
+    let hops = header_lines(message).filter(|line| is_received(line)).take(max + 1).count();
+    (hops > max).then(|| Reply::new(554, (5, 4, 6), "The message has come through too many servers"))
+}
+
+fn is_received(line: &[u8]) -> bool {
+    const NAME: &[u8] = b"received";
+    let Some((name, rest)) = line.split_at_checked(NAME.len()) else { return false };
+    // White space in front of the colon is obsolete and still valid (RFC 5322 section 4.5).
+    name.eq_ignore_ascii_case(NAME) && rest.trim_ascii_start().starts_with(b":")
+}
+
+#[cfg(test)]
+mod tests {
+    use mailapi_smtp::Envelope;
+    use mailapi_smtp::server::Share;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(client_name: &str) -> Message {
+        let envelope = Envelope::new("", ["ann@here.example"]);
+        Message {
+            envelope,
+            data: Vec::new(),
+            client_name: client_name.to_owned(),
+            protocol: "ESMTPS",
+            room: Share::default(),
+        }
+    }
+
+    fn header(client_name: &str, peer: &str) -> String {
+        let queue_id = QueueId("Q1".to_owned());
+        let trace = TraceFields {
+            hostname: "mx.here.example",
+            peer: peer.parse().unwrap(),
+            queue_id: &queue_id,
+            now: "2026-11-20T10:15:30Z".parse().unwrap(),
+        };
+        trace.header(&message(client_name))
+    }
+
+    #[test]
+    fn what_the_client_calls_itself_cannot_forge_the_rest() {
+        assert_eq!(
+            header("relay (127.0.0.1) by mx; Ü", "2001:db8::1"),
+            "Received: from relay??127.0.0.1??by?mx??? ([IPv6:2001:db8::1])\r\n\
+             \tby mx.here.example with ESMTPS id Q1;\r\n\tFri, 20 Nov 2026 10:15:30 +0000\r\n"
+        );
+        assert!(header("", "::ffff:192.0.2.1").starts_with("Received: from unknown ([192.0.2.1])\r\n"));
+    }
+
+    #[test]
+    fn a_mail_loop_is_refused_and_received_lines_in_a_body_are_not() {
+        let twice = b"Received: a\r\nrEceived : b\r\n\tReceived: folded\r\nReceived-SPF: pass\r\n\r\nReceived: c\r\n";
+        assert!(too_many_hops(twice, 2).is_none());
+        assert_eq!(too_many_hops(twice, 1).map(|reply| reply.code), Some(554));
+        assert!(too_many_hops(b"", 0).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_client_name_makes_one_header_and_any_message_is_counted(name in any::<String>(), message in prop::collection::vec(any::<u8>(), 0..200)) {
+            let header = header(&name, "192.0.2.1");
+            prop_assert_eq!(header.matches('\n').count(), 3);
+            prop_assert!(header.ends_with("\r\n") && header.is_ascii());
+            let _ = too_many_hops(&message, 1);
+        }
+    }
+}

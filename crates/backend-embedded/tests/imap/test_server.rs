@@ -1,0 +1,228 @@
+//! A mail server in a temporary directory with its IMAP door open.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use mailapi_backend::{
+    Buffer, BufferSettings, InboundLog, LoggedIn, Login, LoginError, LoginMark, Provisioning, SendAsError, SignError,
+    SignOutgoing,
+};
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_backend_embedded::net::Shutdown;
+use mailapi_backend_embedded::{
+    Authenticators, Embedded, ListenAddresses, ListenerSettings, Listeners, MessageStore, MessageStoreSettings,
+};
+use mailapi_imap::Flags;
+use mailapi_model::{
+    Clock, DomainName, EmailAddress, FolderName, Grants, InboundEvent, Octets, SecretText, SendAs, Visitor,
+};
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_testkit::{FakeClock, SeededEntropy};
+use tempfile::TempDir;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::client::{Client, PATIENCE};
+
+/// The password of everybody.
+pub(crate) const PASSWORD: &str = "secret";
+
+/// The server; its clock stands still.
+pub(crate) struct TestServer {
+    directory: TempDir,
+    clock: Arc<FakeClock>,
+    pub(crate) message_store: MessageStore,
+    pub(crate) address: SocketAddr,
+    authenticator: Arc<TestAuthenticator>,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+/// How a server of a test differs from the defaults.
+pub(crate) struct TestServerSettings {
+    pub(crate) message_store: MessageStoreSettings,
+    pub(crate) listeners: ListenerSettings,
+    /// Its directory is the server's.
+    pub(crate) buffer: BufferSettings,
+}
+
+impl TestServer {
+    /// With the domain example.org and the mailboxes ann and bob.
+    pub(crate) async fn open() -> Self {
+        Self::open_with(|_| {}).await
+    }
+
+    /// The same with settings that the test changes.
+    pub(crate) async fn open_with(change: impl FnOnce(&mut TestServerSettings)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut settings = TestServerSettings {
+            message_store: MessageStoreSettings::default(),
+            listeners: ListenerSettings::new("mx.example.org"),
+            buffer: BufferSettings::new(directory.path()),
+        };
+        settings.listeners.imap.failed_login_delay = std::time::Duration::ZERO;
+        change(&mut settings);
+        let clock = Arc::new(FakeClock::default());
+        let embedded = embedded(&directory, settings.message_store, settings.buffer, &clock).await;
+        let message_store = embedded.message_store().clone();
+        message_store.put_domain(&"example.org".parse().unwrap()).await.unwrap();
+        for mailbox in [ann(), bob()] {
+            message_store.put_mailbox(&mailbox, None).await.unwrap();
+        }
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let addresses = ListenAddresses { imap: Some(any_port), ..ListenAddresses::default() };
+        let listeners = Listeners::bind(&addresses).await.unwrap();
+        let address = listeners.addresses().imap.unwrap();
+        let (stop, shutdown) = Shutdown::channel();
+        let authenticator = Arc::new(TestAuthenticator::default());
+        let (login, sign, inbound) = (authenticator.clone(), authenticator.clone(), authenticator.clone());
+        let authenticators = Authenticators { login, sign, inbound };
+        let tasks = listeners.open(&embedded, settings.listeners, authenticators, &shutdown);
+        Self { directory, clock, message_store, address, authenticator, stop, tasks }
+    }
+
+    /// A client that has been greeted.
+    pub(crate) async fn connect(&self) -> Client {
+        let mut client = Client::connect(self.address).await;
+        assert!(client.line().await.unwrap().starts_with("* OK "));
+        client
+    }
+
+    /// A client that has logged in as ann.
+    pub(crate) async fn ann(&self) -> Client {
+        let mut client = self.connect().await;
+        client.ok(&format!("LOGIN ann@example.org {PASSWORD}")).await;
+        client
+    }
+
+    /// A client that has logged in as ann and selected a folder.
+    pub(crate) async fn ann_in(&self, folder: &str) -> Client {
+        let mut client = self.ann().await;
+        client.ok(&format!("SELECT \"{folder}\"")).await;
+        client
+    }
+
+    /// The same file, opened by another handle, as by another process.
+    pub(crate) async fn other_process(&self) -> MessageStore {
+        let buffer = BufferSettings::new(self.directory.path());
+        embedded(&self.directory, MessageStoreSettings::default(), buffer, &self.clock).await.message_store().clone()
+    }
+
+    /// Delivers a message to ann, as the SMTP listener does.
+    pub(crate) async fn deliver(&self, message: &str) {
+        let sender: EmailAddress = "eve@elsewhere.example".parse().unwrap();
+        let message = Bytes::from(message.replace('\n', "\r\n"));
+        let incoming = Incoming::new(Some(sender), [ann()], message, self.clock.now(), Relaying::Denied);
+        self.message_store.accept(incoming).await.unwrap();
+    }
+
+    /// Puts a message into a folder of ann's.
+    pub(crate) async fn put(&self, folder: &str, message: impl Into<Bytes>) -> u32 {
+        let name: FolderName = folder.parse().unwrap();
+        self.message_store.append(&ann(), &name, &Flags::new(), None, message.into()).await.unwrap().uid
+    }
+
+    /// The database, past the maildrop.
+    pub(crate) fn number(&self, sql: &str) -> i64 {
+        let database = rusqlite::Connection::open(self.directory.path().join("mail.db")).unwrap();
+        database.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    /// Disables every account.
+    pub(crate) fn disable_everybody(&self) {
+        self.authenticator.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until a log-in was refused.
+    pub(crate) async fn refused(&self) {
+        timeout(PATIENCE, self.authenticator.refused.notified()).await.expect("a log-in is refused in time");
+    }
+
+    /// Gives the signal to end.
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Gives the signal to end and waits until all sessions have.
+    pub(crate) async fn end(mut self) {
+        self.stop();
+        let ended = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                ended.unwrap();
+            }
+        };
+        timeout(PATIENCE, ended).await.expect("the server ends in time");
+    }
+}
+
+async fn embedded(
+    directory: &TempDir,
+    settings: MessageStoreSettings,
+    buffer: BufferSettings,
+    clock: &Arc<FakeClock>,
+) -> Embedded {
+    let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
+    let (entropy, buffer) = (Arc::new(SeededEntropy::default()), Buffer::new(buffer));
+    Embedded::open(sqlite, settings, clock.clone(), entropy, buffer).await.unwrap()
+}
+
+pub(crate) fn ann() -> EmailAddress {
+    "ann@example.org".parse().unwrap()
+}
+
+pub(crate) fn bob() -> EmailAddress {
+    "bob@example.org".parse().unwrap()
+}
+
+/// Lets in whoever knows the password, and is neither `locked` nor met on a bad day.
+#[derive(Default)]
+struct TestAuthenticator {
+    is_closed: AtomicBool,
+    refused: Notify,
+}
+
+#[async_trait]
+impl Login for TestAuthenticator {
+    async fn log_in(&self, user: &str, password: &SecretText, _from: Visitor) -> Result<LoggedIn, LoginError> {
+        match user {
+            "locked@example.org" => return Err(LoginError::Locked),
+            "unlucky@example.org" => return Err(LoginError::Unavailable),
+            "admin" if password.expose() == PASSWORD => return Ok(entered(Grants::admin_token())),
+            _ => {}
+        }
+        let address: EmailAddress = user.parse().map_err(|_| LoginError::Refused)?;
+        let fits = password.expose() == PASSWORD;
+        if !fits {
+            self.refused.notify_one();
+            return Err(LoginError::Refused);
+        }
+        Ok(entered(Grants::of_mailbox(address, false, Vec::new())))
+    }
+
+    async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LoginError> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(LoginError::Refused) } else { Ok(()) }
+    }
+
+    async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError> {
+        Ok(grants.may_send_as(address, false)?)
+    }
+}
+
+const fn entered(grants: Grants) -> LoggedIn {
+    LoggedIn { grants, mark: LoginMark { epoch: (0, 0), password: 0 } }
+}
+
+impl InboundLog for TestAuthenticator {
+    fn note(&self, _event: InboundEvent) {}
+}
+
+#[async_trait]
+impl SignOutgoing for TestAuthenticator {
+    async fn sign(&self, _from: &DomainName, message: Octets) -> Result<Octets, SignError> {
+        Ok(message)
+    }
+}

@@ -1,0 +1,232 @@
+use mailapi_backend::{Attempt, Mailboxes, Provisioning, Refusal, Submission, SubmitError};
+use mailapi_backend_embedded::MessageStoreSettings;
+use mailapi_backend_embedded::accept::{AcceptError, RecipientCheck, Relaying};
+use mailapi_model::{Clock, Envelope, MessageId, Octets, Page, ReversePath, Timestamp};
+use mailapi_testkit::SeededEntropy;
+
+use super::test_store::{TestStore, address, ann, bob, folder, mail, octets};
+
+fn codes(refused: &[Refusal]) -> Vec<String> {
+    refused.iter().map(|r| format!("{} {} {}", r.recipient, r.reply.code, r.reply.enhanced.unwrap())).collect()
+}
+
+fn nothing_was_written(test_store: &TestStore) {
+    for table in ["messages", "chunks", "entries", "queue", "queue_recipients", "feed", "accepted", "unindexed"] {
+        assert_eq!(test_store.number(&format!("SELECT count(*) FROM drop_{table}")), 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn mail_for_nobody_here_is_refused_and_leaves_nothing() {
+    let test_store = TestStore::new().await;
+    let mut incoming = test_store.incoming(&["nobody@example.org", "carl@elsewhere.example"], &mail("Hi", "."));
+    incoming.relaying = Relaying::Denied;
+    let Err(AcceptError::NoRecipients(refused)) = test_store.message_store.accept(incoming).await else { panic!() };
+    assert_eq!(codes(&refused), ["nobody@example.org 550 5.1.1", "carl@elsewhere.example 550 5.7.1"]);
+    nothing_was_written(&test_store);
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_refused_as_a_whole() {
+    let test_store =
+        TestStore::with(MessageStoreSettings { max_message_bytes: 100, ..MessageStoreSettings::default() }).await;
+    let refused =
+        test_store.message_store.accept(test_store.incoming(&["ann@example.org"], &mail("Hi", &"x".repeat(100)))).await;
+    let Err(AcceptError::Refused(reply)) = refused else { panic!() };
+    assert_eq!(reply.to_string(), "552 5.3.4 the message is too long");
+    nothing_was_written(&test_store);
+}
+
+#[tokio::test]
+async fn a_full_mailbox_is_refused_and_the_others_get_the_message() {
+    let test_store = TestStore::new().await;
+    test_store.message_store.put_mailbox(&ann(), Some(10)).await.unwrap();
+    let taken = test_store
+        .message_store
+        .accept(test_store.incoming(&["ann@example.org", "bob@example.org", "BOB@example.org"], &mail("Hi", ".")))
+        .await
+        .unwrap();
+    assert_eq!(codes(&taken.refused), ["ann@example.org 552 5.2.2"]);
+    assert_eq!(taken.delivered, [bob()]);
+    assert_eq!(test_store.message_store.quota(&ann()).await.unwrap().messages, 0);
+    assert_eq!(test_store.message_store.quota(&bob()).await.unwrap().messages, 1);
+}
+
+#[tokio::test]
+async fn a_step_that_fails_leaves_nothing_of_the_message() {
+    for (table, event) in [
+        ("chunks", "INSERT"),
+        ("entries", "INSERT"),
+        ("folders", "UPDATE"),
+        ("queue_recipients", "INSERT"),
+        ("feed", "INSERT"),
+        ("accepted", "INSERT"),
+    ] {
+        let test_store = TestStore::new().await;
+        test_store
+            .database()
+            .execute_batch(&format!(
+                "CREATE TRIGGER stop AFTER {event} ON drop_{table} BEGIN SELECT RAISE(FAIL, 'stopped'); END"
+            ))
+            .unwrap();
+        let envelope = envelope(&["ann@example.org", "carl@elsewhere.example"]);
+        let submitted = test_store.message_store.submit(envelope, Octets::from(mail("Hi", "."))).await;
+        assert!(matches!(submitted, Err(SubmitError::Unavailable(_))), "{table}");
+        nothing_was_written(&test_store);
+    }
+}
+
+fn envelope(recipients: &[&str]) -> Envelope {
+    let recipients = recipients.iter().map(|r| r.parse().unwrap()).collect();
+    let sender: ReversePath = Some(bob());
+    Envelope { message_id: MessageId::random(&SeededEntropy::new(7)), sender, recipients }
+}
+
+#[tokio::test]
+async fn a_message_lies_once_on_disk_and_in_every_inbox() {
+    let test_store = TestStore::new().await;
+    let message = mail("Hi", "Hello.");
+    test_store.deliver(&["ann@example.org", "bob@example.org"], &message).await;
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_messages"), 1);
+    assert_eq!(test_store.number("SELECT refs FROM drop_messages"), 2);
+    for mailbox in [ann(), bob()] {
+        let listed = test_store.message_store.list(&mailbox, &folder("INBOX"), Page::default()).await.unwrap();
+        assert_eq!((listed.total, listed.items[0].uid), (1, 1));
+        let raw = test_store.message_store.open_raw(&mailbox, &folder("INBOX"), 1).await.unwrap();
+        let expected = format!("Return-Path: <eve@elsewhere.example>\r\n{message}");
+        assert_eq!(raw.size, expected.len() as u64);
+        assert_eq!(octets(raw.content).await.unwrap(), expected.as_bytes());
+    }
+}
+
+/// What is asked after a crash while this was handed over.
+fn attempt(envelope: &Envelope) -> Attempt {
+    let sender = envelope.sender.clone().unwrap();
+    Attempt { message_id: envelope.message_id, sender, since: Timestamp::from_seconds(0), by_this_node: true }
+}
+
+#[tokio::test]
+async fn a_message_from_the_api_is_taken_over_once_and_found_again() {
+    let test_store = TestStore::new().await;
+    let envelope = envelope(&["ann@example.org", "nobody@example.org", "carl@elsewhere.example"]);
+    assert_eq!(test_store.message_store.find(&attempt(&envelope)).await.unwrap(), None);
+    let message = Octets::from(mail("Hi", "."));
+    let first = test_store.message_store.submit(envelope.clone(), message.clone()).await.unwrap();
+    assert_eq!(codes(&first.refused), ["nobody@example.org 550 5.1.1"]);
+    let again = test_store.open_again().await;
+    assert_eq!(again.submit(envelope.clone(), message).await.unwrap(), first);
+    assert_eq!(again.find(&attempt(&envelope)).await.unwrap(), Some(first));
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_entries"), 1);
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_queue_recipients"), 1);
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_feed"), 1);
+}
+
+#[tokio::test]
+async fn what_was_taken_over_is_forgotten_when_it_is_old() {
+    let test_store = TestStore::new().await;
+    let envelope = envelope(&["ann@example.org", "nobody@example.org"]);
+    test_store.message_store.submit(envelope.clone(), Octets::from(mail("Hi", "."))).await.unwrap();
+    test_store.message_store.maintain_until_done().await.unwrap();
+    assert!(test_store.message_store.find(&attempt(&envelope)).await.unwrap().is_some());
+    test_store.advance(31 * 24 * 60 * 60);
+    test_store.message_store.maintain_until_done().await.unwrap();
+    assert_eq!(test_store.message_store.find(&attempt(&envelope)).await.unwrap(), None);
+    assert_eq!(test_store.number("SELECT count(*) FROM drop_accepted_refusals"), 0);
+}
+
+#[tokio::test]
+async fn a_recipient_is_judged_before_the_message_comes() {
+    let test_store = TestStore::new().await;
+    test_store.message_store.put_mailbox(&bob(), Some(1_000)).await.unwrap();
+    let ask = async |recipient: &str, size, relaying| match test_store
+        .message_store
+        .check_recipient(&address(recipient), size, relaying)
+        .await
+        .unwrap()
+    {
+        RecipientCheck::Refused(reply) => reply.code.to_string(),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(ask("nobody@example.org", 0, Relaying::Allowed).await, "550");
+    assert_eq!(ask("carl@elsewhere.example", 0, Relaying::Denied).await, "550");
+    // Another server retries; an author here gets the refusal at once.
+    assert_eq!(ask("bob@example.org", 1_001, Relaying::Denied).await, "452");
+    assert_eq!(ask("bob@example.org", 1_001, Relaying::Allowed).await, "552");
+    assert_eq!(ask("bob@example.org", 1_000, Relaying::Denied).await, "Local");
+    assert_eq!(ask("carl@elsewhere.example", 0, Relaying::Allowed).await, "Remote");
+}
+
+#[tokio::test]
+async fn mailboxes_come_back_empty_when_they_go() {
+    let test_store = TestStore::new().await;
+    test_store.deliver(&["ann@example.org"], &mail("one", ".")).await;
+    let before = test_store.message_store.folder(&ann(), &folder("INBOX")).await.unwrap();
+    for _ in 0..2 {
+        test_store.message_store.remove_mailbox(&ann()).await.unwrap();
+    }
+    assert!(test_store.message_store.folder(&ann(), &folder("INBOX")).await.is_err());
+    for _ in 0..2 {
+        test_store.message_store.put_mailbox(&ann(), None).await.unwrap();
+    }
+    let after = test_store.message_store.folder(&ann(), &folder("INBOX")).await.unwrap();
+    assert_eq!((after.messages, after.size, after.uid_next), (0, 0, 1));
+    assert!(after.uid_validity > before.uid_validity);
+    assert!(test_store.clock.now().as_seconds() > 0);
+}
+
+#[tokio::test]
+async fn a_mailbox_of_a_domain_that_is_not_ours_captures_no_mail() {
+    let test_store = TestStore::new().await;
+    let squatter = address("ceo@elsewhere.example");
+    test_store.message_store.put_mailbox(&squatter, None).await.unwrap();
+    let mut from_outside = test_store.incoming(&["ceo@elsewhere.example"], &mail("Hi", "."));
+    from_outside.relaying = Relaying::Denied;
+    let Err(AcceptError::NoRecipients(refused)) = test_store.message_store.accept(from_outside).await else { panic!() };
+    assert_eq!(codes(&refused), ["ceo@elsewhere.example 550 5.7.1"]);
+    let mut notice = test_store.incoming(&["ceo@elsewhere.example"], &mail("Undelivered", "."));
+    notice.sender = None;
+    for ours in [test_store.incoming(&["ceo@elsewhere.example"], &mail("Hi", ".")), notice] {
+        let taken = test_store.message_store.accept(ours).await.unwrap();
+        assert_eq!((taken.delivered, taken.queued), (Vec::new(), vec![squatter.clone()]), "it goes to the real server");
+    }
+    assert_eq!(test_store.message_store.quota(&squatter).await.unwrap().messages, 0);
+    test_store.message_store.put_domain(&squatter.domain()).await.unwrap();
+    test_store.deliver(&["ceo@elsewhere.example"], &mail("Welcome", ".")).await;
+    assert_eq!(test_store.message_store.quota(&squatter).await.unwrap().messages, 1, "once the domain is ours");
+}
+
+#[tokio::test]
+async fn mail_to_a_removed_domain_is_refused_and_its_mail_is_kept() {
+    let test_store = TestStore::new().await;
+    test_store.deliver(&["ann@example.org"], &mail("one", ".")).await;
+    test_store.message_store.remove_domain(&"example.org".parse().unwrap()).await.unwrap();
+    let taken =
+        test_store.message_store.accept(test_store.incoming(&["ann@example.org"], &mail("two", "."))).await.unwrap();
+    assert_eq!(taken.queued, [ann()]);
+    assert_eq!(test_store.message_store.quota(&ann()).await.unwrap().messages, 1);
+}
+
+#[tokio::test]
+async fn mail_with_a_tag_goes_to_the_mailbox_before_it() {
+    let test_store = TestStore::new().await;
+    let tagged = ["bob+shop@example.org", "nobody+x@example.org", "+x@example.org", "bob+@example.org"];
+    let taken = test_store.message_store.accept(test_store.incoming(&tagged, &mail("Hi", "."))).await.unwrap();
+    assert_eq!(codes(&taken.refused), ["nobody+x@example.org 550 5.1.1", "+x@example.org 550 5.1.1"]);
+    assert_eq!(test_store.message_store.quota(&bob()).await.unwrap().messages, 2);
+    let check =
+        test_store.message_store.check_recipient(&address("bob+a+b@example.org"), 0, Relaying::Denied).await.unwrap();
+    assert_eq!(check, RecipientCheck::Local);
+
+    test_store.message_store.put_mailbox(&address("bob+own@example.org"), None).await.unwrap();
+    test_store.message_store.accept(test_store.incoming(&["bob+own@example.org"], &mail("Hi", "."))).await.unwrap();
+    assert_eq!(
+        test_store.message_store.quota(&bob()).await.unwrap().messages,
+        2,
+        "a mailbox of the whole name comes first"
+    );
+
+    let strict =
+        TestStore::with(MessageStoreSettings { recipient_delimiter: None, ..MessageStoreSettings::default() }).await;
+    let refused = strict.message_store.accept(strict.incoming(&["bob+shop@example.org"], &mail("Hi", "."))).await;
+    assert!(matches!(refused, Err(AcceptError::NoRecipients(_))));
+}

@@ -1,0 +1,15 @@
+//! Stories about the maildrop on a temporary database.
+
+mod accept;
+mod at_rest;
+mod bulk;
+mod counters;
+mod feed;
+mod folders;
+mod garbage;
+mod queue;
+mod reading;
+mod returned;
+mod search;
+mod test_store;
+mod views;

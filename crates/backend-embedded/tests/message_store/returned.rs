@@ -1,0 +1,223 @@
+use std::time::Duration;
+
+use mailapi_backend::{DeliveryFeed, Submission};
+use mailapi_backend_embedded::accept::{AcceptError, Incoming, Relaying};
+use mailapi_backend_embedded::queue::{Attempt, QueuedRecipient, RecipientResult};
+use mailapi_model::{
+    Clock, DeliveryEvent, EnhancedCode, Entropy, Envelope, Evidence, FeedCursor, MessageId, Outcome, Reply,
+};
+use mailapi_testkit::SeededEntropy;
+
+use super::test_store::{TestStore, address, mail};
+
+const LEASE: Duration = Duration::from_secs(600);
+
+/// Another server takes it.
+fn taken() -> Attempt {
+    Attempt::Delivered { reply: Reply::new(250, EnhancedCode::new(2, 0, 0), "ok"), relay: None }
+}
+
+fn refused() -> Attempt {
+    Attempt::Bounced { reply: Reply::new(550, EnhancedCode::new(5, 1, 1), "unknown"), relay: None }
+}
+
+fn expired() -> Attempt {
+    Attempt::Expired { reply: Reply::new(554, EnhancedCode::new(5, 4, 7), "too late"), relay: None }
+}
+
+/// It is to come again in a minute.
+fn put_off(test_store: &TestStore) -> Attempt {
+    Attempt::Deferred {
+        reply: Reply::new(451, EnhancedCode::new(4, 7, 1), "later"),
+        relay: None,
+        next_attempt_at: test_store.clock.now().plus(Duration::from_secs(60)),
+        delay_notified: false,
+    }
+}
+
+/// What becomes of all that is due.
+async fn tried(test_store: &TestStore, attempts: &[Attempt]) {
+    let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else {
+        panic!("one message is due")
+    };
+    let attempts = message.recipients.iter().zip(attempts);
+    let result = |(recipient, attempt): (&QueuedRecipient, &Attempt)| RecipientResult {
+        position: recipient.position,
+        attempt: attempt.clone(),
+    };
+    let results: Vec<_> = attempts.map(result).collect();
+    assert_eq!(results.len(), message.recipients.len());
+    test_store.message_store.record(message.clone(), results, Vec::new()).await.unwrap();
+}
+
+/// Takes over a message of ann's to zoe, joe and bob, of whom bob is here.
+async fn submitted(test_store: &TestStore, entropy: &dyn Entropy) -> MessageId {
+    let message_id = MessageId::random(entropy);
+    let recipients = ["zoe@far.example", "joe@far.example", "bob@example.org"].map(address).to_vec();
+    let envelope = Envelope { message_id, sender: Some(address("ann@example.org")), recipients };
+    test_store.message_store.submit(envelope, mail("Hi", ".").into()).await.unwrap();
+    message_id
+}
+
+/// The same, and another server takes it for zoe and joe.
+async fn sent(test_store: &TestStore, entropy: &dyn Entropy) -> MessageId {
+    let message_id = submitted(test_store, entropy).await;
+    tried(test_store, &[taken(), taken()]).await;
+    message_id
+}
+
+fn notice(id: &str, action: &str, recipient: &str) -> String {
+    format!(
+        "From: MAILER-DAEMON@far.example\r\nContent-Type: multipart/report; report-type=\"delivery-status\";\r\n boundary=b\r\n\r\n\
+         --b\r\nContent-Type: text/plain\r\n\r\nSorry.\r\n\
+         --b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.far.example\r\n\r\n\
+         Final-Recipient: rfc822; {recipient}\r\nAction: {action}\r\nStatus: 5.1.1\r\n\
+         Diagnostic-Code: smtp; 550 5.1.1 no such user\r\n\r\n\
+         --b\r\nContent-Type: text/rfc822-headers\r\n\r\nMessage-ID: <{id}@example.org>\r\n\r\n--b--\r\n"
+    )
+}
+
+/// A notice from outside, sent to the return address of the message that it names (ann's).
+fn from_outside(test_store: &TestStore, from: &str, to: &str, notice: &str) -> Incoming {
+    let sender = (!from.is_empty()).then(|| address(from));
+    let mut incoming =
+        Incoming::new(sender, [address(to)], notice.to_owned(), test_store.clock.now(), Relaying::Denied);
+    let named = notice.split("Message-ID: <").nth(1).and_then(|rest| rest.split('@').next());
+    incoming.recipients[0].returned = named.filter(|_| to.starts_with("ann")).and_then(|id| id.parse().ok());
+    incoming
+}
+
+/// Delivers a notice; answers what the feed tells of returned mail so far.
+async fn told(test_store: &TestStore, from: &str, to: &str, notice: &str) -> Vec<DeliveryEvent> {
+    test_store.message_store.accept(from_outside(test_store, from, to, notice)).await.unwrap();
+    let mut events = test_store.message_store.read_after(&FeedCursor::default(), 1000).await.unwrap().events;
+    events.retain(|event| event.evidence == Evidence::ReturnedMail);
+    events
+}
+
+#[tokio::test]
+async fn a_forged_notice_changes_nothing() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+    let unknown = MessageId::random(&SeededEntropy::new(8)).to_string();
+    let good = notice(&id, "failed", "zoe@far.example");
+    for (from, to, notice) in [
+        // Sent to who is not the sender, or not as notices are sent.
+        ("", "bob@example.org", good.clone()),
+        ("eve@far.example", "ann@example.org", good.clone()),
+        ("", "ann@example.org", good.replace("multipart/report", "multipart/mixed")),
+        // Of a message that is not ours, of a recipient that it did not leave for, and of no failure.
+        ("", "ann@example.org", notice(&unknown, "failed", "zoe@far.example")),
+        ("", "ann@example.org", notice("hello", "failed", "zoe@far.example")),
+        ("", "ann@example.org", notice(&id, "failed", "eve@far.example")),
+        ("", "ann@example.org", notice(&id, "failed", "bob@example.org")),
+        ("", "ann@example.org", notice(&id, "delayed", "zoe@far.example")),
+    ] {
+        assert_eq!(told(&test_store, from, to, &notice).await, [], "{from} {to} {notice}");
+    }
+    // From a sender with the Message-ID, but without the return address.
+    let mut guessed = from_outside(&test_store, "", "ann@example.org", &good);
+    guessed.recipients[0].returned = None;
+    test_store.message_store.accept(guessed).await.unwrap();
+    assert_eq!(told(&test_store, "", "bob@example.org", &good).await, []);
+}
+
+#[tokio::test]
+async fn a_notice_of_what_has_not_left_yet_is_ordinary_mail() {
+    let test_store = TestStore::new().await;
+    let id = submitted(&test_store, &SeededEntropy::new(7)).await.to_string();
+    let forged = notice(&id, "failed", "zoe@far.example");
+    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await, [], "not tried yet");
+    tried(&test_store, &[put_off(&test_store), taken()]).await;
+    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await, [], "put off");
+    assert_eq!(told(&test_store, "", "ann@example.org", &notice(&id, "failed", "joe@far.example")).await.len(), 1);
+    test_store.advance(60);
+    tried(&test_store, &[taken()]).await;
+    assert_eq!(told(&test_store, "", "ann@example.org", &forged).await.len(), 2, "now it can be true");
+}
+
+#[tokio::test]
+async fn whom_no_server_took_it_for_it_never_comes_back_from() {
+    let test_store = TestStore::new().await;
+    let id = submitted(&test_store, &SeededEntropy::new(7)).await.to_string();
+    tried(&test_store, &[refused(), expired()]).await;
+    for recipient in ["zoe@far.example", "joe@far.example"] {
+        assert_eq!(
+            told(&test_store, "", "ann@example.org", &notice(&id, "failed", recipient)).await,
+            [],
+            "{recipient}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_notice_during_submission_gets_a_temporary_failure() {
+    let test_store = TestStore::new().await;
+    let id = submitted(&test_store, &SeededEntropy::new(7)).await.to_string();
+    let early = notice(&id, "failed", "zoe@far.example");
+    let [message] = &test_store.message_store.claim_due(100, LEASE).await.unwrap()[..] else { panic!("it is due") };
+    // The other server may have said yes, and nobody here knows it yet.
+    let AcceptError::Refused(reply) =
+        test_store.message_store.accept(from_outside(&test_store, "", "ann@example.org", &early)).await.unwrap_err()
+    else {
+        panic!("it is refused as a whole")
+    };
+    assert_eq!(reply.code, 451);
+    // To whom it says nothing it is mail like any other.
+    assert_eq!(told(&test_store, "", "bob@example.org", &early).await, []);
+    assert_eq!(told(&test_store, "", "ann@example.org", &notice(&id, "failed", "eve@far.example")).await, []);
+    assert_eq!(test_store.number("SELECT messages FROM drop_mailboxes WHERE address = 'ann@example.org'"), 1);
+
+    let results = [0, 1].map(|position| RecipientResult { position, attempt: taken() }).to_vec();
+    test_store.message_store.record(message.clone(), results, Vec::new()).await.unwrap();
+    assert_eq!(told(&test_store, "", "ann@example.org", &early).await.len(), 1);
+}
+
+#[tokio::test]
+async fn our_own_notices_tell_nothing_of_returned_mail() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+    // As when a mail program sends on what came back, under the identifier that it had.
+    let mut own = from_outside(&test_store, "", "ann@example.org", &notice(&id, "failed", "zoe@far.example"));
+    own.relaying = Relaying::Allowed;
+    test_store.message_store.accept(own).await.unwrap();
+    assert_eq!(told(&test_store, "", "ann@example.org", &notice(&id, "delayed", "zoe@far.example")).await, []);
+}
+
+#[tokio::test]
+async fn a_message_that_comes_back_is_told_once_for_each_recipient() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await;
+    test_store.advance(60);
+    for count in [1, 1] {
+        let told =
+            told(&test_store, "", "ann@example.org", &notice(&id.to_string(), "failed", "ZOE@far.example")).await;
+        assert_eq!(told.len(), count);
+        assert_eq!((told[0].message_id, told[0].outcome), (Some(id), Outcome::Bounced));
+        assert_eq!((told[0].recipient.as_str(), told[0].delay.as_secs()), ("zoe@far.example", 60));
+        assert_eq!(told[0].response, "550 5.1.1 no such user");
+        assert_eq!(told[0].dsn.unwrap().to_string(), "5.1.1");
+    }
+    let told = told(&test_store, "", "ann@example.org", &notice(&id.to_string(), "failed", "joe@far.example")).await;
+    assert_eq!(told.len(), 2);
+}
+
+#[tokio::test]
+async fn a_recipient_can_come_back_after_members_of_it_did() {
+    let test_store = TestStore::new().await;
+    let id = sent(&test_store, &SeededEntropy::new(7)).await.to_string();
+    let alias = "joe@far.example\r\nOriginal-Recipient: rfc822; zoe@far.example";
+    let of_member = notice(&id, "failed", alias);
+    let of_other = notice(&id, "failed", &alias.replace("joe", "jim"));
+    let of_recipient = notice(&id, "failed", "zoe@far.example");
+    for notice in [&of_member, &of_other, &of_recipient, &of_recipient] {
+        told(&test_store, "", "ann@example.org", notice).await;
+    }
+    let told = told(&test_store, "", "ann@example.org", &of_member).await;
+    let told: Vec<_> = told
+        .iter()
+        .map(|event| (event.recipient.as_str(), event.final_recipient.as_ref().map(|member| member.as_str())))
+        .collect();
+    let members = [("zoe@far.example", Some("joe@far.example")), ("zoe@far.example", Some("jim@far.example"))];
+    assert_eq!(told, [members[0], members[1], ("zoe@far.example", None)], "nothing counts behind the recipient's own");
+}

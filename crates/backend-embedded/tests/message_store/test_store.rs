@@ -1,0 +1,105 @@
+//! A mail server in a temporary directory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use mailapi_backend::{Buffer, BufferSettings};
+use mailapi_backend::{ByteStream, MailboxError, Provisioning};
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_backend_embedded::{Embedded, MessageStore, MessageStoreSettings};
+use mailapi_model::{Clock, EmailAddress, FolderName};
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_testkit::{FakeClock, SeededEntropy};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+pub(crate) struct TestStore {
+    directory: TempDir,
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) message_store: MessageStore,
+}
+
+impl TestStore {
+    /// With the domain example.org and the mailboxes ann and bob.
+    pub(crate) async fn new() -> Self {
+        Self::with(MessageStoreSettings::default()).await
+    }
+
+    pub(crate) async fn with(settings: MessageStoreSettings) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(FakeClock::default());
+        let message_store = open(&directory, settings, &clock).await;
+        message_store.put_domain(&"example.org".parse().unwrap()).await.unwrap();
+        for mailbox in [ann(), bob()] {
+            message_store.put_mailbox(&mailbox, None).await.unwrap();
+        }
+        Self { directory, clock, message_store }
+    }
+
+    /// The same file, opened by another handle, as after a restart or by another process.
+    pub(crate) async fn open_again(&self) -> MessageStore {
+        open(&self.directory, MessageStoreSettings::default(), &self.clock).await
+    }
+
+    /// The database, past the maildrop.
+    pub(crate) fn database(&self) -> Connection {
+        Connection::open(self.directory.path().join("mail.db")).unwrap()
+    }
+
+    pub(crate) fn number(&self, sql: &str) -> i64 {
+        self.database().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    pub(crate) fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    pub(crate) fn incoming(&self, recipients: &[&str], message: &str) -> Incoming {
+        let recipients: Vec<EmailAddress> = recipients.iter().map(|r| r.parse().unwrap()).collect();
+        let sender = Some(address("eve@elsewhere.example"));
+        Incoming::new(sender, recipients, Bytes::from(message.to_owned()), self.clock.now(), Relaying::Allowed)
+    }
+
+    pub(crate) async fn deliver(&self, recipients: &[&str], message: &str) {
+        self.message_store.accept(self.incoming(recipients, message)).await.unwrap();
+    }
+}
+
+async fn open(directory: &TempDir, settings: MessageStoreSettings, clock: &Arc<FakeClock>) -> MessageStore {
+    let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
+    let entropy = Arc::new(SeededEntropy::default());
+    let buffer = Buffer::new(BufferSettings::new(directory.path()));
+    Embedded::open(sqlite, settings, clock.clone(), entropy, buffer).await.unwrap().message_store().clone()
+}
+
+pub(crate) fn address(text: &str) -> EmailAddress {
+    text.parse().unwrap()
+}
+
+pub(crate) fn ann() -> EmailAddress {
+    address("ann@example.org")
+}
+
+pub(crate) fn bob() -> EmailAddress {
+    address("bob@example.org")
+}
+
+pub(crate) fn folder(name: &str) -> FolderName {
+    name.parse().unwrap()
+}
+
+/// A small message.
+pub(crate) fn mail(subject: &str, body: &str) -> String {
+    format!("From: Eve <eve@elsewhere.example>\r\nTo: ann@example.org\r\nSubject: {subject}\r\n\r\n{body}\r\n")
+}
+
+pub(crate) async fn octets(stream: ByteStream) -> Result<Vec<u8>, MailboxError> {
+    stream
+        .try_fold(Vec::new(), async |mut all, piece| {
+            all.extend_from_slice(&piece);
+            Ok(all)
+        })
+        .await
+}

@@ -1,0 +1,290 @@
+//! A mail server with open doors in a temporary directory. Its courier goes out only when a test sends it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use mailapi_backend::{
+    Buffer, BufferSettings, DeliveryFeed, InboundLog, LoggedIn, Login, LoginError, LoginMark, Mailboxes, Provisioning,
+    SendAsError, SendLimitReached, SignError, SignOutgoing,
+};
+use mailapi_backend_embedded::accept::{Incoming, Relaying};
+use mailapi_backend_embedded::delivery_agent::{DeliveryAgent, DeliveryAgentSettings, Relay};
+use mailapi_backend_embedded::net::Shutdown;
+use mailapi_backend_embedded::{
+    Authenticators, Embedded, ListenAddresses, ListenerSettings, Listeners, MessageStore, MessageStoreSettings,
+};
+use mailapi_model::{
+    Clock, DeliveryEvent, DomainName, EmailAddress, FeedCursor, FolderName, Grants, InboundEvent, InboundOutcome,
+    Octets, Outcome, Page, Permission, SecretText, SendAs, Visitor,
+};
+use mailapi_store::sqlite::{Sqlite, SqliteSettings};
+use mailapi_testkit::{FakeClock, FakeDns, SeededEntropy, SmtpSink};
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub(crate) const HOSTNAME: &str = "mx.here.example";
+pub(crate) const PASSWORD: &str = "secret";
+
+/// Has the domain `here.example` with the mailboxes ann, bob and full (no room), and the domain `team.example`, as
+/// whose members ann may send.
+pub(crate) struct MailHost {
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) dns: Arc<FakeDns>,
+    pub(crate) message_store: MessageStore,
+    pub(crate) smtp: SocketAddr,
+    pub(crate) submission: SocketAddr,
+    pub(crate) imap: SocketAddr,
+    authenticator: Arc<TestAuthenticator>,
+    tally: Arc<Tally>,
+    stop: watch::Sender<bool>,
+    listeners: JoinSet<()>,
+    directory: TempDir,
+}
+
+impl MailHost {
+    /// What the door for mail from outside has told: the recipient's domain, the sender's, and the outcome.
+    pub(crate) fn counted(&self) -> Vec<(String, Option<String>, InboundOutcome)> {
+        let events = self.tally.0.lock().unwrap();
+        let shown = |event: &InboundEvent| {
+            let sender = event.sender_domain.as_ref().map(ToString::to_string);
+            (event.domain.to_string(), sender, event.outcome)
+        };
+        events.iter().map(shown).collect()
+    }
+
+    pub(crate) async fn open() -> Self {
+        Self::open_with(|_, _| {}).await
+    }
+
+    pub(crate) async fn open_with(change: impl FnOnce(&mut ListenerSettings, &mut MessageStoreSettings)) -> Self {
+        Self::open_buffering(change, |_| {}).await
+    }
+
+    pub(crate) async fn open_buffering(
+        change: impl FnOnce(&mut ListenerSettings, &mut MessageStoreSettings),
+        change_buffer: impl FnOnce(&mut BufferSettings),
+    ) -> Self {
+        let mut settings = (ListenerSettings::new(HOSTNAME), MessageStoreSettings::default());
+        settings.0.postmasters = vec![address("gone@here.example"), address("ann@here.example")];
+        change(&mut settings.0, &mut settings.1);
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(FakeClock::default());
+        let sqlite = Sqlite::open(&directory.path().join("mail.db"), SqliteSettings::default()).unwrap();
+        let entropy = Arc::new(SeededEntropy::default());
+        let mut buffer = BufferSettings::new(directory.path());
+        change_buffer(&mut buffer);
+        let buffer = Buffer::new(buffer);
+        let embedded = Embedded::open(sqlite, settings.1, clock.clone(), entropy, buffer).await.unwrap();
+        furnish(embedded.message_store()).await;
+        let loopback = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let addresses = ListenAddresses { smtp: loopback, submission: loopback, imap: loopback };
+        let listeners = Listeners::bind(&addresses).await.unwrap();
+        let ListenAddresses { smtp, submission, imap } = listeners.addresses();
+        let tally = Arc::new(Tally::default());
+        let authenticator = Arc::new(TestAuthenticator::default());
+        let authenticators =
+            Authenticators { login: authenticator.clone(), sign: Arc::new(Seal), inbound: tally.clone() };
+        let (stop, shutdown) = Shutdown::channel();
+        let listeners = listeners.open(&embedded, settings.0, authenticators, &shutdown);
+        Self {
+            clock,
+            dns: Arc::default(),
+            message_store: embedded.message_store().clone(),
+            smtp: smtp.unwrap(),
+            submission: submission.unwrap(),
+            imap: imap.unwrap(),
+            authenticator,
+            tally,
+            stop,
+            listeners,
+            directory,
+        }
+    }
+
+    /// A courier that hands everything to the sink.
+    pub(crate) fn agent_to(&self, sink: &SmtpSink) -> DeliveryAgent {
+        self.agent(|settings| settings.relay = relay_at(sink.address()))
+    }
+
+    pub(crate) fn agent(&self, change: impl FnOnce(&mut DeliveryAgentSettings)) -> DeliveryAgent {
+        let mut settings = DeliveryAgentSettings::default();
+        change(&mut settings);
+        DeliveryAgent::new(self.message_store.clone(), HOSTNAME, self.dns.clone(), settings).unwrap()
+    }
+
+    /// Puts a message of ann's into the queue, as the API does.
+    pub(crate) async fn send(&self, recipients: &[&str], message: &str) {
+        self.message_store.accept(self.outgoing(recipients, message)).await.unwrap();
+    }
+
+    pub(crate) fn outgoing(&self, recipients: &[&str], message: &str) -> Incoming {
+        let sender = Some(address("ann@here.example"));
+        let recipients: Vec<_> = recipients.iter().map(|text| address(text)).collect();
+        Incoming::new(sender, recipients, message.to_owned(), self.clock.now(), Relaying::Allowed)
+    }
+
+    pub(crate) fn wait(&self, minutes: u64) {
+        self.clock.advance(Duration::from_secs(minutes * 60));
+    }
+
+    /// Everything that the delivery feed told so far, as recipient, outcome and status code.
+    pub(crate) async fn told(&self) -> Vec<(String, Outcome, String)> {
+        let code = |event: &DeliveryEvent| event.dsn.map(|dsn| dsn.to_string()).unwrap_or_default();
+        let events = self.events().await;
+        events.iter().map(|event| (event.recipient.to_string(), event.outcome, code(event))).collect()
+    }
+
+    pub(crate) async fn events(&self) -> Vec<DeliveryEvent> {
+        self.message_store.read_after(&FeedCursor::default(), 1000).await.unwrap().events
+    }
+
+    /// The same, for any number of them.
+    pub(crate) async fn all_events(&self) -> Vec<DeliveryEvent> {
+        let (mut cursor, mut events) = (FeedCursor::default(), Vec::new());
+        loop {
+            let batch = self.message_store.read_after(&cursor, 1000).await.unwrap();
+            events.extend(batch.events);
+            cursor = batch.cursor;
+            if !batch.more {
+                return events;
+            }
+        }
+    }
+
+    /// The raw messages of an INBOX, oldest first.
+    pub(crate) async fn inbox(&self, mailbox: &str) -> Vec<String> {
+        let (mailbox, inbox) = (address(mailbox), FolderName::inbox());
+        let listed = self.message_store.list(&mailbox, &inbox, Page::new(Page::MAX_LIMIT, 0)).await.unwrap();
+        let mut messages = Vec::new();
+        for summary in listed.items.iter().rev() {
+            let opened = self.message_store.open_raw(&mailbox, &inbox, summary.uid).await.unwrap();
+            let pieces: Vec<_> = opened.content.try_collect().await.unwrap();
+            messages.push(String::from_utf8_lossy(&pieces.concat()).into_owned());
+        }
+        messages
+    }
+
+    /// Whether nothing waits for another server.
+    pub(crate) async fn queue_is_empty(&self) -> bool {
+        self.message_store.next_due_at().await.unwrap().is_none()
+    }
+
+    /// The database, past the maildrop.
+    pub(crate) fn database(&self) -> Connection {
+        Connection::open(self.directory.path().join("mail.db")).unwrap()
+    }
+
+    /// Disables every account.
+    pub(crate) fn disable_everybody(&self) {
+        self.authenticator.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends what mailboxes may send today.
+    pub(crate) fn exhaust_limits(&self) {
+        self.authenticator.is_exhausted.store(true, Ordering::SeqCst);
+    }
+
+    /// Shuts the doors and waits for those who are inside.
+    pub(crate) async fn close(mut self) {
+        self.ask_to_leave();
+        while let Some(ended) = self.listeners.join_next().await {
+            ended.unwrap();
+        }
+    }
+
+    pub(crate) fn ask_to_leave(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+async fn furnish(message_store: &MessageStore) {
+    for domain in ["here.example", "team.example"] {
+        message_store.put_domain(&domain.parse().unwrap()).await.unwrap();
+    }
+    for (mailbox, quota) in [("ann@here.example", None), ("bob@here.example", None), ("full@here.example", Some(500))] {
+        message_store.put_mailbox(&address(mailbox), quota).await.unwrap();
+    }
+}
+
+/// A relay that is spoken to in the clear.
+pub(crate) fn relay_at(address: SocketAddr) -> Option<Relay> {
+    Some(Relay::new(address.ip().to_string(), address.port()))
+}
+
+pub(crate) fn address(text: &str) -> EmailAddress {
+    text.parse().unwrap()
+}
+
+/// A small message of ann's.
+pub(crate) fn mail(subject: &str) -> String {
+    format!("From: ann@here.example\r\nSubject: {subject}\r\n\r\nHello.\r\n")
+}
+
+/// The local part of no user.
+pub(crate) const NO_USER: &str = "no.user";
+
+/// Knows ann, and bob whose account is locked.
+#[derive(Default)]
+struct TestAuthenticator {
+    is_closed: AtomicBool,
+    is_exhausted: AtomicBool,
+}
+
+#[async_trait]
+impl Login for TestAuthenticator {
+    async fn log_in(&self, user: &str, password: &SecretText, _from: Visitor) -> Result<LoggedIn, LoginError> {
+        let grants = match (user, password.expose().as_str()) {
+            ("ann@here.example", PASSWORD) => {
+                let delegated = vec![(Permission::SendMail, "team.example".parse().unwrap())];
+                Grants::of_mailbox(address("ann@here.example"), false, delegated)
+            }
+            ("bob@here.example", _) => return Err(LoginError::Locked),
+            ("root@here.example", PASSWORD) => Grants::of_mailbox(address("root@here.example"), true, Vec::new()),
+            _ => return Err(LoginError::Refused),
+        };
+        Ok(LoggedIn { grants, mark: LoginMark::default() })
+    }
+
+    async fn renew(&self, _session: &mut LoggedIn) -> Result<(), LoginError> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(LoginError::Refused) } else { Ok(()) }
+    }
+
+    async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError> {
+        Ok(grants.may_send_as(address, address.local() != NO_USER)?)
+    }
+
+    async fn may_send_to(&self, _: &Grants, _: &[EmailAddress]) -> Result<(), SendLimitReached> {
+        if self.is_exhausted.load(Ordering::SeqCst) { Err(SendLimitReached::Messages(7)) } else { Ok(()) }
+    }
+}
+
+/// Counts mail from outside.
+#[derive(Default)]
+struct Tally(Mutex<Vec<InboundEvent>>);
+
+impl InboundLog for Tally {
+    fn note(&self, event: InboundEvent) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+/// Signs for `here.example` and `team.example`.
+struct Seal;
+
+#[async_trait]
+impl SignOutgoing for Seal {
+    async fn sign(&self, from: &DomainName, message: Octets) -> Result<Octets, SignError> {
+        match from.as_str() {
+            "here.example" | "team.example" => {
+                Ok(Octets::joined([format!("DKIM-Signature: d={from}\r\n").into(), message]))
+            }
+            _ => Err(SignError::NotAllowed),
+        }
+    }
+}

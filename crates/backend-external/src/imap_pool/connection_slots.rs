@@ -1,0 +1,214 @@
+//! Which connections there are: kept ones by mailbox, and how many are in use.
+
+use std::collections::HashMap;
+use std::sync::Weak;
+use std::time::Duration;
+
+use mailapi_model::{EmailAddress, FolderName};
+use tokio::time::Instant;
+
+use super::connection::ImapConnection;
+use super::pool::Shared;
+use super::settings::ImapSettings;
+
+/// The right to one connection; given back when it is dropped.
+pub(super) struct ConnectionPermit {
+    shared: Weak<Shared>,
+    mailbox: EmailAddress,
+    /// [`Taken::forgotten`] when the place was taken.
+    forgotten: u64,
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.vacate(&self.mailbox);
+        }
+    }
+}
+
+/// A connection that nobody uses.
+pub(super) struct Kept {
+    pub(super) connection: ImapConnection,
+    pub(super) permit: ConnectionPermit,
+    since: Instant,
+}
+
+/// What there is for a request.
+pub(super) enum Found {
+    /// A connection that was kept.
+    Kept(Box<Kept>),
+    /// Room for a new one.
+    Room(ConnectionPermit),
+    /// Neither, until somebody gives one back.
+    Full,
+    /// These are to be closed; then ask again. They give their places back when they are dropped, which must not
+    /// happen while the places are locked.
+    Closing(Vec<Kept>),
+}
+
+/// What is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) mailbox: &'a EmailAddress,
+    /// The folder that should be open, or not.
+    pub(super) open: Open<'a>,
+    /// Kept connections of this mailbox are dead.
+    pub(super) is_new: bool,
+}
+
+/// Which folder a connection should have open.
+#[derive(Clone, Copy)]
+pub(super) enum Open<'a> {
+    /// Whichever.
+    Any,
+    /// This one.
+    This(&'a FolderName),
+    /// Any other one, or none.
+    Other(&'a FolderName),
+}
+
+impl<'a> Open<'a> {
+    /// For work in a folder; without one, for work that needs none open.
+    pub(super) fn like(folder: Option<&'a FolderName>) -> Self {
+        folder.map_or(Self::Any, Self::This)
+    }
+
+    fn fits(self, open: Option<&FolderName>) -> bool {
+        match (self, open) {
+            (Self::Any, _) | (Self::Other(_), None) => true,
+            (Self::This(wanted), Some(open)) => wanted == open,
+            (Self::Other(unwanted), Some(open)) => unwanted != open,
+            (Self::This(_), None) => false,
+        }
+    }
+}
+
+/// The places of one mailbox.
+#[derive(Default)]
+struct Taken {
+    count: usize,
+    /// How often the mailbox was forgotten while it had places.
+    forgotten: u64,
+}
+
+/// All connections.
+#[derive(Default)]
+pub(super) struct ConnectionSlots {
+    /// Those of one mailbox in the order in which they were given back.
+    kept: HashMap<EmailAddress, Vec<Kept>>,
+    taken: HashMap<EmailAddress, Taken>,
+    total: usize,
+}
+
+impl ConnectionSlots {
+    pub(super) fn find(&mut self, wanted: Wanted<'_>, settings: &ImapSettings, shared: &Weak<Shared>) -> Found {
+        let mut closing = self.take_expired(settings.idle_lifetime);
+        if wanted.is_new {
+            closing.extend(self.kept.remove(wanted.mailbox).unwrap_or_default());
+        }
+        if !closing.is_empty() {
+            return Found::Closing(closing);
+        }
+        if let Some(kept) = self.take_with_folder(wanted) {
+            return Found::Kept(Box::new(kept));
+        }
+        let taken = self.taken.get(wanted.mailbox).map_or(0, |taken| taken.count);
+        let mailbox_has_room = taken < settings.max_connections_per_mailbox;
+        let has_room = mailbox_has_room && self.total < settings.max_connections;
+        if !(has_room && taken < settings.warm_connections)
+            && let Some(kept) = self.take_oldest_of(wanted.mailbox)
+        {
+            return Found::Kept(Box::new(kept));
+        }
+        if has_room {
+            return Found::Room(self.take_permit(wanted.mailbox, shared));
+        }
+        // Another mailbox's connection makes room only where the mailbox itself may have one more. One that was taken out
+        // for nothing would be dropped here, under the lock that its place asks for.
+        let makes_room = if mailbox_has_room { self.take_oldest() } else { None };
+        makes_room.map_or(Found::Full, |kept| Found::Closing(vec![kept]))
+    }
+
+    fn take_permit(&mut self, mailbox: &EmailAddress, shared: &Weak<Shared>) -> ConnectionPermit {
+        self.total += 1;
+        let taken = self.taken.entry(mailbox.clone()).or_default();
+        taken.count += 1;
+        ConnectionPermit { shared: shared.clone(), mailbox: mailbox.clone(), forgotten: taken.forgotten }
+    }
+
+    pub(super) fn vacate(&mut self, mailbox: &EmailAddress) {
+        self.total = self.total.saturating_sub(1);
+        if let Some(taken) = self.taken.get_mut(mailbox) {
+            taken.count = taken.count.saturating_sub(1);
+            if taken.count == 0 {
+                self.taken.remove(mailbox);
+            }
+        }
+    }
+
+    /// Whether the mailbox was not forgotten since the place was taken. What was learnt before, such as the quota that
+    /// Dovecot looks up at log-in, is otherwise out of date.
+    pub(super) fn is_current(&self, permit: &ConnectionPermit) -> bool {
+        self.taken.get(&permit.mailbox).is_some_and(|taken| taken.forgotten == permit.forgotten)
+    }
+
+    /// Keeps the connection if it is current; otherwise the caller closes it, and not while the places are locked.
+    pub(super) fn keep(
+        &mut self,
+        connection: ImapConnection,
+        permit: ConnectionPermit,
+    ) -> Option<(ImapConnection, ConnectionPermit)> {
+        if !self.is_current(&permit) {
+            return Some((connection, permit));
+        }
+        let kept = self.kept.entry(permit.mailbox.clone()).or_default();
+        kept.push(Kept { connection, permit, since: Instant::now() });
+        None
+    }
+
+    /// Takes those out that nobody has used for so long.
+    pub(super) fn take_expired(&mut self, lifetime: Duration) -> Vec<Kept> {
+        let now = Instant::now();
+        let mut expired = Vec::new();
+        for kept in self.kept.values_mut() {
+            expired.extend(kept.extract_if(.., |kept| now.duration_since(kept.since) >= lifetime));
+        }
+        self.kept.retain(|_, kept| !kept.is_empty());
+        expired
+    }
+
+    /// Takes out the kept connections of the mailbox; those in use are not kept afterwards.
+    pub(super) fn forget(&mut self, mailbox: &EmailAddress) -> Vec<Kept> {
+        if let Some(taken) = self.taken.get_mut(mailbox) {
+            taken.forgotten += 1;
+        }
+        self.kept.remove(mailbox).unwrap_or_default()
+    }
+
+    fn take_with_folder(&mut self, wanted: Wanted<'_>) -> Option<Kept> {
+        let kept = self.kept.get(wanted.mailbox)?;
+        let fits = |kept: &Kept| wanted.open.fits(kept.connection.folder().map(|open| &open.name));
+        let at = kept.iter().rposition(fits)?;
+        self.take_at(wanted.mailbox, at)
+    }
+
+    fn take_oldest_of(&mut self, mailbox: &EmailAddress) -> Option<Kept> {
+        self.take_at(mailbox, 0)
+    }
+
+    fn take_oldest(&mut self) -> Option<Kept> {
+        let first = |(mailbox, kept): (&EmailAddress, &Vec<Kept>)| Some((kept.first()?.since, mailbox.clone()));
+        let (_, mailbox) = self.kept.iter().filter_map(first).min_by_key(|&(since, _)| since)?;
+        self.take_oldest_of(&mailbox)
+    }
+
+    fn take_at(&mut self, mailbox: &EmailAddress, at: usize) -> Option<Kept> {
+        let kept = self.kept.get_mut(mailbox)?;
+        let taken = (at < kept.len()).then(|| kept.remove(at));
+        if kept.is_empty() {
+            self.kept.remove(mailbox);
+        }
+        taken
+    }
+}

@@ -1,0 +1,50 @@
+//! A connection in use.
+
+use std::sync::Arc;
+
+use super::connection::ImapConnection;
+use super::connection_slots::ConnectionPermit;
+use super::pool::Shared;
+
+/// A connection in use. When it is dropped, the connection is kept if its last answer was read to the end, and closed
+/// if not: nobody ever hears the rest of somebody else's answer.
+pub(crate) struct PooledConnection {
+    /// Always there until the lease is dropped.
+    held: Option<(ImapConnection, ConnectionPermit)>,
+    shared: Arc<Shared>,
+    was_kept: bool,
+}
+
+impl PooledConnection {
+    pub(super) const fn new(
+        shared: Arc<Shared>,
+        connection: ImapConnection,
+        permit: ConnectionPermit,
+        was_kept: bool,
+    ) -> Self {
+        Self { held: Some((connection, permit)), shared, was_kept }
+    }
+
+    /// The connection.
+    pub(crate) fn connection(&mut self) -> &mut ImapConnection {
+        match &mut self.held {
+            Some((connection, _)) => connection,
+            None => unreachable!("a lease holds its connection until it is dropped"),
+        }
+    }
+
+    /// Whether it was used before, and so may have been closed by the server in the meantime.
+    pub(super) const fn was_kept(&self) -> bool {
+        self.was_kept
+    }
+}
+
+impl Drop for PooledConnection {
+    fn drop(&mut self) {
+        if let Some((connection, permit)) = self.held.take()
+            && connection.is_ready()
+        {
+            self.shared.keep(connection, permit);
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! What the lines of the log mean together: messages from their first line to `removed`.
+//!
+//! A queue id names one message from the line that opens it to the line that closes it, within one Postfix instance.
+//! An id may be used again at once: a line that begins a message ends whatever was known under the id before.
+//!
+//! A message of ours is recognised by its Message-ID. While it is in the queue, more messages with that Message-ID can
+//! enter: given back by a content filter, forwarded by an alias, put back by the operator; their outcomes count, and
+//! the hand-over itself does not. A copy that a mailing list sends back from outside does not count, unless the message
+//! of ours was handed over under that very id, and then only for the recipients that were handed over. A Message-ID
+//! proves nothing by itself: any recipient can send the message again. So a message that enters after ours has left the
+//! queue is a copy, too, and so is each continuation of a copy.
+//!
+//! Where the mail for a recipient goes to other addresses, one of them that failed is told as such. That all of them
+//! failed is told when the message has left every queue, and the log had a last word for each address that it was for.
+
+mod deletions;
+mod deliveries;
+
+use std::collections::HashMap;
+use std::io;
+
+use mailapi_backend::Discarded;
+use mailapi_model::{EmailAddress, InboundEvent, InboundOutcome, MessageId, QueueId, ReversePath, Timestamp};
+
+use deliveries::report_answers;
+
+use super::fact::{Fact, NO_QUEUE, Rejection, fact};
+use super::index::MessageIndex;
+use super::line::Line;
+use super::message::{Message, Origin, RefusedRecipient, Successor};
+use super::report::{Crash, Findings, Taken};
+use super::settings::TrackingLimits;
+use super::submitted_ids::SubmittedIds;
+
+/// The messages in the queue.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TrackedMessages {
+    /// When the newest line was written.
+    pub(super) last_at: Option<Timestamp>,
+    pub(super) instances: HashMap<String, HashMap<String, Message>>,
+    /// Under which ids each message of ours is in the queue.
+    by_message: HashMap<MessageId, Vec<Key>>,
+    /// Queue ids of possible copies of each message.
+    by_claim: HashMap<MessageId, Vec<Key>>,
+    /// How each instance is, as far as its lines tell.
+    pub(super) instance_states: HashMap<String, InstanceState>,
+    /// What listeners refused before the message had a queue id, by instance and process.
+    pub(super) refused_early: HashMap<(String, u32), Vec<RefusedRecipient>>,
+    /// The last active process of postsuper(1), and the number of messages that it named in its lines.
+    pub(super) postsuper: (u32, u64),
+}
+
+/// Whether an instance of Postfix runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Running {
+    /// It has started.
+    Yes,
+    /// `postfix stop` said that it stops it. Its own last words are missing when its logger stops with it.
+    Stopping,
+    /// It said that it ends.
+    No,
+}
+
+/// How an instance of Postfix is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InstanceState {
+    pub(super) running: Running,
+    /// When it started; `None` when that was before the first line.
+    pub(super) started_at: Option<Timestamp>,
+    /// When the operator deleted messages without a line for each, until the follower decides which ones.
+    pub(super) deleted_at: Option<Timestamp>,
+}
+
+/// A message's place: instance and queue id.
+type Key = (String, String);
+
+impl TrackedMessages {
+    /// Takes one line in.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub(super) fn apply(
+        &mut self,
+        line: &Line<'_>,
+        limits: &TrackingLimits,
+        submitted_ids: &SubmittedIds,
+        index: &mut MessageIndex,
+    ) -> io::Result<Findings> {
+        let before = self.last_at.replace(line.at);
+        let mut findings = Findings { crash: self.note_running(line, before), ..Findings::default() };
+        self.note_postsuper(line);
+        let Some((id, fact)) = fact(line) else {
+            self.forget_refusals_of_closed_session(line);
+            return Ok(findings);
+        };
+        match fact {
+            Fact::Begins { authenticated, loopback } => self.begin(line, id, authenticated, loopback),
+            Fact::PickedUp { former } => self.pick_up(line, id, former),
+            Fact::MessageId(header) => self.name(line, id, header, index)?,
+            Fact::Queued { sender, recipients } => {
+                let message = self.open(line, id, Origin::Unknown);
+                message.expect_recipients(recipients);
+                message.held = false;
+                self.queue(line, id, sender, submitted_ids, &mut findings);
+            }
+            Fact::Delivery(delivery) => self.deliver(line, id, &delivery, submitted_ids, &mut findings),
+            Fact::Expired => self.expire(line, id, &mut findings),
+            Fact::Removed => self.finish(line, id, &mut findings),
+            Fact::Deleted => self.delete(line, id, &mut findings),
+            Fact::Rejected(rejection) => self.reject(line, id, rejection, limits, &mut findings),
+            Fact::Discarded { sender, response } => {
+                findings.discarded.extend(self.discard(line, id, sender, response, submitted_ids));
+            }
+            Fact::Held => self.open(line, id, Origin::Unknown).held = true,
+            Fact::MarkedAsSpam => self.open(line, id, Origin::Unknown).marked_as_spam = true,
+        }
+        Ok(findings)
+    }
+
+    /// How many messages are in the queue.
+    pub(super) fn len(&self) -> usize {
+        self.instances.values().map(HashMap::len).sum()
+    }
+
+    /// The messages of ours under this identifier that are in the queue, or being received.
+    pub(super) fn of_message(&self, message_id: MessageId) -> impl Iterator<Item = (&str, &Message)> {
+        let keys = self.by_message.get(&message_id).into_iter().flatten();
+        keys.filter_map(|(instance, id)| Some((id.as_str(), self.instances.get(instance)?.get(id)?)))
+    }
+
+    /// A ledger that knows nothing but the messages under this identifier and what was refused early.
+    pub(super) fn only(&self, message_id: MessageId) -> Self {
+        let mut part = Self {
+            last_at: self.last_at,
+            instance_states: self.instance_states.clone(),
+            refused_early: self.refused_early.clone(),
+            ..Self::default()
+        };
+        let claims = self.by_claim.get(&message_id).into_iter().flatten();
+        for (instance, id) in self.by_message.get(&message_id).into_iter().flatten().chain(claims) {
+            if let Some(message) = self.instances.get(instance).and_then(|messages| messages.get(id)) {
+                part.restore(instance, id, message.clone());
+            }
+        }
+        part
+    }
+
+    /// Puts a message back as it was saved.
+    pub(super) fn restore(&mut self, instance: &str, id: &str, message: Message) {
+        if let Some(message_id) = message.message_id {
+            self.add_key(message_id, instance, id);
+        }
+        if let Some(message_id) = message.claims {
+            add_key(&mut self.by_claim, message_id, instance, id);
+        }
+        self.instances.entry(instance.to_owned()).or_default().insert(id.to_owned(), message);
+    }
+
+    /// Forgets messages of which the log has said nothing for too long (`postsuper -d ALL` leaves no line of its own),
+    /// and the oldest when there are too many. Returns how many of the latter.
+    pub(super) fn forget_stale(&mut self, limits: &TrackingLimits) -> usize {
+        let Some(now) = self.last_at else { return 0 };
+        let horizon = now.minus(limits.silent_message_lifetime);
+        let mut keys = self.keys(|message| message.last_seen < horizon);
+        for (instance, id) in keys.drain(..) {
+            self.close(&instance, &id);
+        }
+        let excess = self.len().saturating_sub(limits.max_open_messages);
+        if excess > 0 {
+            let mut oldest = self.keys(|_| true);
+            oldest.sort_by_cached_key(|(instance, id)| self.instances[instance][id].last_seen);
+            for (instance, id) in oldest.into_iter().take(excess) {
+                self.close(&instance, &id);
+            }
+        }
+        excess
+    }
+
+    fn keys(&self, wanted: impl Fn(&Message) -> bool) -> Vec<Key> {
+        let of_instance = |(instance, messages): (&String, &HashMap<String, Message>)| {
+            let ids = messages.iter().filter(|(_, message)| wanted(message));
+            ids.map(|(id, _)| (instance.clone(), id.clone())).collect::<Vec<_>>()
+        };
+        self.instances.iter().flat_map(of_instance).collect()
+    }
+
+    fn get(&mut self, instance: &str, id: &str) -> Option<&mut Message> {
+        self.instances.get_mut(instance)?.get_mut(id)
+    }
+
+    /// The message of this id; one that is not known yet is one whose beginning we have not seen, or `origin`.
+    fn open(&mut self, line: &Line<'_>, id: &str, origin: Origin) -> &mut Message {
+        if !self.instances.contains_key(line.instance) {
+            self.instances.insert(line.instance.to_owned(), HashMap::new());
+        }
+        let messages = self.instances.entry(line.instance.to_owned()).or_default();
+        let message = messages.entry(id.to_owned()).or_insert_with(|| Message::new(line.at, origin));
+        message.last_seen = line.at;
+        message.cut_off = false;
+        message
+    }
+
+    /// Ends whatever was known under this id.
+    fn close(&mut self, instance: &str, id: &str) -> Option<Message> {
+        let message = self.instances.get_mut(instance)?.remove(id)?;
+        if let Some(message_id) = message.message_id {
+            remove_key(&mut self.by_message, message_id, instance, id);
+        }
+        if let Some(message_id) = message.claims {
+            remove_key(&mut self.by_claim, message_id, instance, id);
+        }
+        Some(message)
+    }
+
+    fn add_key(&mut self, message_id: MessageId, instance: &str, id: &str) {
+        add_key(&mut self.by_message, message_id, instance, id);
+    }
+
+    fn begin(&mut self, line: &Line<'_>, id: &str, authenticated: bool, loopback: bool) {
+        self.close(line.instance, id);
+        let origin = match (authenticated || line.service.is_some(), loopback) {
+            (true, _) => Origin::Submitted,
+            (false, true) => Origin::Loopback,
+            (false, false) => Origin::Outside,
+        };
+        let refused = self.refused_early.remove(&(line.instance.to_owned(), line.pid)).unwrap_or_default();
+        self.open(line, id, origin).refused = refused;
+    }
+
+    fn pick_up(&mut self, line: &Line<'_>, id: &str, former: Option<&str>) {
+        self.close(line.instance, id);
+        let orig_id = former.map(str::to_owned);
+        let former = former.and_then(|former| self.close(line.instance, former));
+        let message = self.open(line, id, Origin::PickedUp);
+        message.orig_id = orig_id;
+        if let Some(former) = former {
+            message.orig_id = former.orig_id.or(message.orig_id.take());
+            (message.message_id, message.claims) = (former.message_id, former.claims);
+            // What a content filter returned has no other sign of its origin.
+            let is_returned = former.origin == Origin::Loopback && former.message_id.is_none();
+            (message.from_outside, message.answers) = (former.from_outside || is_returned, former.answers);
+            message.has_other_failure = former.has_other_failure;
+            message.renamed = former.renamed;
+            message.first_seen = former.first_seen;
+            // Its recipients are counted anew, without those for whom delivery has ended.
+            (message.recipients, message.settled) = (former.recipients, former.settled);
+            message.is_incomplete = former.is_incomplete;
+            message.inherit(former.behind);
+            let (message_id, claims) = (message.message_id, message.claims);
+            if let Some(message_id) = message_id {
+                self.add_key(message_id, line.instance, id);
+            }
+            if let Some(message_id) = claims {
+                add_key(&mut self.by_claim, message_id, line.instance, id);
+            }
+        }
+    }
+
+    fn name(&mut self, line: &Line<'_>, id: &str, header: &str, index: &mut MessageIndex) -> io::Result<()> {
+        let known = self.get(line.instance, id).filter(|message| message.has_header).map(|message| message.queued);
+        match known {
+            // cleanup(8) logs each Message-ID header of a message, and the author chooses all of them.
+            Some(false) => return Ok(()),
+            // It logs none once the message is in the queue: this is another message that reuses the id.
+            Some(true) => drop(self.close(line.instance, id)),
+            None => {}
+        }
+        let message = self.open(line, id, Origin::Internal);
+        message.has_header = true;
+        let is_requeued = message.message_id.is_some() || message.claims.is_some();
+        let (origin, orig_id) = (message.origin, message.orig_id.clone());
+        let Some(message_id) = MessageId::from_header(header).filter(|_| !is_requeued) else { return Ok(()) };
+        let predecessors = self.by_message.get(&message_id).cloned().unwrap_or_default();
+        let has_open_copy = self.by_claim.contains_key(&message_id);
+        let is_copy = match predecessors.is_empty() {
+            _ if has_open_copy => true,
+            false => origin == Origin::Outside,
+            true => {
+                let ids: Vec<&str> = [Some(id), orig_id.as_deref()].into_iter().flatten().collect();
+                index.was_taken_elsewhere(message_id, &ids)?
+            }
+        };
+        // Messages that pipe(8) or local(8) reinjects were counted when these accepted them.
+        let is_put_in = matches!(origin, Origin::PickedUp | Origin::Internal);
+        let mut from_outside = match origin {
+            Origin::Outside => true,
+            Origin::Loopback => is_copy,
+            // A logged-in user may resend a message that came here before.
+            Origin::Submitted | Origin::Unknown => has_open_copy,
+            Origin::PickedUp | Origin::Internal => false,
+        };
+        for (instance, predecessor) in &predecessors {
+            if let Some(predecessor) = self.get(instance, predecessor) {
+                predecessor.successors.push(Successor::new(id));
+                from_outside |= predecessor.from_outside && !is_put_in;
+            }
+        }
+        let message = self.open(line, id, Origin::Internal);
+        message.from_outside = from_outside;
+        if is_copy {
+            message.claims = Some(message_id);
+            add_key(&mut self.by_claim, message_id, line.instance, id);
+        } else {
+            message.message_id = Some(message_id);
+            self.add_key(message_id, line.instance, id);
+        }
+        Ok(())
+    }
+
+    fn queue(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        sender: Option<ReversePath>,
+        submitted_ids: &SubmittedIds,
+        findings: &mut Findings,
+    ) {
+        let message = self.open(line, id, Origin::Unknown);
+        let in_sender =
+            sender.as_ref().and_then(Option::as_ref).and_then(|address| submitted_ids.of_return_address(address));
+        let in_reply = submitted_ids.get(id, line.at);
+        if sender.is_some() {
+            message.sender = sender;
+        }
+        // The Message-ID line was lost with its logger: the address that bounces go to, or the reply to the message,
+        // tells what it would have told.
+        // Every recipient of the message has that address: from outside it proves nothing.
+        let in_sender = in_sender.filter(|_| message.origin != Origin::Outside);
+        if !message.has_header
+            && message.message_id.is_none()
+            && let Some(message_id) = in_sender.or(in_reply)
+        {
+            message.message_id = Some(message_id);
+            self.add_key(message_id, line.instance, id);
+        }
+        let message = self.open(line, id, Origin::Unknown);
+        let is_new = !std::mem::replace(&mut message.queued, true);
+        if is_new && !message.has_header && message.message_id.is_none() {
+            findings.unnamed_at = Some(line.at);
+        }
+        if let (true, Some(message_id)) = (is_new, message.message_id) {
+            let refused = message.take_refused().map(|one| (one.recipient, one.reply)).collect();
+            findings.taken.push(Taken { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused });
+        }
+    }
+
+    fn reject(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        rejection: Rejection,
+        limits: &TrackingLimits,
+        findings: &mut Findings,
+    ) {
+        let Rejection { of_recipient, sender, recipient, reply } = rejection;
+        let origin = self.get(line.instance, id).map(|message| message.origin);
+        let from_outside = origin.is_none_or(|origin| matches!(origin, Origin::Outside | Origin::Loopback));
+        if line.service.is_none()
+            && from_outside
+            && !reply.is_transient()
+            && let Some(recipient) = &recipient
+        {
+            let sender = sender.as_ref().and_then(Option::as_ref);
+            findings.inbound.push(inbound(line, recipient, sender, InboundOutcome::Rejected));
+        }
+        match (of_recipient, recipient) {
+            (true, Some(recipient)) if id == NO_QUEUE => {
+                let early = self.refused_early.entry((line.instance.to_owned(), line.pid)).or_default();
+                // The listener names the sender of the transaction: another one began since.
+                early.retain(|earlier| earlier.sender == sender);
+                if early.len() < limits.max_refused_recipients {
+                    early.push(RefusedRecipient { sender, recipient, reply });
+                }
+            }
+            (true, Some(recipient)) => {
+                let message = self.open(line, id, Origin::Unknown);
+                if message.refused.len() < limits.max_refused_recipients {
+                    message.refused.push(RefusedRecipient { sender, recipient, reply });
+                }
+            }
+            (true, None) => {}
+            (false, _) => {
+                // It never entered the queue, so a next hop that named it accepted its recipient itself.
+                if let Some(mut message) = self.close(line.instance, id) {
+                    report_answers(&mut message, findings);
+                }
+            }
+        }
+    }
+
+    /// Ends a message that was thrown away. Nothing is told of one that is not known as ours (a header that was read
+    /// before the Message-ID may have decided), nor of a copy: what comes while the message of ours is in the queue, or
+    /// what Postfix or a program on its machine put in, is not what was handed over.
+    fn discard(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        sender: Option<ReversePath>,
+        response: String,
+        submitted_ids: &SubmittedIds,
+    ) -> Option<Discarded> {
+        let message = self.close(line.instance, id);
+        let mut message = message.unwrap_or_else(|| Message::new(line.at, Origin::Unknown));
+        self.note_discarded_successor(&message, id);
+        message.sender = sender.or(message.sender);
+        let is_outside = message.origin == Origin::Outside;
+        let by_sender = || submitted_ids.of_return_address(message.sender.as_ref()?.as_ref()?).filter(|_| !is_outside);
+        let message_id = message.message_id.or_else(by_sender)?;
+        let is_put_in = matches!(message.origin, Origin::Internal | Origin::PickedUp);
+        let is_claimed = message.claims.is_some() || self.by_claim.contains_key(&message_id);
+        if is_put_in || is_claimed || self.by_message.contains_key(&message_id) {
+            return None;
+        }
+        let refused = message.take_refused().map(|one| one.recipient).collect();
+        Some(Discarded { at: line.at, message_id, queue_id: QueueId(id.to_owned()), refused, response })
+    }
+
+    /// Cleanup(8) answers 250 with the id of a message that it discards, so a content filter's acceptance of this id
+    /// proves no delivery.
+    fn note_discarded_successor(&mut self, message: &Message, id: &str) {
+        let Some(shared) = message.message_id.or(message.claims) else { return };
+        for (instance, predecessor) in self.by_message.get(&shared).cloned().unwrap_or_default() {
+            let Some(predecessor) = self.get(&instance, &predecessor) else { continue };
+            for successor in predecessor.successors.iter_mut().filter(|successor| successor.queue_id == id) {
+                successor.is_discarded = true;
+            }
+        }
+    }
+
+    /// Since when the mail server has been running that this message entered; any of its instances for a message that
+    /// the log does not speak of. `None` while it does not run.
+    pub(super) fn runs_since(&self, message_id: MessageId) -> Option<Timestamp> {
+        let entered = self.by_message.get(&message_id).map_or(&[][..], Vec::as_slice);
+        let is_meant = |name: &String| entered.is_empty() || entered.iter().any(|(instance, _)| instance == name);
+        let states =
+            self.instance_states.iter().filter(|(name, state)| state.running == Running::Yes && is_meant(name));
+        states.map(|(_, state)| state.started_at.unwrap_or(Timestamp::from_millis(0))).max()
+    }
+
+    /// Whether it is known which message has this id, whosever it is.
+    pub(super) fn is_named(&self, id: &str) -> bool {
+        let is_named = |message: &Message| message.has_header || message.message_id.is_some();
+        self.instances.values().any(|messages| messages.get(id).is_some_and(is_named))
+    }
+
+    /// Whether the queue has a message that no line identifies.
+    pub(super) fn has_unnamed(&self) -> bool {
+        let mut messages = self.instances.values().flat_map(HashMap::values);
+        messages.any(|message| message.queued && !message.has_header && message.message_id.is_none())
+    }
+
+    /// Notices starts and stops, and a start without a stop before it.
+    fn note_running(&mut self, line: &Line<'_>, before: Option<Timestamp>) -> Option<Crash> {
+        if line.daemon == "postfix-script" {
+            // It speaks before the start, too.
+            let state = self.instance_states.get_mut(line.instance);
+            if let Some(state) = state.filter(|_| line.text.starts_with("stopping the Postfix mail system")) {
+                state.running = Running::Stopping;
+            }
+            return None;
+        }
+        if line.daemon != "master" {
+            // Daemons may still speak while their master stops.
+            if !self.instance_states.contains_key(line.instance) {
+                let state = InstanceState { running: Running::Yes, started_at: None, deleted_at: None };
+                self.instance_states.insert(line.instance.to_owned(), state);
+            }
+            return None;
+        }
+        let starts = line.text.starts_with("daemon started");
+        if !starts && !line.text.starts_with("terminating on signal") {
+            return None;
+        }
+        let state = self.instance_states.get(line.instance).copied();
+        let started_at = if starts { Some(line.at) } else { state.and_then(|state| state.started_at) };
+        let running = if starts { Running::Yes } else { Running::No };
+        let deleted_at = state.and_then(|state| state.deleted_at);
+        self.instance_states.insert(line.instance.to_owned(), InstanceState { running, started_at, deleted_at });
+        if !starts {
+            return None;
+        }
+        let messages = self.instances.get_mut(line.instance).into_iter().flat_map(HashMap::values_mut);
+        messages.for_each(|message| message.cut_off = true);
+        state.filter(|state| state.running != Running::No).map(|state| Crash {
+            instance: line.instance.to_owned(),
+            was_announced: state.running == Running::Stopping,
+            from: before.unwrap_or(line.at),
+            to: line.at,
+        })
+    }
+
+    fn forget_refusals_of_closed_session(&mut self, line: &Line<'_>) {
+        let is_session = line.text.starts_with("connect from ") || line.text.starts_with("disconnect from ");
+        if is_session && line.daemon == "smtpd" && !self.refused_early.is_empty() {
+            self.refused_early.remove(&(line.instance.to_owned(), line.pid));
+        }
+    }
+}
+
+fn add_key(keys: &mut HashMap<MessageId, Vec<Key>>, message_id: MessageId, instance: &str, id: &str) {
+    keys.entry(message_id).or_default().push((instance.to_owned(), id.to_owned()));
+}
+
+fn remove_key(keys: &mut HashMap<MessageId, Vec<Key>>, message_id: MessageId, instance: &str, id: &str) {
+    let Some(of_message) = keys.get_mut(&message_id) else { return };
+    of_message.retain(|(of, key)| (of.as_str(), key.as_str()) != (instance, id));
+    if of_message.is_empty() {
+        keys.remove(&message_id);
+    }
+}
+
+/// Mail for one recipient from outside: what came through a listener without a name of its own in master.cf
+/// (`postfix/smtpd`, `postfix/postscreen`), from a client that had not logged in. A refusal for now (4yz) is not
+/// counted: the same message comes again.
+fn inbound(
+    line: &Line<'_>,
+    recipient: &EmailAddress,
+    sender: Option<&EmailAddress>,
+    outcome: InboundOutcome,
+) -> InboundEvent {
+    InboundEvent { at: line.at, domain: recipient.domain(), sender_domain: sender.map(EmailAddress::domain), outcome }
+}

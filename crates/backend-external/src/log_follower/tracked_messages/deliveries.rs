@@ -1,0 +1,287 @@
+//! What the ends of tries mean for the recipients that senders named.
+
+use std::sync::Arc;
+
+use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, InboundOutcome, MessageId, Outcome, QueueId};
+
+use super::super::fact::{Delivery, address};
+use super::super::line::Line;
+use super::super::message::{Answer, Behind, Failed, Message, Origin, Waiting};
+use super::super::report::Findings;
+use super::super::submitted_ids::SubmittedIds;
+use super::{TrackedMessages, inbound};
+
+/// The programs that deliver into mailboxes of this installation.
+const LOCAL_DELIVERY: [&str; 4] = ["lmtp", "virtual", "local", "pipe"];
+
+/// Maximum number of remembered deliveries of each message that may continue another one.
+const MOST_NOTED: usize = 1000;
+
+impl TrackedMessages {
+    pub(super) fn deliver(
+        &mut self,
+        line: &Line<'_>,
+        id: &str,
+        delivery: &Delivery<'_>,
+        submitted_ids: &SubmittedIds,
+        findings: &mut Findings,
+    ) {
+        let message = self.open(line, id, Origin::Unknown);
+        // An address without a domain, as sendmail(1) may name it, is told apart by the one it was completed to.
+        let Some(named) = delivery.orig_to.and_then(address).or_else(|| address(delivery.to)) else { return };
+        let named = message.named(named);
+        message.waiting.retain(|waiting| waiting.to != delivery.to);
+        if delivery.outcome == Outcome::Deferred {
+            message.waiting.push(Waiting {
+                to: delivery.to.to_owned(),
+                named: named.clone(),
+                dsn: delivery.dsn,
+                relay: delivery.relay.map(Arc::from),
+                response: Arc::from(delivery.response),
+            });
+        } else {
+            message.settled += 1;
+        }
+        message.confirm(delivery.orig_to, delivery.to, failed(delivery).is_some());
+        let is_known = |next: &&str| message.successors.iter().any(|known| known.queue_id == *next);
+        let successor = delivery.requeued_as(line.daemon).filter(is_known);
+        let final_recipient = other_than(&named, delivery.to);
+        let event = DeliveryEvent {
+            at: line.at,
+            message_id: message.message_id_for(&named, delivery.to),
+            queue_id: QueueId(id.to_owned()),
+            sender: message.reverse_path(),
+            recipient: named,
+            final_recipient,
+            outcome: delivery.outcome,
+            evidence: Evidence::MailServer,
+            dsn: delivery.dsn,
+            response: delivery.response.to_owned(),
+            relay: delivery.relay.map(str::to_owned),
+            delay: delivery.delay,
+        };
+        if let Some(message_id) = event.message_id
+            && let Some(successor) = successor
+        {
+            return self.requeue((line.instance, id), message_id, successor, delivery.to, event, findings);
+        }
+        if event.final_recipient.is_some() && delivery.outcome != Outcome::Deferred {
+            message.note_behind(&event.recipient, failed(delivery));
+        }
+        let is_local = LOCAL_DELIVERY.contains(&line.daemon) && delivery.outcome == Outcome::Sent;
+        if is_local && is_inbound(message, event.message_id, submitted_ids.get(id, line.at)) {
+            let outcome = if message.marked_as_spam { InboundOutcome::Spam } else { InboundOutcome::Accepted };
+            findings.inbound.push(inbound(line, &event.recipient, event.sender.as_ref(), outcome));
+        }
+        let shared = message.message_id.or(message.claims);
+        self.note_for_predecessors(shared, line.instance, id, &event);
+        findings.events.push(event);
+    }
+
+    /// Remembers this message's deliveries for the messages that it may continue: the line that reports their hand-over
+    /// may come later.
+    fn note_for_predecessors(&mut self, of: Option<MessageId>, instance: &str, id: &str, event: &DeliveryEvent) {
+        let Some(keys) = of.and_then(|of| self.by_message.get(&of)).filter(|keys| !keys.is_empty()).cloned() else {
+            return;
+        };
+        for (of, key) in keys.iter().filter(|(of, key)| (of.as_str(), key.as_str()) != (instance, id)) {
+            let Some(message) = self.get(of, key) else { continue };
+            let successor = message.successors.iter_mut().find(|successor| successor.queue_id == id);
+            if let Some(successor) = successor.filter(|successor| successor.deliveries.len() < MOST_NOTED) {
+                successor.deliveries.push(event.clone());
+            }
+        }
+    }
+
+    /// The next hop reports that a message of ours continues under another id. For recipients that appear there, the
+    /// deliveries under that id count. For the others, the acceptance counts as the next hop's own.
+    fn requeue(
+        &mut self,
+        (instance, id): (&str, &str),
+        message_id: MessageId,
+        successor: &str,
+        to: &str,
+        acceptance: DeliveryEvent,
+        findings: &mut Findings,
+    ) {
+        let Some(to) = address(to) else { return };
+        let named = acceptance.recipient.clone();
+        let known = self
+            .get(instance, id)
+            .and_then(|message| message.successors.iter().find(|known| known.queue_id == successor).cloned());
+        let is_discarded = known.as_ref().is_some_and(|known| known.is_discarded);
+        let deliveries = known.map(|known| known.deliveries).unwrap_or_default();
+        let (reached, others): (Vec<_>, Vec<_>) = deliveries.into_iter().partition(|event| {
+            event.recipient == to || event.recipient == named || event.final_recipient.as_ref() == Some(&to)
+        });
+        let is_reached = !reached.is_empty();
+        let of_copy = reached.into_iter().filter(|event| event.message_id.is_none()).map(|event| {
+            let tried = event.final_recipient.unwrap_or(event.recipient);
+            let final_recipient = Some(tried).filter(|tried| *tried != named);
+            DeliveryEvent { message_id: Some(message_id), recipient: named.clone(), final_recipient, ..event }
+        });
+        let of_copy: Vec<_> = of_copy.collect();
+        let key =
+            self.instances.iter().find(|(_, messages)| messages.contains_key(successor)).map(|(of, _)| of.clone());
+        match key {
+            Some(of) => {
+                self.continue_in(&of, successor, message_id, (&to, &named), &of_copy);
+                if let Some(message) = self.get(&of, successor).filter(|_| !is_reached) {
+                    message.answers.push(Answer { to, event: acceptance });
+                }
+            }
+            None if !is_discarded && !is_reached && others.iter().all(|event| event.outcome == Outcome::Sent) => {
+                findings.events.push(acceptance);
+            }
+            None => {}
+        }
+        findings.events.extend(of_copy);
+    }
+
+    /// Follows the recipient at `to` under another id from now on.
+    fn continue_in(
+        &mut self,
+        instance: &str,
+        id: &str,
+        message_id: MessageId,
+        (to, named): (&EmailAddress, &EmailAddress),
+        before: &[DeliveryEvent],
+    ) {
+        let Some(message) = self.get(instance, id) else { return };
+        let is_new = message.claims == Some(message_id) && message.message_id.is_none();
+        if is_new {
+            message.message_id = Some(message_id);
+        }
+        if message.message_id == Some(message_id) && (message.claims.is_some() || to != named) {
+            message.renamed.push((to.clone(), named.clone()));
+        }
+        for event in before.iter().filter(|event| event.final_recipient.is_some()) {
+            let failure = Failed {
+                outcome: event.outcome,
+                dsn: event.dsn,
+                relay: event.relay.as_deref().map(Arc::from),
+                response: Arc::from(event.response.as_str()),
+            };
+            match event.outcome {
+                Outcome::Sent => message.note_behind(named, None),
+                // Postfix reports only recipients that it accepted, so `Failed` does not occur.
+                Outcome::Deferred | Outcome::Failed => {}
+                Outcome::Bounced | Outcome::Expired => message.note_behind(named, Some(failure)),
+            }
+        }
+        if is_new {
+            self.add_key(message_id, instance, id);
+        }
+    }
+
+    pub(super) fn expire(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        let message = self.open(line, id, Origin::Unknown);
+        give_up(line, id, message, Outcome::Expired, |waiting| waiting, findings);
+    }
+
+    /// The message has left the queue.
+    pub(super) fn finish(&mut self, line: &Line<'_>, id: &str, findings: &mut Findings) {
+        if let Some(message) = self.close(line.instance, id) {
+            self.conclude(line, id, message, findings);
+        }
+    }
+
+    /// Tells of the recipients for whom every address that stands behind them has failed. While the message is in the
+    /// queue under another id it is too early for that.
+    pub(super) fn conclude(&mut self, line: &Line<'_>, id: &str, mut message: Message, findings: &mut Findings) {
+        let Some(message_id) = message.message_id else { return };
+        report_answers(&mut message, findings);
+        let elsewhere = self.by_message.get(&message_id).and_then(|keys| keys.first()).cloned();
+        if let Some((instance, other)) = elsewhere {
+            if let Some(other) = self.get(&instance, &other) {
+                other.is_incomplete |= !message.is_settled();
+                other.inherit(message.behind);
+            }
+        } else if message.is_settled() {
+            let all_failed = message.behind.iter().filter(|behind| !behind.got_through);
+            findings.events.extend(all_failed.filter_map(|behind| bounced(line, id, &message, behind)));
+        }
+    }
+}
+
+/// Reports the acceptances that named this message, when no delivery to the same address followed. A filter may rewrite
+/// addresses, so a failure at an unnamed address may belong to one of them.
+pub(super) fn report_answers(message: &mut Message, findings: &mut Findings) {
+    if !message.has_other_failure {
+        findings.events.extend(message.answers.drain(..).map(|answer| answer.event));
+    }
+}
+
+/// The recipients that are still waiting are given up.
+pub(super) fn give_up(
+    line: &Line<'_>,
+    id: &str,
+    message: &mut Message,
+    outcome: Outcome,
+    seen: impl Fn(Waiting) -> Waiting,
+    findings: &mut Findings,
+) {
+    for waiting in std::mem::take(&mut message.waiting).into_iter().map(seen) {
+        message.settled += 1;
+        message.has_other_failure = true;
+        let final_recipient = other_than(&waiting.named, &waiting.to);
+        let failure = Failed { outcome, dsn: waiting.dsn, relay: waiting.relay, response: waiting.response };
+        findings.events.push(given_up(line, id, message, &waiting.named, final_recipient.clone(), &failure));
+        if final_recipient.is_some() {
+            message.note_behind(&waiting.named, Some(failure));
+        }
+    }
+}
+
+/// Whether a delivery into a local mailbox is mail from outside. A Message-ID in our form does not disprove it: many
+/// mail programs write that form.
+fn is_inbound(message: &Message, message_id: Option<MessageId>, in_reply: Option<MessageId>) -> bool {
+    let has_our_proof = in_reply.is_some() || (message.claims.is_some() && message_id.is_some());
+    let is_loopback = message.origin == Origin::Loopback && message_id.is_none();
+    (message.from_outside || is_loopback) && !has_our_proof
+}
+
+/// That none of the addresses behind a recipient got the message.
+fn bounced(line: &Line<'_>, id: &str, message: &Message, behind: &Behind) -> Option<DeliveryEvent> {
+    let failure = behind.failure.as_ref()?;
+    Some(given_up(line, id, message, &behind.named, None, failure))
+}
+
+fn given_up(
+    line: &Line<'_>,
+    id: &str,
+    message: &Message,
+    recipient: &EmailAddress,
+    final_recipient: Option<EmailAddress>,
+    failure: &Failed,
+) -> DeliveryEvent {
+    DeliveryEvent {
+        at: line.at,
+        message_id: message.message_id_for(recipient, recipient.as_str()),
+        queue_id: QueueId(id.to_owned()),
+        sender: message.reverse_path(),
+        recipient: recipient.clone(),
+        final_recipient,
+        outcome: failure.outcome,
+        evidence: Evidence::MailServer,
+        dsn: failure.dsn,
+        response: failure.response.as_ref().to_owned(),
+        relay: failure.relay.as_deref().map(str::to_owned),
+        delay: line.at.since(message.first_seen),
+    }
+}
+
+/// The address that was tried, where it is another one than the recipient that the sender named.
+fn other_than(named: &EmailAddress, to: &str) -> Option<EmailAddress> {
+    address(to).filter(|to| to != named)
+}
+
+fn failed(delivery: &Delivery<'_>) -> Option<Failed> {
+    let failure = Failed {
+        outcome: delivery.outcome,
+        dsn: delivery.dsn,
+        relay: delivery.relay.map(Arc::from),
+        response: Arc::from(delivery.response),
+    };
+    matches!(delivery.outcome, Outcome::Bounced | Outcome::Expired).then_some(failure)
+}

@@ -1,0 +1,395 @@
+//! Where a message lies while it is on its way: a small one in memory, a large one in a file.
+//!
+//! The file has no name, so it is gone with the last of those who hold it, or with the process, however that ends. It
+//! is no store: nobody is told that a message was taken before the mail server has it durably, and what lies here has
+//! never been promised to anyone. So it is not made durable either; when it is lost, its sender has no answer and
+//! sends again.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use mailapi_model::{OctetSource, Octets};
+
+/// What messages on their way may take. [`BufferSettings::new`] gives the defaults named at each field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferSettings {
+    /// Where the files are made; a directory on a disk, not in memory.
+    pub directory: PathBuf,
+    /// Up to this length a message lies in memory. Default 1 MiB.
+    pub max_memory_bytes: usize,
+    /// How much is gathered before it is written to a file. Default 256 KiB.
+    pub write_bytes: usize,
+    /// What all files together may take. Default 4 GiB.
+    pub max_disk_bytes: u64,
+    /// What of that the files of strangers may take ([`Buffer::for_strangers`]). Default 2 GiB.
+    pub max_inbound_disk_bytes: u64,
+}
+
+impl BufferSettings {
+    /// The defaults.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            max_memory_bytes: 1024 * 1024,
+            write_bytes: 256 * 1024,
+            max_disk_bytes: 4 * 1024 * 1024 * 1024,
+            max_inbound_disk_bytes: 2 * 1024 * 1024 * 1024,
+        }
+    }
+}
+
+/// Holds messages on their way; clones share its room.
+#[derive(Debug, Clone)]
+pub struct Buffer {
+    inner: Arc<Inner>,
+    /// Whether what is taken in comes from strangers.
+    is_for_strangers: bool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: BufferSettings,
+    /// Octets in files.
+    taken: AtomicU64,
+    /// Those of them that came from strangers.
+    taken_by_strangers: AtomicU64,
+}
+
+/// Why octets cannot be held at the moment. Nothing of them is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum BufferError {
+    /// [`BufferSettings::max_disk_bytes`] are in use, or by strangers [`BufferSettings::max_inbound_disk_bytes`].
+    #[error("messages on their way take all the room that they may have on the disk")]
+    Full,
+    /// The disk failed, or is full.
+    #[error("a message on its way cannot be written to the disk: {0}")]
+    Disk(#[from] io::Error),
+}
+
+impl From<BufferError> for io::Error {
+    fn from(error: BufferError) -> Self {
+        match error {
+            BufferError::Full => Self::new(io::ErrorKind::QuotaExceeded, error),
+            BufferError::Disk(error) => error,
+        }
+    }
+}
+
+/// The octets of a range, read on a thread that may block unless they lie in memory. All of them are in memory then: for
+/// one piece after the other.
+///
+/// # Errors
+/// When they cannot be read at the moment.
+pub async fn read_octets(octets: &Octets, range: Range<usize>) -> io::Result<Bytes> {
+    let piece = octets.slice(range);
+    match piece.into_bytes() {
+        Ok(octets) => Ok(octets),
+        Err(piece) => tokio::task::spawn_blocking(move || piece.to_bytes()).await.map_err(io::Error::other).flatten(),
+    }
+}
+
+impl Buffer {
+    /// A spool in which nothing is.
+    #[must_use]
+    pub fn new(settings: BufferSettings) -> Self {
+        let inner = Inner { settings, taken: AtomicU64::default(), taken_by_strangers: AtomicU64::default() };
+        Self { inner: Arc::new(inner), is_for_strangers: false }
+    }
+
+    /// The same spool for what anybody may send without being asked who he is. It may take only a part of the room, so
+    /// that strangers never leave the users without any.
+    #[must_use]
+    pub fn for_strangers(&self) -> Self {
+        Self { inner: self.inner.clone(), is_for_strangers: true }
+    }
+
+    /// How it is set.
+    #[must_use]
+    pub fn settings(&self) -> &BufferSettings {
+        &self.inner.settings
+    }
+
+    /// Takes in octets of which nobody knows yet how many they are.
+    #[must_use]
+    pub fn writer(&self) -> BufferWriter {
+        BufferWriter { buffer: self.clone(), gathered: Vec::new(), file: None, failed: false }
+    }
+
+    /// How many octets lie in files at the moment.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.inner.taken.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, octets: u64) -> Result<(), BufferError> {
+        let Inner { settings, taken, taken_by_strangers } = &*self.inner;
+        if self.is_for_strangers {
+            count(taken_by_strangers, octets, settings.max_inbound_disk_bytes)?;
+        }
+        count(taken, octets, settings.max_disk_bytes).inspect_err(|_| {
+            if self.is_for_strangers {
+                taken_by_strangers.fetch_sub(octets, Ordering::Relaxed);
+            }
+        })
+    }
+
+    fn give_back(&self, octets: u64) {
+        self.inner.taken.fetch_sub(octets, Ordering::Relaxed);
+        if self.is_for_strangers {
+            self.inner.taken_by_strangers.fetch_sub(octets, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Takes octets of a room in which there may be `max`.
+fn count(taken: &AtomicU64, octets: u64, max: u64) -> Result<(), BufferError> {
+    let more = |taken: u64| taken.checked_add(octets).filter(|sum| *sum <= max);
+    let taken = taken.try_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    taken.map(drop).map_err(|_| BufferError::Full)
+}
+
+/// Octets that are being taken in. Dropped before [`BufferWriter::finish`], nothing is left of them.
+#[derive(Debug)]
+pub struct BufferWriter {
+    buffer: Buffer,
+    /// What came last: all, as long as there is no file.
+    gathered: Vec<u8>,
+    file: Option<BufferFile>,
+    /// Something is lost; there will be no message.
+    failed: bool,
+}
+
+/// A file without a name, and its share of the room.
+#[derive(Debug)]
+struct BufferFile {
+    file: File,
+    buffer: Buffer,
+    len: u64,
+}
+
+impl BufferWriter {
+    /// How many octets were taken in.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.gathered.len() + self.file.as_ref().map_or(0, OctetSource::len)
+    }
+
+    /// Whether none were taken in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes in more. On a thread that may block; elsewhere use [`BufferWriter::push`].
+    ///
+    /// # Errors
+    /// [`BufferError`]; every further call fails, too.
+    pub fn write(&mut self, octets: &[u8]) -> Result<(), BufferError> {
+        self.gathered.extend_from_slice(octets);
+        if self.is_full() { self.write_out() } else { Ok(()) }
+    }
+
+    /// Takes in more; what has to be written to a file is written on a thread that may block. A future that is dropped
+    /// before its end leaves a writer that fails.
+    ///
+    /// # Errors
+    /// [`BufferError`]; every further call fails, too.
+    pub async fn push(&mut self, octets: &[u8]) -> Result<(), BufferError> {
+        self.gathered.extend_from_slice(octets);
+        if !self.is_full() {
+            return Ok(());
+        }
+        let lost = Self { failed: true, ..self.buffer.writer() };
+        let mut writer = std::mem::replace(self, lost);
+        let writing = tokio::task::spawn_blocking(move || (writer.write_out(), writer));
+        let (written, writer) = writing.await.map_err(io::Error::other)?;
+        *self = writer;
+        written
+    }
+
+    /// What was taken in. The file, when there is one, goes with the last clone of it.
+    ///
+    /// # Errors
+    /// [`BufferError`] when something was lost before.
+    pub fn finish(self) -> Result<Octets, BufferError> {
+        if self.failed {
+            return Err(lost());
+        }
+        let gathered = Octets::from(self.gathered);
+        Ok(match self.file {
+            None => gathered,
+            Some(file) => Octets::joined([Octets::elsewhere(Arc::new(file)), gathered]),
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        let settings = self.buffer.settings();
+        let max = if self.file.is_some() { settings.write_bytes } else { settings.max_memory_bytes };
+        self.failed || self.gathered.len() > max
+    }
+
+    fn write_out(&mut self) -> Result<(), BufferError> {
+        if self.failed {
+            return Err(lost());
+        }
+        self.failed = true;
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let file = tempfile::tempfile_in(&self.buffer.settings().directory)?;
+                none.insert(BufferFile { file, buffer: self.buffer.clone(), len: 0 })
+            }
+        };
+        file.append(&self.gathered)?;
+        // What was all of a small message is more than what is gathered from now on.
+        self.gathered.clear();
+        self.gathered.shrink_to(self.buffer.settings().write_bytes);
+        self.failed = false;
+        Ok(())
+    }
+}
+
+fn lost() -> BufferError {
+    io::Error::other("a part of it was lost before").into()
+}
+
+/// Blocks; see [`BufferWriter::write`].
+impl io::Write for BufferWriter {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        Self::write(self, octets)?;
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl BufferFile {
+    fn append(&mut self, octets: &[u8]) -> Result<(), BufferError> {
+        let more = octets.len() as u64;
+        self.buffer.take(more)?;
+        let at = self.len;
+        // Counted before it is written, so that the room is given back whatever becomes of it.
+        self.len += more;
+        Ok(self.file.write_all_at(octets, at)?)
+    }
+}
+
+impl OctetSource for BufferFile {
+    fn len(&self) -> usize {
+        usize::try_from(self.len).unwrap_or(usize::MAX)
+    }
+
+    fn read_at(&self, offset: usize, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(buffer, offset as u64)
+    }
+}
+
+impl Drop for BufferFile {
+    fn drop(&mut self) {
+        self.buffer.give_back(self.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn buffer(directory: &Path) -> Buffer {
+        Buffer::new(BufferSettings {
+            max_memory_bytes: 10,
+            write_bytes: 4,
+            max_disk_bytes: 40,
+            max_inbound_disk_bytes: 20,
+            directory: directory.into(),
+        })
+    }
+
+    #[tokio::test]
+    async fn without_disk_space_a_write_is_refused_and_frees_its_share() {
+        let directory = tempfile::tempdir().unwrap();
+        let buffer = buffer(directory.path());
+        let mut first = buffer.writer();
+        first.push(&[1; 30]).await.unwrap();
+        let first = first.finish().unwrap();
+        assert_eq!((first.len(), buffer.taken()), (30, 30));
+        let mut second = buffer.writer();
+        second.push(&[2; 10]).await.unwrap();
+        assert!(matches!(second.push(&[2]).await, Err(BufferError::Full)));
+        assert!(second.push(&[2]).await.is_err(), "a message with a hole is no message");
+        assert!(second.finish().is_err());
+        let clone = first.slice(10..12);
+        drop(first);
+        assert_eq!(buffer.taken(), 30);
+        drop(clone);
+        assert_eq!(buffer.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn strangers_get_a_share_and_users_keep_the_rest() {
+        let directory = tempfile::tempdir().unwrap();
+        let buffer = buffer(directory.path());
+        let held = async |buffer: &Buffer, octets: usize| {
+            let mut writer = buffer.writer();
+            writer.push(&vec![1; octets]).await.map(|()| writer)
+        };
+        let stranger = held(&buffer.for_strangers(), 15).await.unwrap();
+        assert!(matches!(held(&buffer.for_strangers(), 15).await, Err(BufferError::Full)));
+        let user = held(&buffer, 25).await.unwrap();
+        assert!(matches!(held(&buffer, 11).await, Err(BufferError::Full)));
+        drop(stranger);
+        drop(user);
+        assert_eq!(buffer.taken(), 0);
+        let user = held(&buffer, 30).await.unwrap();
+        assert!(matches!(held(&buffer.for_strangers(), 15).await, Err(BufferError::Full)), "all of it is all of it");
+        drop(user);
+        assert!(held(&buffer.for_strangers(), 20).await.is_ok(), "what was refused is not counted");
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_fails_is_told_and_nothing_is_kept() {
+        let buffer = buffer(Path::new("/nowhere/at/all"));
+        let mut writer = buffer.writer();
+        writer.push(b"0123456789").await.unwrap();
+        assert!(matches!(writer.push(b"a").await, Err(BufferError::Disk(_))));
+        assert!(matches!(writer.write(b"b"), Err(BufferError::Disk(_))));
+        assert!(writer.finish().is_err());
+        assert_eq!(buffer.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_small_message_never_sees_the_disk() {
+        let buffer = buffer(Path::new("/nowhere/at/all"));
+        let mut writer = buffer.writer();
+        writer.push(b"01234").await.unwrap();
+        writer.write(b"56789").unwrap();
+        assert_eq!(writer.len(), 10);
+        assert_eq!(writer.finish().unwrap().in_memory().unwrap(), "0123456789");
+    }
+
+    #[tokio::test]
+    async fn a_large_message_is_the_same_in_its_file_which_has_no_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let buffer = buffer(directory.path());
+        let mut writer = buffer.writer();
+        let whole: Vec<u8> = (0..37).collect();
+        for (number, piece) in whole.chunks(3).enumerate() {
+            if number % 2 == 0 { writer.push(piece).await.unwrap() } else { writer.write(piece).unwrap() }
+        }
+        assert_eq!(writer.len(), whole.len());
+        let octets = writer.finish().unwrap();
+        assert!(octets.in_memory().is_none());
+        assert_eq!(octets.to_bytes().unwrap(), whole);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,155 @@
+//! Room for the octets of large bodies and large answers, on disk and in memory. Bodies take it as they arrive, answers
+//! before they are sent; one without room is refused at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mailapi_model::{EmailAddress, TokenId};
+use mailapi_service::Caller;
+
+/// A caller takes at most one part in this many of the room.
+const SHARES: usize = 2;
+
+/// All available room.
+#[derive(Debug)]
+pub(crate) struct OctetBudget {
+    octets: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    octets: usize,
+    by_caller: HashMap<Share, usize>,
+}
+
+/// The owner of a share of the room: a mailbox, whichever of its tokens is used.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Share {
+    Mailbox(EmailAddress),
+    Token(TokenId),
+    Nobody,
+}
+
+/// The room of one body or answer; freed on drop.
+#[derive(Debug)]
+pub(crate) struct OctetPermit {
+    budget: Arc<OctetBudget>,
+    share: Share,
+    octets: usize,
+}
+
+/// No room is left at the moment.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Share {
+    pub(crate) fn of(caller: Option<&Caller>) -> Self {
+        let Some(caller) = caller else { return Self::Nobody };
+        match (caller.grants.mailbox(), &caller.token) {
+            (Some(mailbox), _) => Self::Mailbox(mailbox.clone()),
+            (None, Some(token)) => Self::Token(token.id),
+            (None, None) => Self::Nobody,
+        }
+    }
+}
+
+impl OctetBudget {
+    pub(crate) fn new(octets: usize) -> Arc<Self> {
+        Arc::new(Self { octets, taken: Mutex::default() })
+    }
+
+    /// Begins a body that takes no room yet.
+    pub(crate) fn hold(self: &Arc<Self>, share: Share) -> OctetPermit {
+        OctetPermit { budget: Arc::clone(self), share, octets: 0 }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OctetPermit {
+    /// Takes room for octets that have arrived. A single body may exceed its share, or the whole room, while it is the
+    /// only one.
+    pub(crate) fn grow(&mut self, octets: usize) -> Result<(), Full> {
+        let mut taken = self.budget.taken();
+        let mine = taken.by_caller.get(&self.share).copied().unwrap_or_default();
+        let fits = |before: usize, all: usize| before == self.octets || before.saturating_add(octets) <= all;
+        if !fits(mine, self.budget.octets / SHARES) || !fits(taken.octets, self.budget.octets) {
+            return Err(Full);
+        }
+        taken.octets += octets;
+        *taken.by_caller.entry(self.share.clone()).or_default() += octets;
+        drop(taken);
+        self.octets += octets;
+        Ok(())
+    }
+}
+
+impl OctetPermit {
+    /// Takes or frees room so that it is for so many octets.
+    pub(crate) fn resize(&mut self, octets: usize) -> Result<(), Full> {
+        match octets.checked_sub(self.octets) {
+            Some(0) => Ok(()),
+            Some(more) => self.grow(more),
+            None => {
+                self.free(self.octets - octets);
+                Ok(())
+            }
+        }
+    }
+
+    fn free(&mut self, octets: usize) {
+        self.octets -= octets;
+        let mut taken = self.budget.taken();
+        taken.octets -= octets;
+        if let Some(mine) = taken.by_caller.get_mut(&self.share) {
+            *mine -= octets;
+            if *mine == 0 {
+                taken.by_caller.remove(&self.share);
+            }
+        }
+    }
+}
+
+impl Drop for OctetPermit {
+    fn drop(&mut self) {
+        self.free(self.octets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Share {
+        Share::Mailbox(name.parse().unwrap())
+    }
+
+    #[test]
+    fn a_caller_leaves_room_for_others_and_gives_back_what_it_took() {
+        let budget = OctetBudget::new(100);
+        let [mut one, mut two] = [(); 2].map(|()| budget.hold(of("ann@example.org")));
+        assert_eq!((one.grow(30), two.grow(20), two.grow(1)), (Ok(()), Ok(()), Err(Full)));
+        let mut other = budget.hold(of("bob@example.org"));
+        assert_eq!((other.grow(50), other.grow(1)), (Ok(()), Err(Full)));
+        drop(one);
+        assert_eq!(two.grow(30), Ok(()));
+        assert_eq!((two.resize(10), two.resize(50), two.resize(51)), (Ok(()), Ok(()), Err(Full)));
+        drop((two, other));
+        let taken = budget.taken();
+        assert_eq!((taken.octets, taken.by_caller.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_body_larger_than_all_the_room_is_alone_in_it() {
+        let budget = OctetBudget::new(100);
+        let mut large = budget.hold(Share::Nobody);
+        assert_eq!((large.grow(80), large.grow(80)), (Ok(()), Ok(())));
+        let mut other = budget.hold(of("bob@example.org"));
+        assert_eq!(other.grow(1), Err(Full));
+        drop(large);
+        assert_eq!(other.grow(1), Ok(()));
+    }
+}

@@ -1,0 +1,82 @@
+//! What every request passes on its way to its handler and back.
+//!
+//! One layer and not one for each step: a layer costs every request some allocations, whatever it does.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tower::Service;
+use tracing::Instrument;
+
+use crate::answer;
+use crate::client_address::Arrival;
+use crate::discard::UnreadBody;
+use crate::error::{ApiError, ErrorCode};
+use crate::guard;
+use crate::octet_budget::Share;
+use crate::request_id::Named;
+use crate::state::HttpState;
+
+/// From the outside in: the request's name and its line in the log, the headers of every answer with the state of the
+/// rate limit, what is left of its body, room for a large answer, and the catcher of panics.
+#[derive(Clone)]
+pub(crate) struct RequestLayer<S> {
+    state: HttpState,
+    inner: S,
+}
+
+impl<S> RequestLayer<S> {
+    /// The way to `inner`.
+    pub(crate) const fn new(state: HttpState, inner: S) -> Self {
+        Self { state, inner }
+    }
+}
+
+impl<S> Service<Request> for RequestLayer<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+    S::Future: Send + Unpin + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        let state = self.state.clone();
+        let (named, span) = Named::of(&request, &state);
+        let arrival = request.extensions_mut().get_or_insert_default::<Arrival>();
+        let (noted, is_ambiguous) = (Arc::clone(&arrival.noted), arrival.is_ambiguous);
+        let (request, unread) = UnreadBody::of(request);
+        let mut handled = (!is_ambiguous).then(|| AssertUnwindSafe(self.inner.call(request)).catch_unwind());
+        let answering = async move {
+            // By reference: awaited as a value it would be moved to another place within this future, which then has
+            // room for it twice.
+            let response = match &mut handled {
+                Some(handled) => match handled.await {
+                    Ok(Ok(response)) => response,
+                    Ok(Err(never)) => match never {},
+                    Err(panic) => guard::panicked(panic),
+                },
+                None => ApiError::from(ErrorCode::BadRequest).into_response(),
+            };
+            drop(handled);
+            let mut response = answer::held(response, || state.answers().hold(Share::of(noted.caller.get())));
+            unread.discard(response.status(), state.settings()).await;
+            guard::write_headers(response.headers_mut());
+            noted.limit.write_to(response.headers_mut());
+            named.answered(&mut response, state.clock().now(), state.settings().access_log);
+            Ok(response)
+        };
+        Box::pin(answering.instrument(span))
+    }
+}

@@ -1,0 +1,348 @@
+//! One domain with two mailboxes, on a Postfix and a Dovecot that look them up in mailapi's database.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use mailapi_testkit::{
+    Answer, Dovecot, MailServerPorts, Postfix, PostfixSettings, PostgresDatabase, PostgresServer, RealMailServer,
+    SmtpSink,
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Server, WorkDir};
+
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Everything that runs.
+pub(crate) struct ExternalHost {
+    pub(crate) work_dir: WorkDir,
+    pub(crate) postfix: Postfix,
+    pub(crate) dovecot: Dovecot,
+    pub(crate) sink: SmtpSink,
+    /// The log that mailapi follows; empty for none.
+    pub(crate) log: PathBuf,
+    /// Where mailapi hands mail over.
+    pub(crate) submission: SocketAddr,
+    server: Option<Server>,
+    token: String,
+    setting: Setting,
+    /// Further settings, as variables of the environment.
+    pub(crate) more: Vec<(&'static str, &'static str)>,
+    client: reqwest::Client,
+    /// Gone last, since everybody looks into it.
+    _database: Option<PostgresDatabase>,
+}
+
+/// Asks the API, as it runs now.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    api: String,
+    token: String,
+}
+
+impl Client {
+    /// The status and what is answered; `None` when nobody answers.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let request = self.http.post(format!("{}{path}", self.api)).header("X-MAILAPI-TOKEN", &self.token);
+        let response = request.json(body).send().await.ok()?;
+        Some((response.status().as_u16(), response.json().await.ok()?))
+    }
+}
+
+/// Where the accounts are.
+#[derive(Clone, Copy)]
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// What all commands are told.
+#[derive(Clone)]
+struct Setting {
+    ports: MailServerPorts,
+    database_url: String,
+}
+
+impl ExternalHost {
+    /// A Postfix, a Dovecot and a mailapi, with the mailboxes ann and bob of example.org.
+    pub(crate) async fn open(engine: Engine) -> Self {
+        Self::open_with(engine, &[]).await
+    }
+
+    /// The same with further settings, as variables of the environment.
+    pub(crate) async fn open_with(engine: Engine, more: &[(&'static str, &'static str)]) -> Self {
+        Self::open_on(engine, more, |_| {}).await
+    }
+
+    /// The same with other settings of Postfix, too.
+    pub(crate) async fn open_on(
+        engine: Engine,
+        more: &[(&'static str, &'static str)],
+        change: impl FnOnce(&mut PostfixSettings),
+    ) -> Self {
+        let work_dir = WorkDir::new();
+        fs::set_permissions(work_dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let (database, database_url) = database(engine, &work_dir);
+        let setting = Setting { ports: MailServerPorts::free(), database_url };
+        run(configured(&work_dir, &setting, &["migrate"]));
+        let kind = match engine {
+            Engine::Sqlite => {
+                let file = work_dir.path().join("db/mailapi.db");
+                fs::set_permissions(file, Permissions::from_mode(0o660)).unwrap();
+                "sqlite"
+            }
+            Engine::Postgres => "pgsql",
+        };
+
+        // As the binary prints it, with what only the operator tells.
+        for server in [&["dovecot", "--version", Dovecot::version()][..], &["postfix"]] {
+            let directory = work_dir.path().join(server[0]);
+            let written = ["--write", directory.to_str().unwrap()];
+            run(configured(&work_dir, &setting, &[&["config"], server, &written].concat()));
+        }
+        let sink = SmtpSink::start().await;
+        let servers = RealMailServer::start_printed(work_dir.path(), setting.ports, kind, sink.address(), change).await;
+        let RealMailServer { postfix, dovecot, .. } = servers;
+        let (log, submission) = (postfix.log(), postfix.api());
+        let client = reqwest::Client::new();
+        let mut host = Self {
+            work_dir,
+            postfix,
+            dovecot,
+            sink,
+            log,
+            submission,
+            server: None,
+            token: String::new(),
+            setting,
+            more: more.to_vec(),
+            client,
+            _database: database,
+        };
+        host.restart_mailapi();
+        assert_eq!(host.post("/domains", json!({ "domain": "example.org" })).await.status, 201);
+        for name in ["ann", "bob"] {
+            let user = json!({ "email": format!("{name}@example.org"), "password": "correct horse battery" });
+            assert_eq!(host.post("/users", user).await.status, 201);
+        }
+        host
+    }
+
+    /// Stops mailapi, if it runs, and starts it.
+    pub(crate) fn restart_mailapi(&mut self) {
+        self.stop_mailapi();
+        let command = self.command(&["serve", "--log-format", "json"]);
+        let mut server = Server::start(command);
+        server.drain();
+        if server.first_start.is_some() {
+            self.token = server.token();
+        }
+        self.server = Some(server);
+    }
+
+    /// Stops mailapi with SIGTERM, if it runs.
+    pub(crate) fn stop_mailapi(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop("TERM");
+        }
+    }
+
+    /// What the doctor's exit code is, and what it says.
+    pub(crate) fn doctor(&self) -> (Option<i32>, String) {
+        // postconf(1) and postmap(1) look there.
+        let output = self.command(&["doctor"]).env("MAIL_CONFIG", self.postfix.config_dir()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// The binary with all settings.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = configured(&self.work_dir, &self.setting, arguments);
+        command
+            .env("MAILAPI_MAIL__EXTERNAL__SMTP__PORT", self.submission.port().to_string())
+            .env(
+                "MAILAPI_MAIL__EXTERNAL__LOG__POSTQUEUE",
+                format!("postqueue,-c,{},-j", self.postfix.config_dir().display()),
+            )
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", &self.log)
+            .env("MAILAPI_HTTP__HEALTH_CACHE", "0s")
+            .env("MAILAPI_MAIL__PENDING_GRACE", "1s")
+            .env("MAILAPI_HOUSEKEEPING__RECOVERY_INTERVAL", "1s")
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__SETTLE_TIME", "1s")
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__LIMITS__RECEPTION_TIME", "5s")
+            .envs(self.more.iter().copied());
+        command
+    }
+
+    /// Follows this log on a host of this name, with a data directory of its own.
+    pub(crate) fn follow(&self, host: &str, log: &Path) -> Child {
+        let mut command = self.command(&["follow", "--log-format", "json"]);
+        command
+            .env("MAILAPI_DATA_DIR", self.work_dir.path().join(host))
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__PATH", log)
+            .env("MAILAPI_MAIL__EXTERNAL__LOG__HOST", host)
+            .stdout(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    /// Kills mailapi as a power cut would, and starts it again.
+    pub(crate) fn kill_mailapi(&mut self) {
+        self.server.take().unwrap().kill();
+        self.restart_mailapi();
+    }
+
+    /// Kills mailapi permanently; another node, with its own data directory, answers from now on.
+    pub(crate) fn replace_mailapi(&mut self) {
+        self.server.take().unwrap().kill();
+        let mut command = self.command(&["serve", "--log-format", "json"]);
+        command.env("MAILAPI_DATA_DIR", self.work_dir.path().join("another-node"));
+        let mut server = Server::start(command);
+        server.drain();
+        self.server = Some(server);
+    }
+
+    /// Sends a message from ann; its id.
+    pub(crate) async fn send(&self, to: &[&str]) -> String {
+        let answer = self.try_send(to).await.expect(202);
+        answer["message_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends as soon as it is taken.
+    pub(crate) async fn send_when_it_works(&self, to: &[&str], patience: Duration) -> String {
+        let end = Instant::now() + patience;
+        loop {
+            let answer = self.try_send(to).await;
+            if answer.status == 202 {
+                return answer.json()["message_id"].as_str().unwrap().to_owned();
+            }
+            assert!(Instant::now() < end, "{}", answer.text());
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Whoever sends and looks while the servers come and go.
+    pub(crate) fn client(&self) -> Client {
+        Client { http: self.client.clone(), api: self.url(""), token: self.token.clone() }
+    }
+
+    /// Tries to send a message from ann.
+    pub(crate) async fn try_send(&self, to: &[&str]) -> Answer {
+        let message =
+            json!({ "from": "ann@example.org", "to": to, "subject": "Hello", "body": { "text": "It works." } });
+        self.post("/mail/send", message).await
+    }
+
+    /// Waits until a message has this status, and returns all that is known of it.
+    pub(crate) async fn watch(&self, id: &str, status: &str, patience: Duration) -> Value {
+        let end = Instant::now() + patience;
+        loop {
+            let seen = self.get(&format!("/mail/{id}/status")).await.expect(200);
+            if seen["status"] == status {
+                return seen;
+            }
+            let log = || fs::read_to_string(&self.log).unwrap_or_default();
+            assert!(Instant::now() < end, "not {status}: {seen}\n{}\n{}", log(), self.dovecot.log());
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn until(&self, patience: Duration, is_so: impl AsyncFn() -> bool) {
+        let end = Instant::now() + patience;
+        while !is_so().await {
+            assert!(Instant::now() < end, "it did not come to be");
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    pub(crate) async fn health(&self) -> Value {
+        self.client.get(self.health_address()).send().await.unwrap().json().await.unwrap()
+    }
+
+    pub(crate) fn health_address(&self) -> String {
+        self.url("").replace("/api/v1", "/health")
+    }
+
+    /// The number of mailapi's process.
+    pub(crate) fn mailapi(&self) -> u32 {
+        self.server.as_ref().unwrap().id()
+    }
+
+    /// The rounds that mailapi's loops have begun, if the log reports them.
+    pub(crate) fn rounds(&self) -> BTreeMap<String, u64> {
+        self.server.as_ref().unwrap().rounds()
+    }
+
+    /// An answer whose body is still to be read.
+    pub(crate) async fn response(&self, path: &str) -> reqwest::Response {
+        self.client.get(self.url(path)).header("X-MAILAPI-TOKEN", &self.token).send().await.unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.request("GET", path).await
+    }
+
+    pub(crate) async fn request(&self, method: &str, path: &str) -> Answer {
+        let method = method.parse().unwrap();
+        Answer::of(self.client.request(method, self.url(path)).header("X-MAILAPI-TOKEN", &self.token)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        Answer::of(self.client.post(self.url(path)).header("X-MAILAPI-TOKEN", &self.token).json(&body)).await
+    }
+
+    fn url(&self, path: &str) -> String {
+        self.server.as_ref().unwrap().api(path)
+    }
+}
+
+/// An empty database.
+fn database(engine: Engine, work_dir: &WorkDir) -> (Option<PostgresDatabase>, String) {
+    match engine {
+        Engine::Sqlite => {
+            let directory = work_dir.path().join("db");
+            fs::create_dir(&directory).unwrap();
+            // As docs/operating.md says: Postfix keeps the shared memory of SQLite, too.
+            chown(&directory, None, Some(group_of("postfix"))).unwrap();
+            fs::set_permissions(&directory, Permissions::from_mode(0o2770)).unwrap();
+            (None, format!("sqlite:{}", directory.join("mailapi.db").display()))
+        }
+        Engine::Postgres => {
+            let database = PostgresServer::shared().empty_database();
+            let url = database.url();
+            (Some(database), url)
+        }
+    }
+}
+
+/// The number of a group of this machine.
+fn group_of(name: &str) -> u32 {
+    let groups = fs::read_to_string("/etc/group").unwrap();
+    let mut groups = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    groups.find(|group| group[0] == name).expect("Postfix is installed")[2].parse().unwrap()
+}
+
+/// The binary with the settings of an office.
+fn configured(work_dir: &WorkDir, setting: &Setting, arguments: &[&str]) -> Command {
+    let mut command = work_dir.command(arguments);
+    command
+        .env("MAILAPI_DATABASE__URL", &setting.database_url)
+        .env("MAILAPI_MAIL__BACKEND", "external")
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__PORT", setting.ports.imap.port().to_string())
+        .env("MAILAPI_MAIL__EXTERNAL__IMAP__MASTER_PASSWORD", RealMailServer::MASTER_PASSWORD)
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__URL", format!("http://{}", setting.ports.doveadm))
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__API_KEY", RealMailServer::API_KEY)
+        .env("MAILAPI_MAIL__EXTERNAL__DOVEADM__FLUSH_AUTH_CACHE", Dovecot::flushes_auth_cache().to_string());
+    command
+}
+
+fn run(mut command: Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,182 @@
+//! A fixed number of places, shared fairly between groups, and between the members of each group.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// The group and the member that a request belongs to.
+pub(super) trait Shared {
+    /// Groups take turns with each other.
+    type Group: PartialEq;
+    /// Members take turns within their group.
+    type Member: PartialEq;
+
+    /// The group.
+    fn group(&self) -> Self::Group;
+    /// The member of the group.
+    fn member(&self) -> Self::Member;
+}
+
+/// Assigns places in turn.
+pub(super) struct FairPermits<S: Shared>(Arc<Mutex<State<S>>>);
+
+/// A place; it is freed on drop.
+pub(super) struct Permit<S: Shared>(Option<Arc<Mutex<State<S>>>>);
+
+struct State<S: Shared> {
+    free: usize,
+    /// Waiting requests: groups in the order of their turns, the members of each, and the requests of each member.
+    groups: Rotation<S::Group, Rotation<S::Member, Requests<S>>>,
+}
+
+/// The requests of one member.
+type Requests<S> = VecDeque<oneshot::Sender<Permit<S>>>;
+
+/// A queue of waiting entries, the next one first.
+type Rotation<K, V> = VecDeque<(K, V)>;
+
+impl<S: Shared> FairPermits<S> {
+    pub(super) fn new(permits: usize) -> Self {
+        Self(Arc::new(Mutex::new(State { free: permits, groups: VecDeque::new() })))
+    }
+
+    /// Waits for a turn and returns a place.
+    pub(super) async fn take(&self, share: S) -> Permit<S> {
+        let permit = {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.free > 0 {
+                state.free -= 1;
+                return Permit(Some(Arc::clone(&self.0)));
+            }
+            let (sender, permit) = oneshot::channel();
+            state.queue(&share, sender);
+            permit
+        };
+        // Senders are dropped only together with the last place, which this request would have had.
+        permit.await.unwrap_or(Permit(None))
+    }
+}
+
+impl<S: Shared> State<S> {
+    fn queue(&mut self, share: &S, sender: oneshot::Sender<Permit<S>>) {
+        let members = of(&mut self.groups, share.group());
+        of(members, share.member()).push_back(sender);
+    }
+
+    /// Removes the next request; its group and its member move to the end of the queue.
+    fn next(&mut self) -> Option<oneshot::Sender<Permit<S>>> {
+        let (group, mut members) = self.groups.pop_front()?;
+        let (member, mut requests) = members.pop_front()?;
+        let next = requests.pop_front();
+        if !requests.is_empty() {
+            members.push_back((member, requests));
+        }
+        if !members.is_empty() {
+            self.groups.push_back((group, members));
+        }
+        next
+    }
+}
+
+/// The entry under `key`, added if missing.
+fn of<K: PartialEq, V: Default>(rotation: &mut Rotation<K, V>, key: K) -> &mut V {
+    let at = rotation.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
+        rotation.push_back((key, V::default()));
+        rotation.len() - 1
+    });
+    &mut rotation[at].1
+}
+
+impl<S: Shared> Drop for Permit<S> {
+    fn drop(&mut self) {
+        let Some(state) = self.0.take() else { return };
+        loop {
+            let next = {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = state.next();
+                if next.is_none() {
+                    state.free += 1;
+                }
+                next
+            };
+            let Some(next) = next else { return };
+            match next.send(Self(Some(Arc::clone(&state)))) {
+                Ok(()) => return,
+                // The request was cancelled while it waited. Dropping the returned place normally would free it twice.
+                Err(mut back) => drop(back.0.take()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    struct Name(char, u8);
+
+    impl Shared for Name {
+        type Group = char;
+        type Member = u8;
+
+        fn group(&self) -> char {
+            self.0
+        }
+
+        fn member(&self) -> u8 {
+            self.1
+        }
+    }
+
+    /// The order in which waiting requests get the only place.
+    fn order(requests: &[Name], given_up: &[usize]) -> Vec<usize> {
+        let permits = FairPermits::new(1);
+        let mut held = permits.take(Name('-', 0)).now_or_never();
+        assert!(held.is_some());
+        let mut waiting: Vec<_> = requests.iter().map(|name| Some(Box::pin(permits.take(*name)))).collect();
+        for request in waiting.iter_mut().flatten() {
+            assert!(request.as_mut().now_or_never().is_none());
+        }
+        for n in given_up {
+            waiting[*n] = None;
+        }
+        let mut order = Vec::new();
+        while let Some(permit) = held.take() {
+            drop(permit);
+            for (n, request) in waiting.iter_mut().enumerate() {
+                if let Some(permit) = request.as_mut().and_then(|request| request.as_mut().now_or_never()) {
+                    *request = None;
+                    order.push(n);
+                    held = Some(permit);
+                    break;
+                }
+            }
+        }
+        assert!(permits.take(Name('-', 0)).now_or_never().is_some(), "the place is free again");
+        order
+    }
+
+    #[test]
+    fn a_hundred_of_one_group_do_not_hold_another_up() {
+        let mut requests = vec![Name('s', 1); 95];
+        requests.push(Name('h', 1));
+        assert_eq!(order(&requests, &[])[1], 95);
+    }
+
+    #[test]
+    fn clients_of_one_group_take_turns() {
+        let requests = [Name('s', 1), Name('s', 1), Name('s', 1), Name('s', 2), Name('h', 1), Name('h', 1)];
+        assert_eq!(order(&requests, &[]), [0, 4, 3, 5, 1, 2]);
+    }
+
+    #[test]
+    fn a_request_that_is_given_up_blocks_no_place() {
+        let requests = [Name('s', 1), Name('s', 1), Name('h', 1), Name('s', 2)];
+        assert_eq!(order(&requests, &[0, 2]), [3, 1]);
+        assert_eq!(order(&requests, &[0, 1, 2, 3]), [0; 0]);
+    }
+}
