@@ -15,23 +15,25 @@ pub struct Accounts<'a>(pub(crate) &'a Db);
 /// Which accounts to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountFilter {
-    /// Only those of these domains; none means all.
+    /// Only accounts of these domains; `None` means all.
     pub domains: Option<Vec<DomainName>>,
-    /// Only those that are active, or only those that are not.
+    /// Only active accounts, or only inactive ones.
     pub active: Option<bool>,
-    /// Only those with this text in their address or name, in whatever case.
+    /// Only accounts whose address or name contains this text, ignoring case.
     pub q: Option<String>,
-    /// Not these.
+    /// Accounts to leave out.
     pub hide: Vec<EmailAddress>,
 }
 
-/// What a password was verified against at a log-in. What follows from the log-in comes into being only while that still
-/// holds: a hash takes its time, and the password may be another one by then.
+/// What the password of a login was verified against.
+///
+/// Verifying takes time, so the password may change meanwhile. Writes that follow from the login are
+/// conditional on this.
 #[derive(Debug, Clone, Copy)]
 pub enum Verified<'a> {
-    /// This hash, which the account has.
+    /// The account's own password hash.
     Hash(&'a SecretText),
-    /// A hash in a user database that is not ours, of which the account is a copy.
+    /// A hash in an external user database, of which the account is a copy.
     Elsewhere,
 }
 
@@ -41,16 +43,16 @@ pub(crate) const ACCOUNTS: List =
     List { table: "accounts", key: "email", order: "created_at DESC, email DESC", columns: COLUMNS };
 
 impl Accounts<'_> {
-    /// Adds an account, active at once. It is closed if the address was deleted before; see [`Accounts::set_closed`].
+    /// Adds an active account. It is closed if the address was deleted before; see [`Accounts::set_closed`].
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when there is such an account, [`StoreError::Reference`] without its domain.
+    /// [`StoreError::Conflict`] when the account exists, [`StoreError::Reference`] when its domain does not.
     pub async fn insert(&self, account: &NewAccount) -> Result<(), StoreError> {
         let changed = Changed::NewAccount(account.email.clone());
         self.0.batch_followed(changed, vec![insert_account(account)]).await.map(drop)
     }
 
-    /// The account of this address.
+    /// Returns the account with this address.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -59,7 +61,7 @@ impl Accounts<'_> {
         self.0.first(Stmt::new(sql).bind(email)).await?.map(read_account).transpose()
     }
 
-    /// A page of the accounts, newest first.
+    /// Returns a page of the accounts, newest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -67,8 +69,7 @@ impl Accounts<'_> {
         ACCOUNTS.page(self.0, conditions(filter), page, read_account).await
     }
 
-    /// At most `limit` addresses behind `after`, in alphabetical order, and how many octets each may hold, to go through
-    /// all accounts piece by piece.
+    /// Returns at most `limit` addresses after `after`, in alphabetical order, with their quotas in bytes.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -82,7 +83,7 @@ impl Accounts<'_> {
         self.0.query(statement).await?.into_iter().map(|mut row| Ok((row.address()?, read_quota(&mut row)?))).collect()
     }
 
-    /// What a log-in at this address is checked against.
+    /// Returns the credentials that a login at this address is checked against.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -93,7 +94,7 @@ impl Accounts<'_> {
         row.map(read_credentials).transpose()
     }
 
-    /// Changes an account; whether there is one.
+    /// Changes an account; returns whether it exists.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -118,8 +119,10 @@ impl Accounts<'_> {
         there_was_one(self.0.batch_followed(Changed::Account(email.clone()), vec![statement.demand(1)]).await)
     }
 
-    /// Puts a new hash in the place of the old one and ends every session of the mailbox, both or nothing; whether there
-    /// is such an account. Who has a password here is a copy of nothing any longer.
+    /// Replaces the password hash and ends every session of the mailbox, in one transaction; returns whether
+    /// the account exists.
+    ///
+    /// An account with its own password is no longer a copy of an external mailbox.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -131,13 +134,13 @@ impl Accounts<'_> {
     ) -> Result<bool, StoreError> {
         let sql = "UPDATE accounts SET password_hash = $2, updated_at = $3, in_directory = FALSE, gone_since = NULL \
                    WHERE email = $1";
-        // The account comes first: whoever makes a session holds it, so none of them is missed behind it.
+        // Lock the account row first: sessions are created under the same lock, so none can be missed.
         let change = Stmt::new(sql).bind(email).bind(hash).bind(now);
         touched_first(&self.0.batch(vec![change, end_sessions(email)]).await?)
     }
 
-    /// Replaces the verified password hash, and ends all sessions but `kept`; returns whether the account still had the
-    /// verified hash.
+    /// Replaces the verified password hash and ends all sessions but `kept`; returns whether the account
+    /// still had the verified hash.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -159,8 +162,8 @@ impl Accounts<'_> {
         }
     }
 
-    /// Puts another hash of the same password in the place of the one that was verified; whether the account still had
-    /// that one. Sessions live on.
+    /// Replaces the verified hash by another hash of the same password; returns whether the account still had
+    /// it. Sessions stay valid.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -176,11 +179,14 @@ impl Accounts<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// Enables an account, or disables it and ends its sessions, both or nothing; whether there is one.
+    /// Enables an account, or disables it and ends its sessions in one transaction; returns whether it
+    /// exists.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn set_active(&self, email: &EmailAddress, active: bool, now: Timestamp) -> Result<bool, StoreError> {
+        // A login in progress compares this counter, so it cannot create a session after the account was
+        // disabled.
         let ended = if active { "sessions_ended" } else { "sessions_ended + 1" };
         let sql =
             format!("UPDATE accounts SET active = $2, updated_at = $3, sessions_ended = {ended} WHERE email = $1");
@@ -189,8 +195,10 @@ impl Accounts<'_> {
         touched_first(&self.0.batch(statements).await?)
     }
 
-    /// Closes an account or opens it: a closed one gets no mail from mail servers that look accounts up here, because
-    /// its mailbox may hold mail of another owner. Returns whether it exists.
+    /// Closes or opens an account; returns whether it exists.
+    ///
+    /// A closed account cannot log in and receives no mail through mail servers that look accounts up in this
+    /// database: its mailbox may hold the mail of a previous owner.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -199,7 +207,7 @@ impl Accounts<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// The same for all accounts of a domain.
+    /// Closes or opens all accounts of a domain.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -208,7 +216,7 @@ impl Accounts<'_> {
         self.0.execute(statement).await.map(drop)
     }
 
-    /// Whether the account is closed.
+    /// Returns whether the account is closed.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -217,7 +225,7 @@ impl Accounts<'_> {
         Ok(self.0.first(statement).await?.is_some())
     }
 
-    /// At most `limit` closed accounts after `after`, in alphabetical order.
+    /// Returns at most `limit` closed accounts after `after`, in alphabetical order.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -227,7 +235,7 @@ impl Accounts<'_> {
         self.0.query(statement).await?.into_iter().map(|mut row| row.address()).collect()
     }
 
-    /// Notes a log-in; whether what the password was verified against still holds, and the account may log in.
+    /// Records a login; returns whether the account is active and the verified credential is still current.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -240,13 +248,13 @@ impl Accounts<'_> {
         Ok(self.0.execute(note_login(email, verified, at)).await?.touched > 0)
     }
 
-    /// Deletes an account with its permissions, and ends its tokens; returns whether it existed.
+    /// Deletes an account with its permissions and ends its tokens; returns whether it existed.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn delete(&self, email: &EmailAddress, now: Timestamp) -> Result<bool, StoreError> {
-        // The permissions go with the account, by their reference to it. It comes first: whoever makes a token holds it,
-        // so none of them is missed behind it.
+        // Lock the account row first: tokens are created under the same lock, so none can be missed.
+        // Permissions are deleted by their foreign key.
         let account = Stmt::new("DELETE FROM accounts WHERE email = $1").bind(email).demand(1);
         let tokens = remove_tokens("email = $1").bind(email);
         let gone = note_gone(email, now);
@@ -254,13 +262,13 @@ impl Accounts<'_> {
     }
 }
 
-/// Whether the first statement of a batch touched a row.
+/// Returns whether the first statement of a batch touched a row.
 fn touched_first(effects: &[Effect]) -> Result<bool, StoreError> {
     let first = effects.first().ok_or_else(|| StoreError::unexpected("a batch without an effect"))?;
     Ok(first.touched > 0)
 }
 
-/// Whether a batch whose first statement requires the account found it.
+/// Returns whether a batch whose first statement requires the account found it.
 fn there_was_one(done: Result<Vec<Effect>, StoreError>) -> Result<bool, StoreError> {
     match done {
         Ok(_) => Ok(true),
@@ -269,7 +277,8 @@ fn there_was_one(done: Result<Vec<Effect>, StoreError>) -> Result<bool, StoreErr
     }
 }
 
-/// Touches the account only while what was verified holds; then nobody changes it until the end of the batch.
+/// Updates the account only while the verified credential is current. The row stays locked until the end of
+/// the batch.
 pub(crate) fn note_login(email: &EmailAddress, verified: Verified<'_>, at: Timestamp) -> Stmt {
     let note = "UPDATE accounts SET last_login_at = $2 WHERE email = $1 AND active";
     match verified {
@@ -278,12 +287,12 @@ pub(crate) fn note_login(email: &EmailAddress, verified: Verified<'_>, at: Times
     }
 }
 
-/// Keeps the account as it is until the end of the batch.
+/// Locks the account against changes until the end of the batch; others may share the lock.
 pub(crate) fn hold_account(email: &EmailAddress) -> Stmt {
     Stmt::new("SELECT 1 FROM accounts WHERE email = $1 FOR SHARE").bind(email).locking()
 }
 
-/// As [`hold_account`], and others that hold the account wait for the end of the batch.
+/// Like [`hold_account`], but exclusively.
 pub(crate) fn hold_account_alone(email: &EmailAddress) -> Stmt {
     Stmt::new("SELECT 1 FROM accounts WHERE email = $1 FOR UPDATE").bind(email).locking()
 }
@@ -317,7 +326,7 @@ pub(crate) fn conditions(filter: &AccountFilter) -> Filter {
         .none_of("email", filter.hide.iter().map(Value::from).collect())
 }
 
-/// A LIKE pattern for what holds `text`, none of whose characters is a wildcard.
+/// Returns a LIKE pattern that matches texts containing `text`, with wildcards escaped.
 fn containing(text: &str) -> String {
     let literal = fold(text).replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{literal}%")

@@ -1,6 +1,7 @@
-//! What mail servers reported, and how far their feeds were read.
+//! The delivery log: events that mail servers reported, and the cursor of each feed.
 //!
-//! An event is kept once, in the same transaction as the cursor behind it and the statuses that it changes.
+//! Each event is stored once, in one transaction with the advanced cursor and the recipient statuses that it
+//! changes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,42 +19,42 @@ use crate::statuses;
 #[derive(Debug, Clone, Copy)]
 pub struct DeliveryLog<'a>(pub(crate) &'a Db);
 
-/// What appending did.
+/// Result of [`DeliveryLog::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Appended {
-    /// How many events were added.
+    /// Number of events added.
     pub entries_added: u64,
-    /// Of how many messages at least one recipient changed.
+    /// Number of messages in which at least one recipient changed.
     pub messages_updated: u64,
 }
 
-/// An address that stands behind a recipient: a member of an alias, the target of a forwarding.
+/// An address that a recipient expanded to: a member of an alias, or the target of a forwarding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The recipient that the sender named.
     pub of: EmailAddress,
-    /// The address that was tried.
+    /// The address that delivery was attempted to.
     pub address: EmailAddress,
-    /// Whether it was told that the message bounced there.
+    /// Whether the message was reported as bounced for this address.
     pub has_bounced: bool,
 }
 
-/// Which entries to list; what is `None` does not matter.
+/// Which entries to list; `None` means no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryLogFilter {
-    /// Only those of this message.
+    /// Only entries of this message.
     pub message_id: Option<MessageId>,
-    /// Only those under this name in the mail server's queue.
+    /// Only entries with this queue id.
     pub queue_id: Option<QueueId>,
-    /// Only those from this address.
+    /// Only entries from this sender.
     pub sender: Option<EmailAddress>,
-    /// Only those to this address.
+    /// Only entries to this recipient.
     pub recipient: Option<EmailAddress>,
-    /// Only those that ended so.
+    /// Only entries with this outcome.
     pub status: Option<Outcome>,
-    /// Only those at this moment or later.
+    /// Only entries at this time or later.
     pub start: Option<Timestamp>,
-    /// Only those before this moment.
+    /// Only entries before this time.
     pub end: Option<Timestamp>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) const ENTRIES: List =
     List { table: "delivery_events", key: "id", order: "at DESC, id DESC", columns: COLUMNS };
 
 impl DeliveryLog<'_> {
-    /// How far a feed was read; none when it never was.
+    /// Returns the cursor of a feed; `None` if it was never read.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -74,12 +75,12 @@ impl DeliveryLog<'_> {
         row.map(|mut row| row.text().map(FeedCursor)).transpose()
     }
 
-    /// Keeps what was read of `feed` between the cursors `from` and `to`, and moves the statuses of the messages
-    /// concerned: all or nothing. `from` is empty when the feed was never read.
+    /// Stores the events of `feed` between the cursors `from` and `to`, and updates the statuses of their
+    /// messages, in one transaction. `from` is empty if the feed was never read.
     ///
     /// # Errors
-    /// A failed guard ([`StoreError::is_guard_failed`]) when the feed's cursor is no longer `from`: somebody else has
-    /// read on, and nothing was kept.
+    /// A failed guard ([`StoreError::is_guard_failed`]) when the feed's cursor is no longer `from`: another
+    /// reader has advanced it, and nothing was stored.
     pub async fn append(
         &self,
         feed: &str,
@@ -88,6 +89,7 @@ impl DeliveryLog<'_> {
         to: &FeedCursor,
     ) -> Result<Appended, StoreError> {
         let touched: BTreeSet<MessageId> = events.iter().filter_map(|event| event.message_id).collect();
+        // The cursor comes first: its guard stops the batch before anything is stored twice.
         let mut statements = vec![move_cursor(feed, from, to)];
         statements.extend(touched.iter().map(|message_id| statuses::lock(*message_id)));
         statements.extend(events.iter().map(insert_event));
@@ -106,7 +108,7 @@ impl DeliveryLog<'_> {
         })
     }
 
-    /// A page of the entries, newest first.
+    /// Returns a page of the entries, newest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -114,7 +116,7 @@ impl DeliveryLog<'_> {
         ENTRIES.page(self.0, conditions(filter), page, read_entry).await
     }
 
-    /// The addresses that were tried in place of recipients of a message, as far as events have told of them.
+    /// Returns the addresses that a message's recipients expanded to, as far as events reported them.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -129,7 +131,7 @@ impl DeliveryLog<'_> {
         rows.into_iter().map(read).collect()
     }
 
-    /// When the newest event happened.
+    /// Returns the time of the newest event.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -139,8 +141,8 @@ impl DeliveryLog<'_> {
     }
 }
 
-/// Moves the cursor from one place to the next, and fails when it is at another. A feed without a cursor is at the
-/// empty one.
+/// Advances the cursor, and fails if it is no longer at `from`. A feed without a cursor counts as being at
+/// the empty one.
 fn move_cursor(feed: &str, from: &FeedCursor, to: &FeedCursor) -> Stmt {
     Stmt::new(
         "INSERT INTO delivery_cursors (feed, cursor) SELECT CAST($1 AS TEXT), CAST($3 AS TEXT) \
@@ -153,8 +155,11 @@ fn move_cursor(feed: &str, from: &FeedCursor, to: &FeedCursor) -> Stmt {
     .demand(1)
 }
 
-/// A message of ours never leaves with the null reverse-path: where an event names none, the mail server was given
-/// another than the author's. Addresses are shown as in the message, because a mail server may report them folded.
+/// Inserts an event.
+///
+/// This server never submits with the null reverse-path. An event without a sender means that the mail server
+/// used another envelope sender, so the message's author is stored. Addresses are stored in the message's
+/// spelling, because mail servers may report them in lower case.
 fn insert_event(event: &DeliveryEvent) -> Stmt {
     Stmt::new(
         "INSERT INTO delivery_events (at, message_id, queue_id, sender, recipient, outcome, returned_mail, dsn, \
@@ -182,7 +187,8 @@ fn insert_event(event: &DeliveryEvent) -> Stmt {
     .bind(event.sender.as_ref().and_then(EmailAddress::given))
 }
 
-/// An entry for a recipient that the mail server refused at submission; none once the message is submitted or failed.
+/// Inserts an entry for a recipient rejected at submission, unless the message is already submitted or
+/// failed.
 pub(crate) fn insert_refusal(
     message_id: MessageId,
     queue_id: &QueueId,

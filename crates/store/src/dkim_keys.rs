@@ -1,7 +1,7 @@
 //! DKIM keys.
 //!
-//! The key that a domain begins with signs at once. Any other waits until the world can find it in DNS, so that no mail
-//! is signed with a key that nobody can look up.
+//! The first key of a domain signs at once. Later keys wait until they are visible in DNS, so that verifiers
+//! can always look up the signing key.
 
 use mailapi_model::{DkimKey, DomainName, Secret, Timestamp};
 
@@ -16,15 +16,17 @@ const BY_DOMAIN: &str = "SELECT selector, algorithm, private_key, public_key, cr
                          WHERE domain = $1";
 
 impl DkimKeys<'_> {
-    /// Adds a key that signs when [`DkimKeys::sign_with`] says so.
+    /// Adds a key that does not sign until [`DkimKeys::sign_with`] is called.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when the selector is taken, [`StoreError::Reference`] without such a domain.
+    /// [`StoreError::Conflict`] when the selector is taken, [`StoreError::Reference`] when the domain does
+    /// not exist.
     pub async fn insert(&self, domain: &DomainName, key: &DkimKey) -> Result<(), StoreError> {
         self.0.batch_with_lock(BatchLock::DkimKeys, vec![insert_key(domain, key)]).await.map(drop)
     }
 
-    /// The selectors with the prefix `start` that the domain has ever had, including those of deleted keys.
+    /// Returns the selectors with the prefix `start` that the domain has ever had, including those of deleted
+    /// keys.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -34,7 +36,7 @@ impl DkimKeys<'_> {
         rows.into_iter().map(|mut row| row.text()).collect()
     }
 
-    /// The key that signs.
+    /// Returns the signing key.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -43,7 +45,7 @@ impl DkimKeys<'_> {
         self.first(Stmt::new(sql).bind(domain)).await
     }
 
-    /// The key that was made last, which is the current one or waits to become it.
+    /// Returns the newest key: the signing key, or one that waits to become it.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -52,7 +54,7 @@ impl DkimKeys<'_> {
         self.first(Stmt::new(sql).bind(domain)).await
     }
 
-    /// Lets the key with this selector sign from now on; whether there is such a key.
+    /// Makes the key with this selector the signing key; returns whether the key exists.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -70,14 +72,14 @@ fn insert_key(domain: &DomainName, key: &DkimKey) -> Stmt {
     bind_key(format!("INSERT INTO dkim_keys {INTO} SELECT {VALUES}, CAST(NULL AS BIGINT)"), domain, key)
 }
 
-/// Adds a key that signs at once, or does nothing when the domain has one.
+/// Adds a key that signs at once, unless the domain already has a key.
 pub(crate) fn insert_first_key(domain: &DomainName, key: &DkimKey) -> Stmt {
     let first = "WHERE NOT EXISTS (SELECT 1 FROM dkim_keys WHERE domain = $1)";
     bind_key(format!("INSERT INTO dkim_keys {INTO} SELECT {VALUES}, CAST($6 AS BIGINT) {first}"), domain, key)
 }
 
 const INTO: &str = "(domain, selector, algorithm, private_key, public_key, created_at, signs_since)";
-// Outside VALUES an engine cannot guess a parameter's type from its column.
+// Outside VALUES, an engine cannot infer a parameter's type from its column.
 const VALUES: &str = "CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), $4, CAST($5 AS TEXT), CAST($6 AS BIGINT)";
 
 fn bind_key(sql: String, domain: &DomainName, key: &DkimKey) -> Stmt {

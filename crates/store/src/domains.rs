@@ -15,29 +15,29 @@ pub struct Domains<'a>(pub(crate) &'a Db);
 /// Which domains to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DomainFilter {
-    /// Only these; none means all.
+    /// Only these domains; `None` means all.
     pub only: Option<Vec<DomainName>>,
-    /// Only those that wait for approval.
+    /// Only domains that wait for approval.
     pub pending: bool,
 }
 
-/// What is to change of a domain; what is `None` stays.
+/// Changes to a domain; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DomainChange {
     /// Whether mail may be sent from it.
     pub active: Option<bool>,
-    /// A new description; the inner `None` takes it away.
+    /// A new description; the inner `None` removes it.
     pub description: Option<Option<String>>,
 }
 
-/// What a deletion did.
+/// Result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainDeleted {
-    /// It is gone.
+    /// The domain was deleted.
     Gone,
-    /// It has accounts, and `force` was not asked for.
+    /// The domain has accounts, and `force` was not set.
     NotEmpty,
-    /// There was none.
+    /// The domain does not exist.
     Missing,
 }
 
@@ -50,17 +50,17 @@ pub(crate) const DOMAINS: List =
     List { table: "domains", key: "name", order: "created_at DESC, name DESC", columns: COLUMNS };
 
 impl Domains<'_> {
-    /// Adds a domain, with its first DKIM key when it has one already.
+    /// Adds a domain, optionally with its first DKIM key.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when there is such a domain.
+    /// [`StoreError::Conflict`] when the domain exists.
     pub async fn insert(&self, domain: &NewDomain, key: Option<&DkimKey>) -> Result<(), StoreError> {
         let mut statements = vec![insert_domain(domain)];
         statements.extend(key.map(|key| insert_first_key(&domain.name, key)));
         self.0.batch_followed(Changed::Domain(domain.name.clone()), statements).await.map(drop)
     }
 
-    /// The domain of this name.
+    /// Returns the domain with this name.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -69,7 +69,7 @@ impl Domains<'_> {
         self.0.first(Stmt::new(sql).bind(name)).await?.map(read_domain).transpose()
     }
 
-    /// A page of the domains, newest first.
+    /// Returns a page of the domains, newest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -77,7 +77,7 @@ impl Domains<'_> {
         DOMAINS.page(self.0, conditions(filter), page, read_domain).await
     }
 
-    /// The names of all domains but those that wait for approval, in alphabetical order.
+    /// Returns the names of all approved domains, in alphabetical order.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -87,7 +87,7 @@ impl Domains<'_> {
         rows.into_iter().map(|mut row| row.domain()).collect()
     }
 
-    /// Changes a domain; whether there is one.
+    /// Changes a domain; returns whether it exists.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -103,7 +103,8 @@ impl Domains<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// Lets a domain in, makes it active and gives it `key`, unless it has one; whether there is such a domain.
+    /// Approves and activates a domain, with `key` as its first DKIM key; returns whether the domain exists.
+    /// If it already has a key, `key` is ignored.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -118,7 +119,7 @@ impl Domains<'_> {
         }
     }
 
-    /// Some of the domains that were signed up before `moment` and are not approved.
+    /// Returns at most `limit` unapproved domains that were signed up before `moment`.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -129,7 +130,8 @@ impl Domains<'_> {
         rows.into_iter().map(|mut row| row.domain()).collect()
     }
 
-    /// Notes when the DNS records were last found right, or that they are not; whether there is such a domain.
+    /// Records when the DNS records were last found correct, or that they are not; returns whether the domain
+    /// exists.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -138,15 +140,18 @@ impl Domains<'_> {
         Ok(self.0.execute(statement).await?.touched > 0)
     }
 
-    /// Deletes a domain with its keys and the permissions on it. With `force` its accounts go too, as
-    /// [`crate::Accounts::delete`] would delete each; without it a domain with accounts stays.
+    /// Deletes a domain with its keys and the permissions on it.
+    ///
+    /// With `force`, its accounts are deleted too, each as by [`crate::Accounts::delete`]. Without it, a
+    /// domain with accounts stays.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn delete(&self, name: &DomainName, force: bool, now: Timestamp) -> Result<DomainDeleted, StoreError> {
         let mut statements = Vec::new();
         if force {
-            // Whoever makes an account holds its domain, and whoever makes a token its account: none is missed below.
+            // Creating an account locks its domain, and creating a token locks its account. Locking both
+            // here, in that order, ensures that none is missed below.
             statements.push(Stmt::new("SELECT 1 FROM domains WHERE name = $1 FOR UPDATE").bind(name).locking());
             let accounts = "SELECT 1 FROM accounts WHERE domain = $1 ORDER BY email FOR UPDATE";
             statements.push(Stmt::new(accounts).bind(name).locking());
@@ -158,7 +163,7 @@ impl Domains<'_> {
         statements.push(note_gone(name, now));
         match self.0.batch_followed(Changed::WholeDomain(name.clone()), statements).await {
             Ok(_) => Ok(DomainDeleted::Gone),
-            // The accounts' reference to their domain is the guard: no account can slip in meanwhile.
+            // The foreign key of accounts is the guard: no account can be added meanwhile.
             Err(StoreError::Reference) => Ok(DomainDeleted::NotEmpty),
             Err(StoreError::Guard { .. }) => Ok(DomainDeleted::Missing),
             Err(error) => Err(error),
@@ -174,7 +179,7 @@ pub(crate) fn insert_domain(domain: &NewDomain) -> Stmt {
     .bind(&domain.name)
     .bind(domain.name.given())
     .bind(domain.active)
-    // What may send from the start was let in.
+    // A domain that may send from the start needs no approval.
     .bind(domain.active)
     .bind(domain.description.clone())
     .bind(domain.creator_email.as_ref().map(EmailAddress::shown))
@@ -208,7 +213,8 @@ mod tests {
     use crate::sqlite::{Sqlite, SqliteSettings};
     use crate::store::{COMPONENT, SQLITE_MIGRATIONS};
 
-    /// A domain that was signed up, one that was switched off, and one of another user database that was.
+    /// A domain that waits for approval, one that was disabled, and one of an external user database that was
+    /// disabled.
     const BEFORE: &str = "
         INSERT INTO domains (name, active, created_at) VALUES
             ('asks.example', FALSE, 1), ('off.example', FALSE, 2), ('theirs.example', FALSE, 3), ('on.example', TRUE, 4);

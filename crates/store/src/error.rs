@@ -1,65 +1,65 @@
-//! Why the store could not do what was asked.
+//! Errors of the store.
 
-/// What a caller of the store may want to know about a failure.
+/// An error of the store, by what the caller can do about it.
 ///
 /// No variant carries a bound value: messages name tables, columns and engine conditions only.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The database cannot be reached or cannot write now: closed, locked for too long, disk full, I/O error.
+    /// The database is closed, locked for too long, out of disk space, unreachable, or had an I/O error.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// The change is committed and everybody sees it, but the disk failed behind it: nobody knows whether it outlives a
-    /// loss of power, and nothing is written any more until the file is opened again.
+    /// The change is committed and visible, but the disk failed afterwards. It may be lost on power failure,
+    /// and all writes fail until the file is opened again.
     #[error("the change is committed, but the disk failed: {0}")]
     DiskFailed(String),
-    /// A row with the same key is there already; the text names the constraint (`accounts.email`).
+    /// A row with the same key exists; the text names the constraint (`accounts.email`).
     #[error("the row exists already: {0}")]
     Conflict(String),
-    /// A row that this one refers to is missing, or a row that others refer to was to go.
+    /// A referenced row is missing, or a row to be deleted is still referenced.
     #[error("a row that this change refers to is missing or still in use")]
     Reference,
-    /// A statement of a batch changed another number of rows than it demanded; nothing of the batch was kept.
+    /// A statement of a batch touched another number of rows than it demanded; the batch was rolled back.
     #[error("statement {statement} of the batch touched {touched} rows")]
     Guard {
         /// Position in the batch, from 0.
         statement: usize,
-        /// How many rows it did touch.
+        /// Number of rows it touched.
         touched: u64,
     },
-    /// The database was migrated by a newer program than this one.
+    /// The database was migrated by a newer version of this program.
     #[error(
         "the database has version {found} of `{component}`, this program knows only up to {known}: use a newer program"
     )]
     NewerSchema {
-        /// The set of migrations.
+        /// The name of the set of migrations.
         component: String,
-        /// What the database says.
+        /// The version found in the database.
         found: u32,
-        /// The last version that this program knows.
+        /// The newest version that this program supports.
         known: u32,
     },
     /// A job panicked; its changes were rolled back.
     #[error("a database job panicked and was rolled back")]
     Panicked,
-    /// A row or a statement is not what this program expects: a bug, or a damaged file.
+    /// A row or a statement has an unexpected form: a bug, or a damaged file.
     #[error("the database gave something unexpected: {0}")]
     Unexpected(String),
 }
 
 impl StoreError {
-    /// Whether the database cannot be reached or cannot write now, which others can do nothing about but wait.
+    /// Returns whether the database is unavailable for now; the caller can only wait and retry.
     #[must_use]
     pub const fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::DiskFailed(_))
     }
 
-    /// Whether a unique key is taken.
+    /// Returns whether a unique key is taken.
     #[must_use]
     pub const fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict(_))
     }
 
-    /// Whether a guard of a batch did not hold.
+    /// Returns whether a guard of a batch failed.
     #[must_use]
     pub const fn is_guard_failed(&self) -> bool {
         matches!(self, Self::Guard { .. })

@@ -1,11 +1,11 @@
-//! The count of changes made by others.
+//! A counter of changes made by other processes and nodes.
 
 use tokio::sync::watch;
 
-/// Counts the changes of other processes and other nodes.
+/// Counts the changes made by other processes and nodes.
 ///
-/// A copy remembers no position: each reader passes the count that it has seen. A channel's receiver would keep the
-/// position itself, and a copy of a receiver that is never read would report a change forever.
+/// A clone stores no position; each reader passes the count that it has seen. A channel's receiver would
+/// store the position itself, and a clone that is never read would report a change forever.
 #[derive(Debug, Clone)]
 pub struct ForeignChanges(watch::Receiver<u64>);
 
@@ -16,14 +16,14 @@ impl ForeignChanges {
         Self(count)
     }
 
-    /// Changes so far.
+    /// Returns the number of changes so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         *self.0.borrow()
     }
 
-    /// Waits until the count differs from `seen`, and returns it. Waits forever when the database is closed, because
-    /// nothing will change any more. Cancel-safe.
+    /// Waits until the count differs from `seen`, and returns it. If the database is closed it waits forever,
+    /// because nothing will change. Cancel-safe.
     pub async fn after(&self, seen: u64) -> u64 {
         let changed = self.0.clone().wait_for(|count| *count != seen).await.map(|count| *count);
         match changed {

@@ -1,4 +1,4 @@
-//! When names were last deleted. The next owner of a name must not see counts of the previous one.
+//! Deletion times of names. A new owner of a name must not see the previous owner's statistics.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,8 @@ pub(crate) fn note_accounts_gone(domain: impl Into<Value>, now: Timestamp) -> St
 }
 
 impl Stats<'_> {
-    /// When accounts or domains of these names were last deleted; names that were never deleted are omitted.
+    /// Returns when accounts or domains with these names were last deleted; names that were never deleted are
+    /// omitted.
     ///
     /// # Errors
     /// When the database cannot be read.

@@ -1,7 +1,7 @@
-//! The only SQL of accounts, domains, keys, tokens, permissions, sent mail and delivery events.
+//! All SQL for accounts, domains, keys, tokens, permissions, sent mail and delivery events.
 //!
-//! Each area is one file whose statements run on every engine. [`sqlite`] is the engine of the embedded default; the
-//! embedded maildrop keeps its tables in the same file by the same engine. [`postgres`] is the engine of many nodes.
+//! Each area is one file whose statements run on every engine. [`sqlite`] is the engine of a single node; the
+//! embedded message store keeps its tables in the same file. [`postgres`] is the engine for several nodes.
 
 mod accounts;
 mod db;

@@ -1,17 +1,17 @@
-//! Versions of the tables, on every engine.
+//! Schema versions, for both engines.
 
 use crate::StoreError;
 
-/// One step of a component's tables, from a file `NNNN_name.sql`.
+/// One schema change of a component, from a file `NNNN_name.sql`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
-    /// Its place in the order: 1, 2, 3 …
+    /// Its version: 1, 2, 3 …
     pub version: u32,
     /// The statements, applied in one transaction; they must not begin or commit one.
     pub sql: &'static str,
 }
 
-/// The record of what was applied. `component` lets several crates keep their tables in one database.
+/// The table of applied migrations. `component` lets several crates keep their tables in one database.
 pub(crate) const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
     component TEXT NOT NULL,
     version INTEGER NOT NULL,
@@ -19,7 +19,7 @@ pub(crate) const RECORD: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
     PRIMARY KEY (component, version)
 )";
 
-/// Refuses to work on a database that is ahead of `migrations`.
+/// Rejects a database that is newer than `migrations`.
 pub(crate) fn refuse_newer(component: &str, found: Option<u32>, migrations: &[Migration]) -> Result<(), StoreError> {
     let known = migrations.last().map_or(0, |last| last.version);
     match found {

@@ -9,27 +9,27 @@ use crate::db::{Db, Filter, List, Row, Stmt};
 #[derive(Debug, Clone, Copy)]
 pub struct Permissions<'a>(pub(crate) &'a Db);
 
-/// Permissions to be given to one mailbox in one domain.
+/// Permissions to grant to one mailbox in one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewGrant {
-    /// Who gets them.
+    /// The mailbox.
     pub email: EmailAddress,
-    /// Where they hold.
+    /// The domain they apply to.
     pub domain: DomainName,
-    /// What they allow.
+    /// The permissions.
     pub permissions: Vec<Permission>,
-    /// Who gives them: an address, or the name of an admin token.
+    /// The grantor: an address, or the name of an admin token.
     pub granted_by: String,
-    /// When.
+    /// Time of the grant.
     pub granted_at: Timestamp,
 }
 
 /// Which permissions to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PermissionFilter {
-    /// Only those of this mailbox.
+    /// Only permissions of this mailbox.
     pub email: Option<EmailAddress>,
-    /// Only those in this domain.
+    /// Only permissions in this domain.
     pub domain: Option<DomainName>,
 }
 
@@ -39,17 +39,18 @@ pub(crate) const PERMISSIONS: List =
     List { table: "permissions", key: "id", order: "granted_at DESC, id DESC", columns: COLUMNS };
 
 impl Permissions<'_> {
-    /// Gives permissions, all or none; the records of those that were not held already, in the order of the grant.
+    /// Grants permissions in one transaction; returns records of those that are new, in the order of the
+    /// grant.
     ///
     /// # Errors
-    /// [`StoreError::Reference`] without such an account or such a domain.
+    /// [`StoreError::Reference`] when the account or the domain does not exist.
     pub async fn grant(&self, grant: &NewGrant) -> Result<Vec<PermissionRecord>, StoreError> {
         let statements = grant.permissions.iter().map(|permission| insert_permission(grant, *permission)).collect();
         let effects = self.0.batch(statements).await?;
         effects.into_iter().flat_map(|effect| effect.rows).map(read_permission).collect()
     }
 
-    /// All permissions of a mailbox, newest first.
+    /// Returns all permissions of a mailbox, newest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -58,7 +59,7 @@ impl Permissions<'_> {
         self.0.query(Stmt::new(sql).bind(email)).await?.into_iter().map(read_permission).collect()
     }
 
-    /// The permission of this number.
+    /// Returns the permission with this id.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -67,7 +68,7 @@ impl Permissions<'_> {
         self.0.first(Stmt::new(sql).bind(id.0)).await?.map(read_permission).transpose()
     }
 
-    /// A page of the permissions, newest first.
+    /// Returns a page of the permissions, newest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -75,7 +76,7 @@ impl Permissions<'_> {
         PERMISSIONS.page(self.0, conditions(filter), page, read_permission).await
     }
 
-    /// Takes a permission away; what it was, when there was one.
+    /// Deletes a permission; returns it, if it existed.
     ///
     /// # Errors
     /// When the database cannot be written.

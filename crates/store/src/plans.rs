@@ -1,4 +1,5 @@
-//! Every list and filter has its index: no total and no page reads the rows that it does not show.
+//! Checks by query plans that every list and filter has an index: neither totals nor pages read rows that
+//! they do not show.
 
 use mailapi_model::{EmailAddress, MessageStatus, Outcome, Page, QueueId, Timestamp, TokenId};
 
@@ -171,7 +172,7 @@ async fn the_total_of_a_sent_list_is_no_count_of_its_messages() {
     for filter in [SentFilter::of(SentOwner::All), of_mailbox, since] {
         let plan = plan(&engine, sent::counted(&filter).unwrap()).await;
         assert!(plan.contains("sent_counts USING PRIMARY KEY (scope=?)"), "{plan}");
-        // Those of an earlier owner alone.
+        // Only messages of an earlier owner are counted row by row.
         assert_eq!(plan.contains("sent_messages"), plan.contains("(mailbox=? AND created_at<?)"), "{plan}");
     }
 }

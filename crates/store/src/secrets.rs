@@ -1,4 +1,4 @@
-//! Random octets that all nodes share.
+//! Random secrets that all nodes share.
 
 use mailapi_model::Secret;
 
@@ -10,8 +10,8 @@ use crate::db::{Db, Stmt};
 pub struct Secrets<'a>(pub(crate) &'a Db);
 
 impl Secrets<'_> {
-    /// The secret of this name. Where there is none yet, `fresh` becomes it; of several nodes that bring one at the
-    /// same time, all get that of the first.
+    /// Returns the secret with this name, storing `fresh` if there is none. If several nodes store one at the
+    /// same time, all receive the first.
     ///
     /// # Errors
     /// When the database cannot be read or written.

@@ -1,4 +1,4 @@
-//! Changes that are applied to mailboxes in the same file.
+//! Account and domain changes that are applied to mailboxes in the same SQLite file.
 
 use mailapi_model::{DomainName, EmailAddress};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -21,7 +21,7 @@ pub(crate) enum Changed {
 }
 
 impl Changed {
-    /// Expands [`Changed::WholeDomain`] into its accounts. Must run before the batch.
+    /// Expands [`Changed::WholeDomain`] into its accounts. Must run before the batch, which may delete them.
     fn spelt_out(self, connection: &Connection) -> Result<Vec<Self>, StoreError> {
         let Self::WholeDomain(name) = self else { return Ok(vec![self]) };
         let mut statement = connection.prepare_cached("SELECT email FROM accounts WHERE domain = ?1")?;
@@ -35,7 +35,8 @@ impl Changed {
         Ok(spelt_out)
     }
 
-    /// The state after the batch. It is read back, because a statement may not have had its intended effect.
+    /// Returns the state after the batch. It is read back, because a statement may not have had its intended
+    /// effect.
     fn now(self, connection: &Connection) -> Result<Followed, StoreError> {
         let is_new = matches!(self, Self::NewAccount(_));
         match self {
@@ -53,7 +54,7 @@ impl Changed {
     }
 }
 
-/// The quota of an account; `None` without the account.
+/// Returns the quota of an account; the outer `None` means that there is no such account.
 fn quota(connection: &Connection, email: &EmailAddress) -> Result<Option<Option<u64>>, StoreError> {
     let sql = "SELECT quota_bytes FROM accounts WHERE email = ?1";
     let mut statement = connection.prepare_cached(sql)?;
@@ -71,7 +72,7 @@ impl Db {
         self.batch_all_followed(vec![changed], statements).await
     }
 
-    /// The same for several changes.
+    /// Like [`Db::batch_followed`], for several changes.
     pub(crate) async fn batch_all_followed(
         &self,
         changed: Vec<Changed>,

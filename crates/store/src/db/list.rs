@@ -13,7 +13,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Everything.
+    /// No condition: all rows.
     pub(crate) fn all() -> Self {
         Self::default()
     }
@@ -33,20 +33,22 @@ impl Filter {
         self
     }
 
-    /// Keeps the rows whose text columns have these values, the narrowest column first; no value means no condition.
+    /// Keeps the rows whose text columns have these values; the narrowest column comes first. No value means
+    /// no condition.
     ///
-    /// Only the first that has a value may lead through an index: an engine that knows nothing of the data could as
-    /// well go through all messages that were sent to find those of one mailbox.
+    /// Only the first column with a value can use an index. Without statistics, an engine might otherwise
+    /// scan the messages of a whole server to find those of one mailbox.
     pub(crate) fn equal<const N: usize>(mut self, columns: [(&str, Option<Value>); N]) -> Self {
         let given = columns.into_iter().filter_map(|(column, value)| Some((column, value?)));
         for (rank, (column, value)) in given.enumerate() {
             let place = self.bind(value);
+            // `|| ''` keeps the engine from using an index on this column.
             self.push(&if rank == 0 { format!("{column} = {place}") } else { format!("{column} || '' = {place}") });
         }
         self
     }
 
-    /// Keeps the rows whose `column` is one of `values`: none of them when there are no values.
+    /// Keeps the rows whose `column` is one of `values`; no rows if `values` is empty.
     pub(crate) fn one_of(mut self, column: &str, values: Option<Vec<Value>>) -> Self {
         match values {
             Some(values) if values.is_empty() => self.push("FALSE"),
@@ -68,7 +70,7 @@ impl Filter {
         self
     }
 
-    /// A query for the rows that are kept.
+    /// Returns a query for the matching rows.
     pub(crate) fn select(self, select: &str) -> Stmt {
         Stmt::new(format!("{select} {}", self.sql)).bind_all(self.params)
     }
@@ -88,21 +90,21 @@ impl Filter {
     }
 }
 
-/// How a kind of rows is listed.
+/// How rows of one kind are listed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List {
-    /// Where the rows are.
+    /// The table.
     pub(crate) table: &'static str,
     /// The primary key, one column.
     pub(crate) key: &'static str,
-    /// A total order that an index gives, such as `created_at DESC, id DESC`.
+    /// A total order that an index provides, such as `created_at DESC, id DESC`.
     pub(crate) order: &'static str,
-    /// What is read of each row.
+    /// The columns read from each row.
     pub(crate) columns: &'static str,
 }
 
 impl List {
-    /// One page and the total, both of the same state of the database.
+    /// Returns one page and the total, both from one snapshot.
     pub(crate) async fn page<T>(
         self,
         db: &Db,
@@ -114,8 +116,7 @@ impl List {
         listed(db.scan(statements).await?, read)
     }
 
-    /// The same where `total` finds out how many there are without counting them, and the page is near the beginning:
-    /// a short look.
+    /// Like [`List::page`], for a page near the beginning and a total that needs no count.
     pub(crate) async fn short_page<T>(
         self,
         db: &Db,
@@ -129,14 +130,14 @@ impl List {
         Ok(Listed { total: super::exactly_one(total)?, items })
     }
 
-    /// How many rows there are.
+    /// Returns a query for the number of rows.
     pub(crate) fn total(self, filter: &Filter) -> Stmt {
         let sql = format!("SELECT COUNT(*) FROM {} {}", self.table, filter.sql);
         Stmt::new(sql).bind_all(filter.params.iter().cloned())
     }
 
-    /// The keys of the page's rows. An index alone gives them, so that the rows before the page are skipped without
-    /// being read.
+    /// Returns a query for the keys of the page's rows. An index alone answers it, so that skipped rows are
+    /// not read.
     pub(crate) fn places(self, filter: &Filter, page: Page) -> Stmt {
         let Self { table, key, order, .. } = self;
         let (limit, offset) = (filter.params.len() + 1, filter.params.len() + 2);
@@ -145,8 +146,8 @@ impl List {
         Stmt::new(sql).bind_all(params).bind(i64::from(page.limit())).bind(number(page.offset()))
     }
 
-    /// The rows of a page near the beginning, in one walk along the index that gives the order: those before the page
-    /// are passed over one by one, which is less than gathering keys and sorting rows for a few of them.
+    /// Returns a query for a page near the beginning. It walks the ordering index once; for few rows this
+    /// costs less than collecting keys and sorting.
     pub(crate) fn first_items(self, filter: Filter, page: Page) -> Stmt {
         let Self { table, order, columns, .. } = self;
         let (limit, offset) = (filter.params.len() + 1, filter.params.len() + 2);
@@ -163,7 +164,7 @@ impl List {
     }
 }
 
-/// What the total's statement and the page's have answered.
+/// Reads the results of the total's query and the page's query.
 fn listed<T>(answers: Vec<Vec<Row>>, read: impl Fn(Row) -> Result<T, StoreError>) -> Result<Listed<T>, StoreError> {
     let mut answers = answers.into_iter();
     let mut total = super::exactly_one(answers.next().unwrap_or_default())?;

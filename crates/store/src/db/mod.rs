@@ -1,10 +1,16 @@
-//! One way to say SQL, whatever the engine.
+//! SQL for both engines, SQLite and PostgreSQL.
 //!
-//! The rules that make one text run on SQLite and PostgreSQL: parameters are `$1`, `$2` … (bound by number, so their
-//! order and number of uses are free, but each is used); `CAST(..)` where a parameter's type cannot be told from its
-//! place; columns are TEXT, BIGINT, BOOLEAN or bytes; what is read and then changed is one guarded statement or one
-//! batch, never a dialogue. SQLite runs batches one after the other; on PostgreSQL they meet, and each statement sees
-//! what was committed before it began: whoever looks at rows that others may change locks one first, or takes a turn.
+//! Rules that let one text run on both:
+//!
+//! - Parameters are `$1`, `$2` …, bound by number: they may come in any order and repeatedly, but each must
+//!   be used.
+//! - `CAST(..)` wherever the engine cannot infer a parameter's type.
+//! - Columns are TEXT, BIGINT, BOOLEAN or bytes.
+//! - A read followed by a dependent write is one guarded statement or one batch, never a dialogue.
+//!
+//! SQLite runs batches one after the other. On PostgreSQL they run concurrently, and each statement sees what
+//! was committed before it began. A batch that depends on rows which others may change must first lock a row
+//! or take a [`BatchLock`].
 
 mod follow;
 mod list;
@@ -28,27 +34,27 @@ use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use postgres::Work;
 
-/// The engine that holds the data.
+/// The database engine.
 #[derive(Debug, Clone)]
 pub(crate) enum Db {
-    /// A file of this machine.
+    /// A file on this machine.
     Sqlite(Sqlite),
-    /// A server, which other nodes may use as well.
+    /// A server, possibly shared with other nodes.
     Postgres(Postgres),
 }
 
-/// Batches that look at rows which a batch of another node may be about to change. Those of one turn run one after
-/// the other.
+/// An advisory lock for batches that depend on rows which another node may be changing. Batches under the
+/// same lock run one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchLock {
-    /// One admin's token has to work.
+    /// At least one usable admin token must remain.
     AdminTokens,
-    /// A domain's first key signs at once.
+    /// The first key of a domain becomes active at once.
     DkimKeys,
 }
 
 impl BatchLock {
-    /// The number of its lock, the same on all nodes of all versions.
+    /// The lock number, the same on all nodes and in all versions.
     pub(crate) const fn number(self) -> i64 {
         match self {
             Self::AdminTokens => 1,
@@ -71,7 +77,7 @@ impl Stmt {
         Self { sql: sql.into(), params: Vec::new(), demanded: None, is_lock: false }
     }
 
-    /// Gives the next parameter its value.
+    /// Binds the next parameter.
     pub(crate) fn bind(mut self, value: impl Into<Value>) -> Self {
         self.params.push(value.into());
         self
@@ -86,14 +92,13 @@ impl Stmt {
         (self.sql, self.params)
     }
 
-    /// This statement changes nothing and keeps other writers away from its rows: there is no need of it where one
-    /// connection writes at a time, and it is left out.
+    /// Marks a statement that only locks rows. SQLite skips it, because only one connection writes.
     pub(crate) fn locking(mut self) -> Self {
         self.is_lock = true;
         self
     }
 
-    /// Makes the batch fail, and undo everything, unless this statement touches exactly so many rows.
+    /// Makes the batch fail and roll back unless this statement touches exactly `rows` rows.
     pub(crate) fn demand(mut self, rows: u64) -> Self {
         self.demanded = Some(rows);
         self
@@ -105,7 +110,7 @@ impl Stmt {
 pub(crate) struct Effect {
     /// Rows inserted, updated, deleted or returned.
     pub(crate) touched: u64,
-    /// What `RETURNING` gave.
+    /// The rows of `RETURNING`.
     pub(crate) rows: Vec<Row<'static>>,
 }
 
@@ -116,7 +121,7 @@ impl Effect {
 }
 
 impl Db {
-    /// Runs the statements in one transaction, all or nothing, and answers when they are on disk.
+    /// Runs the statements in one transaction; returns when they are durable.
     pub(crate) async fn batch(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.write(move |connection| sqlite::batch(connection, &statements)).await,
@@ -124,8 +129,9 @@ impl Db {
         }
     }
 
-    /// The same, but on SQLite it answers as soon as everybody sees it ([`Sqlite::write_in_order`]): a loss of power may
-    /// take it away, with everything that came after it. A server answers when it has kept it, as always.
+    /// Like [`Db::batch`], but on SQLite it returns once the changes are visible
+    /// ([`Sqlite::write_in_order`]). A power failure may lose them, together with everything written later.
+    /// On PostgreSQL they are durable.
     pub(crate) async fn batch_in_order(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
         match self {
             Self::Sqlite(engine) => {
@@ -135,25 +141,25 @@ impl Db {
         }
     }
 
-    /// The same as [`Db::batch`], one after the other with all batches of this turn.
+    /// Like [`Db::batch`], serialised with all other batches of this turn.
     pub(crate) async fn batch_with_lock(
         &self,
         lock: BatchLock,
         statements: Vec<Stmt>,
     ) -> Result<Vec<Effect>, StoreError> {
         match self {
-            // All batches run one after the other.
+            // SQLite already runs all batches one after the other.
             Self::Sqlite(_) => self.batch(statements).await,
             Self::Postgres(engine) => engine.change(Work::Change(statements, Some(lock))).await,
         }
     }
 
-    /// One statement that writes.
+    /// Runs one statement that writes.
     pub(crate) async fn execute(&self, statement: Stmt) -> Result<Effect, StoreError> {
         exactly_one(self.batch(vec![statement]).await?)
     }
 
-    /// Runs short queries on one state of the database; the rows of each.
+    /// Runs short queries on one snapshot; returns the rows of each.
     pub(crate) async fn read(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row<'static>>>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.read(|connection| sqlite::queries(connection, &statements)).await,
@@ -161,7 +167,7 @@ impl Db {
         }
     }
 
-    /// Runs two short queries on one state of the database, and reads the rows of each as they come.
+    /// Runs two short queries on one snapshot and converts each row as it arrives.
     pub(crate) async fn read_both<A, B>(
         &self,
         first: (Stmt, impl Fn(Row<'_>) -> Result<A, StoreError>),
@@ -184,7 +190,7 @@ impl Db {
         }
     }
 
-    /// Runs queries that may take long on one state of the database; the rows of each.
+    /// Runs potentially long queries on one snapshot; returns the rows of each.
     pub(crate) async fn scan(&self, statements: Vec<Stmt>) -> Result<Vec<Vec<Row<'static>>>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.scan(move |connection| sqlite::queries(connection, &statements)).await,
@@ -192,7 +198,7 @@ impl Db {
         }
     }
 
-    /// One short query.
+    /// Runs one short query.
     pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row<'static>>, StoreError> {
         match self {
             Self::Sqlite(engine) => engine.read_one(|connection| sqlite::query(connection, &statement)).await,
@@ -200,7 +206,7 @@ impl Db {
         }
     }
 
-    /// The first row of one short query.
+    /// Returns the first row of one short query.
     pub(crate) async fn first(&self, statement: Stmt) -> Result<Option<Row<'static>>, StoreError> {
         Ok(self.query(statement).await?.into_iter().next())
     }

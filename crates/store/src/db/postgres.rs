@@ -1,8 +1,8 @@
 //! Statements on PostgreSQL.
 //!
-//! A transaction goes to the server in one flight: all statements are sent before the first answer is awaited. Where
-//! a statement fails, the server undoes the transaction and takes the COMMIT behind it for a ROLLBACK. Only where a
-//! statement demands a number of rows does the COMMIT wait for the answers.
+//! A transaction is pipelined: all statements are sent before the first result is awaited. If a statement
+//! fails, the server rolls back and treats the COMMIT as a ROLLBACK. Only if a statement demands a row count
+//! does the COMMIT wait for the results.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::{BatchLock, Effect, Row, Stmt, Value, count};
 use crate::StoreError;
 use crate::postgres::failure::{Failed, Kept};
 
-/// What is asked of a connection.
+/// A unit of work for a connection.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Changes, all or nothing; perhaps one after the other with all others of the same turn.
+    /// Changes in one transaction, optionally serialised with all others of the same turn.
     Change(Vec<Stmt>, Option<BatchLock>),
-    /// Short queries on one state.
+    /// Short queries on one snapshot.
     Read(Vec<Stmt>),
-    /// Queries on one state that may take so long each.
+    /// Queries on one snapshot, with a time limit for each.
     Scan(Vec<Stmt>, Duration),
 }
 
@@ -35,7 +35,7 @@ const ROLLBACK: &str = "ROLLBACK";
 
 type BoxError = Box<dyn std::error::Error + Sync + Send>;
 
-/// Does the work once. When it fails, nothing of it was kept, unless the failure says otherwise.
+/// Runs the work once. Unless the failure says otherwise, a failed run kept nothing.
 pub(crate) async fn run(client: &ClientWrapper, work: &Work) -> Result<Vec<Effect>, Failed> {
     match work {
         Work::Change(statements, lock) => change(client, statements, *lock).await,
@@ -60,7 +60,7 @@ async fn change(client: &ClientWrapper, statements: &[Stmt], lock: Option<BatchL
         let checked = check(statements, fly(client, &steps, Kept::Nothing).await);
         let end = if checked.is_ok() { COMMIT } else { ROLLBACK };
         let ended = fly(client, &[Step::Control(end)], Kept::Perhaps).await.into_effects();
-        // Its own failure tells more than that of the end.
+        // The statement's own failure is more informative than that of the COMMIT or ROLLBACK.
         let effects = checked.map_err(|failed| Failed { broken: failed.broken || ended.is_err(), ..failed })?;
         ended.map(|_| effects)
     } else if statements.len() == 1 && lock.is_none() {
@@ -80,8 +80,8 @@ async fn query(client: &ClientWrapper, statements: &[Stmt], begin: Option<String
     fly(client, &steps.collect::<Vec<_>>(), Kept::Nothing).await.into_effects()
 }
 
-/// Prepares what this connection does not know yet, and sees that every value fits its place: a statement that could
-/// not be sent must not be missing in the middle of a flight.
+/// Prepares statements that this connection has not cached, and checks the type of every value. All checks
+/// precede sending: a statement that could not be sent would leave a gap in the pipeline.
 async fn prepare(client: &ClientWrapper, statements: &[Stmt]) -> Result<Vec<Statement>, Failed> {
     let mut all = Vec::with_capacity(statements.len());
     for statement in statements {
@@ -103,8 +103,8 @@ async fn prepare(client: &ClientWrapper, statements: &[Stmt]) -> Result<Vec<Stat
     Ok(all)
 }
 
-/// Holds the effects against what was demanded. What went wrong first is told, as if the statements behind it had not
-/// been sent.
+/// Checks the effects against the demanded row counts. The first failure wins; statements after it count as
+/// not sent.
 fn check(statements: &[Stmt], flown: Flown) -> Result<Vec<Effect>, Failed> {
     for (position, (statement, effect)) in statements.iter().zip(&flown.effects).enumerate() {
         if statement.demanded.is_some_and(|demanded| demanded != effect.touched) {
@@ -116,17 +116,17 @@ fn check(statements: &[Stmt], flown: Flown) -> Result<Vec<Effect>, Failed> {
     flown.into_effects()
 }
 
-/// One message of a flight.
+/// One step of a pipeline.
 #[derive(Clone, Copy)]
 enum Step<'a> {
-    /// The begin or the end of a transaction.
+    /// BEGIN, COMMIT or ROLLBACK.
     Control(&'a str),
     Run(&'a Statement, &'a [Value]),
 }
 
-/// What a flight brought back.
+/// Results of a pipeline.
 struct Flown {
-    /// What the statements did, up to the first that failed.
+    /// The effects of the statements before the first failure.
     effects: Vec<Effect>,
     failed: Option<Failed>,
 }
@@ -137,11 +137,11 @@ impl Flown {
     }
 }
 
-/// Sends all steps, then awaits their answers.
+/// Sends all steps, then awaits their results.
 async fn fly(client: &ClientWrapper, steps: &[Step<'_>], kept: Kept) -> Flown {
     let mut flights: Vec<Pin<Box<MaybeDone<_>>>> =
         steps.iter().map(|step| Box::pin(maybe_done(take(client, *step)))).collect();
-    // A step sends when it is first polled: once each, in their order, before any of them may wait.
+    // A step sends when it is first polled. Poll each once, in order, before waiting for any.
     poll_fn(|context| {
         for flight in &mut flights {
             let _ = flight.as_mut().poll(context);
@@ -153,7 +153,7 @@ async fn fly(client: &ClientWrapper, steps: &[Step<'_>], kept: Kept) -> Flown {
     for mut flight in flights {
         flight.as_mut().await;
         match flight.as_mut().take_output() {
-            // What follows the first failure fails because of it.
+            // Later steps fail only because of the first failure.
             _ if flown.failed.is_some() => {}
             Some(Ok(effect)) => flown.effects.extend(effect),
             Some(Err(Trouble::Server(error))) => flown.failed = Some(Failed::of(&error, kept)),
@@ -168,7 +168,7 @@ async fn fly(client: &ClientWrapper, steps: &[Step<'_>], kept: Kept) -> Flown {
 
 enum Trouble {
     Server(Error),
-    /// The answer is not what this program expects.
+    /// The result has a type that this program does not expect.
     Odd,
 }
 
@@ -212,7 +212,7 @@ impl ToSql for Value {
             Self::Bool(value) => value.to_sql(place, out),
             Self::Int(value) if *place == Type::INT4 => i32::try_from(*value)?.to_sql(place, out),
             Self::Int(value) => value.to_sql(place, out),
-            // TEXT cannot hold NUL; what comes from other servers and from clients may.
+            // TEXT cannot hold NUL, but texts from other servers and clients may contain it.
             Self::Text(value) if value.contains('\0') => value.replace('\0', "\u{fffd}").to_sql(place, out),
             Self::Text(value) => value.to_sql(place, out),
             Self::Blob(value) => value.to_sql(place, out),
@@ -226,7 +226,7 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
-/// Our own columns are TEXT; those of a user database that is not ours may be of a kindred type.
+/// Columns of this schema are TEXT; those of an external user database may have a related type.
 fn is_text(kind: &Type) -> bool {
     [Type::TEXT, Type::VARCHAR, Type::BPCHAR].contains(kind) || kind.name() == "citext"
 }

@@ -1,4 +1,4 @@
-//! Rows, read column by column in the order of the SELECT.
+//! Rows, read column by column in the order of the SELECT list.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,13 +9,13 @@ use mailapi_model::{DomainName, EmailAddress, Secret, Timestamp};
 use super::Value;
 use crate::StoreError;
 
-/// One row of an answer. Each call takes the next column.
+/// One row of a result. Each call reads the next column.
 pub(crate) struct Row<'a> {
     columns: std::vec::IntoIter<Cell<'a>>,
     taken: usize,
 }
 
-/// What one column holds. A text that is only looked at is not copied.
+/// The value of one column. Texts are borrowed until a caller needs ownership.
 pub(super) enum Cell<'a> {
     Null,
     Bool(bool),
@@ -25,7 +25,7 @@ pub(super) enum Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// The same in memory of its own.
+    /// Returns an owned copy.
     pub(super) fn kept(self) -> Cell<'static> {
         match self {
             Self::Null => Cell::Null,
@@ -38,7 +38,7 @@ impl Cell<'_> {
 }
 
 impl fmt::Debug for Row<'_> {
-    /// Only that it is one: what it holds may be a secret.
+    /// Prints no values: they may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("row")
     }
@@ -68,7 +68,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Names the column by its place: what it holds may be a secret.
+    /// Names the column by position only: its value may be secret.
     fn odd(&self, what: &str) -> StoreError {
         StoreError::unexpected(format!("column {} of an answer {what}", self.taken))
     }
@@ -85,7 +85,7 @@ impl<'a> Row<'a> {
         self.int_or_null()?.ok_or_else(|| self.odd("is null"))
     }
 
-    /// A count or a size.
+    /// Reads a count or a size.
     pub(crate) fn unsigned(&mut self) -> Result<u64, StoreError> {
         u64::try_from(self.int()?).map_err(|_| self.odd("is negative"))
     }
@@ -93,7 +93,7 @@ impl<'a> Row<'a> {
     pub(crate) fn bool(&mut self) -> Result<bool, StoreError> {
         match self.next()? {
             Cell::Bool(value) => Ok(value),
-            // SQLite has no booleans of its own.
+            // SQLite has no boolean type.
             Cell::Int(value @ (0 | 1)) => Ok(value == 1),
             _ => Err(self.odd("is no boolean")),
         }
@@ -103,7 +103,7 @@ impl<'a> Row<'a> {
         Ok(self.looked_at()?.map(Cow::into_owned))
     }
 
-    /// The addresses in a column with one address on each line, as given.
+    /// Reads a column with one address on each line, in the form as given.
     pub(crate) fn addresses(&mut self) -> Result<Vec<EmailAddress>, StoreError> {
         let text = self.looked_at()?.ok_or_else(|| self.odd("is null"))?;
         let read = |line| EmailAddress::as_given(line).map_err(|_| self.odd("is not an address"));
@@ -133,7 +133,7 @@ impl<'a> Row<'a> {
         self.int().map(Timestamp::from_millis)
     }
 
-    /// A value that was stored as its text.
+    /// Reads a value that was stored as text.
     pub(crate) fn parsed_or_null<T: FromStr>(&mut self) -> Result<Option<T>, StoreError> {
         let text = self.looked_at()?;
         text.map(|text| text.parse().map_err(|_| self.odd("is not what it should be"))).transpose()
@@ -143,19 +143,19 @@ impl<'a> Row<'a> {
         self.parsed_or_null()?.ok_or_else(|| self.odd("is null"))
     }
 
-    /// Two columns: the canonical form and the given one.
+    /// Reads two columns: the canonical form and the form as given.
     pub(crate) fn address_or_null(&mut self) -> Result<Option<EmailAddress>, StoreError> {
         let canonical: Option<EmailAddress> = self.parsed_or_null()?;
         let given = self.text_or_null()?;
         Ok(canonical.map(|address| address.with_given(given)))
     }
 
-    /// Two columns: the canonical form and the given one.
+    /// Reads two columns: the canonical form and the form as given.
     pub(crate) fn address(&mut self) -> Result<EmailAddress, StoreError> {
         self.address_or_null()?.ok_or_else(|| self.odd("is null"))
     }
 
-    /// Two columns: the canonical form and the given one.
+    /// Reads two columns: the canonical form and the form as given.
     pub(crate) fn domain(&mut self) -> Result<DomainName, StoreError> {
         let canonical: DomainName = self.parsed()?;
         Ok(canonical.with_given(self.text_or_null()?))
@@ -174,7 +174,7 @@ impl From<Value> for Cell<'static> {
     }
 }
 
-/// The only item of what has exactly one.
+/// Returns the only item; any other number of items is an error.
 pub(crate) fn exactly_one<T>(items: Vec<T>) -> Result<T, StoreError> {
     let mut items = items.into_iter();
     match (items.next(), items.next()) {

@@ -19,7 +19,7 @@ impl ToSql for Value {
     }
 }
 
-/// Runs all statements; the caller's savepoint undoes them when one fails.
+/// Runs all statements. On failure the caller's savepoint rolls them back.
 pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Effect>, StoreError> {
     let mut effects = Vec::with_capacity(statements.len());
     for (position, statement) in statements.iter().enumerate() {
@@ -32,12 +32,12 @@ pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<
     Ok(effects)
 }
 
-/// Runs all queries; the rows of each.
+/// Runs all queries; returns the rows of each.
 pub(crate) fn queries(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Vec<Row<'static>>>, StoreError> {
     statements.iter().map(|statement| query(connection, statement)).collect()
 }
 
-/// Runs a query; its rows.
+/// Runs a query; returns its rows.
 pub(super) fn query(connection: &Connection, statement: &Stmt) -> Result<Vec<Row<'static>>, StoreError> {
     fetch(&mut prepare(connection, statement)?)
 }
@@ -52,7 +52,8 @@ fn run(connection: &Connection, statement: &Stmt) -> Result<Effect, StoreError> 
     Ok(Effect { touched: u64::try_from(rows.len()).unwrap_or(u64::MAX), rows })
 }
 
-/// SQLite numbers `$7` by its first use, not by its digits, so each parameter is bound by its name.
+/// Prepares a statement and binds each parameter by name: SQLite numbers `$7` by its first use, not by its
+/// digits.
 fn prepare<'a>(connection: &'a Connection, statement: &Stmt) -> Result<CachedStatement<'a>, StoreError> {
     let mut prepared = connection.prepare_cached(&statement.sql)?;
     for place in 1..=prepared.parameter_count() {
@@ -77,7 +78,7 @@ fn fetch(prepared: &mut CachedStatement<'_>) -> Result<Vec<Row<'static>>, StoreE
     Ok(answer)
 }
 
-/// Runs a query and reads each row while it lies in SQLite: no text is copied that is only looked at.
+/// Runs a query and converts each row while SQLite owns it, so that borrowed texts are not copied.
 pub(super) fn read_each<T>(
     connection: &Connection,
     statement: &Stmt,

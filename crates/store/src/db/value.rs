@@ -1,11 +1,11 @@
-//! Values on their way into and out of the database.
+//! Values bound to statements and read from rows.
 
 use mailapi_model::{
     DkimAlgorithm, DomainName, EmailAddress, EnhancedCode, MessageId, MessageStatus, Outcome, Permission, QueueId,
     RecipientKind, RecipientStatus, Secret, Timestamp, TokenId, TokenKind,
 };
 
-/// What a column can hold on every engine.
+/// The column types that every engine supports.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -16,7 +16,7 @@ pub(crate) enum Value {
 }
 
 impl std::fmt::Debug for Value {
-    /// Only the kind: what is bound may be a secret.
+    /// Prints only the type: the value may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Null => "NULL",
@@ -28,17 +28,17 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// A count or a size that a BIGINT holds; what is larger than any real one becomes the largest.
+/// Converts a count or a size to BIGINT, saturating.
 pub(crate) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A length that a BIGINT holds.
+/// Converts a length to BIGINT, saturating.
 pub(crate) fn count(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// A while in milliseconds.
+/// Converts a duration to milliseconds, saturating.
 pub(crate) fn millis(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

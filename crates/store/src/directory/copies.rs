@@ -1,4 +1,4 @@
-//! Our copies of the mailboxes of a [`super::Directory`]: what tokens, permissions and sent mail refer to.
+//! Local copies of the mailboxes of a [`super::Directory`]. Tokens, permissions and sent mail refer to them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,25 +10,25 @@ use crate::accounts::fold;
 use crate::db::{Db, Filter, Row, Stmt, Value, count, number};
 use crate::tokens::end_sessions;
 
-/// What stands in place of a copy's password hash: no password is hashed to it, here or in a mail server.
+/// Password hash of a copy: no password matches it, here or in a mail server.
 const NO_PASSWORD: &str = "{CRYPT}!";
 
-/// The copies.
+/// The local copies.
 #[derive(Debug, Clone, Copy)]
 pub struct Copies<'a>(pub(crate) &'a Db);
 
-/// One copy.
+/// A local copy of an external mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// Whose.
+    /// The address.
     pub email: EmailAddress,
     /// Whether its owner may log in.
     pub active: bool,
-    /// When its mailbox was first found missing; `None` while it is there.
+    /// When its mailbox was first found missing; `None` while it exists.
     pub gone_since: Option<Timestamp>,
 }
 
-/// What of an account is told by the mailbox.
+/// The columns of an account that come from the external mailbox.
 #[derive(PartialEq)]
 struct Told {
     name: String,
@@ -38,7 +38,7 @@ struct Told {
 }
 
 impl Copies<'_> {
-    /// Whether the account of this address is a copy; `None` without an account.
+    /// Returns whether this account is a copy; `None` if there is no account.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -47,7 +47,7 @@ impl Copies<'_> {
         row.map(|mut row| row.bool()).transpose()
     }
 
-    /// Whether any account of this domain is a copy.
+    /// Returns whether any account of this domain is a copy.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -56,12 +56,14 @@ impl Copies<'_> {
         Ok(self.0.first(statement).await?.is_some())
     }
 
-    /// Makes the copies of these mailboxes equal to them, with their domains, which may send; answers how many were
-    /// not. An account of one of these addresses that was made here stays as it is. Who may not log in any longer has
-    /// no sessions any longer.
+    /// Updates the copies of these mailboxes and their domains, which become able to send; returns how many
+    /// copies changed.
+    ///
+    /// Accounts that were created here under these addresses stay unchanged. Copies that may no longer log in
+    /// lose their sessions.
     ///
     /// # Errors
-    /// When the database cannot be read or written; then nothing was kept.
+    /// When the database cannot be read or written; then nothing was stored.
     pub async fn keep(&self, mailboxes: &[DirectoryMailbox], now: Timestamp) -> Result<usize, StoreError> {
         let known = self.known(mailboxes).await?;
         let differs = |mailbox: &&DirectoryMailbox| match known.get(mailbox.email.as_str()) {
@@ -72,7 +74,7 @@ impl Copies<'_> {
         if changed.is_empty() {
             return Ok(0);
         }
-        // Always in the same order, so that two nodes never wait for each other.
+        // Lock rows in a fixed order, so that two nodes cannot deadlock.
         changed.sort_by(|one, other| one.email.cmp(&other.email));
         changed.dedup_by(|one, other| one.email == other.email);
         let mut statements = Vec::new();
@@ -89,7 +91,7 @@ impl Copies<'_> {
         Ok(changed.len())
     }
 
-    /// At most `limit` copies behind `after`, in alphabetical order.
+    /// Returns at most `limit` copies after `after`, in alphabetical order.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -103,7 +105,7 @@ impl Copies<'_> {
         rows.into_iter().map(read).collect()
     }
 
-    /// Notes that a copy's mailbox is gone since now: switches it off, and ends its sessions.
+    /// Records that a copy's mailbox is missing since `now`: disables the copy and ends its sessions.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -113,7 +115,7 @@ impl Copies<'_> {
         self.0.batch(vec![Stmt::new(sql).bind(email).bind(now), end_sessions(email)]).await.map(drop)
     }
 
-    /// What is known of the accounts of these addresses: whether each is a copy, and what was told of it.
+    /// Returns for each existing account whether it is a copy, and its columns.
     async fn known(&self, mailboxes: &[DirectoryMailbox]) -> Result<HashMap<String, (bool, Told)>, StoreError> {
         let addresses = mailboxes.iter().map(|mailbox| Value::from(&mailbox.email)).collect();
         let statement = Filter::all()
@@ -136,7 +138,7 @@ impl Told {
     }
 }
 
-/// Mailboxes of an existing installation send; a key of ours signs for them when somebody asks for one.
+/// Inserts the domain of an existing mailbox, approved for sending. DKIM keys are created only on request.
 fn insert_domain(domain: &DomainName, now: Timestamp) -> Stmt {
     Stmt::new(
         "INSERT INTO domains (name, name_given, active, approved, created_at) VALUES ($1, $2, TRUE, TRUE, $3) \

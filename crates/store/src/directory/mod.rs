@@ -1,9 +1,9 @@
-//! A user database that is not ours: the mailboxes of an existing installation, and their passwords. It is only read.
+//! An external user database: the mailboxes of an existing installation, and their passwords. It is only
+//! read.
 //!
-//! Its tables are the operator's. Two queries say where the password of an address stands and which mailboxes there
-//! are; they run on SQLite and PostgreSQL as they are written. What belongs to a mailbox and is ours (tokens,
-//! permissions, sent mail) refers to an account of our own tables, so each mailbox gets a copy there: see
-//! [`Copies`].
+//! The operator owns its tables. Two queries return the password of an address and the list of mailboxes;
+//! they run unchanged on SQLite and PostgreSQL. Tokens, permissions and sent mail refer to accounts in this
+//! server's own tables, so each external mailbox is copied there: see [`Copies`].
 
 mod copies;
 mod queries;
@@ -23,10 +23,10 @@ use crate::db::{Row, Stmt, count};
 use crate::postgres::{ForeignPostgres, PostgresUrl};
 use crate::sqlite::ForeignSqlite;
 
-/// An address that does not exist (RFC 2606 section 2).
+/// An address that cannot exist (RFC 2606 section 2).
 const NOBODY: &str = "health-check@mailapi.invalid";
 
-/// A user database that is not ours; clones share its connections.
+/// An external user database; clones share its connections.
 #[derive(Debug, Clone)]
 pub struct Directory(Arc<Inner>);
 
@@ -43,21 +43,21 @@ enum Engine {
     Postgres(ForeignPostgres),
 }
 
-/// How much it is asked, and how long for.
+/// Limits and time-outs for the external database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectorySettings {
-    /// The most connections at once. Default 4.
+    /// Maximum number of connections. Default 4.
     pub connections: usize,
-    /// How long opening a connection may take. Default 5 s.
+    /// Time-out for opening a connection. Default 5 s.
     pub connect_timeout: Duration,
-    /// How long an answer may take, and how long to wait for a connection while all are in use. Default 10 s.
+    /// Time-out for a query, and for waiting until a connection is free. Default 10 s.
     pub statement_timeout: Duration,
-    /// The scheme of a hash that names none, without braces. Default `CRYPT`.
+    /// The scheme of hashes without a scheme prefix, without braces. Default `CRYPT`.
     pub default_scheme: String,
-    /// How many mailboxes are read at once. Default 1,000.
+    /// Mailboxes read per query. Default 1,000.
     pub page: usize,
-    /// A mailbox that is there no longer is switched off at once, and forgotten with its tokens after this long.
-    /// Default 1 day: a table that is made anew each night must not cost everybody their tokens.
+    /// How long a missing mailbox is kept disabled before it is forgotten together with its tokens. Default 1
+    /// day: rebuilding the table at night must not delete all tokens.
     pub forget_after: Duration,
 }
 
@@ -74,38 +74,40 @@ impl Default for DirectorySettings {
     }
 }
 
-/// A mailbox as the user database has it.
+/// A mailbox as stored in the user database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryMailbox {
-    /// Its address.
+    /// The address.
     pub email: EmailAddress,
-    /// What its owner is called; empty when that is not known.
+    /// The display name; empty if unknown.
     pub name: String,
-    /// Whether its owner may log in.
+    /// Whether the owner may log in.
     pub active: bool,
-    /// How many octets it may hold; `None` for any number.
+    /// The quota in bytes; `None` means unlimited.
     pub quota_bytes: Option<u64>,
 }
 
-/// A piece of the list of mailboxes.
+/// One page of the list of mailboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectoryPage {
     /// The mailboxes.
     pub mailboxes: Vec<DirectoryMailbox>,
-    /// How many rows were no mailbox: an address that is none, such as that of a catch-all, or another spelling of one
-    /// that is listed.
+    /// Rows that are not a mailbox: an invalid address such as that of a catch-all, or another spelling of a
+    /// listed address.
     pub odd_rows: usize,
-    /// Behind what to go on; `None` at the end.
+    /// Where the next page starts; `None` at the end.
     pub next: Option<DirectoryPlace>,
 }
 
-/// A place in the list of mailboxes, as the user database spells it.
+/// A position in the list of mailboxes, in the spelling of the user database.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectoryPlace(String);
 
 impl DirectoryPage {
-    /// Adds a mailbox. Of several spellings of one address the one that log-ins ask for counts, or else the first;
-    /// answers whether it is the first.
+    /// Adds a mailbox; returns whether its address is new.
+    ///
+    /// Among several spellings of one address, the canonical one wins, because logins query it; otherwise the
+    /// first wins.
     fn take_in(&mut self, places: &mut HashMap<EmailAddress, usize>, spelled: &str, mailbox: DirectoryMailbox) -> bool {
         let Some(place) = places.get(&mailbox.email) else {
             places.insert(mailbox.email.clone(), self.mailboxes.len());
@@ -120,17 +122,17 @@ impl DirectoryPage {
 }
 
 impl Directory {
-    /// One in a SQLite file.
+    /// Returns a directory in a SQLite file.
     #[must_use]
     pub fn on_sqlite(file: &Path, queries: DirectoryQueries, settings: DirectorySettings) -> Self {
         let engine = Engine::Sqlite(ForeignSqlite::new(file, &settings));
         Self(Arc::new(Inner { engine, queries, settings }))
     }
 
-    /// One on a PostgreSQL server; connects to nobody yet.
+    /// Returns a directory on a PostgreSQL server, without connecting.
     ///
     /// # Errors
-    /// When nobody could vouch for the server's certificate.
+    /// When the trusted authorities for the server's certificate cannot be loaded.
     pub fn on_postgres(
         url: PostgresUrl,
         queries: DirectoryQueries,
@@ -140,7 +142,7 @@ impl Directory {
         Ok(Self(Arc::new(Inner { engine, queries, settings })))
     }
 
-    /// The password of the database server, which each new connection reads again.
+    /// Returns the password of the database server, which is read again for each new connection.
     #[must_use]
     pub fn server_password(&self) -> Option<SharedSecret> {
         match &self.0.engine {
@@ -149,20 +151,20 @@ impl Directory {
         }
     }
 
-    /// How it was set up.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &DirectorySettings {
         &self.0.settings
     }
 
-    /// The password hash of an address, as it is stored there; `None` when its owner may not log in.
+    /// Returns the stored password hash of an address; `None` if its owner may not log in.
     ///
     /// # Errors
-    /// When the database cannot be read, or the query does not answer with one text.
+    /// When the database cannot be read, or the query returns anything but one text.
     pub async fn password(&self, email: &EmailAddress) -> Result<Option<SecretText>, StoreError> {
         let mut rows = self.rows_of(email, self.0.queries.password().to_owned()).await?;
         if rows.len() > 1 {
-            // None of them is certain to be the right one.
+            // Any of them could belong to another user.
             tracing::warn!(%email, rows = rows.len(), "the password query returns several rows; the log-in is refused");
             return Ok(None);
         }
@@ -170,8 +172,9 @@ impl Directory {
         Ok(hash.map(|hash| self.with_scheme(hash)))
     }
 
-    /// The rows of an address. An internationalised domain may be stored as A-labels, the form that Postfix queries, or
-    /// as U-labels.
+    /// Returns the rows of an address.
+    ///
+    /// An internationalised domain may be stored as A-labels, the form that Postfix queries, or as U-labels.
     async fn rows_of(&self, email: &EmailAddress, query: String) -> Result<Vec<Row<'static>>, StoreError> {
         let rows = self.query(Stmt::new(query.clone()).bind(email.as_str())).await?;
         let international = email.international();
@@ -186,17 +189,17 @@ impl Directory {
         SecretText::new(if hash.starts_with('{') { hash } else { format!("{{{scheme}}}{hash}") })
     }
 
-    /// The mailbox of an address.
+    /// Returns the mailbox of an address.
     ///
     /// # Errors
-    /// When the database cannot be read, or the query has not the columns that it should have.
+    /// When the database cannot be read, or the query does not return the expected columns.
     pub async fn mailbox(&self, email: &EmailAddress) -> Result<Option<DirectoryMailbox>, StoreError> {
         let rows = self.rows_of(email, self.0.queries.one_mailbox()).await?;
         let found = rows.into_iter().next().map(read_mailbox).transpose()?;
         Ok(found.and_then(|(_, mailbox)| mailbox))
     }
 
-    /// The mailboxes behind a place, at most [`DirectorySettings::page`] of them.
+    /// Returns at most [`DirectorySettings::page`] mailboxes after a position.
     ///
     /// # Errors
     /// As [`Directory::mailbox`].
@@ -216,7 +219,7 @@ impl Directory {
         Ok(page)
     }
 
-    /// Runs both queries for a non-existent address, to check that log-ins work.
+    /// Runs both queries for an address that cannot exist, to check that logins work.
     ///
     /// # Errors
     /// The errors of the queries.
@@ -235,19 +238,19 @@ impl Directory {
     }
 }
 
-/// The address as it is spelled there, and the mailbox unless that is no address.
+/// Returns the stored spelling of the address, and the mailbox if the address is valid.
 fn read_mailbox(mut row: Row) -> Result<(String, Option<DirectoryMailbox>), StoreError> {
     let spelled = row.text()?;
     let name = row.text_or_null()?.unwrap_or_default();
     let active = row.text_or_null()?.is_none_or(|text| is_yes(&text));
     let quota = row.text_or_null()?;
-    // Where there is a number, 0 and less mean "no limit" (postfixadmin, Dovecot).
+    // postfixadmin and Dovecot use 0 and negative numbers for "unlimited".
     let quota_bytes = quota.and_then(|text| text.trim().parse().ok()).filter(|bytes| *bytes > 0);
     let mailbox = spelled.parse().ok().map(|email| DirectoryMailbox { email, name, active, quota_bytes });
     Ok((spelled, mailbox))
 }
 
-/// What the engines, and people, write for yes.
+/// Returns whether a text means yes, in the spellings of both engines and of people.
 fn is_yes(text: &str) -> bool {
     ["1", "t", "true", "y", "yes", "on"].iter().any(|yes| text.trim().eq_ignore_ascii_case(yes))
 }

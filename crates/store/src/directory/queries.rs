@@ -1,6 +1,6 @@
-//! The operator's queries, and what is put around them.
+//! The operator's queries, and the SQL built around them.
 
-/// What each query of mailboxes answers with. As text, since every schema has types of its own.
+/// Columns of the mailbox query. They are read as text, because each schema has its own types.
 const COLUMNS: &str = "CAST(email AS TEXT), CAST(name AS TEXT), CAST(active AS TEXT), CAST(quota_bytes AS TEXT)";
 
 /// The queries of one schema.
@@ -10,23 +10,25 @@ pub struct DirectoryQueries {
     mailboxes: String,
 }
 
-/// Why a query cannot be used.
+/// Why a query was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryQueryError {
-    /// It does not say whose password it asks for.
+    /// The password query does not use exactly the parameter `$1`.
     #[error("the password query must ask for the address $1, and for nothing else")]
     Password,
-    /// It asks for something, or is none.
+    /// The mailbox query is not a SELECT, or has parameters.
     #[error("the mailbox query must be one SELECT without parameters")]
     Mailboxes,
 }
 
 impl DirectoryQueries {
-    /// `password` answers with one column, the hash, for the address `$1`, and with no row when its owner may not log
-    /// in. `mailboxes` answers with the columns `email`, `name`, `active` and `quota_bytes` of all mailboxes.
+    /// Checks and stores the queries.
+    ///
+    /// `password` selects one column, the hash, for the address `$1`; no row means that the owner may not log
+    /// in. `mailboxes` selects the columns `email`, `name`, `active` and `quota_bytes` of all mailboxes.
     ///
     /// # Errors
-    /// See [`DirectoryQueryError`]; whether the tables are there is seen when a query runs.
+    /// See [`DirectoryQueryError`]. Missing tables are detected only when a query runs.
     pub fn new(password: &str, mailboxes: &str) -> Result<Self, DirectoryQueryError> {
         let (password, mailboxes) = (bare(password), bare(mailboxes));
         if !is_select(password) || !password.contains("$1") || password.contains("$2") {
@@ -46,7 +48,7 @@ impl DirectoryQueries {
         format!("SELECT {COLUMNS} FROM ({}) AS mailboxes WHERE email = CAST($1 AS TEXT)", self.mailboxes)
     }
 
-    /// In the order of the database itself, whatever that is: it compares and sorts by the same rule.
+    /// Pages in the database's own collation: it compares and sorts by the same rule.
     pub(super) fn page_of_mailboxes(&self) -> String {
         format!(
             "SELECT {COLUMNS} FROM ({}) AS mailboxes WHERE email > CAST($1 AS TEXT) ORDER BY email LIMIT $2",

@@ -1,4 +1,4 @@
-//! The connections to a server: as many as the settings allow, or fewer if the server has a lower limit.
+//! The connection pool: at most as many connections as configured, or fewer if the server has a lower limit.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,15 +19,17 @@ use super::failure;
 use super::pooled_connection::PooledConnection;
 use crate::StoreError;
 
-/// How long a place stays closed after the server refused its connection. Other clients may have disconnected by then.
+/// How long a slot stays closed after the server refused its connection. Other clients may have disconnected
+/// by then.
 const CLOSED: Duration = Duration::from_secs(10);
-/// How long to wait before the only place connects to a full server again.
+/// Pause before the only remaining slot connects to a full server again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// The form in which `deadpool` takes a future.
+/// The type of future that `deadpool` expects.
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A pool. Callers wait for a connection until the time-out, even when the server refuses to open another one.
+/// A connection pool. Callers wait for a connection until the time-out, even while the server refuses further
+/// ones.
 pub(super) struct Connections {
     pool: Pool,
     permits: Arc<Semaphore>,
@@ -35,15 +37,15 @@ pub(super) struct Connections {
     timeout: Duration,
 }
 
-/// Places whose connections the server refused.
+/// Slots whose connections the server refused.
 #[derive(Default)]
 struct Closed {
     count: usize,
-    /// When they are opened again.
+    /// When they are reopened.
     until: Option<Instant>,
 }
 
-/// How to connect. The password may be replaced between two connections.
+/// Connection settings. The password may be replaced between two connections.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) config: Config,
@@ -51,7 +53,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The settings of a connection that begins now.
+    /// Returns the settings for a connection that is opened now.
     pub(super) fn now(&self) -> Config {
         let mut config = self.config.clone();
         if let Some(password) = &self.password {
@@ -93,7 +95,7 @@ impl Connections {
         Ok(Self { pool, permits: Arc::new(Semaphore::new(count)), closed: Mutex::default(), timeout })
     }
 
-    /// A connection, with the place that it occupies until it is returned.
+    /// Returns a connection with its slot, which stays occupied until both are returned.
     pub(super) async fn get(&self) -> Result<(PooledConnection, OwnedSemaphorePermit), StoreError> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -108,7 +110,7 @@ impl Connections {
         }
     }
 
-    /// Closes a place, so that callers wait for the existing connections. The last place stays open.
+    /// Closes a slot, so that callers wait for the existing connections. The last slot stays open.
     async fn close_permit(&self, permit: OwnedSemaphorePermit) {
         let is_last = {
             let mut closed = self.closed();
@@ -135,13 +137,13 @@ impl Connections {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many connections there may be, as far as is known.
+    /// Returns the number of connections that the server currently seems to allow.
     pub(super) fn count_allowed(&self) -> usize {
         self.open_permits();
         self.pool.status().max_size.saturating_sub(self.closed().count)
     }
 
-    /// How many connections there are.
+    /// Returns the number of open connections.
     pub(super) fn count(&self) -> usize {
         self.pool.status().size
     }
@@ -153,7 +155,7 @@ impl Connections {
     }
 }
 
-/// Whether the server, the database or the role has reached its connection limit.
+/// Returns whether the server, the database or the role has reached its connection limit.
 fn is_full(error: &PoolError) -> bool {
     let PoolError::Backend(error) = error else { return false };
     error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)

@@ -1,4 +1,4 @@
-//! PostgreSQL's errors in the store's words, and what may be done about them.
+//! Translates PostgreSQL errors, and decides whether the work can be retried.
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
@@ -6,39 +6,39 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::StoreError;
 
-/// A piece of work that failed.
+/// A failed unit of work.
 #[derive(Debug)]
 pub(crate) struct Failed {
-    /// What the caller is told when it is not tried again.
+    /// The error for the caller, if there is no retry.
     pub(crate) error: StoreError,
-    /// Whether nothing was kept, and the same work may do on the next try.
+    /// Whether nothing was stored and a retry may succeed.
     pub(crate) again: bool,
-    /// Whether the connection cannot be used any more.
+    /// Whether the connection is unusable.
     pub(crate) broken: bool,
 }
 
-/// Whether a failed piece of work may have been kept all the same: the server was told to, and its answer is missing.
+/// Whether failed work may have been committed all the same, because only the server's answer is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// The end of the work was not sent.
+    /// COMMIT was not sent.
     Nothing,
-    /// The end of the work was on its way.
+    /// COMMIT may have reached the server.
     Perhaps,
 }
 
 impl Failed {
-    /// Work that is refused before anything is sent.
+    /// Work that was rejected before anything was sent.
     pub(crate) const fn refused(error: StoreError) -> Self {
         Self { error, again: false, broken: false }
     }
 
-    /// The server is silent for too long.
+    /// The server did not answer in time.
     pub(super) fn timed_out() -> Self {
         let error = StoreError::Unavailable("the server does not answer".to_owned());
         Self { error, again: false, broken: true }
     }
 
-    /// What an error of the client library means.
+    /// Classifies an error of the client library.
     pub(crate) fn of(error: &Error, kept: Kept) -> Self {
         let again = kept == Kept::Nothing;
         let Some(failure) = error.as_db_error() else {
@@ -55,29 +55,31 @@ impl Failed {
         }
         let error = translated(failure);
         match code.code().get(..2) {
-            // 08 connection, 57P operator's intervention: this connection is gone.
+            // Class 08 is connection failure, 57P operator intervention: this connection is lost.
             Some("08") => Self { error, again, broken: true },
             _ if code.code().starts_with("57P") => Self { error, again, broken: true },
-            // A server that became a standby; another connection may find the one that takes changes.
+            // The server became a standby; another connection may find the new primary.
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Self { error, again: false, broken: true },
             _ => Self { error, again: false, broken: false },
         }
     }
 }
 
-/// Serialization failures and deadlocks: the server has undone the transaction, and says that it may work again.
+/// Serialization failures and deadlocks: the server rolled back, and a retry may succeed.
 fn is_in_the_way(code: &SqlState) -> bool {
     *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED
 }
 
-/// After a migration by another node, or behind a pooler that mixes sessions: a fresh connection prepares anew.
+/// Prepared statements become invalid after a migration by another node, or with a pooler that mixes
+/// sessions. A fresh connection prepares them again.
 fn is_forgotten_statement(failure: &DbError) -> bool {
     let code = failure.code();
     let changed = *code == SqlState::FEATURE_NOT_SUPPORTED && failure.routine() == Some("RevalidateCachedQuery");
     changed || *code == SqlState::INVALID_SQL_STATEMENT_NAME
 }
 
-/// Names constraints, columns and conditions; a message of the server may repeat values.
+/// Translates a server error. Names constraints, columns and conditions only: the server's message may repeat
+/// values.
 fn translated(failure: &DbError) -> StoreError {
     let code = failure.code();
     let constraint = || failure.constraint().or(failure.column()).unwrap_or("unnamed").to_owned();
@@ -89,11 +91,11 @@ fn translated(failure: &DbError) -> StoreError {
     }
     match code.code().get(..2).unwrap_or_default() {
         "23" => StoreError::Unexpected(format!("a row breaks the rule {}", constraint())),
-        // Faulty statements: the message is about their text, and values are not part of it.
+        // Syntax or schema errors: their messages quote only the statement's text, never values.
         "42" => StoreError::Unexpected(format!("{} ({})", code.code(), failure.message())),
-        // Connection, resources, operator, input and output, locks, and a server that does not take changes.
+        // Connection, resources, locks, operator, I/O, and a server that is read-only.
         "08" | "53" | "55" | "57" | "58" | "25" => StoreError::Unavailable(condition(code)),
-        // Who may connect, and to what.
+        // Authentication failed, or the database does not exist.
         "28" | "3D" => StoreError::Unavailable(format!("{} ({})", failure.message(), code.code())),
         _ => StoreError::Unexpected(code.code().to_owned()),
     }
@@ -112,7 +114,8 @@ fn condition(code: &SqlState) -> String {
     format!("{name} ({})", code.code())
 }
 
-/// The library's own errors hold no values; that of an unreachable server says why it is so.
+/// Translates an error of the client library. Such errors contain no values; the cause explains why the
+/// server is unreachable.
 fn transport(error: &Error) -> StoreError {
     use std::error::Error as _;
     match error.source() {
@@ -121,7 +124,7 @@ fn transport(error: &Error) -> StoreError {
     }
 }
 
-/// Why no connection could be had.
+/// Translates an error of the pool.
 pub(super) fn unreachable(error: &PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => connecting(error),
@@ -133,12 +136,12 @@ pub(super) fn unreachable(error: &PoolError) -> StoreError {
     }
 }
 
-/// All connections were in use for too long.
+/// All connections were in use until the time-out.
 pub(super) fn none_free() -> StoreError {
     StoreError::Unavailable("no connection became free in time".to_owned())
 }
 
-/// Why a connection could not be opened. Whatever it is, the database cannot be used now.
+/// Translates a failure to connect. Whatever the cause, the database is unavailable.
 pub(super) fn connecting(error: &Error) -> StoreError {
     match error.as_db_error() {
         Some(failure) => StoreError::Unavailable(format!("{} ({})", failure.message(), failure.code().code())),

@@ -1,4 +1,4 @@
-//! A PostgreSQL database that is not ours: it is only read, and the server sees to that.
+//! An external PostgreSQL database. It is only read, and the server enforces that.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::db::postgres::{self as statements, Work};
 use crate::db::{Row, Stmt};
 use crate::directory::DirectorySettings;
 
-/// Connections that read.
+/// Read-only connections.
 pub(crate) struct ForeignPostgres {
     connections: Connections,
     password: Option<SharedSecret>,
@@ -26,7 +26,7 @@ impl fmt::Debug for ForeignPostgres {
 }
 
 impl ForeignPostgres {
-    /// Connects to nobody yet.
+    /// Creates the pool without connecting.
     pub(crate) fn new(url: PostgresUrl, settings: &DirectorySettings) -> Result<Self, StoreError> {
         let tls = tls::connector(&url.trust)?;
         let password = url.password();
@@ -45,12 +45,12 @@ impl ForeignPostgres {
         Ok(Self { connections, password, settings: settings.clone() })
     }
 
-    /// The password, which each new connection reads again.
+    /// Returns the password, which is read again for each new connection.
     pub(crate) fn password(&self) -> Option<SharedSecret> {
         self.password.clone()
     }
 
-    /// The rows of one query. A kept connection that broke meanwhile is replaced once.
+    /// Runs one query. A pooled connection that broke meanwhile is replaced once.
     pub(crate) async fn query(&self, statement: Stmt) -> Result<Vec<Row<'static>>, StoreError> {
         let work = Work::Read(vec![statement]);
         let failed = match self.once(&work).await {
@@ -63,7 +63,7 @@ impl ForeignPostgres {
     async fn once(&self, work: &Work) -> Result<Vec<Row<'static>>, Failed> {
         let (pooled, _permit) = self.connections.get().await.map_err(Failed::refused)?;
         let Some(client) = pooled.client() else { return Err(Failed::refused(StoreError::closed())) };
-        // The server ends a statement after half of it.
+        // The server ends a statement after half of this time; only an unreachable server takes longer.
         let patience = self.settings.statement_timeout * 2;
         let outcome = tokio::time::timeout(patience, statements::run(client, work)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(Failed::timed_out()));

@@ -1,7 +1,7 @@
-//! Changes by others: the server tells of them on a connection of its own.
+//! Notifications of changes by other nodes, on a dedicated connection.
 //!
-//! Triggers on the tables that nodes cache rows of notify [`CHANNEL`] with the name of the node whose connection made
-//! the change. A node passes over its own name.
+//! Triggers on the tables that nodes cache notify [`CHANNEL`] with the name of the node that made the change.
+//! Each node ignores its own name.
 
 use std::task::{Context, Poll};
 
@@ -17,17 +17,17 @@ use super::connections::Target;
 use super::failure::connecting;
 use crate::{ForeignChanges, StoreError};
 
-/// Where the triggers tell of changes.
+/// The channel that the triggers notify.
 const CHANNEL: &str = "mailapi_changes";
 
-/// Counts the changes of others until it is stopped.
+/// Counts the changes of other nodes until it is stopped.
 #[derive(Debug)]
 pub(super) struct Listener {
     changes: ForeignChanges,
     task: AbortHandle,
 }
 
-/// How to reach the server, and who we are.
+/// How to reach the server, and the name of this node.
 #[derive(Clone)]
 pub(super) struct Line {
     pub(super) target: Target,
@@ -36,7 +36,7 @@ pub(super) struct Line {
 }
 
 impl Listener {
-    /// Listens at once: whoever has this misses no later change. A broken connection is replaced.
+    /// Listens before it returns, so that no later change is missed. A broken connection is replaced.
     pub(super) async fn start(line: Line, settings: &PostgresSettings) -> Result<Self, StoreError> {
         let retry = settings.listen_retry;
         let (count, changes) = watch::channel(0);
@@ -58,7 +58,7 @@ impl Listener {
                         Err(_) => tokio::time::sleep(retry).await,
                     }
                 };
-                // What happened meanwhile is unknown.
+                // Notifications may have been missed, so count one change.
                 count.send_modify(|count| *count += 1);
                 tracing::info!("changes by other nodes are heard of again");
             }
@@ -85,7 +85,7 @@ type NextMessage = dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessag
 
 /// A connection that only listens.
 struct Ear {
-    /// Without it the connection would end.
+    /// Dropping it would end the connection.
     _client: Client,
     next: Box<NextMessage>,
 }
@@ -97,7 +97,8 @@ impl Ear {
         {
             let listen = format!("LISTEN {CHANNEL}");
             let mut listening = Box::pin(client.batch_execute(&listen));
-            // The connection moves only while it is polled. What it brings before LISTEN is done is no change.
+            // The connection makes progress only while it is polled. Notifications before LISTEN completes
+            // are not counted: the caller reads afterwards.
             poll_fn(|context| match listening.as_mut().poll(context) {
                 Poll::Ready(done) => Poll::Ready(done),
                 Poll::Pending => {
@@ -112,7 +113,7 @@ impl Ear {
         Ok(Self { _client: client, next })
     }
 
-    /// Counts until the connection is lost; answers how it was.
+    /// Counts changes until the connection is lost; returns its error.
     async fn hear(&mut self, node: &str, count: &watch::Sender<u64>) -> Option<Error> {
         loop {
             match poll_fn(|context| (self.next)(context)).await {

@@ -1,4 +1,4 @@
-//! Versions of the tables.
+//! Schema migrations.
 
 use deadpool_postgres::ClientWrapper;
 use mailapi_model::Timestamp;
@@ -8,20 +8,21 @@ use super::failure::{Failed, Kept};
 use crate::StoreError;
 use crate::migration::{Migration, RECORD, refuse_newer};
 
-/// The advisory lock of whoever changes tables: "mailapi" in ASCII. Held by the session, so a crash gives it back.
+/// The advisory lock for migrations: "mailapi" in ASCII. The session holds it, so a crash releases it.
 const LOCK: i64 = 0x6d_61_69_6c_61_70_69;
 
-/// Brings the tables of `component` up to date on a connection that is closed afterwards. Nodes that start together
-/// come one after the other.
+/// Applies the migrations of `component` on a connection that is closed afterwards. Nodes that start together
+/// migrate one after the other.
 pub(super) async fn migrate(
     mut client: ClientWrapper,
     component: &str,
     migrations: &[Migration],
     now: Timestamp,
 ) -> Result<usize, StoreError> {
-    // A new index of a big table takes longer than any statement of every day. And that the record of versions is there
-    // already, as at every start but the first, is no news to the operator.
+    // Building an index on a big table takes longer than the usual limit. Raising `client_min_messages`
+    // silences the notice that the record table exists already.
     failed(client.batch_execute("SET statement_timeout = 0; SET client_min_messages = warning").await)?;
+    // Lock before reading the version: another node may be migrating.
     failed(client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await)?;
     failed(client.batch_execute(RECORD).await)?;
     let sql = "SELECT MAX(version) FROM schema_migrations WHERE component = $1";

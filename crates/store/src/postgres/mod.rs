@@ -1,8 +1,8 @@
-//! The PostgreSQL engine: a pool of connections, work that is tried again when others were in its way, migrations, and
-//! the changes of other nodes.
+//! The PostgreSQL engine: connection pool, retries after conflicts, migrations, and notifications from other
+//! nodes.
 //!
-//! Any number of nodes may work on one database. A node that loses its connections answers
-//! [`StoreError::Unavailable`], and works again as soon as the server does.
+//! Any number of nodes may share one database. A node that loses its connections returns
+//! [`StoreError::Unavailable`], and recovers as soon as the server does.
 
 mod connections;
 pub(crate) mod failure;
@@ -39,14 +39,14 @@ use failure::Failed;
 use listener::{Line, Listener};
 use names::Holders;
 
-/// One connection that holds a name, and one to work on.
+/// One connection that holds a name lock, and one to work on.
 const LEAST_CONNECTIONS: usize = 2;
-/// The shortest pause before a retry after a conflict; each further pause is twice as long.
+/// The first pause before a retry after a conflict; each further pause doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// Successive pauses vary up to this factor.
+/// Successive pauses vary by up to this factor.
 const SPREAD: u32 = 8;
 
-/// A handle on one PostgreSQL database; clones share its connections.
+/// A PostgreSQL database; clones share its connections.
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
 
@@ -57,7 +57,7 @@ struct Inner {
     listener: Listener,
     settings: PostgresSettings,
     retries: AtomicU32,
-    /// Whether it is still open; held by whoever is working.
+    /// Whether the engine is open. Work holds a read lock, so that closing waits for it.
     open: Arc<RwLock<bool>>,
 }
 
@@ -68,11 +68,11 @@ impl fmt::Debug for Postgres {
 }
 
 impl Postgres {
-    /// Connects to the server, to see that it can be used, and listens for changes by other nodes.
+    /// Connects to the server, checks that it is usable, and listens for changes by other nodes.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] with the reason when the server cannot be reached or refuses us;
-    /// [`StoreError::Unexpected`] when the database does not hold UTF-8.
+    /// [`StoreError::Unavailable`] with the reason when the server cannot be reached or refuses the
+    /// connection; [`StoreError::Unexpected`] when the database encoding is not UTF-8.
     pub async fn open(url: PostgresUrl, settings: PostgresSettings, entropy: &dyn Entropy) -> Result<Self, StoreError> {
         let node = node_name(entropy);
         let tls = tls::connector(&url.trust)?;
@@ -106,11 +106,11 @@ impl Postgres {
         }
     }
 
-    /// Brings the tables of `component` up to date; answers how many migrations were applied. Several nodes may call
-    /// this at once: one works, the others wait.
+    /// Applies the migrations of `component`; returns how many were applied. If several nodes call this at
+    /// once, the others wait for the first.
     ///
     /// # Errors
-    /// [`StoreError::NewerSchema`] when the database is ahead of `migrations`, and then nothing is changed;
+    /// [`StoreError::NewerSchema`] when the database is newer than `migrations`; nothing is changed then.
     /// [`StoreError::Unexpected`] when a statement fails.
     pub async fn migrate(
         &self,
@@ -123,9 +123,11 @@ impl Postgres {
         migrate::migrate(client, component, migrations, now).await
     }
 
-    /// Runs the statements in one transaction. Once this was called it runs, also when the caller no longer waits.
+    /// Runs the statements in one transaction. Once called, the work completes even if the caller stops
+    /// waiting.
     pub(crate) async fn change(&self, work: Work) -> Result<Vec<Effect>, StoreError> {
         let (engine, entered) = (self.clone(), self.enter().await?);
+        // A task of its own: a cancelled caller must not leave a transaction half sent.
         let running = tokio::spawn(async move {
             let _entered = entered;
             engine.attempt(work).await
@@ -138,20 +140,20 @@ impl Postgres {
         }
     }
 
-    /// Runs short queries on one state of the database.
+    /// Runs short queries on one snapshot.
     pub(crate) async fn read(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
         let _entered = self.enter().await?;
         self.attempt(Work::Read(statements)).await
     }
 
-    /// Runs long queries on one state of the database.
+    /// Runs long queries on one snapshot.
     pub(crate) async fn scan(&self, statements: Vec<Stmt>) -> Result<Vec<Effect>, StoreError> {
         let _entered = self.enter().await?;
         let _permit = self.0.scans.acquire().await.map_err(|_| StoreError::closed())?;
         self.attempt(Work::Scan(statements, self.0.settings.scan_timeout)).await
     }
 
-    /// The right to work; a close waits until it is given back.
+    /// Registers work; closing the engine waits until the guard is dropped.
     async fn enter(&self) -> Result<OwnedRwLockReadGuard<bool>, StoreError> {
         let open = Arc::clone(&self.0.open).read_owned().await;
         if *open { Ok(open) } else { Err(StoreError::closed()) }
@@ -177,7 +179,7 @@ impl Postgres {
         }
     }
 
-    /// One try.
+    /// Makes one attempt.
     async fn once(&self, work: &Work) -> Result<Vec<Effect>, Failed> {
         let (pooled, _permit) = self.0.connections.get().await.map_err(Failed::refused)?;
         let Some(client) = pooled.client() else { return Err(Failed::refused(StoreError::closed())) };
@@ -198,14 +200,16 @@ impl Postgres {
         limit + self.0.settings.answer_grace
     }
 
-    /// Counts the changes of other nodes, and of anybody else, to what nodes cache: accounts, tokens, permissions,
-    /// domains and keys. After a time without a connection it grows once, since nobody knows what happened meanwhile.
+    /// Returns the counter of changes by other nodes and other clients to cached tables: accounts, tokens,
+    /// permissions, domains and keys.
+    ///
+    /// After a lost connection it grows by one, because notifications may have been missed.
     #[must_use]
     pub fn foreign_changes(&self) -> ForeignChanges {
         self.0.listener.changes()
     }
 
-    /// Finishes what is being worked on and closes the connections. Later calls, on all clones, answer
+    /// Waits for running work and closes the connections. Later calls, on all clones, return
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {
         *self.0.open.write().await = false;
@@ -216,27 +220,28 @@ impl Postgres {
     }
 }
 
-/// Texts with lists in them come in many lengths; a connection that knows too many starts over.
+/// Clears a connection's cache of prepared statements when it grows too large: statements with lists come in
+/// many lengths.
 fn forget_statements(client: &ClientWrapper, most: usize) {
     if client.statement_cache.size() > most {
         client.statement_cache.clear();
     }
 }
 
-/// A name that no other node has.
+/// Returns a random name for this node.
 fn node_name(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; 16];
     entropy.fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The address with our own ways: what the address itself says about them wins, where it says something.
+/// Adds this server's options to the configured URL; options in the URL take precedence.
 fn config(url: PostgresUrl, settings: &PostgresSettings, node: &str) -> tokio_postgres::Config {
     const PROBES: u32 = 3;
     let mut config = url.config;
     let given = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
     let limit = settings.statement_timeout.as_millis();
-    // A node that freezes inside a transaction must not hold its locks for ever.
+    // A node that freezes inside a transaction must not hold its locks forever.
     config.options(format!(
         "{given}-c mailapi.node={node} -c statement_timeout={limit} -c idle_in_transaction_session_timeout={limit}"
     ));

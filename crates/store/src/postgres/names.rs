@@ -1,7 +1,8 @@
-//! Names that one operation has to itself, on all nodes.
+//! Locks on names, exclusive across all nodes.
 //!
-//! The locks are advisory ones of a session (PostgreSQL manual, section 13.3.5): they last longer than a transaction,
-//! since the mail server is changed between two of them, and the server lets go of them when the connection ends.
+//! They are session-level advisory locks (PostgreSQL manual, section 13.3.5). They must outlast a
+//! transaction, because the mail server is changed between two of them. The server releases them when the
+//! connection ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,39 +18,41 @@ use crate::db::Stmt;
 use crate::db::postgres::Work;
 use crate::name_locks::LockedName;
 
-/// The first number of the locks, the same on all nodes of all versions. The second one is made of the name.
+/// The first key of the advisory locks, the same on all nodes and in all versions. The second key is a hash
+/// of the name.
 const DOMAINS: i32 = 0x6d61_0001;
 const ADDRESSES: i32 = 0x6d61_0002;
 
 const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
 
-/// The pauses before a name that another node holds is tried again: the first one, and the longest.
+/// The first and the longest pause before retrying a name that another node holds.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// How long to wait for the connection to work on, before the one that holds the name is given back.
+/// How long to wait for a working connection before the one that holds the name is released.
 const PROOF: Duration = Duration::from_millis(250);
 
-/// Names that are held by one connection.
+/// Names locked by one connection.
 #[derive(Debug)]
 pub(crate) struct NamesHeld(Option<Box<Held>>);
 
 #[derive(Debug)]
 struct Held {
     pooled: PooledConnection,
-    /// Its place among the connections, and among the operations that hold names.
+    /// Its slot among the connections, and its slot among the operations that hold names.
     _permits: [OwnedSemaphorePermit; 2],
     _counted: Counted,
 }
 
-/// The operations of this process that hold names: each keeps one connection, and works on another.
+/// The operations of this process that hold names. Each occupies one connection and works on another.
 pub(super) struct Holders {
     permits: Arc<Semaphore>,
     count: Arc<watch::Sender<usize>>,
-    /// Whoever takes a connection to hold a name: only one at a time proves that there is another one to work on.
+    /// Serialises operations that take a connection to hold a name: each must prove that another connection
+    /// is left to work on.
     taking: Mutex<()>,
 }
 
-/// One of the operations that hold names, until it is dropped.
+/// Counts one operation that holds names, until it is dropped.
 #[derive(Debug)]
 struct Counted(Arc<watch::Sender<usize>>);
 
@@ -77,10 +80,10 @@ impl Drop for Counted {
 }
 
 impl Postgres {
-    /// Waits until no other operation, on any node, holds the name, and holds it. The caller bounds the wait.
+    /// Waits until no other operation on any node holds the name, then locks it. The caller bounds the wait.
     ///
-    /// Who waits for another node keeps no connection meanwhile. While names are held, one connection at least is left
-    /// to work on.
+    /// An operation that waits for another node occupies no connection meanwhile. At least one connection is
+    /// always left to work on.
     pub(crate) async fn hold_names(&self, of: LockedName<'_>) -> Result<NamesHeld, StoreError> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -92,7 +95,7 @@ impl Postgres {
         }
     }
 
-    /// `None` when another one holds the name.
+    /// Locks the name; returns `None` if another operation holds it.
     async fn try_to_hold(&self, of: LockedName<'_>) -> Result<Option<NamesHeld>, StoreError> {
         let holders = &self.0.holders;
         let permit = holders.permits.clone().acquire_owned().await.map_err(|_| StoreError::closed())?;
@@ -110,27 +113,27 @@ impl Postgres {
             }
             self.let_go(pooled).await;
             drop(connection);
-            // Those that work need the connection that was just given back.
+            // Running work needs the connection that was just released.
             sleep(LONGEST_PAUSE).await;
         }
     }
 
-    /// Waits while those that hold names leave only one connection to work on.
+    /// Waits while held names leave only one connection to work on.
     async fn connections_for_one_more(&self) {
         let mut count = self.0.holders.count.subscribe();
-        // The server may allow more connections again before one of them ends.
+        // The server may allow more connections before one of the held ones ends.
         while timeout(LONGEST_PAUSE, count.wait_for(|held| held + 2 <= self.0.connections.count_allowed()))
             .await
             .is_err()
         {}
     }
 
-    /// Whether all locks were got at once; otherwise some of them may be held.
+    /// Tries to take all locks without waiting. On `false`, some of them may be held.
     async fn try_locks(&self, pooled: &PooledConnection, of: LockedName<'_>) -> Result<bool, StoreError> {
         let Some(client) = pooled.client() else { return Err(StoreError::closed()) };
         for lock in locks(of) {
             let work = Work::Read(vec![lock]);
-            // When this fails the connection is closed, and with it what it holds.
+            // On failure the connection is closed, which releases its locks.
             let tried = timeout(self.patience(&work), crate::db::postgres::run(client, &work)).await;
             let mut effects =
                 tried.unwrap_or_else(|_| Err(super::Failed::timed_out())).map_err(|failed| failed.error)?;
@@ -142,10 +145,11 @@ impl Postgres {
         Ok(true)
     }
 
-    /// Whether there is a connection to work on.
+    /// Returns whether a connection is free to work on.
     async fn can_work(&self) -> bool {
         let engine = self.clone();
-        // Opening one may take longer than this waits: it goes on, so that the next try finds it open.
+        // Opening a connection may take longer than this wait. The task continues, so that the next attempt
+        // finds it open.
         let another = tokio::spawn(async move {
             let another = engine.0.connections.get().await;
             another.map(|(pooled, _permit)| pooled.give_back()).is_ok()
@@ -153,7 +157,7 @@ impl Postgres {
         matches!(timeout(PROOF, another).await, Ok(Ok(true)))
     }
 
-    /// Unlocks what the connection holds, and gives it back.
+    /// Releases all locks of the connection and returns it to the pool.
     async fn let_go(&self, pooled: PooledConnection) {
         let Some(client) = pooled.client() else { return };
         if let Ok(Ok(())) = timeout(self.0.settings.statement_timeout, client.batch_execute(UNLOCK)).await {
@@ -162,7 +166,7 @@ impl Postgres {
     }
 }
 
-/// The domain comes first on every node.
+/// The domain is locked first on every node, which avoids deadlocks.
 fn locks(of: LockedName<'_>) -> Vec<Stmt> {
     let lock = |function: &str, kind: i32, name: &str| {
         Stmt::new(format!("SELECT CAST({function}({kind}, hashtext($1)) AS TEXT)")).bind(name)

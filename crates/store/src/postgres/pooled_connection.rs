@@ -1,9 +1,11 @@
-//! A connection while somebody uses it.
+//! A connection in use.
 
 use deadpool_postgres::{ClientWrapper, Object};
 
-/// A connection of the pool. Unless it is given back it is closed, which makes the server undo what is half done: the
-/// next user must not find a transaction of somebody who stopped waiting.
+/// A connection of the pool. Unless it is given back explicitly it is closed, which makes the server roll
+/// back.
+///
+/// The next user must not find the open transaction of a caller that was cancelled.
 #[derive(Debug)]
 pub(super) struct PooledConnection(Option<Object>);
 
@@ -12,17 +14,17 @@ impl PooledConnection {
         Self(Some(connection))
     }
 
-    /// The connection; nothing only after it was given back.
+    /// Returns the connection; `None` only after it was given back.
     pub(super) fn client(&self) -> Option<&ClientWrapper> {
         self.0.as_deref()
     }
 
-    /// The connection, which is detached from the pool.
+    /// Detaches the connection from the pool and returns it.
     pub(super) fn keep(mut self) -> Option<ClientWrapper> {
         self.0.take().map(Object::take)
     }
 
-    /// Everything is done: the next user may have it.
+    /// Returns the connection to the pool: no work is left on it.
     pub(super) fn give_back(mut self) {
         drop(self.0.take());
     }

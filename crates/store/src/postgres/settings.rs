@@ -1,34 +1,35 @@
-//! Sizes and times of the PostgreSQL engine.
+//! Limits and time-outs of the PostgreSQL engine.
 
 use std::time::Duration;
 
-/// How the PostgreSQL engine uses connections and time.
+/// Limits and time-outs of the PostgreSQL engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresSettings {
-    /// Most connections of this process, besides the one that listens for changes. Default 16; they open when they
-    /// are first needed.
+    /// Maximum connections of this process, not counting the one that listens for changes. They open on
+    /// demand. Default 16.
     pub connections: usize,
-    /// Most of these that run long reads at once, so that the others stay free for short work. Default 4.
+    /// Maximum connections used for long reads, so that the others stay free for short work. Default 4.
     pub scan_connections: usize,
-    /// How long to wait for a connection while all are in use. Default 5 s.
+    /// How long to wait for a free connection. Default 5 s.
     pub pool_timeout: Duration,
-    /// How long opening a connection may take, for each host of the address. Default 5 s.
+    /// Time-out for opening a connection, for each host in the URL. Default 5 s.
     pub connect_timeout: Duration,
-    /// The server ends a statement of a change or of a short read after this. Default 10 s; waiting for locks counts.
+    /// Server-side time-out for statements of changes and short reads, including waits for locks. Default 10
+    /// s.
     pub statement_timeout: Duration,
-    /// The server ends a long read after this. Default 60 s.
+    /// Server-side time-out for long reads. Default 60 s.
     pub scan_timeout: Duration,
-    /// How much longer than the server's own limit to wait for its answer before the connection is given up for dead.
-    /// Default 5 s.
+    /// Extra time after a server-side time-out before the connection is considered dead. Default 5 s.
     pub answer_grace: Duration,
-    /// How often one piece of work is tried when others were in its way (serialization failure, deadlock) or its
-    /// connection broke before anything could have been kept. Default 5.
+    /// Attempts per unit of work after conflicts (serialization failure, deadlock), or if the connection
+    /// broke before anything could have been committed. Default 5.
     pub attempts: u32,
-    /// Prepared statements kept per connection. Default 256.
+    /// Prepared statements cached per connection. Default 256.
     pub statement_cache: usize,
-    /// A silent connection is probed after this, and given up after some probes without an answer. Default 30 s.
+    /// Idle time before TCP keepalive probes start; after some unanswered probes the connection is closed.
+    /// Default 30 s.
     pub keepalive: Duration,
-    /// How long to wait before trying again to listen for changes by others. Default 1 s.
+    /// Pause before reconnecting the listener for changes by other nodes. Default 1 s.
     pub listen_retry: Duration,
 }
 

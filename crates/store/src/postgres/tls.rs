@@ -1,4 +1,4 @@
-//! TLS to the server.
+//! TLS for server connections.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::url::Trust;
 use crate::StoreError;
 
-/// What makes TLS connections to a server that is trusted so far.
+/// Returns a TLS connector for this level of trust.
 pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, StoreError> {
     let trust = match trust {
         Trust::Any => mailapi_tls::Trust::Anybody,

@@ -1,4 +1,4 @@
-//! Where a PostgreSQL server is, and how far it is trusted.
+//! PostgreSQL server URLs and TLS trust.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,16 +9,17 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
-/// `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…`, as libpq reads it (PostgreSQL manual, section 34.1.1.2).
+/// `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…`, as read by libpq (PostgreSQL manual, section
+/// 34.1.1.2).
 ///
 /// `sslmode` is one of
 /// - `disable`: no TLS;
-/// - `prefer` (the default): TLS when the server offers it, whoever it is;
-/// - `require`: TLS, whoever the server is;
-/// - `verify-full`: TLS, and the certificate must name the host and come from an authority that the system trusts,
-///   or from those in the PEM file of `sslrootcert`.
+/// - `prefer` (the default): TLS if the server offers it, without verification;
+/// - `require`: TLS without verification;
+/// - `verify-full`: TLS, and the certificate must name the host and come from a system authority, or from one
+///   in the PEM file of `sslrootcert`.
 ///
-/// Nothing of it is ever shown: it may hold a password.
+/// Never printed: it may contain a password.
 #[derive(Clone)]
 pub struct PostgresUrl {
     pub(super) config: Config,
@@ -26,40 +27,40 @@ pub struct PostgresUrl {
     password: Option<SharedSecret>,
 }
 
-/// Which server is believed to be the right one.
+/// Which server certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Any: TLS keeps listeners out, and nobody else.
+    /// Any: TLS prevents eavesdropping, but not impersonation.
     Any,
-    /// One whose certificate holds, by the system's authorities or by those of a PEM file.
+    /// Certificates issued by the system's authorities, or by those in a PEM file.
     Verified(Option<PathBuf>),
 }
 
-/// Why an address of a server is not understood. It repeats nothing of the address.
+/// Why a URL was rejected. Contains no part of the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PostgresUrlError {
-    /// It is no address of a PostgreSQL server.
+    /// Not a PostgreSQL URL.
     #[error("write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters percent-encoded")]
     Malformed,
-    /// It names no host.
+    /// The host is missing.
     #[error("it names no host")]
     NoHost,
-    /// The TLS mode is none of those that there are.
+    /// Unknown `sslmode`.
     #[error("sslmode must be one of disable, prefer, require, verify-full")]
     TlsMode,
-    /// A file of authorities is given, and the mode does not verify anything.
+    /// `sslrootcert` is given, but the mode does not verify certificates.
     #[error("sslrootcert needs sslmode=verify-full")]
     UnusedRoots,
 }
 
 impl PostgresUrl {
-    /// Whether this text is meant to be such an address.
+    /// Returns whether this text looks like a PostgreSQL URL.
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.starts_with("postgres://") || text.starts_with("postgresql://")
     }
 
-    /// The same with this password, which then need not stand in the address.
+    /// Sets the password, so that the URL need not contain it.
     #[must_use]
     pub fn with_password(mut self, password: &SecretText) -> Self {
         self.config.password(password.expose().as_bytes());
@@ -67,7 +68,7 @@ impl PostgresUrl {
         self
     }
 
-    /// The password, which each new connection reads again.
+    /// Returns the password, which is read again for each new connection.
     #[must_use]
     pub fn password(&self) -> Option<SharedSecret> {
         self.password.clone()
@@ -87,7 +88,7 @@ impl FromStr for PostgresUrl {
         if !Self::is_meant(text) {
             return Err(PostgresUrlError::Malformed);
         }
-        // The client library knows neither `verify-full` nor files of authorities.
+        // The client library supports neither `verify-full` nor `sslrootcert`.
         let (address, query) = split_query(text);
         let (mut mode, mut roots, mut rest) = ("prefer", None, Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -109,7 +110,7 @@ impl FromStr for PostgresUrl {
     }
 }
 
-/// What is before and behind the question mark. One in a password that nobody encoded is none: it is before the `@`.
+/// Splits a URL at the question mark. One before the `@` belongs to a password that was not percent-encoded.
 fn split_query(text: &str) -> (&str, &str) {
     let host = text.find('@').unwrap_or(0);
     let mark = text[host..].find('?').map(|mark| host + mark);
