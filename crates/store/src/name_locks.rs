@@ -1,11 +1,11 @@
 //! Serialises operations on each name.
 //!
-//! An operation on an address or a domain changes two stores that no transaction covers together: the account database
-//! and the mail server. It takes its turn first, and returns it when both are changed. Operations on addresses share
-//! the turn of their domain; an operation on the domain has it exclusively.
+//! An operation on an address or a domain changes two stores that no transaction covers: the account database
+//! and the mail server. It locks the name first, and unlocks it after both are changed. Operations on
+//! addresses share the lock of their domain; an operation on a domain holds it exclusively.
 //!
-//! A turn is exclusive in this process, across processes on one SQLite file, and across the nodes of one PostgreSQL
-//! database.
+//! A lock is exclusive in this process, across processes on one SQLite file, and across the nodes of one
+//! PostgreSQL database.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -21,15 +21,15 @@ use crate::postgres::NamesHeld;
 use crate::sqlite::FileHeld;
 use crate::{Store, StoreError};
 
-/// How long an operation waits for its turn. A mailbox server may take this long to remove a large mailbox, and callers
-/// rarely wait longer.
+/// How long an operation waits for its lock. A mailbox server may take this long to remove a large mailbox,
+/// and callers rarely wait longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The turn of one operation; dropping it passes the turn to the next one.
+/// The lock of one operation; dropping it admits the next operation.
 #[derive(Debug)]
 pub struct NameLock {
-    // Fields drop in this order: when the next one in this process proceeds, the other locks are released or about to
-    // be.
+    // Fields drop in this order: when the next operation in this process proceeds, the other locks are
+    // released or about to be.
     _engine: EngineLock,
     _here: Here,
 }
@@ -40,14 +40,14 @@ enum EngineLock {
     Names { _held: NamesHeld },
 }
 
-/// The turn within this process.
+/// The lock within this process.
 #[derive(Debug)]
 enum Here {
     Address { _domain: OwnedRwLockReadGuard<()>, _address: OwnedRwLockWriteGuard<()> },
     Domain { _domain: OwnedRwLockWriteGuard<()> },
 }
 
-/// The name that a turn is for.
+/// The name to lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LockedName<'a> {
     Address(&'a EmailAddress),
@@ -70,7 +70,7 @@ impl NameLocks {
         lock_of
     }
 
-    /// The domain is locked before the address, which avoids deadlocks.
+    /// Locks a name. The domain is locked before the address, which avoids deadlocks.
     async fn take(&self, of: LockedName<'_>) -> Here {
         match of {
             LockedName::Domain(domain) => Here::Domain { _domain: self.lock_of(domain.as_str()).write_owned().await },
@@ -83,15 +83,16 @@ impl NameLocks {
 }
 
 impl Store {
-    /// Waits for the turn of an operation on this address.
+    /// Waits for the lock of an operation on this address.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when the database cannot be reached, or another operation takes very long.
+    /// [`StoreError::Unavailable`] when the database cannot be reached, or another operation holds the lock
+    /// for too long.
     pub async fn lock_address(&self, address: &EmailAddress) -> Result<NameLock, StoreError> {
         in_time(self.lock_name(LockedName::Address(address))).await
     }
 
-    /// Waits for the turn of an operation on this domain and all its addresses.
+    /// Waits for the lock of an operation on this domain and all its addresses.
     ///
     /// # Errors
     /// As [`Store::lock_address`].
@@ -100,7 +101,7 @@ impl Store {
     }
 
     async fn lock_name(&self, of: LockedName<'_>) -> Result<NameLock, StoreError> {
-        // The turn in this process comes first, so that waiting for it needs no connection.
+        // Lock within this process first, so that waiting occupies no connection.
         let here = self.name_locks().take(of).await;
         let engine = match self.db() {
             Db::Sqlite(engine) => EngineLock::File { _held: engine.hold_file().await? },

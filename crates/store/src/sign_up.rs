@@ -1,4 +1,5 @@
-//! Signing up: a domain, its first account, the right to manage it, and a session, in one transaction.
+//! Sign-up: creates a domain, its first account, the permission to manage it, and a session in one
+//! transaction.
 
 use mailapi_model::{NewAccount, NewDomain, NewToken, Permission, TokenId, TokenRecord};
 
@@ -9,24 +10,24 @@ use crate::permissions::insert_permission;
 use crate::tokens::{insert_token, new_record};
 use crate::{NewGrant, Store, StoreError};
 
-/// Who is noted as the giver of the permission that comes with a sign-up.
+/// The grantor recorded for the permission of a sign-up.
 const GRANTED_BY: &str = "signup";
 
-/// What a sign-up brings into being.
+/// The rows that a sign-up creates.
 #[derive(Debug, Clone)]
 pub struct NewSignUp {
     /// The domain.
     pub domain: NewDomain,
     /// Its first account.
     pub account: NewAccount,
-    /// The client's network, which has a limited share of the domains that wait for approval.
+    /// The client's network, which may have a limited number of domains waiting for approval.
     pub from: String,
-    /// The session that the sign-up ends with.
+    /// The session of the new account.
     pub session: NewToken,
 }
 
 impl Store {
-    /// Number of domains that wait for approval and were signed up from this network.
+    /// Returns the number of domains that were signed up from this network and wait for approval.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -36,10 +37,10 @@ impl Store {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// Stores a domain, its first account with `manage_domains` on it, and a session: all or nothing.
+    /// Stores a domain, its first account with `manage_domains` on it, and a session, in one transaction.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when there is such a domain or such an account.
+    /// [`StoreError::Conflict`] when the domain or the account exists.
     pub async fn sign_up(&self, new: &NewSignUp) -> Result<TokenRecord, StoreError> {
         let grant = NewGrant {
             email: new.account.email.clone(),

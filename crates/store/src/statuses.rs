@@ -1,26 +1,26 @@
-//! The rule of the statuses, as SQL.
+//! The status rules, as SQL.
 //!
-//! `mailapi_model` says what the rule is (`RecipientStatus::after`, `overall`); here it stands as guarded updates, so
-//! that an event and the end of a submission may arrive in either order, on different machines. A property test holds
-//! the two together.
+//! `mailapi_model` defines them (`RecipientStatus::after`, `overall`); here they are guarded updates, so that
+//! an event and the end of a submission may arrive in either order, on different machines. A property test
+//! checks that both agree.
 
 use mailapi_model::{DeliveryEvent, EmailAddress, Evidence, MessageId, Outcome, QueueId, Reply, Scope, Timestamp};
 
 use crate::db::Stmt;
 
-/// The rows of one recipient of the message `$1`.
+/// The row of one recipient of the message `$1`.
 const OF_RECIPIENT: &str = "sent_id = (SELECT id FROM sent_messages WHERE message_id = $1) AND email = $2";
 
-/// No list: SQLite builds a table of its own for one, each time.
+/// OR instead of IN: SQLite builds a temporary table for a list each time.
 const OPEN: &str = "(status = 'pending' OR status = 'submitted' OR status = 'deferred')";
 
-/// Takes the lock of the message's row, so that two writers compute the overall status one after the other.
+/// Locks the message's row, so that two writers compute the overall status one after the other.
 pub(crate) fn lock(message_id: MessageId) -> Stmt {
     let sql = "UPDATE sent_messages SET recipient_count = recipient_count WHERE message_id = $1";
     Stmt::new(sql).bind(message_id).locking()
 }
 
-/// Moves one recipient by one event; touches no row when the event changes nothing.
+/// Applies one event to a recipient; touches no row if the event changes nothing.
 pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
     let statement = |change: &str, from: &str| {
         let sql = format!("UPDATE sent_recipients SET {change}, dsn = $3, last_attempt_at = $4 WHERE {OF_RECIPIENT}");
@@ -45,8 +45,8 @@ pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt 
     }
 }
 
-/// Notes that an address behind a recipient failed, which changes no status. The newest of several is kept, whichever is
-/// told first.
+/// Records that an address that the recipient expanded to bounced, which changes no status. Of several such
+/// events the newest is kept, in whatever order they arrive.
 fn part_bounced(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
     Stmt::new(format!(
         "UPDATE sent_recipients SET partly_bounced_at = $3, partly_bounced_response = $4 \
@@ -59,7 +59,7 @@ fn part_bounced(message_id: MessageId, event: &DeliveryEvent) -> Stmt {
     .bind(event.response.as_str())
 }
 
-/// Notes that the mail server took the message: whoever is still pending is on the way now.
+/// Records that the mail server accepted the message: pending recipients become submitted.
 pub(crate) fn after_submission(message_id: MessageId) -> Stmt {
     Stmt::new(
         "UPDATE sent_recipients SET status = 'submitted' \
@@ -68,7 +68,7 @@ pub(crate) fn after_submission(message_id: MessageId) -> Stmt {
     .bind(message_id)
 }
 
-/// Records that the mail server refused one recipient, permanently or temporarily.
+/// Records that the mail server rejected one recipient, permanently or temporarily.
 pub(crate) fn after_refusal(message_id: MessageId, recipient: &EmailAddress, reply: &Reply, at: Timestamp) -> Stmt {
     let status = match Outcome::of_refusal(reply) {
         Outcome::Failed => "status = 'failed'",
@@ -85,7 +85,7 @@ pub(crate) fn after_refusal(message_id: MessageId, recipient: &EmailAddress, rep
     .bind(at)
 }
 
-/// Notes that the mail server did not take the message: nobody who is still pending will get it.
+/// Records that the mail server did not accept the message: pending recipients fail.
 pub(crate) fn after_failure(message_id: MessageId, reason: &str, reply: Option<&Reply>, at: Timestamp) -> Stmt {
     Stmt::new(
         "UPDATE sent_recipients SET status = 'failed', refused = $2, dsn = $3, smtp_response = $4, \
@@ -99,7 +99,7 @@ pub(crate) fn after_failure(message_id: MessageId, reason: &str, reply: Option<&
     .bind(at)
 }
 
-/// The overall status of a message, from its recipients (`mailapi_model::overall`).
+/// The overall status of a message, computed from its recipients (`mailapi_model::overall`).
 const OVERALL: &str = "(SELECT CASE \
     WHEN COUNT(*) = SUM(CASE WHEN status = 'pending' THEN 1 ELSE 0 END) THEN 'pending' \
     WHEN SUM(CASE WHEN status = 'pending' OR status = 'submitted' OR status = 'deferred' THEN 1 ELSE 0 END) > 0 \
@@ -110,8 +110,8 @@ const OVERALL: &str = "(SELECT CASE \
     ELSE 'bounced' END \
     FROM sent_recipients WHERE sent_id = sent_messages.id)";
 
-/// Notes under which name the mail server took the message, and the overall status that follows from its recipients, in
-/// one pass over the row. What was noted earlier stays.
+/// Records the queue id of the submitted message and its overall status, in one update of the row. Values
+/// recorded earlier stay.
 pub(crate) fn note_submitted(message_id: MessageId, queue_id: &QueueId, at: Timestamp) -> Stmt {
     Stmt::new(format!(
         "UPDATE sent_messages SET queue_id = COALESCE(queue_id, $2), submitted_at = COALESCE(submitted_at, $3), \
@@ -122,8 +122,8 @@ pub(crate) fn note_submitted(message_id: MessageId, queue_id: &QueueId, at: Time
     .bind(at)
 }
 
-/// Computes the message's overall status from its recipients; touches no row when it stays. To compute it twice costs
-/// less than the tables that SQLite fills for an update from a query.
+/// Recomputes the message's overall status; touches no row if it is unchanged. Computing it twice costs less
+/// than the temporary tables of an UPDATE from a query in SQLite.
 pub(crate) fn recompute(message_id: MessageId) -> Stmt {
     Stmt::new(format!("UPDATE sent_messages SET status = {OVERALL} WHERE message_id = $1 AND status <> {OVERALL}"))
         .bind(message_id)

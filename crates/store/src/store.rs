@@ -1,4 +1,4 @@
-//! The store as a whole.
+//! The store and its migrations.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     Accounts, DeliveryLog, DkimKeys, Domains, ForeignChanges, Permissions, Secrets, Sent, Stats, StoreError, Tokens,
 };
 
-/// The store's tables on SQLite; a migration that was released never changes.
+/// The migrations for SQLite; a released migration never changes.
 pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/sqlite/0001_accounts.sql") },
     Migration { version: 2, sql: include_str!("../migrations/sqlite/0002_mail.sql") },
@@ -33,7 +33,7 @@ pub(crate) const SQLITE_MIGRATIONS: &[Migration] = &[
     Migration { version: 15, sql: include_str!("../migrations/sqlite/0015_names.sql") },
 ];
 
-/// The same tables on PostgreSQL.
+/// The same migrations for PostgreSQL.
 pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/postgres/0001_accounts.sql") },
     Migration { version: 2, sql: include_str!("../migrations/postgres/0002_mail.sql") },
@@ -52,7 +52,7 @@ pub(crate) const POSTGRES_MIGRATIONS: &[Migration] = &[
     Migration { version: 15, sql: include_str!("../migrations/postgres/0015_names.sql") },
 ];
 
-/// Under this name the versions of the store's own tables are recorded.
+/// The component under which the migrations of this crate are recorded.
 pub(crate) const COMPONENT: &str = "store";
 
 /// Accounts, domains, tokens, permissions, sent mail and delivery events. Clones share one database.
@@ -63,45 +63,45 @@ pub struct Store {
     name_locks: Arc<NameLocks>,
 }
 
-/// The row for write tests of the database; it holds no secret.
+/// Key of the row that health checks write; its value is not secret.
 const PROBE: &str = "health-check";
 const PROBE_OCTETS: usize = 1024;
 
 impl Store {
-    /// A store in a SQLite file.
+    /// Returns a store in a SQLite file.
     #[must_use]
     pub fn on_sqlite(engine: Sqlite) -> Self {
         Self { db: Db::Sqlite(engine), directory: None, name_locks: Arc::default() }
     }
 
-    /// A store in a PostgreSQL database, which other nodes may use as well.
+    /// Returns a store in a PostgreSQL database, possibly shared with other nodes.
     #[must_use]
     pub fn on_postgres(engine: Postgres) -> Self {
         Self { db: Db::Postgres(engine), directory: None, name_locks: Arc::default() }
     }
 
-    /// The same, with mailboxes that a user database has which is not ours.
+    /// Adds an external user database with its mailboxes.
     #[must_use]
     pub fn with_directory(self, directory: Directory) -> Self {
         Self { directory: Some(directory), ..self }
     }
 
-    /// The user database that is not ours, where there is one.
+    /// Returns the external user database, if there is one.
     #[must_use]
     pub const fn directory(&self) -> Option<&Directory> {
         self.directory.as_ref()
     }
 
-    /// Our copies of its mailboxes.
+    /// Returns the local copies of external mailboxes.
     #[must_use]
     pub const fn copies(&self) -> Copies<'_> {
         Copies(&self.db)
     }
 
-    /// Brings the tables up to date; answers how many migrations were applied.
+    /// Applies missing migrations; returns their number.
     ///
     /// # Errors
-    /// [`StoreError::NewerSchema`] when a newer program has used this database.
+    /// [`StoreError::NewerSchema`] when the database was migrated by a newer version of this program.
     pub async fn migrate(&self, now: Timestamp) -> Result<usize, StoreError> {
         match &self.db {
             Db::Sqlite(engine) => engine.migrate(COMPONENT, SQLITE_MIGRATIONS, now).await,
@@ -109,28 +109,28 @@ impl Store {
         }
     }
 
-    /// Writes a row, to test that the database answers and stores data.
+    /// Writes a row, to check that the database accepts writes.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason why it does not.
     pub async fn ping(&self) -> Result<(), StoreError> {
         if let Db::Sqlite(engine) = &self.db {
             engine.keeps()?;
         }
-        // As long as a sent message, so that the test also needs disk space.
+        // As long as a sent message, so that the check also needs disk space.
         let sql = "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2";
         let probe = Stmt::new(sql).bind(PROBE).bind(&[0x55; PROBE_OCTETS][..]);
         self.db.execute(probe).await.map(drop)
     }
 
-    /// Whether other nodes may work on the same data at the same time.
+    /// Returns whether other nodes may use the same data at the same time.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         matches!(self.db, Db::Postgres(_))
     }
 
-    /// Counts the changes that others (other processes, other nodes) made to what may be cached: accounts, domains,
-    /// keys, tokens, permissions. Whoever caches rows of these drops them when it grows.
+    /// Returns the counter of changes that other processes and nodes made to cacheable tables: accounts,
+    /// domains, keys, tokens and permissions. Caches discard their rows when it grows.
     #[must_use]
     pub fn foreign_changes(&self) -> ForeignChanges {
         match &self.db {
@@ -139,7 +139,7 @@ impl Store {
         }
     }
 
-    /// Writes what waits and closes the database, for all clones.
+    /// Writes waiting changes and closes the database, for all clones.
     pub async fn close(&self) {
         match &self.db {
             Db::Sqlite(engine) => engine.close().await,

@@ -15,27 +15,27 @@ pub struct Tokens<'a>(pub(crate) &'a Db);
 /// Which tokens to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenFilter {
-    /// Only those of this mailbox.
+    /// Only tokens of this mailbox.
     pub email: Option<EmailAddress>,
 }
 
-/// What is to change of a token; what is `None` stays.
+/// Changes to a token; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenChange {
     /// A new name.
     pub name: Option<String>,
-    /// Whether it works.
+    /// Whether the token is enabled.
     pub is_active: Option<bool>,
-    /// A new end; the inner `None` lets it work until it is revoked.
+    /// A new expiry; the inner `None` removes it.
     pub expires_at: Option<Option<Timestamp>>,
 }
 
-/// A session that was added.
+/// Result of adding a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
     /// The session's token.
     pub record: TokenRecord,
-    /// Whether older sessions of the mailbox ended to make room.
+    /// Whether older sessions of the mailbox were ended to make room.
     pub others_ended: bool,
 }
 
@@ -45,7 +45,7 @@ const COLUMNS: &str = "id, prefix, kind, email, email_given, name, is_active, is
 pub(crate) const TOKENS: List =
     List { table: "tokens", key: "id", order: "created_at DESC, id DESC", columns: COLUMNS };
 
-/// An admin's API token that works at the time of this parameter.
+/// Condition for a usable API token of an admin; `now` is the parameter with the time.
 fn admin_that_works(now: &str) -> String {
     format!(
         "kind = 'admin' AND is_session = FALSE AND is_removed = FALSE AND is_active \
@@ -53,22 +53,22 @@ fn admin_that_works(now: &str) -> String {
     )
 }
 
-/// The token of the number `$1` is not the last of [`admin_that_works`].
+/// Condition that token `$1` is not the last one that matches [`admin_that_works`].
 fn not_the_last_admin(now: &str) -> String {
     let works = admin_that_works(now);
     format!("(NOT ({works}) OR EXISTS (SELECT 1 FROM tokens AS others WHERE others.id <> $1 AND {works}))")
 }
 
 impl Tokens<'_> {
-    /// Adds a token and gives it its number.
+    /// Adds a token and assigns its id.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when a token has this value, [`StoreError::Reference`] without its mailbox,
-    /// [`StoreError::Guard`] when the mailbox has `most` usable tokens.
+    /// [`StoreError::Conflict`] when a token has this value, [`StoreError::Reference`] when its mailbox does
+    /// not exist, [`StoreError::Guard`] when the mailbox has `most` usable tokens.
     pub async fn insert(&self, token: &NewToken, most: u32) -> Result<TokenRecord, StoreError> {
         let mut statements = Vec::new();
         if let Some(email) = &token.email {
-            // Were the account shared, those that add a token at the same time would all count the same number.
+            // With a shared lock, concurrent inserts would all count the same number.
             statements.extend([hold_account_alone(email), room_for_one(email, token.created_at, most)]);
         }
         statements.push(insert_token(token));
@@ -76,11 +76,11 @@ impl Tokens<'_> {
         Ok(new_record(token, id))
     }
 
-    /// Adds a session and records its log-in. Returns `None` and does neither when the password check no longer holds, or
-    /// the mailbox may not log in. The oldest sessions end, so that `most` remain.
+    /// Adds a session and records its login. Returns `None` and changes nothing if the verified password is
+    /// no longer current, or the mailbox may not log in. The oldest sessions end, so that `most` remain.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when there is a token of this value.
+    /// [`StoreError::Conflict`] when a token has this value.
     pub async fn insert_session(
         &self,
         session: &NewToken,
@@ -100,20 +100,22 @@ impl Tokens<'_> {
         }
     }
 
-    /// Ends a token and adds the one that takes its place: all or nothing. `None`, and nothing was added, when it has
-    /// ended already.
+    /// Ends a token and adds its replacement, in one transaction. Returns `None` and changes nothing if the
+    /// old token has already ended.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn replace(&self, old: TokenId, new: &NewToken) -> Result<Option<TokenRecord>, StoreError> {
         let end = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_active AND is_removed = FALSE";
-        // Whoever ends all sessions of the mailbox does so before this, or sees the new one too.
+        // Lock the account first: a concurrent end of all sessions runs either before this, or sees the new
+        // token too.
         let mut statements = hold_owner(new);
         statements.extend([Stmt::new(end).bind(old).demand(1), insert_token(new)]);
         self.insert_guarded(statements, new).await
     }
 
-    /// Runs a batch that ends with [`insert_token`]; `None`, and nothing was done, when it is not as the batch demands.
+    /// Runs a batch that ends with [`insert_token`]; returns `None`, with nothing changed, if one of its
+    /// guards fails.
     async fn insert_guarded(&self, statements: Vec<Stmt>, new: &NewToken) -> Result<Option<TokenRecord>, StoreError> {
         match self.0.batch(statements).await {
             Err(StoreError::Guard { .. }) => Ok(None),
@@ -122,19 +124,22 @@ impl Tokens<'_> {
         }
     }
 
-    /// Ends a session that has expired at `now`, or that was not used since `idle_since`. It then stays ended even if
-    /// the clock is set back. Returns whether this call ended it. An API token is not changed: its expiry may be moved.
+    /// Ends a session that expired by `now` or was last used before `idle_since`; returns whether this call
+    /// ended it.
+    ///
+    /// It stays ended even if the clock is set back. API tokens are not changed: their expiry may be
+    /// extended.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn end_session(&self, id: TokenId, now: Timestamp, idle_since: Timestamp) -> Result<bool, StoreError> {
-        // Another node may have recorded a use that this one has not seen.
+        // Check again in the database: another node may have recorded a later use.
         let sql = "UPDATE tokens SET is_active = FALSE WHERE id = $1 AND is_session AND is_active \
                    AND (expires_at <= $2 OR COALESCE(last_used_at, created_at) < $3)";
         Ok(self.0.execute(Stmt::new(sql).bind(id).bind(now).bind(idle_since)).await?.touched > 0)
     }
 
-    /// Ends all sessions that should have ended by `now`; returns their number.
+    /// Ends all sessions that expired by `now`; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -143,7 +148,7 @@ impl Tokens<'_> {
         Ok(self.0.execute(Stmt::new(sql).bind(now)).await?.touched)
     }
 
-    /// Forgets sessions that have ended by themselves before `moment`; how many there were.
+    /// Deletes sessions that expired before `moment`; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -152,7 +157,7 @@ impl Tokens<'_> {
         Ok(self.0.execute(Stmt::new(sql).bind(moment)).await?.touched)
     }
 
-    /// The token whose value has this hash, also when it no longer works.
+    /// Returns the token whose value has this hash, even if it is no longer usable.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -165,7 +170,7 @@ impl Tokens<'_> {
         row.map(read_stored).transpose()
     }
 
-    /// The token of this number.
+    /// Returns the token with this id.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -174,7 +179,7 @@ impl Tokens<'_> {
         self.0.first(Stmt::new(sql).bind(id)).await?.map(|mut row| read_token(&mut row)).transpose()
     }
 
-    /// A page of the API tokens, newest first; those of deleted accounts are not among them.
+    /// Returns a page of the API tokens, newest first, without those of deleted accounts.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -182,7 +187,7 @@ impl Tokens<'_> {
         TOKENS.page(self.0, conditions(filter), page, |mut row| read_token(&mut row)).await
     }
 
-    /// Changes a token; whether there is one.
+    /// Changes a token; returns whether it exists.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -190,7 +195,7 @@ impl Tokens<'_> {
         Ok(self.0.execute(update_token(UPDATE, id, change)).await?.touched > 0)
     }
 
-    /// The same, but the last API token of an admin that works at `now` stays as it is.
+    /// Changes a token, unless it is the last usable API token of an admin at `now`.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -205,7 +210,7 @@ impl Tokens<'_> {
         Ok(exactly_one(self.0.batch_with_lock(BatchLock::AdminTokens, update).await?)?.touched > 0)
     }
 
-    /// Switches a token off for good, whether it was on or not; whether it is so now by this call.
+    /// Revokes a token permanently, whether enabled or not; returns whether this call revoked it.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -213,7 +218,7 @@ impl Tokens<'_> {
         Ok(self.0.execute(Stmt::new(REVOKE).bind(id)).await?.touched > 0)
     }
 
-    /// The same, unless it is the last API token of an admin that works at `now`.
+    /// Revokes a token, unless it is the last usable API token of an admin at `now`.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -223,19 +228,19 @@ impl Tokens<'_> {
         Ok(exactly_one(self.0.batch_with_lock(BatchLock::AdminTokens, revoke).await?)?.touched > 0)
     }
 
-    /// Notes when tokens were last used. An earlier time never replaces a later one.
+    /// Records when tokens were last used. An earlier time never replaces a later one.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn touch_many(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
         let sql = "UPDATE tokens SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
-        // Always in the same order, so that two nodes never wait for each other.
+        // Update rows in a fixed order, so that two nodes cannot deadlock.
         let mut uses = uses.to_vec();
         uses.sort_unstable();
         self.0.batch(uses.into_iter().map(|(id, at)| Stmt::new(sql).bind(id).bind(at)).collect()).await.map(drop)
     }
 
-    /// Whether there ever was an API token of an admin, whatever became of it.
+    /// Returns whether an API token of an admin was ever created, whatever its state.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -244,7 +249,7 @@ impl Tokens<'_> {
         Ok(self.0.first(Stmt::new(sql)).await?.is_some())
     }
 
-    /// How many API tokens of admins work at `now`.
+    /// Returns the number of usable API tokens of admins at `now`.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -270,8 +275,10 @@ fn update_token(sql: impl Into<Cow<'static, str>>, id: TokenId, change: &TokenCh
         .bind(change.expires_at.flatten())
 }
 
-/// Adds a token; nothing without the mailbox that it is bound to. A reference could not see to that: the tokens of a
-/// deleted account stay known. On a server the mailbox is to be held before.
+/// Adds a token, unless its mailbox does not exist.
+///
+/// A foreign key cannot enforce this, because tokens of deleted accounts are kept. On PostgreSQL the account
+/// must be locked before.
 pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     Stmt::new(
         "INSERT INTO tokens (hash, prefix, kind, email, email_given, name, is_active, is_session, is_removed, \
@@ -291,14 +298,14 @@ pub(crate) fn insert_token(token: &NewToken) -> Stmt {
     .bind(token.expires_at)
 }
 
-/// Fails the batch when the mailbox has `most` API tokens that are usable, now or after being enabled again.
+/// Fails the batch if the mailbox has `most` API tokens that are usable, now or after being enabled again.
 fn room_for_one(email: &EmailAddress, now: Timestamp, most: u32) -> Stmt {
     let sql = "SELECT 1 WHERE (SELECT COUNT(*) FROM tokens WHERE email = $1 AND is_session = FALSE \
                AND is_removed = FALSE AND is_revoked = FALSE AND (expires_at IS NULL OR expires_at > $2)) < $3";
     Stmt::new(sql).bind(email).bind(now).bind(i64::from(most)).demand(1)
 }
 
-/// Ends the sessions of a mailbox that were not used for the longest time, so that a further one makes `most`.
+/// Ends the least recently used sessions of a mailbox, so that one more makes `most`.
 fn end_oldest_sessions(email: &EmailAddress, most: u32) -> Stmt {
     let sql = "UPDATE tokens SET is_active = FALSE WHERE is_session AND is_active AND email = $1 AND id NOT IN \
                (SELECT id FROM tokens WHERE is_session AND is_active AND email = $1 \
@@ -306,18 +313,18 @@ fn end_oldest_sessions(email: &EmailAddress, most: u32) -> Stmt {
     Stmt::new(sql).bind(email).bind(i64::from(most.saturating_sub(1)))
 }
 
-/// Keeps the mailbox that a token is bound to, if it is, as it is until the end of the batch.
+/// Locks the mailbox that a token belongs to, if any, until the end of the batch.
 fn hold_owner(token: &NewToken) -> Vec<Stmt> {
     token.email.as_ref().map(hold_account).into_iter().collect()
 }
 
-/// The number of the token that the last statement of a batch added, if it did.
+/// Returns the id of the token that the last statement of a batch added, if any.
 fn inserted(mut effects: Vec<Effect>) -> Result<Option<TokenId>, StoreError> {
     let rows = effects.pop().map(|effect| effect.rows).unwrap_or_default();
     rows.into_iter().next().map(|mut row| Ok(TokenId(row.int()?))).transpose()
 }
 
-/// What is shown of a token that was just stored.
+/// Returns the record of a token that was just stored.
 pub(crate) fn new_record(token: &NewToken, id: TokenId) -> TokenRecord {
     TokenRecord {
         id,
@@ -333,7 +340,7 @@ pub(crate) fn new_record(token: &NewToken, id: TokenId) -> TokenRecord {
     }
 }
 
-/// Ends all sessions of a mailbox except this one.
+/// Ends all sessions of a mailbox except `kept`.
 pub(crate) fn end_other_sessions(email: &EmailAddress, kept: Option<TokenId>) -> Stmt {
     let sql = "UPDATE tokens SET is_active = FALSE WHERE email = $1 AND is_removed = FALSE AND is_session \
                AND is_active AND (CAST($2 AS BIGINT) IS NULL OR id <> $2)";
@@ -346,8 +353,8 @@ pub(crate) fn end_sessions(email: &EmailAddress) -> Stmt {
     Stmt::new(sql).bind(email)
 }
 
-/// Ends the tokens of accounts that are deleted. Their hashes stay, so that the holder of one is told that it has ended,
-/// and an account that is later made under the same address does not revive them.
+/// Ends the tokens of deleted accounts. Their hashes stay: a client that uses one learns that it has ended,
+/// and a new account with the same address does not revive it.
 pub(crate) fn remove_tokens(whose: &str) -> Stmt {
     Stmt::new(format!("UPDATE tokens SET is_active = FALSE, is_removed = TRUE, name = '' WHERE {whose}"))
 }

@@ -1,4 +1,4 @@
-//! The first step of sending: the message is stored, or the request is known.
+//! The first step of sending: stores the message, or finds the earlier request with the same key.
 
 use mailapi_model::{EmailAddress, MessageId, MessageStatus, QueueId, RecipientKind, RecipientStatus, Timestamp};
 
@@ -6,48 +6,48 @@ use super::{Idempotency, NewSent};
 use crate::StoreError;
 use crate::db::{Db, Row, Stmt, count};
 
-/// What beginning a message found.
+/// Result of [`super::Sent::begin`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begun {
-    /// The message is stored as pending: hand it over.
+    /// The message is stored as pending; submit it next.
     New,
     /// This request was answered before; nothing was stored.
     Repeat(StoredAnswer),
-    /// This request is being worked on, or was when the program ended; nothing was stored.
+    /// This request is still in progress, or was when the program ended; nothing was stored.
     InFlight(MessageId),
-    /// Another request has the same key; nothing was stored.
+    /// Another request used the same key; nothing was stored.
     Conflict,
 }
 
-/// How a request was answered.
+/// The stored answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredAnswer {
-    /// The message was taken.
+    /// The message was submitted.
     Submitted {
-        /// Its identifier.
+        /// The message id.
         message_id: MessageId,
-        /// The mail server's name of it.
+        /// The mail server's queue id.
         queue_id: QueueId,
-        /// How many recipients the request listed.
+        /// Number of recipients in the request.
         recipient_count: u64,
     },
-    /// The message was not taken.
+    /// The message was not submitted.
     Failed {
-        /// Its identifier.
+        /// The message id.
         message_id: MessageId,
-        /// Why, in words.
+        /// The reason, as text.
         reason: String,
         /// Whether a retry may reach some recipient.
         retryable: bool,
     },
 }
 
-/// What an answer promises.
+/// Durability of a stored message when the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// It is on disk.
+    /// On disk.
     OnDisk,
-    /// It is on disk before anything is that is written from now on.
+    /// Committed, and on disk no later than anything written afterwards.
     BeforeWhatFollows,
 }
 
@@ -122,8 +122,9 @@ fn insert_recipient(message: &NewSent, email: &EmailAddress, kind: RecipientKind
     .bind(RecipientStatus::Pending)
 }
 
-/// The earlier request with this key; `None` when the conflict had another cause. A failed message may be sent again if
-/// a recipient was refused temporarily (4yz), or was not refused at all.
+/// Finds the earlier request with this key; `None` if the conflict has another cause.
+///
+/// A failed message is retryable if a recipient was rejected temporarily (4yz), or was not rejected at all.
 async fn seen_before(db: &Db, request: &Idempotency) -> Result<Option<Begun>, StoreError> {
     let sql = "SELECT body_hash, idempotency.message_id, queue_id, failure, recipient_count, \
                submitted_at IS NOT NULL, failed_at IS NOT NULL, \
@@ -142,6 +143,7 @@ fn read_seen(mut row: Row, body_hash: &[u8]) -> Result<Begun, StoreError> {
     let failure = row.text_or_null()?;
     let recipient_count = row.unsigned()?;
     let (submitted, failed, retryable) = (row.bool()?, row.bool()?, row.bool()?);
+    // The body is compared first: another request must not see the answer stored under its key.
     Ok(match queue_id {
         _ if !same => Begun::Conflict,
         Some(queue_id) if submitted => Begun::Repeat(StoredAnswer::Submitted { message_id, queue_id, recipient_count }),

@@ -1,4 +1,4 @@
-//! Messages that were sent through the API.
+//! Messages sent through the API.
 
 mod begin;
 pub(crate) mod read;
@@ -15,69 +15,70 @@ pub use read::{PendingMessage, SentFilter, SentOwner, SentRecord};
 #[derive(Debug, Clone, Copy)]
 pub struct Sent<'a>(pub(crate) &'a Db);
 
-/// A message that is about to be handed to the mail server.
+/// A message that is about to be submitted to the mail server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSent {
-    /// Its identifier.
+    /// The message id.
     pub message_id: MessageId,
     /// The token that sends it.
     pub token_id: Option<TokenId>,
     /// The mailbox of that token.
     pub mailbox: Option<EmailAddress>,
-    /// The address it is sent from.
+    /// The From address.
     pub from: EmailAddress,
-    /// The To recipients, to be listed.
+    /// The To recipients, for lists.
     pub to: Vec<EmailAddress>,
-    /// The subject, decoded.
+    /// The decoded subject.
     pub subject: String,
-    /// Who gets it. Of an address that is there twice the first is kept.
+    /// The envelope recipients. Of a repeated address, the first occurrence is stored.
     pub recipients: Vec<(EmailAddress, RecipientKind)>,
-    /// How many recipients the request listed, repeated ones included.
+    /// Number of recipients in the request, including repeated ones.
     pub recipient_count: usize,
-    /// When.
+    /// Time of the request.
     pub created_at: Timestamp,
-    /// How a repeated request is known.
+    /// Recognises a repeated request.
     pub idempotency: Option<Idempotency>,
-    /// The name of the data directory whose process hands it over, where that has to be known after a crash.
+    /// The name of the data directory of the submitting process, if it must be known after a crash.
     pub node: Option<String>,
 }
 
-/// The caller's name of a request, by which a repeat of it is known.
+/// The key of a request, which recognises a repeat of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// Whose name it is: two tokens may use the same one.
+    /// The token that used the key: two tokens may use the same key.
     pub token_id: TokenId,
     /// The `Idempotency-Key`.
     pub key: String,
-    /// A hash of the request, to tell a repeat from another request under the same key.
+    /// A hash of the request, to distinguish a repeat from another request with the same key.
     pub body_hash: Vec<u8>,
-    /// Until when the answer is kept.
+    /// Expiry of the stored answer.
     pub expires_at: Timestamp,
 }
 
-/// Why the mail server did not take a message.
+/// Why the mail server did not accept a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure<'a> {
-    /// In words; this is what a repeat of the request is answered.
+    /// The reason, as text. A repeat of the request receives it again.
     pub reason: &'a str,
-    /// What the mail server said about the message as a whole, when it said something.
+    /// The mail server's reply to the message as a whole, if any.
     pub reply: Option<&'a Reply>,
-    /// What it said about single recipients.
+    /// Its replies to individual recipients.
     pub refused: &'a [(EmailAddress, Reply)],
 }
 
 impl Sent<'_> {
-    /// Stores a message as pending, with its recipients and the name of its request: all or nothing. When the request
-    /// was seen before nothing is stored.
+    /// Stores a message as pending, with its recipients and the key of its request, in one transaction. For a
+    /// repeated request, nothing is stored.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when there is a message of this identifier.
+    /// [`StoreError::Conflict`] when a message with this id exists.
     pub async fn begin(&self, message: &NewSent) -> Result<Begun, StoreError> {
         begin::begin(self.0, message, begin::Kept::OnDisk).await
     }
 
-    /// The same for a mail server that takes the message over by writing into the same file, behind this: on SQLite it
-    /// answers without waiting for the disk. What the mail server has on disk is never there without this.
+    /// Like [`Sent::begin`], for a mail server that stores the message in the same file afterwards: on SQLite
+    /// it does not wait for the disk. Commits reach the disk in order, so a message that the mail server has
+    /// on disk always has its record.
     ///
     /// # Errors
     /// As [`Sent::begin`].
@@ -85,15 +86,15 @@ impl Sent<'_> {
         begin::begin(self.0, message, begin::Kept::BeforeWhatFollows).await
     }
 
-    /// Records that the mail server accepted the message for all recipients but the `refused`, each of which gets an
-    /// entry in the delivery log. Earlier delivery events are kept; a second call changes nothing.
+    /// Records that the mail server accepted the message for all recipients but the `refused`, each of which
+    /// gets an entry in the delivery log. Earlier delivery events are kept; a second call changes nothing.
     ///
-    /// It answers when everybody sees it, and does not wait for the disk: the message itself is at the mail server, and
-    /// that it was begun is on disk. A loss of power leaves the message pending, as a crash between the two steps does,
-    /// and the mail server is asked for it.
+    /// On SQLite it returns once the change is visible, without waiting for the disk: the message itself is
+    /// at the mail server, and its pending record is durable. After a power failure the message is pending
+    /// again, as after a crash between the two steps, and the mail server is queried for it.
     ///
     /// # Errors
-    /// A failed guard when there is no such message.
+    /// A failed guard when the message does not exist.
     pub async fn submitted(
         &self,
         message_id: MessageId,
@@ -108,11 +109,11 @@ impl Sent<'_> {
         self.0.batch_in_order(statements).await.map(drop)
     }
 
-    /// Records that the mail server did not accept the message. The delivery log gets an entry for each recipient that
-    /// was refused individually.
+    /// Records that the mail server did not accept the message. Each individually rejected recipient gets an
+    /// entry in the delivery log.
     ///
     /// # Errors
-    /// A failed guard when there is no such message, or when it was submitted.
+    /// A failed guard when the message does not exist or was submitted.
     pub async fn failed(&self, message_id: MessageId, at: Timestamp, failure: Failure<'_>) -> Result<(), StoreError> {
         let note = Stmt::new(
             "UPDATE sent_messages SET failure = $2, failed_at = $3 WHERE message_id = $1 AND submitted_at IS NULL",
@@ -125,9 +126,9 @@ impl Sent<'_> {
         self.0.batch(statements).await.map(drop)
     }
 
-    /// At most `limit` messages of which nobody knows whether the mail server took them, oldest first and those behind
-    /// `after` alone: what a crash left behind, and what is being handed over at this moment. None behind a message
-    /// that is not there.
+    /// Returns at most `limit` messages whose submission has no recorded outcome, oldest first, starting
+    /// after `after`. They are being submitted now, or a crash interrupted them. If `after` does not exist,
+    /// the list is empty.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -145,7 +146,7 @@ impl Sent<'_> {
         rows.into_iter().map(read::read_pending).collect()
     }
 
-    /// Forgets the requests whose answers need not be kept at `now`; how many there were.
+    /// Deletes expired request keys; returns their number.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -155,8 +156,10 @@ impl Sent<'_> {
     }
 }
 
-/// For each refusal, an entry in the delivery log and the recipient's status. They are written before the message is
-/// marked as submitted or failed, because that mark keeps a second call from adding the entries again.
+/// Returns statements that add, for each rejection, an entry to the delivery log and the recipient's status.
+///
+/// They must run before the message is marked as submitted or failed: that mark keeps a second call from
+/// adding the entries again.
 fn refusals(
     message_id: MessageId,
     queue_id: &QueueId,

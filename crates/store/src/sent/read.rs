@@ -1,4 +1,4 @@
-//! Looking at sent messages.
+//! Reads sent messages.
 
 use mailapi_model::{
     EmailAddress, Listed, MessageId, MessageStatus, Page, QueueId, RecipientKind, SentMessage, SentRecipient,
@@ -9,7 +9,7 @@ use super::Sent;
 use crate::StoreError;
 use crate::db::{Filter, List, Row, Stmt, Value};
 
-/// A sent message with all that is known of its recipients.
+/// A sent message with its recipients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentRecord {
     /// The message.
@@ -18,51 +18,51 @@ pub struct SentRecord {
     pub recipients: Vec<SentRecipient>,
 }
 
-/// A message of which nobody knows whether the mail server took it.
+/// A message whose submission has no recorded outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingMessage {
-    /// Its identifier.
+    /// The message id.
     pub message_id: MessageId,
-    /// The address it was sent from.
+    /// The From address.
     pub from: EmailAddress,
     /// When it was stored.
     pub created_at: Timestamp,
-    /// The name of the data directory whose process handed it over, where that was noted.
+    /// The name of the data directory of the submitting process, if recorded.
     pub node: Option<String>,
 }
 
-/// Whose messages to list.
+/// The owner of the messages to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SentOwner {
-    /// Everybody's.
+    /// All owners.
     All,
-    /// What any token of this mailbox sent.
+    /// All tokens of this mailbox.
     Mailbox(EmailAddress),
-    /// What this token sent.
+    /// This token.
     Token(TokenId),
 }
 
-/// Which messages to list.
+/// Which messages to list; `None` means no condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentFilter {
-    /// Whose.
+    /// The owner.
     pub owner: SentOwner,
-    /// Only those since the owner is there: of a mailbox whose address had another owner before, not that one's.
+    /// Only messages since the owner exists, which leaves out those of an earlier owner of the address.
     pub owner_since: Option<Timestamp>,
-    /// Only those in this state.
+    /// Only messages with this status.
     pub status: Option<MessageStatus>,
-    /// Only those from this address.
+    /// Only messages from this address.
     pub from: Option<EmailAddress>,
-    /// Only those to this address, in whichever list.
+    /// Only messages to this address, as To, Cc or Bcc.
     pub recipient: Option<EmailAddress>,
-    /// Only those stored at this moment or later.
+    /// Only messages stored at this time or later.
     pub start: Option<Timestamp>,
-    /// Only those stored before this moment.
+    /// Only messages stored before this time.
     pub end: Option<Timestamp>,
 }
 
 impl SentFilter {
-    /// All messages of `owner`.
+    /// Returns a filter for all messages of `owner`.
     #[must_use]
     pub const fn of(owner: SentOwner) -> Self {
         Self { owner, owner_since: None, status: None, from: None, recipient: None, start: None, end: None }
@@ -84,7 +84,7 @@ pub(crate) const SENT: List = List {
 };
 
 impl Sent<'_> {
-    /// The message of this identifier.
+    /// Returns the message with this id.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -92,13 +92,13 @@ impl Sent<'_> {
         let message = (Stmt::new(MESSAGE).bind(message_id), read_message);
         let recipients = (Stmt::new(RECIPIENTS).bind(message_id), read_recipient);
         let (messages, mut recipients) = self.0.read_both(message, recipients).await?;
-        // Most messages have one: to let the engine sort would cost each of them more.
+        // Most messages have one recipient; sorting in the engine would cost more for each of them.
         recipients.sort_unstable_by_key(|(position, _)| *position);
         let recipients = recipients.into_iter().map(|(_, recipient)| recipient).collect();
         Ok(messages.into_iter().next().map(|message| SentRecord { message, recipients }))
     }
 
-    /// A page of the messages, newest first.
+    /// Returns a page of the messages, newest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -113,11 +113,11 @@ impl Sent<'_> {
     }
 }
 
-/// Passing over so many entries of an index is a short look still.
+/// Largest offset for which walking the index is cheaper than collecting keys.
 const SHORT_OFFSET: u64 = 1000;
 
-/// How many messages there are, by what is counted as they are stored; none where only counting them tells. Those of
-/// an earlier owner are taken off, and are mostly none.
+/// Returns a query for the total from the maintained counts; `None` if only counting rows can answer.
+/// Messages of an earlier owner, usually none, are subtracted.
 pub(crate) fn counted(filter: &SentFilter) -> Option<Stmt> {
     let SentFilter { owner, owner_since, status: None, from: None, recipient: None, start: None, end: None } = filter
     else {
@@ -181,7 +181,7 @@ fn read_summary(mut row: Row) -> Result<SentSummary, StoreError> {
     })
 }
 
-/// A recipient behind its place in the request.
+/// Reads a recipient and its position in the request.
 fn read_recipient(mut row: Row) -> Result<(i64, SentRecipient), StoreError> {
     let position = row.int()?;
     let recipient = SentRecipient {

@@ -1,11 +1,11 @@
-//! SQLite's errors in the store's words.
+//! Translates SQLite errors.
 
 use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::StoreError;
 
 impl From<Error> for StoreError {
-    /// Keeps the condition and drops every text that may repeat a bound value (a full-text query does so).
+    /// Keeps the error condition and drops all texts that may repeat a bound value, as full-text queries do.
     fn from(error: Error) -> Self {
         match error {
             Error::SqliteFailure(failure, message) => from_failure(failure, message.as_deref()),

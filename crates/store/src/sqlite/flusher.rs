@@ -1,8 +1,8 @@
-//! The thread that waits for the disk, so that the writer need not.
+//! The flusher thread, which waits for the disk so that the writer need not.
 //!
-//! SQLite commits into the write-ahead log without flushing it (`synchronous=NORMAL`); the log's file is flushed here,
-//! and only then are those answered who were promised that what they wrote is on disk. Meanwhile the writer is at the
-//! next group. Whatever was committed before a flush began is in it, so the order of commits is the order on disk.
+//! SQLite commits into the write-ahead log without flushing it (`synchronous=NORMAL`). This thread flushes
+//! the log and then answers the callers that were promised durability. Meanwhile the writer runs the next
+//! group. A flush covers everything committed before it began, so commits reach the disk in order.
 
 use std::fs::File;
 use std::io;
@@ -14,24 +14,27 @@ use std::thread::{self, JoinHandle, ThreadId};
 use super::writer::{Job, Message, answer};
 use crate::StoreError;
 
-/// Flushes what was committed until now.
+/// Flushes everything that was committed before the call.
 pub(super) trait Flush: Send {
     /// Returns when it is on disk.
     fn flush(&mut self) -> io::Result<()>;
 }
 
-/// The write-ahead log beside a database file. Locks are never held on it, so it may be opened beside SQLite's own
-/// handle (closing a second handle of the database itself would release SQLite's locks).
+/// The write-ahead log of a database file.
+///
+/// SQLite holds no locks on it, so a second handle is safe. Closing a second handle of the database itself
+/// would release SQLite's locks.
 pub(super) struct LogFile {
     path: PathBuf,
     file: Option<File>,
 }
 
 impl LogFile {
-    /// The log of this database, which is there already. SQLite puts it beside the file to which symbolic links lead.
+    /// Returns the log of this database, which must exist. SQLite puts it beside the file that symbolic links
+    /// lead to.
     ///
     /// # Errors
-    /// When the links cannot be followed.
+    /// When the symbolic links cannot be resolved.
     pub(super) fn of(database: &Path) -> Result<Self, StoreError> {
         let failed = |error| StoreError::Unavailable(format!("the database file cannot be found: {error}"));
         let mut path = database.canonicalize().map_err(failed)?.into_os_string();
@@ -42,7 +45,7 @@ impl LogFile {
 
 impl Flush for LogFile {
     fn flush(&mut self) -> io::Result<()> {
-        // It exists since the first commit, and stays the same file while a connection is open.
+        // The log exists since the first commit, and remains the same file while a connection is open.
         let file = match self.file.take() {
             Some(file) => file,
             None => File::options().write(true).open(&self.path)?,
@@ -53,14 +56,14 @@ impl Flush for LogFile {
     }
 }
 
-/// The near end, kept by the writer's thread.
+/// The writer's handle on the flusher thread.
 pub(super) struct Flusher {
     groups: Option<Sender<Vec<Box<dyn Job>>>>,
     thread: JoinHandle<()>,
 }
 
 impl Flusher {
-    /// Starts the thread. It tells `done` of each group that it has flushed, or could not flush.
+    /// Starts the thread. It reports each flushed or failed group to `done`.
     pub(super) fn start(flush: impl Flush + 'static, done: Sender<Message>) -> Result<Self, StoreError> {
         let (groups, waiting) = channel();
         let thread = thread::Builder::new()
@@ -74,10 +77,10 @@ impl Flusher {
         self.thread.thread().id()
     }
 
-    /// Flushes what was committed until now, then answers these.
+    /// Flushes everything committed so far, then answers these jobs.
     ///
     /// # Errors
-    /// When the thread is gone. They are answered so.
+    /// When the thread has ended; the jobs are answered with that error.
     pub(super) fn answer_when_flushed(&self, group: Vec<Box<dyn Job>>) -> Result<(), String> {
         let unheard = match &self.groups {
             Some(groups) => groups.send(group).map_err(|lost| lost.0).err(),
@@ -90,23 +93,24 @@ impl Flusher {
         Err(gone)
     }
 
-    /// Lets the thread end when it has answered everybody.
+    /// Lets the thread end after it has answered all jobs.
     pub(super) fn end(&mut self) {
         self.groups = None;
     }
 }
 
 fn serve(mut flush: impl Flush, waiting: &Receiver<Vec<Box<dyn Job>>>, done: &Sender<Message>) {
-    // The kernel reports a failed flush once, and may have dropped what it could not write: nothing that is committed
-    // behind it can be trusted to be on disk either.
+    // The kernel reports a failed flush only once and may have dropped the pages. After that, nothing
+    // committed later can be trusted to be on disk either.
     let mut failed: Option<String> = None;
     while let Ok(group) = waiting.recv() {
+        // One flush covers all groups that are waiting.
         let groups: Vec<_> = std::iter::once(group).chain(waiting.try_iter()).collect();
         if failed.is_none() {
             failed = flush_guarded(&mut flush).err().map(|error| format!("flushing the log: {error}"));
         }
-        // First the writer, which has waited with its next commit, then those who asked for this one. When the writer
-        // is gone, it has nothing left to be told.
+        // Answer the writer first, because its next commit waits for this. If the writer has ended, it needs
+        // no answer.
         let _ = done.send(Message::Flushed { groups: groups.len(), failed: failed.clone() });
         let lost = failed.clone().map(StoreError::DiskFailed);
         for job in groups.into_iter().flatten() {
@@ -115,7 +119,8 @@ fn serve(mut flush: impl Flush, waiting: &Receiver<Vec<Box<dyn Job>>>, done: &Se
     }
 }
 
-/// The writer counts on being told of every group: this thread must not end before it is let.
+/// Flushes, turning a panic into an error. The thread must not end early: the writer waits for an answer to
+/// every group.
 fn flush_guarded(flush: &mut impl Flush) -> io::Result<()> {
     catch_unwind(AssertUnwindSafe(|| flush.flush())).unwrap_or_else(|_| Err(io::Error::other("it panicked")))
 }
@@ -132,7 +137,7 @@ mod tests {
     use super::*;
     use crate::sqlite::SqliteSettings;
 
-    /// A disk that is asked, and does as the test says.
+    /// A disk that waits for the test's command before each flush.
     struct Obedient {
         asked: SyncSender<()>,
         orders: Receiver<io::Result<()>>,
@@ -176,7 +181,7 @@ mod tests {
     }
 
     impl Writer {
-        /// Queues the job now; what is answered is waited for when it is polled.
+        /// Queues the job at once; the returned future waits for its answer.
         fn queue<T: Send + 'static>(
             self: &std::sync::Arc<Self>,
             answered: Answered,
@@ -184,7 +189,7 @@ mod tests {
         ) -> impl Future<Output = Result<T, StoreError>> {
             let writer = std::sync::Arc::clone(self);
             let mut write = Box::pin(async move { writer.write(answered, job).await });
-            // One poll puts the job into the queue.
+            // The first poll puts the job into the queue.
             let first = (&mut write).now_or_never();
             async move {
                 match first {
@@ -195,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Adds a name, and counts them.
+    /// Returns a job that adds a name and counts all names.
     fn insert(name: &'static str) -> impl FnOnce(&Connection) -> Result<i64, StoreError> + Send {
         move |connection| {
             connection.execute("INSERT INTO names (name) VALUES (?1)", [name])?;
@@ -203,7 +208,7 @@ mod tests {
         }
     }
 
-    /// So long that a test that waits for it has failed.
+    /// A test that waits this long has failed.
     const NEVER: Duration = Duration::from_secs(3600);
 
     #[tokio::test(flavor = "multi_thread")]
@@ -228,7 +233,7 @@ mod tests {
         let test_writer = test_writer(settings);
         let first = test_writer.write(Answered::OnDisk, "first");
         test_writer.asked.recv().unwrap();
-        // The disk is busy, and nobody else is held up by that.
+        // The disk is busy, which must not delay other callers.
         assert_eq!(test_writer.write(Answered::InOrder, "second").await.unwrap(), Ok(2));
         let third = test_writer.write(Answered::OnDisk, "third");
         assert_eq!(test_writer.write(Answered::InOrder, "fourth").await.unwrap().map(|seen| seen >= 3), Ok(true));
@@ -248,7 +253,7 @@ mod tests {
         let first = test_writer.write(Answered::OnDisk, "first");
         test_writer.asked.recv().unwrap();
         let later = ["a", "b", "c", "d"].map(|name| test_writer.writer.queue(Answered::OnDisk, insert(name)));
-        // The disk does whatever it is asked from here on.
+        // From here on, every flush succeeds.
         drop(test_writer.orders);
         first.await.unwrap().unwrap();
         for job in later {
@@ -261,7 +266,7 @@ mod tests {
     async fn what_waits_for_nobody_is_flushed_a_moment_later() {
         let short = Duration::from_millis(1);
         let test_writer = test_writer(SqliteSettings { foreign_check: short, ..SqliteSettings::default() });
-        // What an earlier process may have left comes first.
+        // The first flush covers what an earlier process may have left.
         test_writer.asked.recv().unwrap();
         test_writer.orders.send(Ok(())).unwrap();
         assert_eq!(test_writer.write(Answered::InOrder, "lazy").await.unwrap(), Ok(1));
@@ -281,7 +286,7 @@ mod tests {
             let _ = held.recv();
             Ok(1)
         });
-        // It waits behind the other from the beginning, so that the writer is never idle between the two.
+        // Queue it before the other job ends, so that the writer is never idle between the two.
         let asked = test_writer.asked;
         let next = test_writer.writer.queue(Answered::InOrder, move |_: &Connection| {
             asked.recv_timeout(Duration::from_secs(60)).map_err(|_| StoreError::unexpected("nobody asked the disk"))
@@ -302,7 +307,7 @@ mod tests {
         let test_writer = test_writer(SqliteSettings { foreign_check: NEVER, ..SqliteSettings::default() });
         drop(test_writer.orders);
         for answered in [Answered::OnDisk, Answered::InOrder] {
-            // Nobody waits for these, so that the threads have to throw them away.
+            // These futures are dropped, so the threads must discard the answers.
             drop(test_writer.writer.queue(answered, |_: &Connection| Ok::<_, StoreError>(Bomb)));
         }
         assert_eq!(test_writer.writer.queue(Answered::OnDisk, insert("later")).await, Ok(1));
@@ -349,7 +354,7 @@ mod tests {
         let closing = tokio::spawn(async move { writer.close().await });
         let late = test_writer.write(Answered::OnDisk, "late");
         assert!(!first.is_finished());
-        // The disk does whatever it is asked from here on.
+        // From here on, every flush succeeds.
         drop(test_writer.orders);
         closing.await.unwrap();
         assert_eq!(first.await.unwrap(), Ok(1));

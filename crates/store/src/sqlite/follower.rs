@@ -1,4 +1,4 @@
-//! Data in the same file that changes with the accounts.
+//! Mailboxes in the same file that change with the accounts.
 
 use std::fmt;
 
@@ -12,26 +12,26 @@ use crate::StoreError;
 pub enum Followed {
     /// A domain.
     Domain {
-        /// Its name.
+        /// The name.
         name: DomainName,
         /// Whether mail for it is delivered here: it exists and is approved.
         is_here: bool,
     },
-    /// An account that exists.
+    /// An existing account.
     Account {
-        /// Its address.
+        /// The address.
         email: EmailAddress,
-        /// Mailbox quota in octets.
+        /// The mailbox quota in bytes.
         quota_bytes: Option<u64>,
-        /// Whether this transaction created it. An existing mailbox then belonged to an earlier owner.
+        /// Whether this transaction created it. An existing mailbox then belongs to an earlier owner.
         is_new: bool,
     },
     /// The account was deleted.
     AccountGone(EmailAddress),
 }
 
-/// Mailboxes in the same file as the accounts. They change in the transaction that changes the accounts, so neither a
-/// crash nor another process can come in between.
+/// Mailboxes in the same file as the accounts. They change in the same transaction, so that neither a crash
+/// nor another process can separate the two.
 pub trait FollowsAccounts: fmt::Debug + Send + Sync {
     /// Makes domains and mailboxes match these states. The returned value is dropped after the commit.
     ///

@@ -1,4 +1,4 @@
-//! A SQLite file that is not ours: it is only read, and may lack whatever ours have.
+//! An external SQLite file. It is only read, and may lack everything that this server's own files have.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use crate::StoreError;
 use crate::db::{Row, Stmt, sqlite_queries};
 use crate::directory::DirectorySettings;
 
-/// Connections that read, the file that is there when they are asked: its owner may put another in its place.
+/// Read-only connections to the file that exists at the time of a query: its owner may replace it.
 #[derive(Debug)]
 pub(crate) struct ForeignSqlite(Readers);
 
 impl ForeignSqlite {
-    /// Opens nothing yet; a file that is missing is not made.
+    /// Opens nothing yet. A missing file is not created.
     pub(crate) fn new(file: &Path, settings: &DirectorySettings) -> Self {
         let settings = SqliteSettings {
             search_connections: settings.connections,

@@ -1,8 +1,8 @@
-//! Excludes other processes on the same file while one of them runs an operation of several steps.
+//! Excludes other processes on the same file during an operation of several steps.
 //!
-//! The lock is on the directory of the file (flock(2)). A separate lock file would have an owner, and the command line
-//! may run as another user than the server. It must not be on the database itself: closing a second descriptor of that
-//! file would release SQLite's own locks (fcntl(2)).
+//! The lock is on the directory of the file (flock(2)). A separate lock file would have an owner, and the
+//! command line may run as another user than the server. The database file itself must not be locked: closing
+//! a second descriptor of it would release SQLite's own locks (fcntl(2)).
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -17,11 +17,12 @@ use crate::StoreError;
 /// Pause between attempts: about the duration of the shortest operation.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Held while any operation of this process is running; the system releases it when the process dies.
+/// The lock, held while any operation of this process is running. The system releases it when the process
+/// dies.
 #[derive(Debug)]
 pub(crate) struct FileHeld(#[expect(dead_code, reason = "holding it open is what keeps the lock")] File);
 
-/// The lock of one file.
+/// The lock of one database file.
 #[derive(Debug)]
 pub(super) struct HeldFile {
     directory: PathBuf,
@@ -36,6 +37,7 @@ impl HeldFile {
 
     pub(super) async fn hold(&self) -> Result<Arc<FileHeld>, StoreError> {
         let mut held = self.held.lock().await;
+        // Operations of one process share the lock; they exclude each other by other means.
         if let Some(held) = held.upgrade() {
             return Ok(held);
         }

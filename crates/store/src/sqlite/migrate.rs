@@ -1,4 +1,4 @@
-//! Versions of the tables.
+//! Schema migrations.
 
 use mailapi_model::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,11 +8,11 @@ use crate::StoreError;
 use crate::migration::{Migration, RECORD, refuse_newer};
 
 impl Sqlite {
-    /// Brings the tables of `component` up to date; answers how many migrations were applied. Several processes may
-    /// call this at once: each migration looks for its own record inside its transaction.
+    /// Applies the migrations of `component`; returns how many were applied. Several processes may call this
+    /// at once: each migration checks its own record inside its transaction.
     ///
     /// # Errors
-    /// [`StoreError::NewerSchema`] when the database is ahead of `migrations`, and then nothing is changed;
+    /// [`StoreError::NewerSchema`] when the database is newer than `migrations`; nothing is changed then.
     /// [`StoreError::Unexpected`] when a statement fails.
     pub async fn migrate(
         &self,
@@ -40,7 +40,7 @@ fn found(connection: &Connection, component: &str) -> Result<Option<u32>, StoreE
     Ok(connection.query_row(sql, params![component], |row| row.get(0))?)
 }
 
-/// Whether it was still to be done.
+/// Applies one migration; returns whether it was still missing.
 fn apply(connection: &Connection, component: &str, migration: &Migration, now: Timestamp) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM schema_migrations WHERE component = $1 AND version = $2";
     let done = connection.query_row(sql, params![component, migration.version], |_| Ok(())).optional()?.is_some();

@@ -1,8 +1,8 @@
-//! The SQLite engine: one writer thread that groups jobs into commits, a pool of readers, migrations.
+//! The SQLite engine: one writer thread that groups jobs into commits, a pool of readers, and migrations.
 //!
-//! SQLite lets one connection write at a time. A pool of writers would sleep in back-off; one thread that takes all
-//! waiting jobs into one transaction pays one `fsync` for all of them, and every answer still means "on disk". Another
-//! thread waits for that `fsync`, while the writer is at the next group.
+//! SQLite lets one connection write at a time, and a pool of writers would sleep in back-off. One thread runs
+//! all waiting jobs in one transaction and pays one `fsync` for all of them; every answer still means "on
+//! disk". A second thread waits for that `fsync` while the writer runs the next group.
 
 mod failure;
 mod flusher;
@@ -33,16 +33,16 @@ use readers::{Owner, Readers};
 pub use settings::SqliteSettings;
 use writer::{Answered, Writer};
 
-/// A handle on one SQLite database file; clones share it.
+/// A SQLite database file; clones share it.
 ///
-/// Several handles on one file, in one process or in several, are safe. When the last clone goes, the jobs that wait
-/// are still written and the write-ahead log is folded into the file.
+/// Several handles on one file are safe, in one process or in several. Dropping the last clone writes the
+/// waiting jobs and checkpoints the write-ahead log.
 #[derive(Clone, Debug)]
 pub struct Sqlite(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    // Fields drop in this order: the readers' connections must be gone before the writer's last checkpoint.
+    // Fields drop in this order: the readers must be closed before the writer's last checkpoint.
     readers: Readers,
     writer: Writer,
     follower: OnceLock<Arc<dyn FollowsAccounts>>,
@@ -50,12 +50,12 @@ struct Inner {
 }
 
 impl Sqlite {
-    /// Opens the file, and creates it, readable by its owner alone, when it is missing.
+    /// Opens the file. A missing file is created with access for its owner only.
     ///
-    /// This blocks on the disk for some milliseconds: call it while starting up.
+    /// Blocks on the disk for some milliseconds, so call it at start-up only.
     ///
     /// # Errors
-    /// When the file cannot be opened, is no SQLite database, or stays locked by another process.
+    /// When the file cannot be opened, is not a SQLite database, or stays locked by another process.
     pub fn open(path: &Path, settings: SqliteSettings) -> Result<Self, StoreError> {
         let connection = open::writer(path, &settings)?;
         let writer = Writer::start(connection, LogFile::of(path)?, settings.clone())?;
@@ -64,7 +64,7 @@ impl Sqlite {
         Ok(Self(Arc::new(Inner { readers, writer, follower, held })))
     }
 
-    /// Makes mailboxes in this file follow the accounts, for all clones. Only the first follower counts.
+    /// Makes mailboxes in this file follow the accounts, for all clones. Only the first follower is used.
     pub fn follow_accounts(&self, follower: Arc<dyn FollowsAccounts>) {
         // A second follower would cover the same tables again.
         let _ = self.0.follower.set(follower);
@@ -74,21 +74,23 @@ impl Sqlite {
         self.0.follower.get().cloned()
     }
 
-    /// Keeps other processes on this file from operations on names until the lock is dropped.
+    /// Excludes other processes on this file from operations on names until the lock is dropped.
     pub(crate) async fn hold_file(&self) -> Result<Arc<FileHeld>, StoreError> {
         self.0.held.hold().await
     }
 
-    /// Runs `job` on the writer, inside a savepoint of the current group, and answers after the commit is on disk.
+    /// Runs `job` on the writer, inside a savepoint of the current group; returns after the commit is on
+    /// disk.
     ///
-    /// A job that answers `Err` or panics is rolled back alone. Jobs run one after the other in the order of their
-    /// calls, so keep them short and free of waiting. The job must leave transactions to the engine. Once the job is
-    /// queued it runs, also when the caller no longer waits.
+    /// A job that returns `Err` or panics is rolled back alone. Jobs run one after the other in call order,
+    /// so keep them short and never block in them. A job must not begin or end transactions. Once queued, a
+    /// job runs even if the caller stops waiting.
     ///
     /// # Errors
-    /// What the job answers; [`StoreError::Unavailable`] when the commit failed, when the disk failed earlier or when the
-    /// database is closed (then nothing was kept); [`StoreError::DiskFailed`] when the disk failed behind the commit (then
-    /// nobody knows, and nothing is written any more until the file is opened again); [`StoreError::Panicked`].
+    /// The job's own error; [`StoreError::Panicked`]; [`StoreError::Unavailable`] when the commit failed, the
+    /// disk failed earlier, or the database is closed: nothing was stored. [`StoreError::DiskFailed`] when
+    /// the disk failed after the commit: durability is unknown, and writes fail until the file is opened
+    /// again.
     pub async fn write<T, E, F>(&self, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -98,12 +100,14 @@ impl Sqlite {
         self.0.writer.write(Answered::OnDisk, job).await
     }
 
-    /// Runs `job` as [`Sqlite::write`] does, in the same order, and answers after the commit without waiting for the
-    /// disk. From then on everybody sees it, and a crash of this process takes nothing away. When the machine loses
-    /// power, it may be gone, with everything that was written after it: nothing that is on disk follows something that
-    /// is not. Within [`SqliteSettings::foreign_check`] or so it is on disk, too.
+    /// Runs `job` like [`Sqlite::write`], in the same order, but returns after the commit without waiting for
+    /// the disk.
     ///
-    /// For what can be found out again after such a loss, or is worth nothing without what is written next.
+    /// The change is then visible and survives a crash of this process. A power failure may lose it, together
+    /// with everything written later; commits reach the disk in order, usually within
+    /// [`SqliteSettings::foreign_check`].
+    ///
+    /// Use it for changes that can be reconstructed, or that are useless without the next write.
     ///
     /// # Errors
     /// As [`Sqlite::write`].
@@ -116,31 +120,34 @@ impl Sqlite {
         self.0.writer.write(Answered::InOrder, job).await
     }
 
-    /// Answers when everything that anybody sees now is on disk, for whoever tells of it where it is kept by others: what
-    /// is committed is seen a moment before it is on disk.
+    /// Waits until everything visible to readers is durable.
+    ///
+    /// Commits are visible a moment before they are on disk. Call this before another system stores something
+    /// that depends on them.
     ///
     /// # Errors
     /// As [`Sqlite::write`].
     pub async fn flushed(&self) -> Result<(), StoreError> {
-        // A flush that begins behind this commit takes in everything before it.
+        // This commit's flush also covers every earlier commit.
         self.write(|_| Ok(())).await
     }
 
-    /// Whether what is written is still kept.
+    /// Returns whether writes are still possible.
     ///
     /// # Errors
-    /// Why not: the disk failed, and the file must be opened again.
+    /// When the disk has failed; the file must be opened again.
     pub fn keeps(&self) -> Result<(), StoreError> {
         self.0.writer.keeps()
     }
 
-    /// Runs a short `job` in a read transaction on the calling thread: for look-ups by key and single pages.
+    /// Runs a short `job` in a read transaction on the calling thread: look-ups by key and single pages.
     ///
-    /// Handing a look-up to another thread costs more than the look-up. What may take longer than about a
-    /// millisecond belongs into [`Sqlite::scan`].
+    /// Moving a look-up to another thread costs more than the look-up itself. Use [`Sqlite::scan`] for jobs
+    /// longer than about a millisecond.
     ///
     /// # Errors
-    /// What the job answers; [`StoreError::Unavailable`] when the database is closed; [`StoreError::Panicked`].
+    /// The job's own error; [`StoreError::Unavailable`] when the database is closed;
+    /// [`StoreError::Panicked`].
     pub async fn read<T, E, F>(&self, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection) -> Result<T, E>,
@@ -149,8 +156,8 @@ impl Sqlite {
         self.0.readers.read(job).await
     }
 
-    /// As [`Sqlite::read`], for a `job` that runs one statement and no other: that sees one state of the database without
-    /// a transaction around it, which costs about as much as a look-up.
+    /// Like [`Sqlite::read`], for a `job` of exactly one statement. One statement sees one snapshot without a
+    /// transaction, which would cost about as much as a look-up.
     ///
     /// # Errors
     /// As [`Sqlite::read`].
@@ -162,8 +169,8 @@ impl Sqlite {
         self.0.readers.read_one(job).await
     }
 
-    /// Runs a long `job` (a search, a big count) in a read transaction on a thread that may block. Long jobs have
-    /// connections of their own, so they never hold up [`Sqlite::read`].
+    /// Runs a long `job` (a search, a big count) in a read transaction on a blocking thread. Long jobs have
+    /// their own connections, so they never delay [`Sqlite::read`].
     ///
     /// # Errors
     /// As [`Sqlite::read`].
@@ -179,34 +186,35 @@ impl Sqlite {
             readers.run(job)
         })
         .await
-        // A panic was caught inside: the runtime is shutting down.
+        // The job's own panic is caught inside, so the runtime is shutting down.
         .unwrap_or_else(|_| Err(StoreError::closed().into()))
     }
 
-    /// Counts the calls of [`Sqlite::write`]. Work that can wait looks at it, and leaves the writer to those who are
-    /// waiting for an answer.
+    /// Returns the number of calls of [`Sqlite::write`] so far. Background work yields to the writer while
+    /// this grows.
     #[must_use]
     pub fn writes_begun(&self) -> u64 {
         self.0.writer.begun()
     }
 
-    /// Counts the changes that others (another process, another handle) made to the file since it was opened. It is
-    /// looked at before each group and every [`SqliteSettings::foreign_check`] when idle. Who caches rows waits on
-    /// this and drops what is cached.
+    /// Returns the counter of changes that other processes and handles made to the file since it was opened.
+    ///
+    /// Updated before each group and, when idle, every [`SqliteSettings::foreign_check`]. Caches of rows wait
+    /// on it and discard their entries.
     #[must_use]
     pub fn foreign_changes(&self) -> ForeignChanges {
         self.0.writer.foreign_changes()
     }
 
-    /// Writes what waits, folds the write-ahead log into the file and closes it. Later calls, on all clones, answer
-    /// [`StoreError::Unavailable`].
+    /// Writes the waiting jobs, checkpoints the write-ahead log and closes the file. Later calls, on all
+    /// clones, return [`StoreError::Unavailable`].
     pub async fn close(&self) {
         self.0.readers.close();
         self.0.writer.close().await;
     }
 }
 
-/// Calls `job` and turns a panic into an error. The caller must roll back whatever the job did.
+/// Calls `job` and turns a panic into an error. The caller must roll back the job's changes.
 fn run_guarded<T, E: From<StoreError>>(
     job: impl FnOnce(&Connection) -> Result<T, E>,
     connection: &Connection,

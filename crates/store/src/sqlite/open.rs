@@ -1,4 +1,4 @@
-//! Connections, set up for their work.
+//! Opens and configures connections.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -12,16 +12,16 @@ use rusqlite::{Connection, OpenFlags};
 use super::SqliteSettings;
 use crate::StoreError;
 
-/// Pause between two tries to switch a new file to write-ahead logging.
+/// Pause between attempts to switch a new file to write-ahead logging.
 const WAL_RETRY: Duration = Duration::from_millis(5);
 
-/// The connection of the writer thread; creates the file when it is missing.
+/// Opens the connection of the writer thread; creates a missing file.
 pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connection, StoreError> {
     create_private(path)?;
     let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
     connection.busy_timeout(settings.busy_timeout)?;
     use_write_ahead_log(&connection, settings)?;
-    // A commit only writes; what is answered as being on disk is flushed by a thread of its own before it is.
+    // A commit only writes. The flusher thread flushes the log before a job is answered as durable.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", settings.checkpoint_pages)?;
@@ -32,14 +32,16 @@ pub(super) fn writer(path: &Path, settings: &SqliteSettings) -> Result<Connectio
     Ok(connection)
 }
 
-/// What an earlier process committed may be nowhere but in the kernel's memory, when it was killed, or when a flush of
-/// it failed. Folding the log into the file writes it once more, and flushes both. Another process that reads, or folds
-/// at this moment, may leave something for the next time.
+/// Checkpoints the log at start-up.
+///
+/// If an earlier process was killed or failed to flush, its commits may exist only in the kernel's memory. A
+/// checkpoint writes and flushes them again. Another process that reads or checkpoints at this moment may
+/// leave some of it for the next time.
 fn keep_what_is_there(connection: &Connection) -> Result<(), StoreError> {
     Ok(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
 }
 
-/// One more connection of the readers.
+/// Opens one more reader connection.
 pub(super) fn reader(path: &Path, settings: &SqliteSettings, cache_kib: u32) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_ONLY))?;
     connection.busy_timeout(settings.busy_timeout)?;
@@ -47,10 +49,11 @@ pub(super) fn reader(path: &Path, settings: &SqliteSettings, cache_kib: u32) -> 
     Ok(connection)
 }
 
-/// Which file a path names: its device and its inode.
+/// Identity of a file: its device and its inode.
 pub(super) type FileId = (u64, u64);
 
-/// Tells the file of a path from another that takes its place; `None` without a file, or where that cannot be told.
+/// Returns the identity of the file at a path, to detect a replacement; `None` if the file is missing or the
+/// system has no such identity.
 #[cfg(unix)]
 pub(super) fn file_id(path: &Path) -> Option<FileId> {
     use std::os::unix::fs::MetadataExt;
@@ -64,7 +67,7 @@ pub(super) const fn file_id(_: &Path) -> Option<FileId> {
 }
 
 fn flags(access: OpenFlags) -> OpenFlags {
-    // Each connection is used by one thread at a time, so SQLite need not lock it.
+    // One thread at a time uses a connection, so SQLite need not lock it.
     access | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
@@ -74,14 +77,14 @@ fn tune(connection: &Connection, settings: &SqliteSettings, cache_kib: u32) -> R
     let mmap = i64::try_from(settings.mmap_bytes).unwrap_or(i64::MAX);
     connection.pragma_update_and_check(None, "mmap_size", mmap, |_| Ok(()))?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    // Plans must not depend on values that are bound: otherwise SQLite prepares a cached statement again each time
-    // that it gets another LIMIT, which costs more than most queries.
+    // Plans must not depend on bound values. Otherwise SQLite prepares a cached statement again for each new
+    // LIMIT, which costs more than most queries.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(settings.statement_cache);
     Ok(())
 }
 
-/// Creates the file for its owner alone; the journal files that SQLite puts beside it inherit the mode.
+/// Creates the file for its owner only; SQLite's journal files inherit the mode.
 fn create_private(path: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -94,7 +97,8 @@ fn create_private(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The switch to write-ahead logging needs the file alone and does not always wait for the lock itself.
+/// Switches to write-ahead logging. This needs exclusive access, and SQLite does not always wait for that
+/// lock itself.
 fn use_write_ahead_log(connection: &Connection, settings: &SqliteSettings) -> Result<(), StoreError> {
     let give_up = Instant::now() + settings.busy_timeout;
     loop {

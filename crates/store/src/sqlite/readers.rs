@@ -1,4 +1,4 @@
-//! The read-only connections.
+//! Read-only connections.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +10,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{SqliteSettings, open, run_guarded};
 use crate::StoreError;
 
-/// Connections for short and for long reads and for searches, opened when they are first needed.
+/// Connections for short reads, long reads and searches, opened on demand.
 #[derive(Debug)]
 pub(super) struct Readers {
     pool: Arc<Pool>,
-    /// A search reads much of the index, and would drive what others read out of their caches.
+    /// Searches read much of the index, and would evict other readers' pages from the cache.
     search_pool: Arc<Pool>,
     short: Semaphore,
     long: Arc<Semaphore>,
@@ -31,16 +31,16 @@ pub(super) struct Pool {
     idle: Mutex<Option<Vec<Opened>>>,
 }
 
-/// Whose file it is.
+/// The owner of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// Ours: nobody puts another in its place.
+    /// This server: the file is never replaced.
     Mailapi,
-    /// Somebody else's, who may replace it. A connection goes on reading the file that it opened.
+    /// Another program, which may replace the file. An open connection would continue to read the old one.
     Other,
 }
 
-/// A connection, and to which file, where that may change.
+/// A connection, and the identity of its file if that may be replaced.
 #[derive(Debug)]
 struct Opened {
     connection: Connection,
@@ -76,19 +76,19 @@ impl Readers {
         self.pool.run_one(job)
     }
 
-    /// The right to run one long job, and what to run it on.
+    /// Waits for a permit to run one long job; returns it with the pool to use.
     pub(super) async fn begin_scan(&self) -> Result<(Arc<Pool>, OwnedSemaphorePermit), StoreError> {
         let permit = Arc::clone(&self.long).acquire_owned().await.map_err(|_| StoreError::closed())?;
         Ok((Arc::clone(&self.pool), permit))
     }
 
-    /// The right to run one search, and what to run it on.
+    /// Waits for a permit to run one search; returns it with the pool to use.
     pub(super) async fn begin_search(&self) -> Result<(Arc<Pool>, OwnedSemaphorePermit), StoreError> {
         let permit = Arc::clone(&self.searches).acquire_owned().await.map_err(|_| StoreError::closed())?;
         Ok((Arc::clone(&self.search_pool), permit))
     }
 
-    /// How long a search may take.
+    /// Returns the time limit of a search.
     pub(super) fn search_timeout(&self) -> Duration {
         self.search_pool.search_timeout()
     }
@@ -108,23 +108,24 @@ impl Pool {
         self.settings.search_timeout
     }
 
-    /// Runs `job` in a read transaction, so that all its queries see one state of the database.
+    /// Runs `job` in a read transaction, so that all its queries see one snapshot.
     pub(super) fn run<T, E: From<StoreError>>(&self, job: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         let opened = self.take()?;
         execute(&opened.connection, "BEGIN")?;
         let answer = run_guarded(job, &opened.connection);
-        // Nothing was written: this only ends the snapshot. A connection that cannot is not used again.
+        // Nothing was written, so this only ends the snapshot. On failure the connection is dropped.
         if execute(&opened.connection, "ROLLBACK").is_ok() {
             self.put_back(opened);
         }
         answer
     }
 
-    /// Runs a `job` of one statement, which is a transaction by itself: to begin and to end one are two more.
+    /// Runs a `job` of one statement, which is a transaction by itself. BEGIN and ROLLBACK would be two more
+    /// statements.
     fn run_one<T, E: From<StoreError>>(&self, job: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         let opened = self.take()?;
         let answer = run_guarded(job, &opened.connection);
-        // The statement is reset when it goes, whatever became of it. A transaction that a job began would stay open.
+        // Dropping the statement resets it. A connection with an open transaction is not reused.
         if opened.connection.is_autocommit() {
             self.put_back(opened);
         }
@@ -132,7 +133,8 @@ impl Pool {
     }
 
     fn take(&self) -> Result<Opened, StoreError> {
-        // Looked at before opening: a file that is replaced in between is opened once more, and none is read stale.
+        // Read the identity before opening. If the file is replaced in between, the connection is opened once
+        // more, but never reads a stale file.
         let file = match self.owner {
             Owner::Mailapi => None,
             Owner::Other => open::file_id(&self.path),

@@ -1,4 +1,4 @@
-//! Searches of users: long reads on connections of their own, and within a time.
+//! Users' searches: long reads on separate connections, with a time limit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,16 +11,17 @@ use super::Sqlite;
 use super::readers::Pool;
 use crate::StoreError;
 
-/// Between two tries to stop a search: an interruption that comes between two statements is not felt.
+/// Interval for interrupting a search: an interrupt between two statements has no effect, so it is repeated.
 const STOP_AGAIN: Duration = Duration::from_millis(20);
 
 impl Sqlite {
-    /// Runs a user's search in a read transaction on a thread that may block. Searches have connections of their own,
-    /// so that neither [`Sqlite::read`] nor [`Sqlite::scan`] waits behind them, and are stopped when they take longer
-    /// than [`super::SqliteSettings::search_timeout`], also when nobody waits for the answer any longer.
+    /// Runs a user's search in a read transaction on a blocking thread.
+    ///
+    /// Searches have their own connections, so they delay neither [`Sqlite::read`] nor [`Sqlite::scan`]. They
+    /// are stopped after [`super::SqliteSettings::search_timeout`], even if the caller no longer waits.
     ///
     /// # Errors
-    /// As [`Sqlite::read`]; [`StoreError::Unavailable`] when it took too long.
+    /// As [`Sqlite::read`]; [`StoreError::Unavailable`] when the time limit was exceeded.
     pub async fn search<T, E, F>(&self, job: F) -> Result<T, E>
     where
         F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -31,14 +32,14 @@ impl Sqlite {
         within_its_time(pool, permit, job).await
     }
 
-    /// How long a search may take; one in several steps must keep to it by itself.
+    /// Returns the time limit of a search. A search of several steps must enforce it itself.
     #[must_use]
     pub fn search_timeout(&self) -> Duration {
         self.0.readers.search_timeout()
     }
 }
 
-/// Runs a job on a thread that may block, and stops it when it takes longer than the pool's searches may.
+/// Runs a job on a blocking thread, and stops it at the time limit of the pool's searches.
 pub(super) async fn within_its_time<T, E, F>(pool: Arc<Pool>, permit: OwnedSemaphorePermit, job: F) -> Result<T, E>
 where
     F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -56,6 +57,7 @@ where
             })
         }
     });
+    // A task of its own enforces the limit even if the caller is cancelled.
     tokio::spawn(within(limit, running, stop)).await.unwrap_or_else(|_| Err(StoreError::closed().into()))
 }
 
@@ -65,7 +67,7 @@ async fn within<T, E: From<StoreError>>(
     stop: Arc<Stop>,
 ) -> Result<T, E> {
     if let Ok(ended) = tokio::time::timeout(limit, &mut running).await {
-        // A panic was caught inside: the runtime is shutting down.
+        // The job's own panic is caught inside, so the runtime is shutting down.
         return ended.unwrap_or_else(|_| Err(StoreError::closed().into()));
     }
     let mut again = tokio::time::interval(STOP_AGAIN);
@@ -80,7 +82,8 @@ async fn within<T, E: From<StoreError>>(
     }
 }
 
-/// What stops a job, for as long as it has its connection: the next job on it must not feel it.
+/// Interrupts a job while it has its connection. It is cleared afterwards, so that the next job on the
+/// connection is not interrupted.
 #[derive(Default)]
 struct Stop(Mutex<Option<InterruptHandle>>);
 

@@ -1,44 +1,44 @@
-//! Sizes and times of the SQLite engine.
+//! Limits and time-outs of the SQLite engine.
 
 use std::time::Duration;
 
-/// How the SQLite engine uses memory, threads and time. The defaults suit a server with some hundred mailboxes
-/// and keep an idle process small.
+/// Limits and time-outs of the SQLite engine. The defaults suit some hundred mailboxes and keep an idle
+/// process small.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqliteSettings {
-    /// Most jobs of one commit. Default 256: beyond that a commit gets no cheaper.
+    /// Maximum jobs per commit. Default 256: larger groups do not make a commit cheaper.
     pub group_jobs: usize,
-    /// A commit takes in no further job when it is this old. Default 20 ms; bounds the wait behind big jobs.
+    /// A commit accepts no further job after this time. Default 20 ms; bounds the wait after big jobs.
     pub group_time: Duration,
-    /// Most jobs that wait for the writer before callers of `write` wait themselves. Default 4096.
+    /// Maximum jobs waiting for the writer before callers of `write` wait themselves. Default 4096.
     pub queue_jobs: usize,
-    /// Most connections for short reads. Default 4; they open when they are first needed.
+    /// Maximum connections for short reads. They open on demand. Default 4.
     pub read_connections: usize,
-    /// Most connections for long reads. Default 2.
+    /// Maximum connections for long reads. Default 2.
     pub scan_connections: usize,
-    /// Most connections for users' searches. Default 4.
+    /// Maximum connections for users' searches. Default 4.
     pub search_connections: usize,
-    /// How long a search may take before it is stopped. Default 30 s.
+    /// Time limit of a search. Default 30 s.
     pub search_timeout: Duration,
-    /// How long to wait for a lock that another process holds. Default 10 s.
+    /// How long to wait for another process's lock. Default 10 s.
     pub busy_timeout: Duration,
-    /// How often an idle writer looks for changes by other processes, and how old what nobody waits for may become before
-    /// it is flushed. Default 250 ms.
+    /// How often an idle writer checks for changes by other processes, and how long commits without a waiting
+    /// caller may stay unflushed. Default 250 ms.
     pub foreign_check: Duration,
-    /// Prepared statements kept per connection. Default 128.
+    /// Prepared statements cached per connection. Default 128.
     pub statement_cache: usize,
     /// Page cache of the writer in KiB. Default 4096.
     pub writer_cache_kib: u32,
     /// Page cache of each reader in KiB. Default 1024; the operating system caches the file too.
     pub reader_cache_kib: u32,
-    /// Page cache of each connection for searches in KiB. Default 4096: the index of some ten thousand messages is
-    /// mostly found there.
+    /// Page cache of each search connection in KiB. Default 4096, which holds most of the index of some ten
+    /// thousand messages.
     pub search_cache_kib: u32,
-    /// How much of the file is mapped into memory. Default 0: a truncated mapped file would kill the process.
+    /// Bytes of the file mapped into memory. Default 0: truncation of a mapped file would kill the process.
     pub mmap_bytes: u64,
-    /// Pages (4 KiB) in the write-ahead log after which they are folded into the file. Default 2000.
+    /// Pages (4 KiB) in the write-ahead log that trigger a checkpoint. Default 2000.
     pub checkpoint_pages: u32,
-    /// The write-ahead log is cut down to this many bytes after it was folded in. Default 64 MiB.
+    /// The write-ahead log is truncated to this many bytes after a checkpoint. Default 64 MiB.
     pub wal_limit_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The writer thread and its group commit.
 //!
-//! A group stays open for as long as the one before it is being flushed: whoever comes meanwhile is taken in, and the
-//! disk is never waited for while there is something to execute.
+//! A group accepts jobs until the previous group is flushed. So the writer never waits for the disk while
+//! there are jobs to run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,52 +17,53 @@ use super::flusher::{Flush, Flusher};
 use super::{SqliteSettings, run_guarded};
 use crate::{ForeignChanges, StoreError};
 
-/// The near end: queues jobs for the thread.
+/// A handle on the thread, which queues jobs.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: Sender<Message>,
-    /// One permit per job that waits, so that a burst cannot fill the memory.
+    /// One permit for each waiting job, so that a burst cannot exhaust the memory.
     permits: Arc<Semaphore>,
     begun: AtomicU64,
     foreign: ForeignChanges,
     thread: Mutex<Option<JoinHandle<()>>>,
     flusher: ThreadId,
-    /// Why nothing can be kept any longer.
+    /// Why writes are no longer possible.
     failed: Arc<OnceLock<StoreError>>,
 }
 
 pub(super) enum Message {
     Job(Box<dyn Job>),
-    /// So many groups were flushed, or could not be.
+    /// This many groups were flushed, or failed to be.
     Flushed {
         groups: usize,
-        /// Why they could not be.
+        /// The reason for a failure.
         failed: Option<String>,
     },
-    /// Write what waits, close the file, then answer.
+    /// Write the waiting jobs, close the file, then answer.
     Close(oneshot::Sender<()>),
 }
 
-/// When a job is answered.
+/// When a job's caller is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answered {
-    /// When it is on disk.
+    /// When the change is on disk.
     OnDisk,
-    /// When everybody sees it. It is on disk no later than what is written after it.
+    /// When the change is visible. It reaches the disk no later than anything written after it.
     InOrder,
 }
 
-/// One unit of work: run inside a savepoint, answered after the group's commit.
+/// One unit of work: runs inside a savepoint, answered after the group's commit.
 pub(super) trait Job: Send {
-    /// When it is answered.
+    /// When the caller is answered.
     fn answered(&self) -> Answered;
-    /// Whether its changes are to be kept.
+    /// Runs the job; returns whether to keep its changes.
     fn run(&mut self, connection: &Connection) -> bool;
-    /// Tells the caller: its own outcome, or why the group around it was lost.
+    /// Sends the caller the job's outcome, or the error that lost its group.
     fn answer(self: Box<Self>, lost: Option<&StoreError>);
 }
 
-/// Answers it. What it has to drop, or whom it wakes, is the caller's own: a panic there must not end the thread.
+/// Answers a job. Dropping the result or waking the receiver can run caller code; a panic there must not kill
+/// the thread.
 pub(super) fn answer(job: Box<dyn Job>, lost: Option<&StoreError>) {
     let _ = catch_unwind(AssertUnwindSafe(|| job.answer(lost)));
 }
@@ -82,7 +83,7 @@ where
     E: From<StoreError> + Send,
 {
     fn answered(&self) -> Answered {
-        // What changed nothing has nothing to wait for.
+        // A failed job changed nothing, so it need not wait for the disk.
         if matches!(self.outcome, Some(Err(_))) { Answered::InOrder } else { self.answered }
     }
 
@@ -95,13 +96,13 @@ where
 
     fn answer(self: Box<Self>, lost: Option<&StoreError>) {
         let outcome = match (self.outcome, lost) {
-            // Its own error tells more than that of the group, and nothing of it was kept either way.
+            // The job's own error is more informative than that of the group; either way nothing was stored.
             (Some(Err(error)), _) => Err(error),
             (_, Some(lost)) => Err(lost.clone().into()),
             (Some(Ok(value)), None) => Ok(value),
             (None, None) => Err(StoreError::closed().into()),
         };
-        // A caller that no longer waits has no use for the answer.
+        // The caller may have stopped waiting.
         let _ = self.caller.send(outcome);
     }
 }
@@ -120,7 +121,7 @@ impl Writer {
         let flusher = Flusher::start(flush, queue.clone())?;
         let flusher_id = flusher.thread_id();
         let failed = Arc::new(OnceLock::new());
-        // An earlier process may have left something that is not on disk yet.
+        // An earlier process may have left commits that are not on disk yet.
         let behind = Some(Instant::now());
         let disk = Disk { flusher, flushing: 0, behind, failed: Arc::clone(&failed) };
         let thread = thread::Builder::new()
@@ -159,7 +160,7 @@ impl Writer {
     pub(super) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.send(Message::Close(done)).is_ok() {
-            // An error means that the thread has closed for another caller.
+            // An error means that the thread has already closed for another caller.
             let _ = closed.await;
         }
         self.permits.close();
@@ -172,11 +173,11 @@ impl Writer {
 
     fn join(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A job, or its answer, may own the last handle: then it is one of the two threads that drops it, and they cannot
-        // wait for themselves.
+        // A job or its answer may own the last handle. Then one of the two threads drops it, and must not
+        // wait for itself.
         let here = thread::current().id();
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != here && self.flusher != here) {
-            // It catches the panics of jobs; should it have died nevertheless, there is nothing left to close.
+            // The thread catches the panics of jobs. If it died nevertheless, there is nothing left to close.
             let _ = thread.join();
         }
     }
@@ -184,20 +185,20 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Nobody waits to be told; an error means that it was closed before.
+        // Do not wait for the answer here; `join` does. An error means that it was closed before.
         let _ = self.send(Message::Close(oneshot::channel().0));
         self.join();
     }
 }
 
-/// What the writer knows of the disk.
+/// The writer's view of the disk.
 struct Disk {
     flusher: Flusher,
-    /// Groups that were committed and are not flushed yet.
+    /// Number of committed groups whose flush is pending.
     flushing: usize,
-    /// Since when something is committed that no flush has been asked for.
+    /// Time of the oldest commit that no flush was requested for.
     behind: Option<Instant>,
-    /// Why nothing can be kept any longer.
+    /// Why writes are no longer possible.
     failed: Arc<OnceLock<StoreError>>,
 }
 
@@ -209,7 +210,7 @@ impl Disk {
         }
     }
 
-    /// The first reason is told to all that come later.
+    /// Stores the first failure, which every later job receives.
     fn fail(&self, why: String) {
         self.failed.get_or_init(|| StoreError::Unavailable(why));
     }
@@ -233,7 +234,7 @@ impl Disk {
     }
 }
 
-/// The far end.
+/// The state of the writer thread.
 struct Thread {
     connection: Connection,
     settings: SqliteSettings,
@@ -258,7 +259,7 @@ impl Thread {
             self.take(message, &mut closing);
         }
         self.disk.flusher.end();
-        // A reader in another process may forbid it; then the next one to open the file does this work.
+        // A reader in another process may prevent it; the next process to open the file does it then.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         drop(self);
         for done in closing {
@@ -266,7 +267,7 @@ impl Thread {
         }
     }
 
-    /// What is still to be done before the end, the flushes that were begun included.
+    /// Returns the next message before the end, waiting for pending flushes.
     fn rest(&self) -> Option<Message> {
         match self.disk.flushing {
             0 => self.jobs.try_recv().ok(),
@@ -282,18 +283,18 @@ impl Thread {
         }
     }
 
-    /// Nobody wants anything.
+    /// Runs when the writer is idle.
     fn look_around(&mut self) {
-        // A failing look is not an event: the next group meets the same trouble and reports it.
+        // A failure here is not reported: the next group meets the same problem and reports it.
         drop(self.notice_foreign_changes());
     }
 
-    /// One transaction: the first job and those that wait behind it.
+    /// Runs one transaction: the first job and the jobs waiting after it.
     fn commit_group(&mut self, first: Box<dyn Job>, closing: &mut Vec<oneshot::Sender<()>>) {
         let mut group = vec![first];
         let outcome = self.run_group(&mut group, closing);
         if outcome.is_err() && !self.connection.is_autocommit() {
-            // When even this fails the next BEGIN says so.
+            // If even this fails, the next BEGIN reports it.
             let _ = self.execute("ROLLBACK");
         }
         if let Err(lost) = &outcome {
@@ -317,13 +318,14 @@ impl Thread {
     ) -> Result<(), StoreError> {
         let began = Instant::now();
         if let Err(error) = self.begin() {
-            // All that wait would meet the same lock or full disk, each for the whole time-out.
+            // All waiting jobs would meet the same lock or full disk, each for the whole time-out. Fail them
+            // together.
             while let Some(job) = self.next_waiting(Duration::ZERO, closing) {
                 group.push(job);
             }
             return Err(error);
         }
-        // Holding the write lock: what others changed until now is visible, and nothing can follow.
+        // Under the write lock, all earlier changes by others are visible, and none can follow.
         self.notice_foreign_changes()?;
         let mut next = 0;
         while next < group.len() {
@@ -357,7 +359,8 @@ impl Thread {
         }
     }
 
-    /// The next job that waits. For as long as an earlier group is being flushed, one that comes within `patience`.
+    /// Returns the next waiting job. While an earlier group is being flushed, it waits up to `patience` for
+    /// one.
     fn next_waiting(&mut self, patience: Duration, closing: &mut Vec<oneshot::Sender<()>>) -> Option<Box<dyn Job>> {
         let end = Instant::now() + patience;
         loop {
@@ -391,7 +394,7 @@ impl Thread {
     }
 }
 
-/// Changes only when another connection commits.
+/// Returns a number that changes only when another connection commits.
 fn data_version(connection: &Connection) -> Result<i64, StoreError> {
     Ok(connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
 }

@@ -1,4 +1,4 @@
-//! What was sent before there were statistics is counted too.
+//! Tests that messages sent before statistics existed are counted too.
 
 use mailapi_model::{EmailAddress, MessageId, QueueId, RecipientKind, Reply, Timestamp};
 
@@ -32,7 +32,7 @@ async fn rows_older_than_the_journal_count_in_the_first_roll_ups() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Sqlite::open(&folder.path().join("old.db"), SqliteSettings::default()).unwrap();
     engine.migrate(COMPONENT, &SQLITE_MIGRATIONS[..2], SENT_AT).await.unwrap();
-    // A message and its refusals are stored with columns that were added later.
+    // Storing a message and its rejections uses columns of later migrations.
     let later = ["sent_messages/node", "delivery_events/sender_given", "delivery_events/recipient_given"];
     let later = later.map(|column| column.split_once('/').unwrap());
     let alter = async |how| {

@@ -1,27 +1,27 @@
-//! What is counted, and the only rule of what a recipient counts as.
+//! The counts, and the only rule that maps a recipient's state to them.
 
 use mailapi_model::RecipientStatus;
 
 use crate::StoreError;
 use crate::db::Row;
 
-/// Recipients of sent mail, each in its present state.
+/// Numbers of recipients of sent mail, by their present state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SentCounts {
-    /// Handed over to the mail server; the delivered, bounced and deferred are among them.
+    /// Submitted to the mail server; includes the delivered, bounced and deferred ones.
     pub sent: u64,
-    /// Delivered, or taken over by the next mail server.
+    /// Delivered, or accepted by the next mail server.
     pub delivered: u64,
-    /// Given back as undeliverable.
+    /// Returned as undeliverable.
     pub bounced: u64,
-    /// Tried at least once, and to be tried again.
+    /// Attempted at least once, to be retried.
     pub deferred: u64,
-    /// Refused by the mail server at submission, so never handed over.
+    /// Rejected by the mail server at submission, so never submitted.
     pub rejected: u64,
 }
 
 impl SentCounts {
-    /// Adds another group of recipients.
+    /// Adds the counts of another group of recipients.
     pub const fn add(&mut self, other: Self) {
         self.sent += other.sent;
         self.delivered += other.delivered;
@@ -41,7 +41,7 @@ impl SentCounts {
     }
 }
 
-/// By how much counts change.
+/// Changes of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct SentDelta {
     pub(super) sent: i64,
@@ -52,8 +52,8 @@ pub(super) struct SentDelta {
 }
 
 impl SentDelta {
-    /// What one recipient counts as. Who is not handed over yet, or never was for lack of a mail server, is not
-    /// counted at all.
+    /// Returns what one recipient counts as. Recipients that are not yet submitted, or failed without a
+    /// rejection, are not counted.
     pub(super) fn of(status: RecipientStatus, refused: bool) -> Self {
         let submitted = Self { sent: 1, ..Self::default() };
         match status {

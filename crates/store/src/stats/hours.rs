@@ -1,8 +1,8 @@
-//! Hours and days of UTC: what counts are kept for.
+//! Hours and days in UTC, the periods of the counts.
 
 use mailapi_model::Timestamp;
 
-/// A length of time that counts are kept for. Both begin where hours and days of UTC begin.
+/// The length of a counting period. Periods start at full hours and days in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Span {
     /// 60 minutes.
@@ -14,7 +14,7 @@ pub enum Span {
 impl Span {
     pub(crate) const ALL: [Self; 2] = [Self::Hour, Self::Day];
 
-    /// The name in the database.
+    /// Returns the name in the database.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -29,7 +29,7 @@ impl Span {
         }
     }
 
-    /// The first moment of the hour or day in which `at` lies.
+    /// Returns the start of the hour or day that contains `at`.
     #[must_use]
     pub const fn begin_of(self, at: Timestamp) -> Timestamp {
         Timestamp::from_millis(self.floor(at.as_millis()))
@@ -44,7 +44,7 @@ impl Span {
     }
 }
 
-/// Hours or days of one kind, from the first moment to just before the second one, in milliseconds.
+/// Hours or days of one kind, as a half-open range in milliseconds.
 pub(crate) type Piece = (Span, i64, i64);
 
 /// A period of whole hours.
@@ -55,10 +55,10 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// No hour at all.
+    /// The empty period.
     pub const NONE: Self = Self { start: 0, end: 0 };
 
-    /// The hours that hold a moment of the period from `start` to just before `end`; none when that is empty.
+    /// Returns the hours that overlap the half-open period from `start` to `end`; none if that is empty.
     #[must_use]
     pub const fn around(start: Timestamp, end: Timestamp) -> Self {
         if start.as_millis() >= end.as_millis() {
@@ -67,14 +67,14 @@ impl Hours {
         Self { start: Span::Hour.floor(start.as_millis()), end: Span::Hour.ceil(end.as_millis()) }
     }
 
-    /// Those that hold a moment at or behind `at`.
+    /// Returns the hours that end after `at`.
     #[must_use]
     pub const fn since(self, at: Timestamp) -> Self {
         let first = Span::Hour.floor(at.as_millis());
         Self { start: if first > self.start { first } else { self.start }, ..self }
     }
 
-    /// How many hours, or days that hold one of the hours, there are.
+    /// Returns the number of hours, or of days that contain one of the hours.
     #[must_use]
     pub const fn count(self, span: Span) -> u64 {
         if self.start >= self.end {
@@ -83,13 +83,13 @@ impl Hours {
         ((span.ceil(self.end) - span.floor(self.start)) / span.millis()).unsigned_abs()
     }
 
-    /// The first moments of the hours, or of the days that hold one of the hours, in order.
+    /// Returns the starts of the hours, or of the days that contain one of the hours, in order.
     pub fn each(self, span: Span) -> impl Iterator<Item = Timestamp> {
         let begins = (span.floor(self.start)..).step_by(usize::try_from(span.millis()).unwrap_or(usize::MAX));
         begins.take(usize::try_from(self.count(span)).unwrap_or(usize::MAX)).map(Timestamp::from_millis)
     }
 
-    /// The fewest pieces that make up the period: the days that lie in it as a whole, and the hours around them.
+    /// Returns the fewest pieces that make up the period: whole days, and the hours before and after them.
     pub(crate) fn pieces(self) -> Vec<Piece> {
         let (first_day, last_day) = (Span::Day.ceil(self.start), Span::Day.floor(self.end));
         let pieces = if first_day < last_day {
@@ -104,7 +104,7 @@ impl Hours {
         pieces.into_iter().filter(|(_, start, end)| start < end).collect()
     }
 
-    /// The period in hours alone.
+    /// Returns the period as hours only.
     pub(crate) fn piece_of_hours(self) -> Vec<Piece> {
         if self.start < self.end { vec![(Span::Hour, self.start, self.end)] } else { Vec::new() }
     }

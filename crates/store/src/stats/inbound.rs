@@ -1,4 +1,4 @@
-//! Mail from outside, as the listeners tell of it.
+//! Incoming mail, as reported by the SMTP listeners.
 
 use mailapi_model::InboundEvent;
 
@@ -7,7 +7,7 @@ use crate::StoreError;
 use crate::db::Stmt;
 
 impl Stats<'_> {
-    /// Notes mail from outside, all or nothing; the next roll-up counts it.
+    /// Records incoming mail in one transaction; the next roll-up counts it.
     ///
     /// # Errors
     /// When the database cannot be written.

@@ -1,9 +1,9 @@
 //! Statistics.
 //!
-//! What an answer costs depends on how many hours, days and domains it shows, and not on how many messages there are:
-//! counts are kept ready. Whatever changes a recipient's state notes the change in a journal, in the same transaction
-//! and at the cost of one short row; a roll-up adds many notes up and moves them into the counts at once. So the
-//! counts are exact up to the newest roll-up, whatever is interrupted.
+//! The cost of a query depends on the hours, days and domains it covers, not on the number of messages:
+//! counts are maintained. Each change of a recipient's state adds a short row to a journal, in the same
+//! transaction. A roll-up sums many journal rows and moves them into the counts in one transaction. So the
+//! counts are exact up to the latest roll-up, whatever is interrupted.
 
 #[cfg(test)]
 mod backfill;

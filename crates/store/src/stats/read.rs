@@ -1,4 +1,4 @@
-//! Reading the counts.
+//! Reads the counts.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use super::hours::{Hours, Piece, Span};
 use crate::StoreError;
 use crate::db::{Row, Stmt, Value, count, exactly_one};
 
-/// Whose sent mail. Scopes that are read together must not overlap: what is in two is counted twice.
+/// A scope of sent mail. Scopes read together must not overlap, or their messages are counted twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SentScope {
-    /// Everybody's.
+    /// All sent mail.
     All,
-    /// That from the addresses of this domain.
+    /// Mail from the addresses of this domain.
     Domain(DomainName),
-    /// That from this address.
+    /// Mail from this address.
     Address(EmailAddress),
 }
 
 impl SentScope {
-    /// The text in the database: an address has an `@`, a domain has none, and neither is empty.
+    /// Returns the key in the database: an address contains an `@`, a domain does not, and neither is empty.
     fn as_str(&self) -> &str {
         match self {
             Self::All => "",
@@ -32,12 +32,12 @@ impl SentScope {
     }
 }
 
-/// Mail from outside for one domain, counted per recipient.
+/// Incoming mail for one domain, counted per recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InboundCounts {
-    /// Taken in; the spam is among them.
+    /// Accepted, including spam.
     pub accepted: u64,
-    /// Refused while the other server was still connected.
+    /// Rejected during the SMTP session.
     pub rejected: u64,
     /// Marked as spam.
     pub spam: u64,
@@ -46,8 +46,8 @@ pub struct InboundCounts {
 const SENT: &str = "sent, delivered, bounced, deferred, rejected";
 
 impl Stats<'_> {
-    /// Sent mail by the hours or days of a period. Those in which nothing was sent are missing; a day that lies in the
-    /// period only in part counts with that part.
+    /// Returns sent mail by hour or day of a period. Hours and days without mail are omitted; a day that lies
+    /// only partly in the period is counted for that part.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -57,6 +57,7 @@ impl Stats<'_> {
         hours: Hours,
         span: Span,
     ) -> Result<BTreeMap<Timestamp, SentCounts>, StoreError> {
+        // Hours only if hours are wanted: a count of a whole day cannot be split.
         let pieces = if span == Span::Hour { hours.piece_of_hours() } else { hours.pieces() };
         let rows = self.fetch(sent_totals("start_at", scopes, &pieces)).await?;
         let mut sums: BTreeMap<Timestamp, SentCounts> = BTreeMap::new();
@@ -67,7 +68,7 @@ impl Stats<'_> {
         Ok(sums)
     }
 
-    /// Sent mail of each of these domains in a period; those that sent nothing are missing.
+    /// Returns the sent mail of each of these domains in a period; domains that sent nothing are omitted.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -85,7 +86,7 @@ impl Stats<'_> {
         Ok(sums)
     }
 
-    /// Sent mail in a period by the recipients' domains: the `most` that were sent the most, the most first.
+    /// Returns the `most` recipient domains with the most sent mail in a period, largest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -99,7 +100,7 @@ impl Stats<'_> {
         rows.into_iter().map(|mut row| Ok((row.parsed()?, SentCounts::read(&mut row)?))).collect()
     }
 
-    /// Mail from outside for a domain in a period.
+    /// Returns the incoming mail of a domain in a period.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -114,7 +115,7 @@ impl Stats<'_> {
         Ok(counts)
     }
 
-    /// The `most` sender domains from which most mail was taken in for a domain in a period, the most first.
+    /// Returns the `most` sender domains with the most accepted mail for a domain in a period, largest first.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -128,7 +129,7 @@ impl Stats<'_> {
         rows.into_iter().map(|mut row| Ok((row.parsed()?, row.unsigned()?))).collect()
     }
 
-    /// No statement asks for nothing.
+    /// Runs a statement; `None` returns no rows.
     async fn fetch(&self, statement: Option<Stmt>) -> Result<Vec<Row<'static>>, StoreError> {
         let Some(statement) = statement else { return Ok(Vec::new()) };
         exactly_one(self.0.scan(vec![statement]).await?)
@@ -163,8 +164,8 @@ pub(crate) fn inbound_from_domains(domain: &DomainName, hours: Hours, most: usiz
     Some(largest("sender_domain", sum, "SUM(accepted)", &rows, params, most))
 }
 
-/// The rows of all pieces of a period: each piece is one range of the primary key, for each that is asked for.
-/// Nothing when nobody is asked for, or no time.
+/// Returns a query for the rows of all pieces of a period, with its parameters; `None` if no key or no time
+/// is asked for. Each piece is one range of the primary key for each key.
 fn rows_of<'a>(
     table: &str,
     columns: &str,
@@ -189,7 +190,7 @@ fn rows_of<'a>(
     Some((selects.join(" UNION ALL "), params))
 }
 
-/// The `most` groups with the largest sums.
+/// Returns a query for the `most` groups with the largest sums.
 fn largest(group: &str, sums: &str, by: &str, rows: &str, params: Vec<Value>, most: usize) -> Stmt {
     let limit = params.len() + 1;
     let sql = format!(

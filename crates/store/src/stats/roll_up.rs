@@ -1,4 +1,4 @@
-//! Moving what was noted into the counts.
+//! Moves journal entries into the counts.
 
 use super::Stats;
 use super::counts::SentDelta;
@@ -6,39 +6,40 @@ use super::sums::Sums;
 use crate::StoreError;
 use crate::db::{Row, Stmt, count, exactly_one};
 
-/// How much one roll-up takes on.
+/// Limits of one roll-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollUpSize {
-    /// The most changes of each journal.
+    /// Maximum entries from each journal.
     pub changes: usize,
-    /// The most groups of changes that have the hour, the sender and the recipient's domain in common. What the
-    /// writer is kept busy with are groups: each is at most a dozen additions, however many changes it holds.
+    /// Maximum groups of entries with the same hour, sender and recipient domain. The writer's work depends
+    /// on these: each group costs at most a dozen additions, regardless of its number of entries.
     pub groups: usize,
 }
 
-/// What a roll-up did.
+/// Result of a roll-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RolledUp {
-    /// How many changes it counted.
+    /// Number of journal entries counted.
     pub changes: usize,
-    /// Whether there may be more to count at once.
+    /// Whether more entries may be waiting.
     pub more: bool,
 }
 
-/// One journal's oldest entries.
+/// The oldest entries of one journal.
 struct Noted {
     journal: &'static str,
     rows: Vec<Row<'static>>,
 }
 
 impl Stats<'_> {
-    /// One step: counts the oldest changes of each journal and takes them out of it, in one transaction. When nothing
-    /// was noted it only looks.
+    /// Counts the oldest entries of each journal and deletes them from it, in one transaction. If the
+    /// journals are empty, it only reads.
     ///
-    /// Several may run at once: of two that prepared the same changes one is stored, and the other did nothing.
+    /// Several roll-ups may run at once. If two prepared the same entries, one is stored and the other
+    /// changes nothing.
     ///
     /// # Errors
-    /// When the database cannot be read or written; nothing was counted then.
+    /// When the database cannot be read or written; then nothing was counted.
     pub async fn roll_up_once(&self, size: RollUpSize) -> Result<RolledUp, StoreError> {
         let is_noted = "SELECT 1 WHERE EXISTS (SELECT 1 FROM status_changes) OR EXISTS (SELECT 1 FROM inbound_mail)";
         if self.0.first(Stmt::new(is_noted)).await?.is_none() {
@@ -57,7 +58,7 @@ impl Stats<'_> {
         let counted = sent.count(size.groups, &mut sums, count_sent, &mut statements)?
             + inbound.count(size.groups, &mut sums, count_inbound, &mut statements)?;
         statements.extend(sums.into_statements());
-        // What a loss of power takes away of it is in the journals again.
+        // A power failure undoes counts and deletions together, so no entry is lost.
         match self.0.batch_in_order(statements).await {
             Err(error) if error.is_guard_failed() => Ok(RolledUp { changes: 0, more: true }),
             stored => stored.map(|_| RolledUp { changes: counted, more: more || counted < noted }),
@@ -66,8 +67,8 @@ impl Stats<'_> {
 }
 
 impl Noted {
-    /// Counts entries until there are `groups` sums, at least one, and says how many they were. Adds the statement
-    /// that takes exactly these out of the journal.
+    /// Counts entries until there are `groups` sums, at least one entry; returns their number. Adds the
+    /// statements that delete exactly these entries from the journal.
     fn count(
         self,
         groups: usize,
@@ -94,8 +95,8 @@ impl Noted {
     }
 }
 
-/// Entries that were counted, without a gap. A number that is missing between two may be that of a change whose
-/// transaction has not ended yet: it must stay for a later roll-up.
+/// A gapless range of counted entries. An id missing between two ranges may belong to an uncommitted
+/// transaction, so its entry must stay for a later roll-up.
 struct Run {
     first: i64,
     last: i64,
@@ -113,7 +114,7 @@ fn step() -> Stmt {
     Stmt::new("SELECT step FROM roll_ups")
 }
 
-/// The guard of a roll-up. The numbers in a journal would not do: an emptied one may begin anew.
+/// Returns the guard of a roll-up. Journal ids would not do: an emptied journal may restart them.
 fn take_step(step: i64) -> Stmt {
     Stmt::new("UPDATE roll_ups SET step = step + 1 WHERE step = $1").bind(step).demand(1)
 }
@@ -132,10 +133,10 @@ fn inbound_mail(most: usize) -> Stmt {
 }
 
 fn count_sent(mut row: Row, sums: &mut Sums) -> Result<(), StoreError> {
-    // A message that was deleted meanwhile is not counted any further.
+    // A message that was deleted meanwhile is no longer counted.
     let (Some(at), Some(sender)) = (row.time_or_null()?, row.text_or_null()?) else { return Ok(()) };
     let recipient = row.text()?;
-    // Whoever was refused stays so: before the change nobody was.
+    // A rejected recipient stays rejected, so the state before the change was never a rejection.
     let before = SentDelta::of(row.parsed()?, false);
     let after = SentDelta::of(row.parsed()?, row.bool()?);
     sums.change_sent(at, sender, &recipient, before, after);
