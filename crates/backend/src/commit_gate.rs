@@ -1,12 +1,12 @@
-//! The word that a message may be handed over.
+//! The commit gate of a message: submission waits until its record is stored.
 
 use tokio::sync::oneshot;
 
 use crate::SubmitError;
 
-/// Waits for the word that a message may be handed over: that it is stored, so that nothing is sent without trace.
+/// Waits until the message's record is committed, so that no message is sent without a trace.
 ///
-/// Whoever gives the word does so once, by [`GateOpener::open`]. A [`GateOpener`] that is dropped is a refusal.
+/// The sender opens the gate once, by [`GateOpener::open`]. Dropping the [`GateOpener`] cancels the submission.
 #[derive(Debug)]
 pub struct CommitGate(State);
 
@@ -16,25 +16,25 @@ enum State {
     Answered(bool),
 }
 
-/// The other end of a [`CommitGate`].
+/// Opens a [`CommitGate`].
 #[derive(Debug)]
 pub struct GateOpener(oneshot::Sender<()>);
 
 impl CommitGate {
-    /// A word that is still to be given, and who gives it.
+    /// Returns a closed gate and the means to open it.
     #[must_use]
     pub fn closed() -> (GateOpener, Self) {
         let (opener, awaited) = oneshot::channel();
         (GateOpener(opener), Self(State::Awaited(awaited)))
     }
 
-    /// A word that was given.
+    /// Returns an open gate.
     #[must_use]
     pub const fn opened() -> Self {
         Self(State::Answered(true))
     }
 
-    /// Waits for the word. False when it will never be given; asked again, it answers the same.
+    /// Waits until the gate opens; returns false if it never will. Later calls return the same.
     pub async fn is_open(&mut self) -> bool {
         if let State::Awaited(awaited) = &mut self.0 {
             self.0 = State::Answered(awaited.await.is_ok());
@@ -42,19 +42,19 @@ impl CommitGate {
         matches!(self.0, State::Answered(true))
     }
 
-    /// The same for whoever hands nothing over without it.
+    /// Like [`CommitGate::is_open`], as a result.
     ///
     /// # Errors
-    /// [`SubmitError::withdrawn`] when it will never be given.
+    /// [`SubmitError::withdrawn`] when the gate will never open.
     pub async fn pass(&mut self) -> Result<(), SubmitError> {
         if self.is_open().await { Ok(()) } else { Err(SubmitError::withdrawn()) }
     }
 }
 
 impl GateOpener {
-    /// The message may be handed over.
+    /// Opens the gate.
     pub fn open(self) {
-        // Nobody waits for it when the handing-over has failed already.
+        // The receiver is gone if the submission has already failed.
         let _ = self.0.send(());
     }
 }

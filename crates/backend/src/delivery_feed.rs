@@ -1,28 +1,28 @@
-//! What became of messages: facts in the order in which the mail server tells them.
+//! The delivery feed: delivery events in the order in which the mail server reports them.
 
 use async_trait::async_trait;
 use mailapi_model::{DeliveryEvent, EmailAddress, FeedCursor, MessageId, QueueId, Timestamp};
 
-/// The mail server's reports, read from where the reader left off.
+/// The mail server's delivery reports, read from a cursor.
 #[async_trait]
 pub trait DeliveryFeed: Send + Sync {
-    /// The name under which the reader keeps its place.
+    /// Returns the name under which the reader stores its cursor.
     fn name(&self) -> &str;
 
-    /// At most `max` events after `cursor`, in order. The reader stores them together with the new cursor, so that
-    /// none is lost or counted twice whenever it stops. An empty cursor is the beginning.
+    /// Returns at most `max` events after `cursor`, in order. An empty cursor is the beginning.
     ///
+    /// The reader stores events and cursor in one transaction, so that none is lost or counted twice.
     /// # Errors
-    /// [`FeedError`] when the source cannot be read; nothing is lost by that.
+    /// [`FeedError`] when the source cannot be read; no event is lost.
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError>;
 
-    /// The reader has safely stored everything up to `cursor`: the source may forget it.
+    /// Tells the source that everything up to `cursor` is stored, so that it may forget it.
     ///
     /// # Errors
-    /// [`FeedError`] when that could not be noted; asking again later is enough.
+    /// [`FeedError`] when this could not be recorded; a later call is enough.
     async fn forget_until(&self, cursor: &FeedCursor) -> Result<(), FeedError>;
 
-    /// Called when the reader stops: the source saves the state that it needs to continue.
+    /// Saves the state that the source needs to continue. Called when the reader stops.
     ///
     /// # Errors
     /// [`FeedError`] when saving failed; the source then continues from the previously saved state.
@@ -30,55 +30,58 @@ pub trait DeliveryFeed: Send + Sync {
         Ok(())
     }
 
-    /// Returns when there may be something new. May return too often, never too seldom.
+    /// Returns when there may be new events. Spurious wake-ups are allowed, missed ones are not.
     async fn changed(&self);
 
-    /// Whether the source could be read when that was last tried, and otherwise why not; `None` for a source that is
-    /// part of the product's own data.
+    /// Returns the result of the last attempt to read the source; `None` if the source is part of this
+    /// server's own data.
     async fn check(&self) -> Option<Result<(), String>> {
         None
     }
 
-    /// Seconds by which the clock of the reports is ahead of ours; negative when it is behind, zero when they agree.
+    /// Returns the seconds by which the clock of the reports is ahead of this machine's; negative if it is
+    /// behind.
     async fn clock_ahead(&self) -> i64 {
         0
     }
 
-    /// What of its reports was lost for good a short while ago, in words for the operator, though it goes on.
+    /// Describes reports that were recently lost, as text for the operator. The feed continues nevertheless.
     async fn losses(&self) -> Option<String> {
         None
     }
 }
 
-/// A piece of the feed.
+/// A batch of the feed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeedBatch {
     /// The events, oldest first.
     pub events: Vec<DeliveryEvent>,
-    /// The messages that were thrown away whole, oldest first. They come on top of `max`.
+    /// Messages that were discarded as a whole, oldest first. They do not count towards `max`.
     pub discarded: Vec<Discarded>,
-    /// Where to go on.
+    /// The cursor after this batch.
     pub cursor: FeedCursor,
-    /// How many records of the source were looked at, those without an event included.
+    /// Number of records read from the source, including those without an event.
     pub lines_read: u64,
-    /// Whether there may be more at once.
+    /// Whether more events may be available at once.
     pub more: bool,
 }
 
-/// A message of ours that the mail server took and threw away, by a rule of its operator: no recipient gets it. The
-/// report names none of them; the reader knows whom the message was for. Of what is known to be a copy, which the mail
-/// server or a filter behind it made, nothing is reported.
+/// A message that the mail server accepted and then discarded by a rule of its operator: no recipient
+/// receives it.
+///
+/// The report does not name the recipients; the reader looks them up by the message id. Nothing is reported
+/// for known copies, which the mail server or a content filter made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded {
-    /// When it was thrown away.
+    /// When it was discarded.
     pub at: Timestamp,
-    /// Ours, as the message has it; a copy of it that somebody sends again has the same.
+    /// The message id assigned by this server. A copy that is sent again has the same id.
     pub message_id: MessageId,
-    /// The mail server's name of the message.
+    /// The mail server's queue id.
     pub queue_id: QueueId,
-    /// Recipients that were refused before, and so were not among those of the message.
+    /// Recipients rejected at submission, so not affected by the discard.
     pub refused: Vec<EmailAddress>,
-    /// By which rule, as the mail server says it.
+    /// The rule, in the mail server's words.
     pub response: String,
 }
 

@@ -1,10 +1,9 @@
-//! What a door tells of mail from outside.
+//! Statistics of incoming mail.
 
 use mailapi_model::InboundEvent;
 
-/// Counts mail from outside. The product implements it; nothing waits for it, and nothing depends on it but
-/// statistics.
+/// Records incoming mail for statistics. The product implements it. Backends do not wait for it.
 pub trait InboundLog: Send + Sync {
-    /// Mail for one recipient was taken in or refused.
+    /// Records that mail for one recipient was accepted or rejected.
     fn note(&self, event: InboundEvent);
 }

@@ -1,10 +1,11 @@
-//! The port to a mail server: what mailapi asks of one, small enough to read at once.
+//! The port to a mail server: everything that mailapi needs from one, kept small.
 //!
-//! A backend hands mail over ([`Submission`]), reads mailboxes ([`Mailboxes`]), reports what became of messages
-//! ([`DeliveryFeed`]) and knows who has a mailbox ([`Provisioning`]). It knows no caller and no rights: whoever calls
-//! has already asked. In the other direction a backend with listeners of its own asks the product who may log in
-//! ([`Login`]) and how a domain signs ([`SignOutgoing`]). Whoever needs the domain name system asks it
-//! through [`Dns`].
+//! A backend submits mail ([`Submission`]), reads mailboxes ([`Mailboxes`]), reports deliveries
+//! ([`DeliveryFeed`]) and manages mailboxes ([`Provisioning`]). It does no authorization: callers have done
+//! that.
+//!
+//! In the other direction, a backend with its own listeners uses [`Login`] to authenticate users and
+//! [`SignOutgoing`] to sign mail. DNS look-ups go through [`Dns`].
 
 mod buffer;
 mod commit_gate;
@@ -41,18 +42,19 @@ pub use rounds::Rounds;
 pub use sign_outgoing::{SignError, SignOutgoing};
 pub use submission::{Accepted, Attempt, Refusal, Submission, SubmitError};
 
-/// One mail server, behind its four faces.
+/// One mail server, as its ports.
 #[derive(Clone)]
 pub struct Backend {
-    /// Takes mail over.
+    /// Submits mail.
     pub submission: Arc<dyn Submission>,
     /// Reads mailboxes.
     pub mailboxes: Arc<dyn Mailboxes>,
     /// Reports deliveries.
     pub delivery_feed: Arc<dyn DeliveryFeed>,
-    /// Reports what came back as mail, where that does not come with the other reports. An event of it may leave out
-    /// the queue id (empty), the reverse-path (null) and the delay (zero): its reader knows the message.
+    /// Reports bounces that arrive as mail, if the delivery feed does not include them. Its events may lack
+    /// the queue id (empty), the reverse-path (null) and the delay (zero), because the reader has the
+    /// message's record.
     pub bounce_feed: Option<Arc<dyn DeliveryFeed>>,
-    /// Knows who has a mailbox.
+    /// Manages mailboxes.
     pub provisioning: Arc<dyn Provisioning>,
 }

@@ -1,10 +1,10 @@
-//! Who may log in at a backend's own listeners.
+//! Authentication at a backend's own listeners.
 
 use async_trait::async_trait;
 use mailapi_model::{Denied, EmailAddress, Grants, SecretText, SendAs, Visitor};
 
-/// Answers log-ins at SMTP submission and IMAP. The product implements it, so that the same rights apply at every door.
-/// It limits wrong passwords by mailbox and by client.
+/// Authenticates users at SMTP submission and IMAP. The product implements it, so that the same permissions
+/// apply on every protocol. It limits failed logins by mailbox and by client.
 #[async_trait]
 pub trait Login: Send + Sync {
     /// Checks a mailbox's address and password.
@@ -13,11 +13,11 @@ pub trait Login: Send + Sync {
     /// [`LoginError::Refused`] for an unknown address, a wrong password and a disabled mailbox alike.
     async fn log_in(&self, user: &str, password: &SecretText, from: Visitor) -> Result<LoggedIn, LoginError>;
 
-    /// Asks again whether somebody who has logged in may still be here, and brings what they may do up to date. Cheap
-    /// while no account has changed: a listener asks before each command.
+    /// Checks that the logged-in account is still allowed, and updates its grants. A listener calls this
+    /// before each command; it is cheap while no account has changed.
     ///
     /// # Errors
-    /// [`LoginError::Refused`] when the mailbox was disabled or deleted since, or has another password.
+    /// [`LoginError::Refused`] when the mailbox was disabled, deleted, or given another password since.
     async fn renew(&self, session: &mut LoggedIn) -> Result<(), LoginError>;
 
     /// Checks that a logged-in account may send as this address, by the same rule as the API.
@@ -26,8 +26,8 @@ pub trait Login: Send + Sync {
     /// See [`SendAsError`].
     async fn may_send_as(&self, grants: &Grants, address: &EmailAddress) -> Result<SendAs, SendAsError>;
 
-    /// Counts a message to these recipients against the daily limits of a logged-in mailbox. Without limits, every message
-    /// is allowed.
+    /// Counts a message to these recipients against the daily limits of a logged-in mailbox. Without limits,
+    /// every message is allowed.
     ///
     /// # Errors
     /// See [`SendLimitReached`]; the message is then not counted.
@@ -36,13 +36,13 @@ pub trait Login: Send + Sync {
     }
 }
 
-/// A mailbox may send no more today.
+/// The mailbox has reached a daily limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendLimitReached {
-    /// The mailbox has sent so many messages.
+    /// The limit of messages.
     #[error("the mailbox may send {0} messages a day (limits.messages_per_day)")]
     Messages(u32),
-    /// The message would exceed the number of addresses that the mailbox sends to.
+    /// The limit of different recipient addresses, which this message would exceed.
     #[error("the mailbox may send to {0} different addresses a day (limits.recipients_per_day)")]
     Recipients(u32),
 }
@@ -50,7 +50,7 @@ pub enum SendLimitReached {
 /// Why a logged-in account may not send as an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendAsError {
-    /// The account lacks the right.
+    /// The account lacks the permission.
     #[error(transparent)]
     Denied(#[from] Denied),
     /// The accounts cannot be read at the moment.
@@ -58,31 +58,31 @@ pub enum SendAsError {
     Unavailable,
 }
 
-/// Somebody who has logged in.
+/// A logged-in account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
-    /// What they may do.
+    /// What the account may do.
     pub grants: Grants,
-    /// By what whoever let them in recognizes that nothing has changed since.
+    /// Detects changes of the account since the login.
     pub mark: LoginMark,
 }
 
-/// The state of the accounts at a log-in. What is in it is the affair of whoever made it.
+/// The state of the accounts at a login. Only the implementation of [`Login`] interprets it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoginMark {
     /// When the accounts were read.
     pub epoch: (u64, u64),
-    /// Which password it was; nothing can be learned from it.
+    /// Identifies the password, without revealing anything about it.
     pub password: u64,
 }
 
-/// Why nobody was logged in.
+/// Why a login failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// Address and password do not fit.
+    /// The address or the password is wrong.
     #[error("address or password is wrong")]
     Refused,
-    /// Too many failures: log-ins to this mailbox, or from this client, are refused for a while.
+    /// Too many failures: logins to this mailbox, or from this client, are rejected for a while.
     #[error("too many failed log-ins; try again later")]
     Locked,
     /// The accounts cannot be read at the moment.

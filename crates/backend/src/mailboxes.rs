@@ -1,4 +1,4 @@
-//! Reading mailboxes. Nothing here changes a flag; only [`Mailboxes::purge`] changes anything.
+//! Reads mailboxes. Nothing here changes a flag; only [`Mailboxes::purge`] changes anything.
 
 use std::pin::Pin;
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use bytes::Bytes;
 use futures_util::Stream;
 use mailapi_model::{EmailAddress, FolderName, Listed, Page, Quota, Timestamp};
 
-/// Octets as they come, so that memory does not grow with what is read.
+/// A stream of bytes, so that memory use does not grow with the size of the content.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, MailboxError>> + Send>>;
 
 /// Reads mailboxes.
 #[async_trait]
 pub trait Mailboxes: Send + Sync {
-    /// All folders of a mailbox, INBOX first, the others by name.
+    /// Returns all folders of a mailbox, INBOX first, the others by name.
     async fn folders(&self, mailbox: &EmailAddress) -> Result<Vec<FolderInfo>, MailboxError>;
 
-    /// One page of a folder, newest (highest UID) first, for whoever may still have what was listed when it had the mark
-    /// `seen`: a look at the folder is enough when that is what would be listed now. Without a mark it is listed.
+    /// Returns one page of a folder, newest (highest UID) first, or [`PageView::Unchanged`] if the caller's
+    /// validator `seen` still matches. Comparing the folder's state is enough for that.
     async fn view(
         &self,
         mailbox: &EmailAddress,
@@ -27,7 +27,7 @@ pub trait Mailboxes: Send + Sync {
         seen: Option<Validator>,
     ) -> Result<PageView, MailboxError>;
 
-    /// The same for whoever has seen nothing.
+    /// Returns one page of a folder unconditionally.
     async fn list(
         &self,
         mailbox: &EmailAddress,
@@ -40,10 +40,10 @@ pub trait Mailboxes: Send + Sync {
         }
     }
 
-    /// One message, decoded, without the octets of its attachments.
+    /// Returns one decoded message, without the content of its attachments.
     async fn read(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Result<FullMessage, MailboxError>;
 
-    /// One attachment by its index, decoded.
+    /// Opens one decoded attachment by its index.
     async fn open_attachment(
         &self,
         mailbox: &EmailAddress,
@@ -52,7 +52,7 @@ pub trait Mailboxes: Send + Sync {
         index: u32,
     ) -> Result<OpenedAttachment, MailboxError>;
 
-    /// One message as it was received.
+    /// Opens one message as it was received.
     async fn open_raw(
         &self,
         mailbox: &EmailAddress,
@@ -60,51 +60,51 @@ pub trait Mailboxes: Send + Sync {
         uid: u32,
     ) -> Result<OpenedMessage, MailboxError>;
 
-    /// The messages that contain a text, newest first.
+    /// Returns the messages that contain a text, newest first.
     async fn search(&self, mailbox: &EmailAddress, query: &SearchQuery) -> Result<Listed<SearchHit>, MailboxError>;
 
-    /// Removes all mail of every folder for good and sets the quota's use to zero. The folders stay.
+    /// Permanently removes all mail from every folder and resets the used quota to zero. The folders stay.
     async fn purge(&self, mailbox: &EmailAddress) -> Result<Purged, MailboxError>;
 
-    /// How much the mailbox holds.
+    /// Returns the used quota and its limit.
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError>;
 
-    /// The same for a list of many mailboxes. Where each question costs a server work, the answer may be a minute old; it
-    /// is never older than a change of the mailbox by this backend.
+    /// Returns the quota for a list of many mailboxes. If each query costs a server work, the result may be a
+    /// minute old, but never older than a change of the mailbox by this backend.
     async fn recent_quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
         self.quota(mailbox).await
     }
 
-    /// Whether mailboxes could be read now; asked by the health check.
+    /// Checks whether mailboxes can be read; for health checks.
     ///
     /// # Errors
-    /// Why not, in a few words.
+    /// The reason, in a few words.
     async fn check(&self) -> Result<(), String>;
 }
 
-/// Tells what was listed at one time from what is listed at another. Two answers of one backend about the same page of
-/// a folder of the same name hold the same when they have the same mark.
+/// Validates a cached page of a folder. Two results of one backend for the same page and folder name are
+/// equal if their validators are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validator([u64; 2]);
 
 impl Validator {
-    /// A mark of these two numbers, whatever they mean to the backend that gives it.
+    /// Creates a validator from two numbers, which only the backend interprets.
     #[must_use]
     pub const fn new(numbers: [u64; 2]) -> Self {
         Self(numbers)
     }
 }
 
-/// A page of a folder, for whoever may have seen it already.
+/// Result of a conditional page request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PageView {
-    /// It is as it was when it had the mark that was asked with.
+    /// Unchanged since the given validator.
     Unchanged,
-    /// It is like this now.
+    /// The current page.
     Now {
         /// The page.
         listed: Listed<MessageSummary>,
-        /// Its mark; none when the backend cannot tell it from another.
+        /// Its validator; `None` if the backend cannot validate it.
         validator: Option<Validator>,
     },
 }
@@ -112,19 +112,19 @@ pub enum PageView {
 /// Why a mailbox could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MailboxError {
-    /// There is no such mailbox.
+    /// The mailbox does not exist.
     #[error("the mailbox does not exist")]
     NoSuchMailbox,
-    /// The mailbox has no such folder.
+    /// The folder does not exist.
     #[error("the folder does not exist")]
     NoSuchFolder,
-    /// The folder has no such message (any more).
+    /// The message does not exist, or no longer.
     #[error("the message does not exist")]
     NoSuchMessage,
-    /// The message has no such attachment.
+    /// The attachment does not exist.
     #[error("the attachment does not exist")]
     NoSuchAttachment,
-    /// The mail server cannot be reached or cannot work at the moment.
+    /// The mail server cannot be reached, or cannot work at the moment.
     #[error("the mailbox server is not available: {0}")]
     Unavailable(String),
 }
@@ -132,62 +132,62 @@ pub enum MailboxError {
 /// One folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderInfo {
-    /// Its name, `/` between levels.
+    /// The name, with `/` between levels.
     pub name: FolderName,
-    /// How many messages it holds.
+    /// Number of messages.
     pub messages: u64,
-    /// How many of them are not `\Seen`.
+    /// Number of messages without `\Seen`.
     pub unread: u64,
-    /// Octets of all its messages.
+    /// Total size of its messages in bytes.
     pub size: u64,
 }
 
-/// Somebody named in a header, as the header names them: either part may be empty or no valid address at all.
+/// A person named in a header field, as written there: either part may be empty or invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Correspondent {
-    /// The display name, decoded.
+    /// The decoded display name.
     pub name: String,
     /// The address.
     pub email: String,
 }
 
-/// A message in a listing.
+/// A message in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageSummary {
-    /// Its number in the folder (RFC 3501 section 2.3.1.1).
+    /// Its UID in the folder (RFC 3501 section 2.3.1.1).
     pub uid: u32,
-    /// Its Message-ID header in angle brackets; empty when it has none.
+    /// The Message-ID in angle brackets; empty if missing.
     pub message_id: String,
-    /// The first author; both parts empty when there is none.
+    /// The first author; both parts empty if missing.
     pub from: Correspondent,
-    /// To.
+    /// The To recipients.
     pub to: Vec<Correspondent>,
-    /// The subject, decoded, on one line.
+    /// The decoded subject, on one line.
     pub subject: String,
-    /// The Date header; when that is missing or unreadable, the time of arrival.
+    /// The Date field; if it is missing or unreadable, the time of arrival.
     pub date: Timestamp,
-    /// Octets of the whole message.
+    /// Size of the whole message in bytes.
     pub size: u64,
-    /// IMAP flags: `\Seen` and others.
+    /// IMAP flags such as `\Seen`.
     pub flags: Vec<String>,
     /// Whether [`FullMessage::attachments`] is not empty.
     pub has_attachments: bool,
 }
 
-/// A message that was opened.
+/// A decoded message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FullMessage {
-    /// What a listing shows of it.
+    /// The fields that lists show.
     pub summary: MessageSummary,
-    /// Cc.
+    /// The Cc recipients.
     pub cc: Vec<Correspondent>,
-    /// Name and decoded value of each header; several of one name are joined by a line feed.
+    /// Name and decoded value of each header field. Fields of the same name are joined by a line feed.
     pub headers: Vec<(String, String)>,
-    /// The body as plain text, when the message has one.
+    /// The plain-text body, if any.
     pub text: Option<String>,
-    /// The body as HTML as it was sent (not sanitised), when the message has one.
+    /// The HTML body as sent (not sanitised), if any.
     pub html: Option<String>,
-    /// Every leaf part that is neither of the two bodies.
+    /// Every leaf part except the two bodies.
     pub attachments: Vec<AttachmentInfo>,
 }
 
@@ -196,61 +196,61 @@ pub struct FullMessage {
 pub struct AttachmentInfo {
     /// Its position among the attachments, from 0.
     pub index: u32,
-    /// Its name, decoded; made up from the index and type when the message gives none.
+    /// The decoded file name; derived from index and type if the message has none.
     pub filename: String,
-    /// Its media type, `type/subtype` in lower case.
+    /// The media type, `type/subtype` in lower case.
     pub content_type: String,
-    /// The parameters of its media type without which its octets cannot be read, as they stand behind it in a
-    /// Content-Type: `; charset=utf-8`. Each is a token (RFC 2045 section 5.1); nearly always there is none.
+    /// The parameters needed to interpret the content, as they follow the media type in a Content-Type field:
+    /// `; charset=utf-8`. Each is a token (RFC 2045 section 5.1); usually there are none.
     pub type_parameters: String,
-    /// Octets after decoding.
+    /// Size after decoding, in bytes.
     pub size: u64,
-    /// Its Content-ID without angle brackets.
+    /// The Content-ID without angle brackets.
     pub content_id: Option<String>,
 }
 
-/// An attachment being read.
+/// An opened attachment.
 pub struct OpenedAttachment {
-    /// Which.
+    /// Its description.
     pub info: AttachmentInfo,
-    /// Its octets, decoded; exactly [`AttachmentInfo::size`] of them.
+    /// The decoded content, exactly [`AttachmentInfo::size`] bytes.
     pub content: ByteStream,
 }
 
-/// A message being read as it was received.
+/// An opened message, as it was received.
 pub struct OpenedMessage {
-    /// Octets of the whole.
+    /// Size of the whole message in bytes.
     pub size: u64,
-    /// The octets.
+    /// The content.
     pub content: ByteStream,
 }
 
-/// Where to search.
+/// The folders to search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FolderScope {
-    /// In this folder.
+    /// This folder.
     One(FolderName),
-    /// In all folders.
+    /// All folders.
     All,
 }
 
-/// What to search for: at least two characters, of which something can be seen. Nothing at all is found everywhere, and
-/// spaces nearly so.
+/// A search text: at least two characters, not all whitespace. An empty text would match every message, and
+/// whitespace almost every one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchText(String);
 
-/// A text that is too short, or too long, to be searched for.
+/// The search text is too short or too long, or contains invalid characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must have 2 to 200 characters, some that can be seen, and no control characters")]
 pub struct SearchTextError;
 
 impl SearchText {
-    /// The fewest characters.
+    /// Minimum number of characters.
     pub const MIN_CHARACTERS: usize = 2;
-    /// The most characters.
+    /// Maximum number of characters.
     pub const MAX_CHARACTERS: usize = 200;
 
-    /// The text as it was given.
+    /// Returns the text as given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -267,21 +267,21 @@ impl FromStr for SearchText {
     }
 }
 
-/// A search: a substring, whatever its case, after decoding, in subject, from, to, cc and the text of the body.
+/// A search for a substring, ignoring case, in the decoded subject, From, To, Cc and body text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchQuery {
-    /// What.
+    /// The text.
     pub text: SearchText,
-    /// Where.
+    /// The folders.
     pub scope: FolderScope,
-    /// Which part of the result.
+    /// The page of the result.
     pub page: Page,
 }
 
-/// A message that was found.
+/// A message that matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
-    /// Its number in its folder.
+    /// Its UID in the folder.
     pub uid: u32,
     /// Its folder.
     pub folder: FolderName,
@@ -289,17 +289,17 @@ pub struct SearchHit {
     pub from: Correspondent,
     /// The subject.
     pub subject: String,
-    /// The Date header, or the time of arrival.
+    /// The Date field, or the time of arrival.
     pub date: Timestamp,
     /// At most 200 characters of plain text around the first match, on one line.
     pub snippet: String,
 }
 
-/// What a purge removed.
+/// Result of a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purged {
-    /// How many folders were emptied or empty already.
+    /// Number of folders, including those that were already empty.
     pub folders: u64,
-    /// How many messages are gone.
+    /// Number of removed messages.
     pub messages: u64,
 }

@@ -1,4 +1,4 @@
-//! What became of messages.
+//! The delivery feed.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use mailapi_model::{Evidence, FeedCursor, Outcome};
 use super::Fixture;
 use super::story::{address, end_of_feed, events_of, feed_after, mailbox, send};
 
-/// How long a reader that should be woken waits at most.
+/// How long a reader waits to be woken, at most.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One event for the recipient who got the message; what was refused at once is not told again.
+/// The feed reports one event for the accepted recipient; a recipient rejected at submission is not reported
+/// again.
 pub async fn a_delivery_is_told_once(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let start = end_of_feed(fixture).await;
@@ -25,7 +26,7 @@ pub async fn a_delivery_is_told_once(fixture: &dyn Fixture) {
     assert_eq!(event.dsn.map(|dsn| dsn.class), Some(2));
 }
 
-/// A reader that lost its place reads the same again.
+/// A reader that lost its cursor reads the same events again.
 pub async fn reading_again_tells_the_same(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
     let start = end_of_feed(fixture).await;
@@ -37,7 +38,7 @@ pub async fn reading_again_tells_the_same(fixture: &dyn Fixture) {
     assert_eq!(events_of(fixture, &end, sent.id).await, []);
 }
 
-/// The size of the batches makes no difference.
+/// The batch size makes no difference.
 pub async fn a_feed_read_event_by_event_is_the_same_feed(fixture: &dyn Fixture) {
     let (bob, eve) = (mailbox(fixture, "bob").await, mailbox(fixture, "eve").await);
     let start = end_of_feed(fixture).await;
@@ -56,7 +57,7 @@ pub async fn a_feed_read_event_by_event_is_the_same_feed(fixture: &dyn Fixture) 
     assert_eq!(singly, at_once);
 }
 
-/// Forgetting what was read loses nothing that came afterwards, and may be asked for again.
+/// Forgetting loses no later event, and may be repeated.
 pub async fn forgetting_keeps_what_came_later(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
     let feed = &fixture.backend().delivery_feed;
@@ -70,7 +71,7 @@ pub async fn forgetting_keeps_what_came_later(fixture: &dyn Fixture) {
     assert_eq!(events_of(fixture, &read, first.id).await, []);
 }
 
-/// Who waits for news hears of a delivery.
+/// A waiting reader is woken by a delivery.
 pub async fn a_waiting_reader_is_woken(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
     let start = end_of_feed(fixture).await;

@@ -1,4 +1,4 @@
-//! Folders and lists.
+//! Folders and message lists.
 
 use mailapi_model::{FolderName, Page};
 
@@ -6,7 +6,7 @@ use super::story::{address, folder, listed, mailbox, mailbox_with, newest};
 use super::{Fixture, mail};
 use crate::{Correspondent, MailboxError};
 
-/// A missing mailbox and a missing folder are told apart.
+/// A missing mailbox and a missing folder have different errors.
 pub async fn what_is_missing_is_named(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let mailboxes = &fixture.backend().mailboxes;
@@ -26,7 +26,7 @@ pub async fn an_empty_mailbox_has_an_inbox(fixture: &dyn Fixture) {
     assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await, []);
 }
 
-/// A list shows what the header says, decoded.
+/// A list shows the decoded header fields.
 pub async fn a_summary_says_what_the_message_says(fixture: &dyn Fixture) {
     let subject = "=?utf-8?q?Caf=C3=A9?=\r\n plan";
     let bob = mailbox_with(fixture, &[mail::plain(subject, "x"), mail::with_attachments("a.bin", b"a")]).await;
@@ -42,7 +42,7 @@ pub async fn a_summary_says_what_the_message_says(fixture: &dyn Fixture) {
     assert!(!plain.has_attachments && with_attachments.has_attachments);
 }
 
-/// Pages follow one another without gap and overlap, and each knows the size of the whole.
+/// Pages neither overlap nor leave gaps, and each contains the total.
 pub async fn the_newest_comes_first_and_pages_do_not_overlap(fixture: &dyn Fixture) {
     let messages: Vec<_> = (1..=5).map(|number| mail::plain(&format!("number {number}"), "x")).collect();
     let bob = mailbox_with(fixture, &messages).await;
@@ -59,7 +59,7 @@ pub async fn the_newest_comes_first_and_pages_do_not_overlap(fixture: &dyn Fixtu
     assert!(uids.is_sorted_by(|a, b| a > b), "{uids:?}");
 }
 
-/// Messages, unread ones and octets are counted in each folder.
+/// Each folder counts its messages, its unread messages and its bytes.
 pub async fn folders_count_what_they_hold(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "x"), mail::plain("two", "x")]).await;
     let nested = folder("Projekte/Köln");
@@ -79,7 +79,7 @@ pub async fn folders_count_what_they_hold(fixture: &dyn Fixture) {
     assert!(["\\Seen", "\\Flagged"].iter().all(|flag| flags.iter().any(|one| one == flag)), "{flags:?}");
 }
 
-/// A message that a mail client moved is found where it was put.
+/// A message that a mail client moved is found in its new folder.
 pub async fn a_moved_message_is_in_its_new_folder_only(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("stays", "x"), mail::plain("moves", "x")]).await;
     let target = folder("Kept");

@@ -3,12 +3,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// A plain message from Ann of another server. Its Message-ID is made from the subject.
+/// Returns a plain message from Ann on another server. Its Message-ID is derived from the subject.
 pub(super) fn plain(subject: &str, body: &str) -> Vec<u8> {
     with_header(subject, "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n", body)
 }
 
-/// The same with other header fields after the usual ones.
+/// Like [`plain`], with further header fields.
 pub(super) fn with_header(subject: &str, more: &str, body: &str) -> Vec<u8> {
     let id: String = subject.chars().filter(char::is_ascii_alphanumeric).collect();
     format!(
@@ -19,7 +19,8 @@ pub(super) fn with_header(subject: &str, more: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A message with both bodies and, as attachments, an inline image, `content` under `name`, and a forwarded message.
+/// Returns a message with both bodies and three attachments: an inline image, `content` named `name`, and a
+/// forwarded message.
 pub(super) fn with_attachments(name: &str, content: &[u8]) -> Vec<u8> {
     let more = "Cc: Eve <eve@elsewhere.example>\r\nX-Note: one\r\nX-Note: =?utf-8?q?zw=C3=B6?=\r\n\
                 Content-Type: multipart/mixed; boundary=\"outer\"\r\n";
@@ -39,7 +40,7 @@ pub(super) fn with_attachments(name: &str, content: &[u8]) -> Vec<u8> {
     with_header("With attachments", more, &body)
 }
 
-/// Base64 in lines (RFC 2045 section 6.8).
+/// Encodes as base64 in lines of 76 characters (RFC 2045 section 6.8).
 fn wrapped(content: &[u8]) -> String {
     let encoded = STANDARD.encode(content);
     let lines = encoded.as_bytes().chunks(76).map(|line| line.iter().map(|&octet| char::from(octet)).collect());

@@ -1,8 +1,8 @@
-//! What every backend does, as stories: the contract suite.
+//! The contract suite: the behaviour of every backend, as stories.
 //!
-//! A backend's tests implement [`Fixture`] and name a function that makes one; [`backend_contract!`](crate::backend_contract)
-//! makes a test of each story. Behind the cargo feature `contract-suite`, so that only tests build it; like every test
-//! it panics when a promise is not kept.
+//! The tests of a backend implement [`Fixture`] and pass a constructor to
+//! [`backend_contract!`](crate::backend_contract), which makes a test of each story. The cargo feature
+//! `contract-suite` keeps the suite out of the product. Stories panic when the backend breaks the contract.
 //!
 //! ```text
 //! async fn fixture() -> MyFixture { … }
@@ -26,20 +26,20 @@ use mailapi_model::{DomainName, EmailAddress, FolderName, MessageId};
 
 use crate::Backend;
 
-/// A mail server under test. Several may share one server, as long as each has a domain of its own.
+/// A mail server under test. Several fixtures may share one server if each has its own domain.
 #[async_trait]
 pub trait Fixture: Send + Sync {
-    /// The port under test.
+    /// The backend under test.
     fn backend(&self) -> &Backend;
 
-    /// A domain whose mail is delivered here and that no other fixture has.
+    /// A local domain that no other fixture uses.
     fn domain(&self) -> &DomainName;
 
-    /// An identifier that was not given out before.
+    /// Returns an unused message id.
     fn new_message_id(&self) -> MessageId;
 
-    /// Makes an empty mailbox of [`Fixture::domain`], or changes how much it may hold. A mail server that reads the
-    /// accounts itself does this in its own way.
+    /// Creates an empty mailbox in [`Fixture::domain`], or changes its quota. Fixtures of mail servers that
+    /// read the accounts themselves override this.
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) {
         let provisioning = &self.backend().provisioning;
         provisioning.put_domain(&mailbox.domain()).await.expect("the domain is put");
@@ -51,10 +51,10 @@ pub trait Fixture: Send + Sync {
         self.backend().provisioning.remove_mailbox(mailbox).await.expect("the mailbox is removed");
     }
 
-    /// Brings a message from another server to a mailbox, and waits until it lies there.
+    /// Delivers a message from another server to a mailbox, and waits until it is stored.
     async fn deliver(&self, mailbox: &EmailAddress, message: &[u8]);
 
-    /// Makes a folder, as a mail client does.
+    /// Creates a folder, as a mail client does.
     async fn create_folder(&self, mailbox: &EmailAddress, folder: &FolderName);
 
     /// Replaces a message's flags, as a mail client does.
@@ -63,15 +63,17 @@ pub trait Fixture: Send + Sync {
     /// Moves a message into another folder, as a mail client does.
     async fn move_message(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32, target: &FolderName);
 
-    /// A message's flags, as a mail client sees them.
+    /// Returns a message's flags, as a mail client sees them.
     async fn flags(&self, mailbox: &EmailAddress, folder: &FolderName, uid: u32) -> Vec<String>;
 
-    /// Waits until everything that was handed over is delivered or refused, and what runs in the background is done.
+    /// Waits until every submitted message is delivered or rejected, and background work is done.
     async fn settle(&self);
 }
 
-/// Makes a test of each story of the contract suite, or of those of some areas. The first argument names an
-/// `async fn() -> impl Fixture` of the same module; the tests' crate needs tokio with its macros.
+/// Makes a test of each story of the contract suite, or of the stories of some areas.
+///
+/// The first argument names an `async fn() -> impl Fixture` in the same module. The calling crate needs tokio
+/// with its macros.
 #[macro_export]
 macro_rules! backend_contract {
     ($fixture:ident) => {
@@ -178,7 +180,7 @@ macro_rules! backend_contract {
 
 #[cfg(test)]
 mod tests {
-    /// A story that the macro does not name would never be told.
+    /// A story that the macro does not name would never run.
     #[test]
     fn the_macro_names_every_story() {
         let named = include_str!("mod.rs");

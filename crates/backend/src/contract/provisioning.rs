@@ -1,4 +1,4 @@
-//! Who has a mailbox.
+//! Provisioning of mailboxes.
 
 use mailapi_model::FolderName;
 
@@ -6,7 +6,7 @@ use super::story::{address, code, listed, mailbox, mailbox_with, newest, send};
 use super::{Fixture, mail};
 use crate::{MailboxError, SubmitError};
 
-/// A mailbox that was removed is like one that never was.
+/// A removed mailbox behaves like one that never existed.
 pub async fn mail_for_a_removed_mailbox_is_refused(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "x")]).await;
     fixture.remove_mailbox(&bob).await;
@@ -16,7 +16,7 @@ pub async fn mail_for_a_removed_mailbox_is_refused(fixture: &dyn Fixture) {
     assert_eq!(code(&refused[0]), "5.1.1");
 }
 
-/// Whoever repeats a step after a crash need not know whether it was done.
+/// Removal is idempotent, so that it can be repeated after a crash.
 pub async fn removing_twice_is_no_error(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
     for gone in [&bob, &bob, &address(fixture, "nobody")] {
@@ -24,7 +24,7 @@ pub async fn removing_twice_is_no_error(fixture: &dyn Fixture) {
     }
 }
 
-/// Putting a mailbox again changes how much it may hold and nothing else.
+/// Provisioning a mailbox again changes only its quota.
 pub async fn putting_twice_keeps_the_mail(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "x")]).await;
     let before = newest(fixture, &bob).await;
@@ -35,7 +35,7 @@ pub async fn putting_twice_keeps_the_mail(fixture: &dyn Fixture) {
     }
 }
 
-/// Nobody inherits the mail of an earlier holder of the address.
+/// A new owner of an address does not inherit the mail of the previous one.
 pub async fn a_mailbox_that_comes_back_is_empty(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "x")]).await;
     fixture.remove_mailbox(&bob).await;

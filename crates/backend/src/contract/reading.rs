@@ -1,4 +1,4 @@
-//! One message.
+//! Reading one message.
 
 use mailapi_model::FolderName;
 
@@ -6,10 +6,10 @@ use super::story::{address, folder, mailbox_with, newest, octets};
 use super::{Fixture, mail};
 use crate::MailboxError;
 
-/// No chunk of a stream is longer, however long the whole is.
+/// Maximum length of a stream's chunks, however long the stream is.
 const MAX_CHUNK: usize = 1 << 20;
 
-/// Missing mailbox, folder, message and attachment are told apart.
+/// A missing mailbox, folder, message and attachment have different errors.
 pub async fn what_is_missing_is_named(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "x")]).await;
     let (inbox, missing, nobody) = (FolderName::inbox(), folder("Missing"), address(fixture, "nobody"));
@@ -30,7 +30,7 @@ pub async fn what_is_missing_is_named(fixture: &dyn Fixture) {
     assert_eq!(attachment.err(), Some(MailboxError::NoSuchAttachment));
 }
 
-/// Everything of a message is decoded.
+/// All parts of a message are decoded.
 pub async fn a_message_is_read_with_both_bodies(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::with_attachments("plan%20%E2%82%AC.bin", b"\x00\xff")]).await;
     let summary = newest(fixture, &bob).await;
@@ -59,7 +59,7 @@ pub async fn a_message_is_read_with_both_bodies(fixture: &dyn Fixture) {
     );
 }
 
-/// No way of reading marks a message as read.
+/// Reading never sets the `\Seen` flag.
 pub async fn reading_leaves_the_flags_alone(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::with_attachments("a.bin", b"a")]).await;
     let inbox = FolderName::inbox();
@@ -75,7 +75,7 @@ pub async fn reading_leaves_the_flags_alone(fixture: &dyn Fixture) {
     assert_eq!(mailboxes.folders(&bob).await.unwrap()[0].unread, 1);
 }
 
-/// Each attachment has the octets that were sent, exactly as many as it says.
+/// Each attachment has the bytes that were sent, and the announced size.
 pub async fn an_attachment_comes_as_it_was_sent(fixture: &dyn Fixture) {
     let content: Vec<u8> = (0..=255).cycle().take(1000).collect();
     let bob = mailbox_with(fixture, &[mail::with_attachments("all.bin", &content)]).await;
@@ -95,7 +95,7 @@ pub async fn an_attachment_comes_as_it_was_sent(fixture: &dyn Fixture) {
     assert_eq!(beyond.err(), Some(MailboxError::NoSuchAttachment));
 }
 
-/// A long attachment comes in pieces, so that nobody has to hold it whole.
+/// A long attachment arrives in chunks, so that it never needs to be in memory as a whole.
 pub async fn a_long_attachment_is_streamed(fixture: &dyn Fixture) {
     let content: Vec<u8> =
         (0..3_000_000_u32).map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
@@ -107,12 +107,12 @@ pub async fn a_long_attachment_is_streamed(fixture: &dyn Fixture) {
     let (octets, longest) = octets(opened.content).await;
     assert!(octets == content, "other octets came out");
     assert!(longest <= MAX_CHUNK, "a chunk of {longest} octets");
-    // Who stops in the middle harms nobody.
+    // Dropping a stream in the middle must not break later reads.
     drop(mailboxes.open_attachment(&bob, &inbox, uid, 1).await.unwrap());
     assert_eq!(newest(fixture, &bob).await.uid, uid);
 }
 
-/// The message as it was received: what was sent, after the trace fields of those who took it.
+/// The raw message is the message as sent, after the trace fields of receiving servers.
 pub async fn the_raw_message_is_what_was_delivered(fixture: &dyn Fixture) {
     let message = mail::plain("raw", ".leading dot\r\n\r\n naïve \t\r\nend");
     let bob = mailbox_with(fixture, std::slice::from_ref(&message)).await;
@@ -124,7 +124,7 @@ pub async fn the_raw_message_is_what_was_delivered(fixture: &dyn Fixture) {
     assert!(octets.ends_with(&message), "{}", octets.escape_ascii());
 }
 
-/// A message that is nothing but text has a body.
+/// A message without a header has a body.
 pub async fn a_message_without_header_is_readable(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[b"Just text, said the sender.\r\n".to_vec()]).await;
     let uid = newest(fixture, &bob).await.uid;
@@ -133,7 +133,7 @@ pub async fn a_message_without_header_is_readable(fixture: &dyn Fixture) {
     assert_eq!(message.attachments, []);
 }
 
-/// Two hundred multiparts inside one another still have their text.
+/// The text inside two hundred nested multiparts is found.
 pub async fn nested_beyond_reason_is_readable(fixture: &dyn Fixture) {
     let opened: String =
         (0..199).map(|n| format!("--b{n}\r\nContent-Type: multipart/mixed; boundary=b{}\r\n\r\n", n + 1)).collect();

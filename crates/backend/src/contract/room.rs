@@ -1,4 +1,4 @@
-//! How much a mailbox holds, and emptying it.
+//! Quota and purge.
 
 use mailapi_model::{EmailAddress, FolderName, Outcome, Quota};
 
@@ -12,8 +12,8 @@ async fn quota(fixture: &dyn Fixture, mailbox: &EmailAddress) -> Quota {
     fixture.backend().mailboxes.quota(mailbox).await.expect("a quota")
 }
 
-/// The message does not fit into one mailbox: that one is refused with 5.2.2, at once or by the feed, and the others
-/// get it.
+/// A mailbox without room for the message is rejected with 5.2.2, at submission or in the feed. The other
+/// mailboxes receive it.
 pub async fn a_full_mailbox_refuses_and_the_others_get_the_message(fixture: &dyn Fixture) {
     let (bob, full) = (mailbox(fixture, "bob").await, address(fixture, "full"));
     fixture.put_mailbox(&full, Some(LIMIT)).await;
@@ -32,7 +32,7 @@ pub async fn a_full_mailbox_refuses_and_the_others_get_the_message(fixture: &dyn
     assert_eq!(listed(fixture, &full, &FolderName::inbox()).await.len(), 1);
 }
 
-/// What is used is the sum of what the folders hold.
+/// The used quota is the sum of all folders.
 pub async fn the_quota_counts_all_folders(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "x"), mail::plain("two", "x")]).await;
     fixture.put_mailbox(&bob, Some(LIMIT)).await;
@@ -46,13 +46,13 @@ pub async fn the_quota_counts_all_folders(fixture: &dyn Fixture) {
     assert_eq!(quota(fixture, &bob).await, Quota { used_bytes, messages: 2, limit_bytes: Some(LIMIT) });
 }
 
-/// There is nothing to purge.
+/// Purging a mailbox that does not exist fails.
 pub async fn purging_an_unknown_mailbox_is_refused(fixture: &dyn Fixture) {
     let purged = fixture.backend().mailboxes.purge(&address(fixture, "nobody")).await;
     assert_eq!(purged, Err(MailboxError::NoSuchMailbox));
 }
 
-/// All mail of every folder goes, the folders stay, and the quota is free again.
+/// A purge removes all mail from every folder, keeps the folders, and frees the quota.
 pub async fn a_purge_removes_the_mail_and_leaves_the_folders(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "needle"), mail::plain("two", "needle")]).await;
     let eve = mailbox(fixture, "eve").await;
@@ -75,7 +75,7 @@ pub async fn a_purge_removes_the_mail_and_leaves_the_folders(fixture: &dyn Fixtu
     assert_eq!(fixture.backend().mailboxes.purge(&bob).await.unwrap().messages, 0);
 }
 
-/// A number that a mail client remembers never means another message (RFC 3501 section 2.3.1.1).
+/// A UID is never reused (RFC 3501 section 2.3.1.1).
 pub async fn numbers_are_not_used_again_after_a_purge(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("old", "x")]).await;
     let old = newest(fixture, &bob).await.uid;

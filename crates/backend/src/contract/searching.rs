@@ -22,7 +22,7 @@ fn subjects(found: &Listed<SearchHit>) -> Vec<&str> {
     found.items.iter().map(|hit| hit.subject.as_str()).collect()
 }
 
-/// A missing mailbox and a missing folder are told apart.
+/// A missing mailbox and a missing folder have different errors.
 pub async fn what_is_missing_is_named(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let mailboxes = &fixture.backend().mailboxes;
@@ -33,7 +33,7 @@ pub async fn what_is_missing_is_named(fixture: &dyn Fixture) {
     assert_eq!(mailboxes.search(&nobody, &everywhere).await, Err(MailboxError::NoSuchMailbox));
 }
 
-/// No match is an empty result; neither other mailboxes nor the signs of query languages make one.
+/// No match is an empty result. Neither other mailboxes nor operators of query languages produce a match.
 pub async fn a_text_that_no_message_holds_is_not_found(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("one", "hay and straw")]).await;
     let eve = mailbox(fixture, "eve").await;
@@ -47,7 +47,7 @@ pub async fn a_text_that_no_message_holds_is_not_found(fixture: &dyn Fixture) {
     }
 }
 
-/// Part of a word, in any case, in subject, people or body, whatever the encoding.
+/// Part of a word matches in any case, in the subject, the addresses or the body, whatever the encoding.
 pub async fn a_text_is_found_however_it_was_written(fixture: &dyn Fixture) {
     let encoded = |encoding: &str, kind: &str, body: &str| {
         let more = format!("Content-Type: {kind}\r\nContent-Transfer-Encoding: {encoding}\r\n");
@@ -101,7 +101,7 @@ pub async fn two_characters_are_enough(fixture: &dyn Fixture) {
     assert_eq!(search(fixture, &bob, &in_inbox("zq")).await.total, 0);
 }
 
-/// Pages of hits follow one another, and each knows how many there are.
+/// Pages of hits neither overlap nor leave gaps, and each contains the total.
 pub async fn the_newest_hit_comes_first_and_pages_do_not_overlap(fixture: &dyn Fixture) {
     let body = |number: u32| if number == 3 { "straw" } else { "needle" };
     let messages: Vec<_> = (1..=6).map(|number| mail::plain(&format!("number {number}"), body(number))).collect();
@@ -115,7 +115,7 @@ pub async fn the_newest_hit_comes_first_and_pages_do_not_overlap(fixture: &dyn F
     }
 }
 
-/// One folder is searched, or all of them.
+/// A search covers one folder, or all folders.
 pub async fn all_folders_are_searched_when_asked(fixture: &dyn Fixture) {
     let bob = mailbox_with(fixture, &[mail::plain("stays", "needle"), mail::plain("moves", "needle")]).await;
     let kept = folder("Kept");
@@ -131,7 +131,7 @@ pub async fn all_folders_are_searched_when_asked(fixture: &dyn Fixture) {
     assert_eq!((&hit.folder, hit.uid), (&kept, moved));
 }
 
-/// The excerpt shows the match and what stands around it.
+/// The excerpt shows the match and its surroundings.
 pub async fn an_excerpt_is_short_and_on_one_line(fixture: &dyn Fixture) {
     let body = format!("{}the Needle\r\n{}", "hay and more\r\n".repeat(100), "straw\r\n".repeat(100));
     let bob = mailbox_with(fixture, &[mail::plain("one", &body)]).await;

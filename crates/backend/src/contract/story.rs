@@ -1,4 +1,4 @@
-//! What the stories have in common.
+//! Helpers shared by the stories.
 
 use futures_util::StreamExt;
 use mailapi_model::{
@@ -8,19 +8,19 @@ use mailapi_model::{
 use super::{Fixture, mail};
 use crate::{Accepted, Attempt, ByteStream, CommitGate, MessageSummary, Refusal, SubmitError};
 
-/// An address of the fixture's domain.
+/// Returns an address in the fixture's domain.
 pub(super) fn address(fixture: &dyn Fixture, local: &str) -> EmailAddress {
     format!("{local}@{}", fixture.domain()).parse().expect("an address")
 }
 
-/// A mailbox without a limit.
+/// Creates a mailbox without a quota limit.
 pub(super) async fn mailbox(fixture: &dyn Fixture, local: &str) -> EmailAddress {
     let mailbox = address(fixture, local);
     fixture.put_mailbox(&mailbox, None).await;
     mailbox
 }
 
-/// A mailbox with these messages in its INBOX, the last one newest.
+/// Creates a mailbox with these messages in its INBOX, the last one newest.
 pub(super) async fn mailbox_with(fixture: &dyn Fixture, messages: &[Vec<u8>]) -> EmailAddress {
     let mailbox = mailbox(fixture, "bob").await;
     for message in messages {
@@ -30,13 +30,13 @@ pub(super) async fn mailbox_with(fixture: &dyn Fixture, messages: &[Vec<u8>]) ->
     mailbox
 }
 
-/// A message handed over, and what was answered.
+/// A submitted message and the backend's answer.
 pub(super) struct Sent {
     pub(super) id: MessageId,
     pub(super) answer: Result<Accepted, SubmitError>,
 }
 
-/// Hands a message from a mailbox of the fixture over, and waits until it is delivered.
+/// Submits a message from a mailbox of the fixture, and waits until it is delivered.
 pub(super) async fn send(fixture: &dyn Fixture, recipients: &[&EmailAddress]) -> Sent {
     send_text(fixture, recipients, "Hello.").await
 }
@@ -45,7 +45,7 @@ pub(super) async fn send_text(fixture: &dyn Fixture, recipients: &[&EmailAddress
     send_when(fixture, recipients, text, CommitGate::opened()).await
 }
 
-/// The same when it may go.
+/// Like [`send_text`], with a commit gate.
 pub(super) async fn send_when(
     fixture: &dyn Fixture,
     recipients: &[&EmailAddress],
@@ -64,17 +64,17 @@ pub(super) async fn send_when(
     Sent { id, answer }
 }
 
-/// A message that was sent as [`send`] does it, for whoever asks what became of it.
+/// Returns the attempt to look up a message that was sent with [`send`].
 pub(super) fn attempt(fixture: &dyn Fixture, message_id: MessageId) -> Attempt {
     Attempt { message_id, sender: address(fixture, "sender"), since: Timestamp::from_millis(0), by_this_node: true }
 }
 
-/// The enhanced status code of a refusal.
+/// Returns the enhanced status code of a rejection.
 pub(super) fn code(refusal: &Refusal) -> String {
     refusal.reply.enhanced.as_ref().map(EnhancedCode::to_string).unwrap_or_default()
 }
 
-/// Everything that the feed tells after `cursor`, and where it ends.
+/// Returns all events after `cursor`, and the cursor at the end of the feed.
 pub(super) async fn feed_after(fixture: &dyn Fixture, cursor: &FeedCursor) -> (Vec<DeliveryEvent>, FeedCursor) {
     let (mut events, mut cursor) = (Vec::new(), cursor.clone());
     loop {
@@ -87,35 +87,35 @@ pub(super) async fn feed_after(fixture: &dyn Fixture, cursor: &FeedCursor) -> (V
     }
 }
 
-/// Where the feed ends now.
+/// Returns the cursor at the end of the feed.
 pub(super) async fn end_of_feed(fixture: &dyn Fixture) -> FeedCursor {
     feed_after(fixture, &FeedCursor::default()).await.1
 }
 
-/// What the feed tells of one message.
+/// Returns the events of one message.
 pub(super) async fn events_of(fixture: &dyn Fixture, after: &FeedCursor, id: MessageId) -> Vec<DeliveryEvent> {
     let (mut events, _) = feed_after(fixture, after).await;
     events.retain(|event| event.message_id == Some(id));
     events
 }
 
-/// The newest messages of a folder.
+/// Returns the newest messages of a folder.
 pub(super) async fn listed(fixture: &dyn Fixture, mailbox: &EmailAddress, folder: &FolderName) -> Vec<MessageSummary> {
     let page = Page::new(Page::MAX_LIMIT, 0);
     fixture.backend().mailboxes.list(mailbox, folder, page).await.expect("the folder is listed").items
 }
 
-/// The newest message of the INBOX.
+/// Returns the newest message of the INBOX.
 pub(super) async fn newest(fixture: &dyn Fixture, mailbox: &EmailAddress) -> MessageSummary {
     listed(fixture, mailbox, &FolderName::inbox()).await.into_iter().next().expect("a message in the INBOX")
 }
 
-/// A folder's name.
+/// Parses a folder name.
 pub(super) fn folder(name: &str) -> FolderName {
     name.parse().expect("a folder's name")
 }
 
-/// All octets of a stream, and how many came at most at once.
+/// Returns all bytes of a stream, and the length of its longest chunk.
 pub(super) async fn octets(mut stream: ByteStream) -> (Vec<u8>, usize) {
     let (mut octets, mut longest) = (Vec::new(), 0);
     while let Some(chunk) = stream.next().await {

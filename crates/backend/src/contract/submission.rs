@@ -1,4 +1,4 @@
-//! Handing messages over.
+//! Submission of messages.
 
 use mailapi_model::FolderName;
 
@@ -6,7 +6,7 @@ use super::Fixture;
 use super::story::{address, attempt, code, end_of_feed, events_of, listed, mailbox, send, send_when};
 use crate::{CommitGate, SubmitError};
 
-/// Every recipient unknown: the message is refused with each reply, and nothing is told of it later.
+/// If every recipient is unknown, the message is rejected with each reply, and the feed reports nothing.
 pub async fn when_nobody_is_known_nothing_is_taken(fixture: &dyn Fixture) {
     mailbox(fixture, "bob").await;
     let start = end_of_feed(fixture).await;
@@ -20,7 +20,7 @@ pub async fn when_nobody_is_known_nothing_is_taken(fixture: &dyn Fixture) {
     assert_eq!(events_of(fixture, &start, sent.id).await, []);
 }
 
-/// One recipient is unknown, the other gets the message.
+/// If one recipient is unknown, the other receives the message.
 pub async fn one_unknown_recipient_does_not_harm_the_others(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let accepted = send(fixture, &[&nobody, &bob]).await.answer.expect("the message is taken");
@@ -30,7 +30,7 @@ pub async fn one_unknown_recipient_does_not_harm_the_others(fixture: &dyn Fixtur
     assert_eq!(listed(fixture, &bob, &FolderName::inbox()).await.len(), 1);
 }
 
-/// After a crash the caller asks, and hears what it would have been told.
+/// A look-up after a crash returns what submission returned.
 pub async fn a_message_that_was_taken_is_found_again(fixture: &dyn Fixture) {
     let (bob, nobody) = (mailbox(fixture, "bob").await, address(fixture, "nobody"));
     let sent = send(fixture, &[&bob, &nobody]).await;
@@ -39,7 +39,7 @@ pub async fn a_message_that_was_taken_is_found_again(fixture: &dyn Fixture) {
     assert_eq!(found, Some(accepted));
 }
 
-/// What was refused, and what was never sent, is not found.
+/// A look-up finds neither rejected messages nor messages that were never sent.
 pub async fn a_message_that_was_not_taken_is_not_found(fixture: &dyn Fixture) {
     let refused = send(fixture, &[&address(fixture, "nobody")]).await;
     assert!(refused.answer.is_err());
@@ -48,7 +48,7 @@ pub async fn a_message_that_was_not_taken_is_not_found(fixture: &dyn Fixture) {
     }
 }
 
-/// A message that gets no word to go is not taken, and the next one is.
+/// A message whose commit gate refuses is not accepted, and the next message is.
 pub async fn a_message_that_may_not_go_is_not_taken(fixture: &dyn Fixture) {
     let bob = mailbox(fixture, "bob").await;
     let (opener, commit_gate) = CommitGate::closed();
@@ -63,7 +63,7 @@ pub async fn a_message_that_may_not_go_is_not_taken(fixture: &dyn Fixture) {
     assert_eq!(fixture.backend().submission.find(&attempt(fixture, held.id)).await.unwrap(), None);
 }
 
-/// Two mailboxes, one message: one copy in each.
+/// One message to two mailboxes is stored once in each.
 pub async fn a_recipient_of_several_gets_one_copy(fixture: &dyn Fixture) {
     let (bob, eve) = (mailbox(fixture, "bob").await, mailbox(fixture, "eve").await);
     let sent = send(fixture, &[&bob, &eve]).await;
@@ -75,7 +75,7 @@ pub async fn a_recipient_of_several_gets_one_copy(fixture: &dyn Fixture) {
     }
 }
 
-/// The health check finds a server that works.
+/// The health check of a working server succeeds.
 pub async fn a_healthy_server_says_so(fixture: &dyn Fixture) {
     assert_eq!(fixture.backend().submission.check().await, Ok(()));
     assert_eq!(fixture.backend().mailboxes.check().await, Ok(()));

@@ -1,5 +1,5 @@
-//! Address fields as IMAP shows them (RFC 3501 section 7.4.2, ENVELOPE): with source routes and with groups, even empty
-//! ones. Implemented here because mail-parser drops both. Any text parses as a list of addresses, in linear time.
+//! Parses address fields as IMAP reports them (RFC 3501 section 7.4.2, ENVELOPE), with source routes and
+//! groups, even empty ones. mail-parser drops both. Any text parses as a list of addresses, in linear time.
 
 use super::encoded_word;
 use super::fields::one_line;
@@ -9,23 +9,23 @@ use super::fields::one_line;
 pub enum AddressEntry {
     /// An address.
     Mailbox {
-        /// The display name, decoded; empty when there is none.
+        /// The decoded display name; empty if missing.
         name: String,
         /// The obsolete source route, such as `@a.example,@b.example` (RFC 5322 section 4.4).
         route: Option<String>,
         /// The local part, without quotes.
         local_part: String,
-        /// The domain; empty when there is none.
+        /// The domain; empty if missing.
         domain: String,
     },
-    /// The entries from here to [`AddressEntry::GroupEnd`] are a group of this name.
+    /// The start of a group with this name, which ends at [`AddressEntry::GroupEnd`].
     GroupStart(String),
-    /// The group ends.
+    /// The end of a group.
     GroupEnd,
 }
 
 impl AddressEntry {
-    /// `Name <address>`, the address alone, or the name of a group.
+    /// Returns `Name <address>`, the address alone, or the name of a group.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Mailbox { name, local_part, domain, .. } => {
@@ -39,7 +39,7 @@ impl AddressEntry {
     }
 }
 
-/// The entries of a field's value, unfolded.
+/// Returns the entries of a field's unfolded value.
 pub(super) fn entries(value: &str) -> Vec<AddressEntry> {
     let mut reader = Reader { rest: value, comment: None };
     let (mut entries, mut is_in_group) = (Vec::new(), false);
@@ -54,7 +54,7 @@ pub(super) fn entries(value: &str) -> Vec<AddressEntry> {
             Some('<') => entries.push(reader.angle_address(&words)),
             Some('@') => entries.push(reader.bare_address(&words)),
             end => {
-                // Without an address, the words name a mailbox of this server.
+                // Words without an address name a mailbox of this server.
                 if !words.is_empty() {
                     let name = reader.comment.take().unwrap_or_default();
                     entries.push(mailbox(&name, None, words.concat(), String::new()));
@@ -77,19 +77,19 @@ fn mailbox(name: &str, route: Option<String>, local_part: String, domain: String
     AddressEntry::Mailbox { name, route, local_part, domain }
 }
 
-/// A phrase, decoded.
+/// Decodes a phrase.
 fn shown(words: &[String]) -> String {
     one_line(&encoded_word::decoded(&words.join(" ")))
 }
 
-/// Characters that end a word outside quotes.
+/// Returns whether a character ends a word outside quotes.
 fn is_special(c: char) -> bool {
     matches!(c, '<' | '>' | '@' | ',' | ':' | ';' | '(' | '"') || c.is_whitespace()
 }
 
 struct Reader<'a> {
     rest: &'a str,
-    /// The last comment: the display name in the old form `address (name)`.
+    /// The last comment, which is the display name in the old form `address (name)`.
     comment: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Reader<'_> {
         Some(c)
     }
 
-    /// Words up to the next special character, without quotes and comments.
+    /// Reads words up to the next special character, without quotes and comments.
     fn words(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         loop {
@@ -154,7 +154,7 @@ impl Reader<'_> {
         self.comment = Some(text);
     }
 
-    /// An address in angle brackets, after the opening bracket.
+    /// Reads an address in angle brackets, after the opening bracket.
     fn angle_address(&mut self, phrase: &[String]) -> AddressEntry {
         let (mut local_part, mut route) = (self.words().concat(), None);
         if local_part.is_empty() && self.rest.starts_with('@') {
@@ -166,17 +166,17 @@ impl Reader<'_> {
             self.next();
             domain = self.words().concat();
         }
-        // Other characters here are not part of an address.
+        // Skip invalid characters before the closing bracket.
         let end = self.rest.find(['>', ',', ';']).unwrap_or(self.rest.len());
         self.rest = self.rest[end..].strip_prefix('>').unwrap_or(&self.rest[end..]);
         self.comment = None;
-        // Text up to the next comma belongs to this entry.
+        // Skip words after the bracket: up to the next comma they belong to this entry.
         self.words();
         self.comment = None;
         mailbox(&phrase.join(" "), route, local_part, domain)
     }
 
-    /// A source route, up to its colon.
+    /// Reads a source route up to its colon.
     fn route(&mut self) -> Option<String> {
         let end = self.rest.find([':', '>'])?;
         let (route, rest) = self.rest.split_at(end);
@@ -184,7 +184,7 @@ impl Reader<'_> {
         Some(route.chars().filter(|c| !c.is_whitespace()).collect())
     }
 
-    /// An address without brackets, after its `@`.
+    /// Reads an address without brackets, after its `@`.
     fn bare_address(&mut self, local_part: &[String]) -> AddressEntry {
         self.comment = None;
         let domain = self.words().concat();

@@ -1,12 +1,12 @@
-//! Octets to characters.
+//! Charset decoding.
 
 use encoding_rs::{Encoding, REPLACEMENT, WINDOWS_1252};
 use mail_parser::decoders::charsets::map::charset_decoder;
 
 use super::shifted::{decode_hz, decode_utf7};
 
-/// The text that the octets mean in the charset of that name. Nothing is refused: a charset that is missing, unknown
-/// or US-ASCII means UTF-8 when the octets are UTF-8, and Windows-1252 when they are not.
+/// Decodes text in the charset with this name; never fails. A missing or unknown charset, or US-ASCII, means
+/// UTF-8 if the bytes are valid UTF-8, otherwise Windows-1252.
 pub(super) fn decode(charset: Option<&str>, octets: &[u8]) -> String {
     let label = charset.unwrap_or_default().trim();
     if label.is_empty() || is_ascii(label) {
@@ -20,15 +20,15 @@ pub(super) fn decode(charset: Option<&str>, octets: &[u8]) -> String {
         _ => {}
     }
     match Encoding::for_label(label.as_bytes()) {
-        // The Web refuses some old charsets altogether; mail shows what is readable of them.
+        // The Encoding Standard refuses some old charsets entirely; show what is readable in them.
         Some(encoding) if encoding == REPLACEMENT => guess(octets),
         Some(encoding) => encoding.decode(octets).0.into_owned(),
-        // Long names that the encoding table of the Web omits.
+        // Names that the Encoding Standard omits.
         None => charset_decoder(label.as_bytes()).map_or_else(|| guess(octets), |decode| decode(octets)),
     }
 }
 
-/// Text of which nobody says the charset: raw octets in a header, above all.
+/// Decodes text of unknown charset, such as raw bytes in a header.
 pub(super) fn guess(octets: &[u8]) -> String {
     std::str::from_utf8(octets)
         .map_or_else(|_| WINDOWS_1252.decode_without_bom_handling(octets).0.into_owned(), ToOwned::to_owned)

@@ -1,8 +1,8 @@
-//! Messages that a mail server takes apart: the same choice of bodies and attachments as [`super::MessageStructure`] makes, from
-//! the server's description of the parts (BODYSTRUCTURE, RFC 3501 section 7.4.2).
+//! Selects bodies and attachments from a mail server's description of the parts (BODYSTRUCTURE, RFC 3501
+//! section 7.4.2). The selection equals that of [`super::MessageStructure`].
 //!
-//! A description holds what the header of each part says. It is written down as that header again, so that one
-//! reader decides what it means.
+//! A description contains the header fields of each part. They are written as a header again, so that one
+//! parser interprets both.
 
 use super::charset;
 use super::fields;
@@ -13,17 +13,18 @@ use super::structure::{self, Part};
 use super::transfer::{self, TransferEncoding};
 use crate::AttachmentInfo;
 
-/// A parameter's name, such as `filename*`, and its value as the header has it.
+/// A parameter's name, such as `filename*`, and its raw value.
 pub type DescribedParameter = (String, Vec<u8>);
 
-/// A part as a mail server describes it. Names are lower case; values are octets as the header has them.
+/// A part as described by a mail server. Names are in lower case; values are raw bytes of the header.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DescribedPart {
     /// Such as `text`.
     pub media_type: String,
     /// Such as `plain`; may be empty.
     pub subtype: String,
-    /// Content-Type's parameters. Continued ones (RFC 2231 section 3) may be one, extended ones keep their asterisk.
+    /// Content-Type parameters. Continued ones (RFC 2231 section 3) may be joined; extended ones keep their
+    /// asterisk.
     pub parameters: Vec<DescribedParameter>,
     /// Content-Disposition and its parameters.
     pub disposition: Option<(String, Vec<DescribedParameter>)>,
@@ -31,17 +32,17 @@ pub struct DescribedPart {
     pub content_id: Option<Vec<u8>>,
     /// Content-Transfer-Encoding.
     pub encoding: String,
-    /// Octets of its body as it is written.
+    /// Size of the encoded body in bytes.
     pub octets: u64,
-    /// Whether it only holds other parts, which follow it.
+    /// Whether it is a container of the parts that follow it.
     pub has_parts: bool,
-    /// The Subject of the message that it forwards, as its header has it.
+    /// The raw Subject of the message that it forwards.
     pub forwarded_subject: Option<Vec<u8>>,
 }
 
 impl DescribedPart {
-    /// Whether a message that has this part alone is nothing but a body, as nearly all are. Where this says yes,
-    /// [`DescribedMessage::of`] finds no attachment; where it says no, it may find one.
+    /// Returns whether this part, if it is the only one, is certainly just a body, as in most messages. If
+    /// true, [`DescribedMessage::of`] finds no attachment; if false, it may find one.
     #[must_use]
     pub fn is_certainly_body(&self) -> bool {
         let is_text = self.media_type == "text" && matches!(self.subtype.as_str(), "plain" | "html");
@@ -49,14 +50,14 @@ impl DescribedPart {
     }
 }
 
-/// Which of the described parts are the bodies and which are attachments.
+/// The roles of the described parts: bodies and attachments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DescribedMessage {
-    /// The first text/plain part that is no attachment.
+    /// The first text/plain part that is not an attachment.
     pub text: Option<DescribedBody>,
-    /// The first text/html part that is no attachment.
+    /// The first text/html part that is not an attachment.
     pub html: Option<DescribedBody>,
-    /// Every other leaf, in the order of the message.
+    /// Every other leaf, in message order.
     pub attachments: Vec<DescribedAttachment>,
 }
 
@@ -65,14 +66,14 @@ pub struct DescribedMessage {
 pub struct DescribedBody {
     /// Its index among the described parts.
     pub part: usize,
-    /// How it is written.
+    /// Its transfer encoding.
     pub encoding: TransferEncoding,
-    /// The charset that it names.
+    /// Its charset, if named.
     pub charset: Option<String>,
 }
 
 impl DescribedBody {
-    /// The text of the body, from its octets as they stand in the message.
+    /// Decodes the body from its encoded bytes.
     #[must_use]
     pub fn decode(&self, encoded: &[u8]) -> String {
         charset::decode(self.charset.as_deref(), &transfer::decode(self.encoding, encoded))
@@ -84,15 +85,16 @@ impl DescribedBody {
 pub struct DescribedAttachment {
     /// Its index among the described parts.
     pub part: usize,
-    /// How it is written.
+    /// Its transfer encoding.
     pub encoding: TransferEncoding,
-    /// What is told of it. The size is that of its octets as they are written, which is exact for
-    /// [`TransferEncoding::Identity`] alone: a description tells no other.
+    /// Its description. The size is that of the encoded content, so it is exact only for
+    /// [`TransferEncoding::Identity`]: the server reports no other.
     pub info: AttachmentInfo,
 }
 
 impl DescribedMessage {
-    /// Chooses among all parts of a message, in the order in which they begin; the first is the message itself.
+    /// Selects among all parts of a message, in the order in which they begin; the first is the message
+    /// itself.
     #[must_use]
     pub fn of(described: Vec<DescribedPart>) -> Self {
         let limits = Limits::default();
@@ -113,7 +115,7 @@ impl DescribedMessage {
     }
 }
 
-/// What is told of a part's content rather than of its header.
+/// The described properties of a part's content.
 struct Content {
     octets: u64,
     forwarded_subject: Option<Vec<u8>>,
@@ -146,7 +148,7 @@ fn from_header(described: &DescribedPart, limits: &Limits) -> Part {
     structure::read_header(&header(described), "text/plain", limits)
 }
 
-/// The header that the description was made from, as far as it tells.
+/// Writes a header that matches the description.
 fn header(part: &DescribedPart) -> Vec<u8> {
     let mut block = Vec::new();
     let slash = if part.subtype.is_empty() { "" } else { "/" };
@@ -191,7 +193,8 @@ fn quoted(block: &mut Vec<u8>, value: &[u8]) {
     block.push(b'"');
 }
 
-/// An extended value (RFC 2231 section 4), in which a server may have joined stretches that were not encoded.
+/// Writes an extended value (RFC 2231 section 4). A server may have joined encoded and unencoded sections, so
+/// the value is encoded again.
 fn extended(block: &mut Vec<u8>, value: &[u8]) {
     for &octet in value {
         let is_plain = octet.is_ascii_alphanumeric() || b"!#$&+-.^_`{|}~%'".contains(&octet);

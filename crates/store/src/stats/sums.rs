@@ -1,4 +1,4 @@
-//! Changes added up, and written as few additions to the counts.
+//! Sums of changes, written as few additions to the counts.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::hours::Span;
 use crate::db::Stmt;
 use mailapi_model::InboundOutcome;
 
-/// What a number of changes adds to the counts. The order of the maps is that of the tables: two nodes then take
-/// locks in the same order, and neighbours are written together.
+/// The additions of a number of changes. The maps are ordered like the tables: two nodes take row locks in
+/// the same order, and neighbouring rows are written together.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    /// By hour, sender and recipient's domain.
+    /// By hour, sender and recipient domain.
     sent: BTreeMap<(i64, String, String), SentDelta>,
-    /// By hour, recipient's domain and sender's domain.
+    /// By hour, recipient domain and sender domain.
     inbound: BTreeMap<(i64, String, Option<String>), InboundDelta>,
 }
 
@@ -34,11 +34,11 @@ impl InboundDelta {
     }
 }
 
-/// Whose counts, which span, and its first moment.
+/// The scope, the span, and its start.
 type Key = (String, &'static str, i64);
 
 impl Sums {
-    /// One recipient's state is another one now.
+    /// Adds the change of one recipient's state.
     pub(super) fn change_sent(
         &mut self,
         at: Timestamp,
@@ -52,7 +52,7 @@ impl Sums {
         sum.add(after);
     }
 
-    /// One more recipient of mail from outside.
+    /// Adds one recipient of incoming mail.
     pub(super) fn add_inbound(
         &mut self,
         at: Timestamp,
@@ -71,12 +71,12 @@ impl Sums {
         }
     }
 
-    /// How many groups of changes there are.
+    /// Returns the number of groups of changes.
     pub(super) fn groups(&self) -> usize {
         self.sent.len() + self.inbound.len()
     }
 
-    /// The additions to all counts.
+    /// Returns the statements that add to all counts.
     pub(super) fn into_statements(self) -> Vec<Stmt> {
         let mut statements = sent_statements(self.sent);
         statements.extend(inbound_statements(self.inbound));
@@ -88,7 +88,7 @@ fn hour(at: Timestamp) -> i64 {
     Span::Hour.begin_of(at).as_millis()
 }
 
-/// What is behind the last `@`: a quoted local part may hold others.
+/// Returns the part after the last `@`: a quoted local part may contain others.
 fn domain_of(address: &str) -> &str {
     address.rsplit_once('@').map_or("", |(_, domain)| domain)
 }
@@ -97,7 +97,7 @@ fn sent_statements(sent: BTreeMap<(i64, String, String), SentDelta>) -> Vec<Stmt
     let mut totals: BTreeMap<Key, SentDelta> = BTreeMap::new();
     let mut to_domains: BTreeMap<(Key, String), SentDelta> = BTreeMap::new();
     for ((hour, sender, recipient_domain), delta) in sent {
-        // Changes that took each other back, and those that count as nothing.
+        // Opposite changes cancelled each other out, or the states do not count.
         if delta == SentDelta::default() {
             continue;
         }
@@ -129,7 +129,7 @@ fn inbound_statements(inbound: BTreeMap<(i64, String, Option<String>), InboundDe
     totals.chain(from_domains).collect()
 }
 
-/// Where a change of this hour counts.
+/// Returns the keys under which a change of this hour counts.
 fn keys(scope: &str, hour: i64) -> impl Iterator<Item = Key> {
     let at = Timestamp::from_millis(hour);
     Span::ALL.into_iter().map(move |span| (scope.to_owned(), span.as_str(), span.begin_of(at).as_millis()))
