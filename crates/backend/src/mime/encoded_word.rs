@@ -1,29 +1,29 @@
-//! Encoded words in header values (RFC 2047), decoded in one pass.
+//! Decodes encoded words in header values (RFC 2047), in one pass.
 //!
-//! Own work for two reasons: mail-parser looks for the end of each unfinished word up to the end of the value, so that
-//! a value full of beginnings takes seconds; and a character that a sender cut in two, half in one word and half in
-//! the next, is whole again here.
+//! mail-parser is not used for two reasons. It searches for the end of each unfinished word up to the end of
+//! the value, so a value full of such words takes seconds. And it decodes each word by itself, which loses
+//! characters that a sender split across two words.
 
 use super::charset;
 use super::transfer::{TransferEncoding, decode};
 
-/// The longest name of a charset, its language (RFC 2231 section 5) included.
+/// Maximum length of a charset name with its language (RFC 2231 section 5).
 const MAX_CHARSET: usize = 64;
 
-/// A stretch of a header value.
+/// A section of a header value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece<'a> {
     Plain(&'a str),
-    /// One or more encoded words, decoded; the white space between them does not count (section 6.2).
+    /// One or more decoded words; white space between them is ignored (section 6.2).
     Decoded(String),
 }
 
-/// Whether a value has what encoded words begin with. Nearly none has.
+/// Returns whether a value contains `=?`, the start of an encoded word. Almost no value does.
 pub(super) fn may_begin_in(value: &[u8]) -> bool {
     memchr::memchr_iter(b'=', value).any(|at| value.get(at + 1) == Some(&b'?'))
 }
 
-/// The value with its encoded words decoded.
+/// Decodes the encoded words of a value.
 pub(super) fn decoded(value: &str) -> String {
     let piece = |piece| match piece {
         Piece::Plain(text) => text.to_owned(),
@@ -35,7 +35,7 @@ pub(super) fn decoded(value: &str) -> String {
 fn pieces(value: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut pending = Pending::default();
-    // Where the text begins that has not been taken, and where to look for the next word.
+    // The start of the text not yet consumed, and where to search for the next word.
     let (mut taken, mut at) = (0, 0);
     let last_end = value.rfind("?=").unwrap_or_default();
     while let Some(start) = value[at..].find("=?").map(|found| at + found).filter(|&start| start < last_end) {
@@ -44,6 +44,7 @@ fn pieces(value: &str) -> Vec<Piece<'_>> {
             continue;
         };
         let between = &value[taken..start];
+        // White space between two words is ignored; anything else ends the run of words.
         if pending.is_empty() || !between.trim().is_empty() {
             pending.end_into(&mut pieces);
             push_plain(&mut pieces, between);
@@ -70,7 +71,7 @@ struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    /// The word at the start of `text`, which begins with `=?`.
+    /// Parses the word at the start of `text`, which begins with `=?`.
     fn at(text: &'a str) -> Option<Self> {
         let mut end = MAX_CHARSET.min(text.len() - 2);
         while !text.is_char_boundary(2 + end) {
@@ -97,7 +98,8 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Words that follow one another.
+/// A run of adjacent encoded words. Bytes are decoded together, because a character may be split across
+/// words.
 #[derive(Default)]
 struct Pending<'a> {
     text: String,
@@ -134,8 +136,8 @@ impl<'a> Pending<'a> {
     }
 }
 
-/// A value whose encoded words a field parser must not look into: each is one token without meaning until the parser
-/// has done its work. So a comma in a decoded name separates no addresses.
+/// A value whose encoded words are replaced by opaque tokens while a field parser reads it. So a comma in a
+/// decoded name does not separate addresses.
 pub(super) struct Hidden {
     /// The value with tokens in place of words.
     pub(super) value: String,
@@ -143,11 +145,11 @@ pub(super) struct Hidden {
 }
 
 impl Hidden {
-    /// A private character (Unicode section 23.5) that stands around the number of a word.
+    /// A private-use character (Unicode section 23.5) that encloses the number of a word.
     const MARK: char = '\u{f8ff}';
 
     pub(super) fn new(value: &str) -> Self {
-        // Room for the line end that field parsers want.
+        // Room for the line end that field parsers require.
         let mut hidden = Self { value: String::with_capacity(value.len() + 1), words: Vec::new() };
         if value.is_ascii() && !may_begin_in(value.as_bytes()) {
             hidden.value.push_str(value);
@@ -162,7 +164,7 @@ impl Hidden {
         hidden
     }
 
-    /// Beginnings of words that are none are hidden too, and so is the mark itself.
+    /// Adds plain text. Incomplete words and the mark itself are hidden too.
     fn push_plain(&mut self, text: &str) {
         let mut rest = text;
         while let Some(at) = [rest.find("=?"), rest.find(Self::MARK)].into_iter().flatten().min() {
@@ -179,7 +181,7 @@ impl Hidden {
         self.words.push(word);
     }
 
-    /// What a parser made of the value, with the words put back.
+    /// Restores the words in a parser's output.
     pub(super) fn reveal(&self, parsed: &str) -> String {
         if self.words.is_empty() {
             return parsed.to_owned();

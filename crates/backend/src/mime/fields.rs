@@ -1,5 +1,5 @@
-//! Header fields: where they stand in a message and what their values mean. The only place that knows mail-parser's
-//! field parsers; the structure of a message is read by [`super::structure`].
+//! Header fields: their position in a message and the meaning of their values. Only this module uses
+//! mail-parser's field parsers; [`super::structure`] parses the structure of a message.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,50 +16,50 @@ use crate::Correspondent;
 /// One header field (RFC 5322 section 2.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field<'a> {
-    /// The name as it is written.
+    /// The name as written.
     pub(super) name: &'a str,
-    /// The value as it is written, folding included.
+    /// The raw value, including folding.
     pub(super) value: &'a [u8],
 }
 
-/// One line with its line end.
+/// Returns the range of one line with its line end.
 pub(super) fn line(raw: &[u8], start: usize) -> Range<usize> {
     let rest = &raw[start..];
     start..memchr::memchr(b'\n', rest).map_or(raw.len(), |at| start + at + 1)
 }
 
-/// A line without its line end.
+/// Removes the line end.
 pub(super) fn without_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Whether the line is the empty one that ends a header block. A line of white space is not: it continues the field above
-/// it (RFC 5322 section 4.2).
+/// Returns whether the line is the empty line that ends a header block. A line of white space continues the
+/// previous field instead (RFC 5322 section 4.2).
 pub(super) fn ends_header(line: &[u8]) -> bool {
     without_line_end(line).is_empty()
 }
 
-/// The lines of a message's header block with their ends, the empty line behind it left out.
+/// Returns the lines of a message's header block with their line ends, without the final empty line.
 pub fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
     message.split_inclusive(|octet| *octet == b'\n').take_while(|line| !ends_header(line))
 }
 
-/// The name before the colon, when the line is the first of a field.
+/// Returns the name before the colon, if the line starts a field.
 pub(super) fn field_name(line: &[u8]) -> Option<&str> {
     name_and_colon(line).map(|(name, _)| name)
 }
 
-/// The same with the place of the colon.
+/// Like [`field_name`], with the position of the colon.
 fn name_and_colon(line: &[u8]) -> Option<(&str, usize)> {
     let colon = memchr::memchr(b':', line)?;
-    // White space between name and colon is obsolete, but is written (RFC 5322 section 4.5).
+    // White space before the colon is obsolete but occurs (RFC 5322 section 4.5).
     let name = line[..colon].trim_ascii_end();
     let fits = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
     std::str::from_utf8(name).ok().filter(|_| fits).map(|name| (name, colon))
 }
 
-/// The first fields of a header block, no more than `max`, in order. Lines that belong to none are passed over.
+/// Returns at most `max` fields of a header block, in order. Lines outside of fields are skipped.
 pub(super) fn fields(block: &[u8], max: usize) -> Vec<Field<'_>> {
     let mut fields: Vec<Field<'_>> = Vec::new();
     let (mut at, mut start, mut is_open) = (0, 0, false);
@@ -86,7 +86,7 @@ pub(super) fn fields(block: &[u8], max: usize) -> Vec<Field<'_>> {
     fields
 }
 
-/// The value on one line, not decoded.
+/// Returns the value on one line, still encoded.
 pub(super) fn unfolded(value: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(value) {
         Ok(text) if memchr::memchr2(b'\r', b'\n', value).is_none() => Cow::Borrowed(text.trim()),
@@ -94,7 +94,7 @@ pub(super) fn unfolded(value: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Without control characters and with one space where there was white space: fit for a list, a log, a file.
+/// Removes control characters and collapses white space, for lists, logs and files.
 pub(super) fn one_line(text: &str) -> String {
     if is_one_line(text) {
         return text.to_owned();
@@ -102,7 +102,7 @@ pub(super) fn one_line(text: &str) -> String {
     joined(text.split(|c: char| c.is_whitespace() || c.is_control()), text.len())
 }
 
-/// The pieces that are not empty, with one space between them.
+/// Joins the non-empty pieces with one space.
 fn joined<'a>(pieces: impl Iterator<Item = &'a str>, room: usize) -> String {
     let mut line = String::with_capacity(room);
     for piece in pieces.filter(|piece| !piece.is_empty()) {
@@ -114,7 +114,7 @@ fn joined<'a>(pieces: impl Iterator<Item = &'a str>, room: usize) -> String {
     line
 }
 
-/// Whether a text of ASCII, as nearly all are, is fit as it stands.
+/// Returns whether an ASCII text needs no change, as almost all do.
 fn is_one_line(text: &str) -> bool {
     let octets = text.as_bytes();
     let pairs = octets.iter().zip(octets.iter().skip(1));
@@ -122,7 +122,8 @@ fn is_one_line(text: &str) -> bool {
     plain::is_printable(octets) && !has_two_spaces && !text.starts_with(' ') && !text.ends_with(' ')
 }
 
-/// A value with its encoded words (RFC 2047) decoded. Spaces inside them are kept; spaces around the value are not.
+/// Decodes the encoded words (RFC 2047) of a value. Spaces inside words are kept; spaces around the value are
+/// removed.
 pub(super) fn decoded(value: &[u8]) -> Cow<'_, str> {
     let text = unfolded(value);
     if encoded_word::may_begin_in(text.as_bytes()) {
@@ -131,8 +132,8 @@ pub(super) fn decoded(value: &[u8]) -> Cow<'_, str> {
     text
 }
 
-/// A text such as a Subject, decoded, on one line: with its spaces as they were written, and one space where there were
-/// control characters or line ends.
+/// Decodes a text such as a Subject onto one line. Spaces stay as written; control characters and line ends
+/// become one space.
 pub(super) fn text_line(value: &[u8]) -> String {
     let decoded = decoded(value);
     if plain::is_printable(decoded.as_bytes()) {
@@ -145,7 +146,7 @@ pub(super) fn text_line(value: &[u8]) -> String {
     joined(decoded.split(ends_line).map(str::trim), decoded.len())
 }
 
-/// As much of a value as is looked into, ready for a field parser.
+/// Returns the part of a value within the limit, prepared for a field parser.
 fn terminated(value: &[u8], max_octets: usize) -> Hidden {
     let text = unfolded(value);
     let mut hidden = Hidden::new(&text[..text.floor_char_boundary(max_octets)]);
@@ -153,14 +154,14 @@ fn terminated(value: &[u8], max_octets: usize) -> Hidden {
     hidden
 }
 
-/// The people named in an address field (RFC 5322 section 3.4), groups opened.
+/// Returns the correspondents of an address field (RFC 5322 section 3.4), including group members.
 pub(super) fn correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
     let text = unfolded(value);
     let simple = if text.len() <= max_octets { plain::correspondents(&text) } else { None };
     simple.unwrap_or_else(|| parsed_correspondents(value, max_octets))
 }
 
-/// The same of a field in any form.
+/// Like [`correspondents`], for fields in any form.
 pub(super) fn parsed_correspondents(value: &[u8], max_octets: usize) -> Vec<Correspondent> {
     let text = terminated(value, max_octets);
     let HeaderValue::Address(addresses) = MessageStream::new(text.value.as_bytes()).parse_address() else {
@@ -173,12 +174,12 @@ pub(super) fn parsed_correspondents(value: &[u8], max_octets: usize) -> Vec<Corr
     };
     match addresses {
         Address::List(list) => list.iter().map(person).collect(),
-        // People outside of every group come as a group without a name.
+        // Addresses outside all groups arrive as a group without a name.
         Address::Group(groups) => groups.iter().flat_map(|group| &group.addresses).map(person).collect(),
     }
 }
 
-/// The entries of an address field as IMAP shows them.
+/// Returns the entries of an address field as IMAP reports them.
 pub(super) fn address_entries(value: &[u8], max_octets: usize) -> Vec<AddressEntry> {
     let text = unfolded(value);
     addresses::entries(&text[..text.floor_char_boundary(max_octets)])
@@ -190,12 +191,12 @@ fn date_time(value: &[u8], max_octets: usize) -> Option<DateTime> {
     simple.or_else(|| parsed_date_time(&text, max_octets)).filter(is_in_calendar)
 }
 
-/// Whether its month has that day: otherwise the seconds of a time are counted from a day in the next month.
+/// Returns whether the month has that day. Otherwise the timestamp would silently fall into the next month.
 fn is_in_calendar(date: &DateTime) -> bool {
     DateTime::from_timestamp(date.to_timestamp_local()).day == date.day
 }
 
-/// The same of a field in any form.
+/// Like [`date_time`], for fields in any form.
 pub(super) fn parsed_date_time(text: &str, max_octets: usize) -> Option<DateTime> {
     let start = &text[..text.floor_char_boundary(max_octets)];
     let is_plain = start.is_ascii() && !encoded_word::may_begin_in(start.as_bytes());
@@ -203,13 +204,13 @@ pub(super) fn parsed_date_time(text: &str, max_octets: usize) -> Option<DateTime
     let HeaderValue::DateTime(date) = MessageStream::new(with_offset(&start).as_bytes()).parse_date() else {
         return None;
     };
-    // A leap second (RFC 5322 section 3.3) has no number of its own in a count of seconds.
+    // A Unix timestamp cannot represent a leap second (RFC 5322 section 3.3).
     let date = DateTime { second: if date.second == 60 { 59 } else { date.second }, ..date };
     date.is_valid().then_some(date)
 }
 
-/// The date with the offset that the name of its zone stands for, in any case of letters (RFC 5322 section 4.3): the
-/// parser looks for names behind seconds alone, which a date need not have. Other names are left to it.
+/// Replaces a zone name by its offset, ignoring case (RFC 5322 section 4.3). mail-parser recognises zone
+/// names only after seconds, which are optional. It handles all other names.
 fn with_offset(text: &str) -> Cow<'_, str> {
     let before_comment = text.find('(').unwrap_or(text.len());
     let Some(last_colon) = text[..before_comment].rfind(':') else { return Cow::Borrowed(text) };
@@ -217,7 +218,7 @@ fn with_offset(text: &str) -> Cow<'_, str> {
     let zone = behind.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     let (name, rest) = zone.split_at(zone.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(zone.len()));
     let offset = match name.to_ascii_uppercase().as_str() {
-        // `GMT+0200`, as some programs write.
+        // Some programs write `GMT+0200`: the offset counts.
         "UT" | "GMT" | "UTC" | "Z" if rest.trim_start().starts_with(['+', '-']) => "",
         "UT" | "GMT" | "UTC" | "Z" => "+0000",
         "EDT" => "-0400",
@@ -231,17 +232,17 @@ fn with_offset(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{time} {offset} {}", rest.trim_start()))
 }
 
-/// The moment of a date field (RFC 5322 section 3.3); none when it is no date.
+/// Returns the time of a date field (RFC 5322 section 3.3); `None` if it is invalid.
 pub(super) fn date(value: &[u8], max_octets: usize) -> Option<Timestamp> {
     date_time(value, max_octets).map(|date| Timestamp::from_seconds(date.to_timestamp()))
 }
 
-/// Year, month and day of a date field as they are written; none when it is no date.
+/// Returns year, month and day of a date field as written; `None` if it is invalid.
 pub(super) fn day(value: &[u8], max_octets: usize) -> Option<(u16, u8, u8)> {
     date_time(value, max_octets).map(|date| (date.year, date.month, date.day))
 }
 
-/// A Message-ID or Content-ID without its angle brackets; none when there is nothing.
+/// Returns a Message-ID or Content-ID without angle brackets; `None` if it is empty.
 pub(super) fn identifier(value: &[u8]) -> Option<String> {
     let text = unfolded(value);
     let text = if is_one_line(&text) { text } else { Cow::Owned(one_line(&text)) };
@@ -249,10 +250,10 @@ pub(super) fn identifier(value: &[u8]) -> Option<String> {
     Some(inner.trim()).filter(|id| !id.is_empty()).map(ToOwned::to_owned)
 }
 
-/// A value with parameters (RFC 2045 section 5.1, RFC 2183), decoded as RFC 2231 and RFC 2047 say.
+/// A value with parameters (RFC 2045 section 5.1, RFC 2183), decoded by RFC 2231 and RFC 2047.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Parameterized {
-    /// `text/plain`, or `attachment`; lower case.
+    /// Such as `text/plain` or `attachment`, in lower case.
     pub(super) value: String,
     /// Names and values.
     pub(super) parameters: Vec<(String, String)>,
@@ -265,7 +266,7 @@ impl Parameterized {
         simple.or_else(|| Self::parsed(value, max_octets))
     }
 
-    /// The same of a field in any form.
+    /// Like [`Parameterized::read`], for fields in any form.
     pub(super) fn parsed(value: &[u8], max_octets: usize) -> Option<Self> {
         let text = terminated(value, max_octets);
         let HeaderValue::ContentType(read) = MessageStream::new(text.value.as_bytes()).parse_content_type() else {
@@ -286,7 +287,7 @@ impl Parameterized {
     }
 }
 
-/// What is encoded or cut counts more than what stands beside it for old readers, whichever comes first, as in HTTP
+/// Encoded or continued parameters take precedence over plain ones for old readers, in any order, as in HTTP
 /// (RFC 6266 section 4.3).
 fn prefer_extended(parameters: &mut Vec<(String, String)>, text: &Hidden) {
     let (_, mut written) = parameters::written(&text.value);

@@ -1,6 +1,7 @@
-//! Names of attachments, as given by their senders. Code that writes one to a file system or a header must clean it.
+//! File names of attachments, as given by their senders. Code that writes one to a file system or a header
+//! must sanitise it.
 
-/// The sender's name without line ends and other control characters; `None` when nothing usable is left.
+/// Returns the sender's name without control characters; `None` if nothing usable is left.
 pub(super) fn as_sent(given: &str, max_characters: usize) -> Option<String> {
     let is_control = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let name: String = given.chars().map(|c| if is_control(c) { ' ' } else { c }).collect();
@@ -9,7 +10,7 @@ pub(super) fn as_sent(given: &str, max_characters: usize) -> Option<String> {
     is_name.then(|| shortened(&name, max_characters))
 }
 
-/// The extension says what the file is: a long name loses its middle.
+/// Shortens a long name but keeps its extension, which identifies the type.
 fn shortened(name: &str, max_characters: usize) -> String {
     let count = name.chars().count();
     if count <= max_characters {
@@ -20,12 +21,12 @@ fn shortened(name: &str, max_characters: usize) -> String {
     name.chars().take(kept).chain(extension.chars()).collect()
 }
 
-/// A name for an attachment that has none.
+/// Returns a name for an attachment without one.
 pub(super) fn made_up(index: usize, media_type: &str) -> String {
     format!("attachment-{}.{}", index + 1, extension(media_type))
 }
 
-/// The usual extension of a media type.
+/// Returns the usual extension of a media type.
 fn extension(media_type: &str) -> &'static str {
     match media_type {
         "application/gzip" => "gz",
@@ -61,7 +62,7 @@ fn extension(media_type: &str) -> &'static str {
     }
 }
 
-/// The name with `.eml` at its end.
+/// Appends `.eml` unless the name ends with it.
 pub(super) fn as_eml(name: &str, max_characters: usize) -> String {
     const EML: &str = ".eml";
     if name.to_ascii_lowercase().ends_with(EML) {

@@ -1,30 +1,33 @@
-//! The form in which texts are compared: what people see as the same letters is the same octets.
+//! Folding of texts for comparison: texts that look alike become the same bytes.
 
 use std::iter;
 
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
-/// The form in which texts are compared: composed (NFC, Unicode Standard Annex 15), with full case folding whatever
-/// stands around a letter (so ß is ss, a final sigma is a sigma, and a ligature is its letters), letters of full and half
-/// width as the usual ones, white space as one space, and without characters that are not seen. A line end stays. An
-/// accent makes another letter.
+/// Folds a text for comparison.
+///
+/// - The result is composed (NFC, Unicode Standard Annex 15) with full case folding, regardless of context: ß
+///   becomes ss, a final sigma a sigma, a ligature its letters.
+/// - Full-width and half-width characters become the usual ones.
+/// - White space becomes one space; line ends stay.
+/// - Invisible characters are removed. Accents are significant.
 #[must_use]
 pub fn fold(text: &str) -> String {
     if differs_in_case_alone(text) { text.to_ascii_lowercase() } else { Folding::of(text, text.len()).folded }
 }
 
-/// The folded text in the form that indexes keep and ask for: they leave out a NUL, so there must be none.
+/// Folds a text for an index. Indexes drop NUL, so it is replaced.
 #[must_use]
 pub fn comparable(text: &str) -> String {
     fold(text).replace('\0', "\u{fffd}")
 }
 
-/// Where in `line` the folded text begins, in octets.
+/// Returns the byte offset in `line` at which the folded text begins.
 pub(super) fn find(line: &str, folded: &str) -> Option<usize> {
     let whole = fold(line);
     let target = whole.find(folded)?;
-    // In ASCII folding only ever drops characters: nothing dropped, nothing moved.
+    // In ASCII, folding only drops characters: equal length means equal positions.
     if line.is_ascii() && whole.len() == line.len() {
         return Some(target);
     }
@@ -36,18 +39,18 @@ pub(super) fn find(line: &str, folded: &str) -> Option<usize> {
     letters(line).find(letter).map(|(at, _)| at)
 }
 
-/// Whether a letter begins with this character: it does not compose with what stands before it.
+/// Returns whether a character starts a letter, which means that it does not compose with the previous one.
 pub(super) fn begins_letter(c: char) -> bool {
     match usual_width(c) {
         c if is_unseen(c) => false,
-        // Latin, and ideographs and Hangul, without a look into the tables of Unicode.
+        // Latin, ideographs and Hangul need no Unicode tables.
         ..'\u{300}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => true,
         c => canonical_combining_class(c) == 0 && is_nfc_quick(iter::once(c)) == IsNormalized::Yes,
     }
 }
 
-/// The usual form of a character of full or half width (Unicode Standard, section 18.4, and its Annex 11). Jamo of half
-/// width are left alone: what they would become composes otherwise.
+/// Returns the usual form of a full-width or half-width character (Unicode Standard, section 18.4, and Annex
+/// 11). Half-width jamo stay, because their usual forms would compose differently.
 fn usual_width(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff9f}' | '\u{ffe0}'..='\u{ffe2}' | '\u{ffe4}'..='\u{ffee}' => {
@@ -62,8 +65,8 @@ const fn is_unseen(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}' | '\u{feff}')
 }
 
-/// The letters of a text, each with where it begins: a character with all that may compose with it. They can be folded
-/// one by one.
+/// Returns the letters of a text with their offsets: each character together with everything that may compose
+/// with it. Letters can be folded one by one.
 fn letters(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut start = 0;
     iter::from_fn(move || {
@@ -76,8 +79,8 @@ fn letters(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether there is nothing to fold in a text but ASCII letters, as in most texts: no white space but single spaces
-/// and line ends. Every octet is looked at, since that is many at once.
+/// Returns whether only ASCII letters can need folding, as in most texts: no white space but single spaces
+/// and line ends. Without an early exit, many bytes are checked at once.
 fn differs_in_case_alone(text: &str) -> bool {
     let octets = text.as_bytes();
     let next = octets.get(1..).unwrap_or_default();
@@ -104,7 +107,7 @@ impl Folding {
         let mut characters = letter.chars();
         let alone = characters.next().filter(|_| characters.as_str().is_empty());
         match alone {
-            // Most of most texts.
+            // Most characters of most texts.
             Some(c @ '!'..='~') => self.push_visible(c.to_ascii_lowercase()),
             Some('\n') => {
                 self.folded.push('\n');
@@ -118,7 +121,7 @@ impl Folding {
         }
     }
 
-    /// Folds what is not composed as it has to be, or becomes several characters.
+    /// Folds a letter that needs composition, or becomes several characters.
     fn push_composed(&mut self, letter: &str) {
         let mut decomposed = String::new();
         for c in letter.chars().map(usual_width).nfd().filter(|&c| !is_unseen(c)) {
@@ -126,7 +129,7 @@ impl Folding {
                 '\n' => decomposed.push('\n'),
                 c if c.is_whitespace() && self.is_behind_space => {}
                 c if c.is_whitespace() => decomposed.push(' '),
-                // It has no dot in any case: its capital is not the one of i.
+                // A dotless i stays: its capital I would become a dotted i.
                 'ı' => decomposed.push('ı'),
                 c => decomposed.extend(fully_folded(c)),
             }
@@ -148,12 +151,12 @@ impl Folding {
     }
 }
 
-/// Full case folding (Unicode Standard, section 3.13): the small letters of the capitals of the small letters.
+/// Full case folding (Unicode Standard, section 3.13): lower, upper, then lower case again.
 fn fully_folded(c: char) -> impl Iterator<Item = char> {
     c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
 }
 
-/// The same of a letter that stays one character.
+/// Like [`fully_folded`], for a letter that stays one character.
 fn simply_folded(c: char) -> Option<char> {
     match usual_width(c) {
         '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | 'ı' => Some(c),
@@ -222,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Letters, marks, and what composes in unusual ways.
+    /// Letters, marks, and characters with unusual composition.
     fn letters_and_marks() -> impl Strategy<Value = String> {
         let often = "[aeiouAEIJßẞıİΣςᾳΐΆéÜǰŉﬁ각가Ａé！ﾃﾞﾊﾟカ\u{3099}\u{ffa1}\u{1100}\u{1161}\u{11a8}\u{212b}\u{344}\u{958}\u{ad}\u{200b} \n]";
         let marks = "[\u{300}-\u{345}\u{316}\u{59a}\u{653}]";
@@ -249,7 +252,7 @@ mod tests {
 
         #[test]
         fn a_letter_is_found_where_it_begins(before in letters_and_marks(), after in letters_and_marks()) {
-            // A mark behind it would make its last letter another one.
+            // Without the dot, a mark would change the last letter of the needle.
             let line = format!("{before}needle.{after}");
             let at = find(&line, "needle");
             prop_assert!(at.is_some_and(|at| line[at..].starts_with("needle")), "{:?}", at);

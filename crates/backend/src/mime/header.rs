@@ -1,28 +1,28 @@
-//! A header block as IMAP shows it (RFC 3501 section 7.4.2): some fields decoded, others as they are written.
+//! A header block as IMAP reports it (RFC 3501 section 7.4.2): some fields decoded, others as written.
 
 use super::addresses::AddressEntry;
 use super::fields::{self, Field};
 use super::limits::Limits;
 use super::parameters;
 
-/// The fields of a header block. Of several with one name the first counts, unless it is said otherwise.
+/// The fields of a header block. Of several fields with one name the first is used, unless stated otherwise.
 #[derive(Debug)]
 pub struct Header<'a> {
     fields: Vec<Field<'a>>,
     limits: Limits,
 }
 
-/// A field's value that has parameters, as it is written: encoded words and the marks of RFC 2231 stay.
+/// A raw value with parameters: encoded words and the notation of RFC 2231 stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WrittenParameters {
-    /// What stands before the parameters, such as `attachment`.
+    /// The text before the parameters, such as `attachment`.
     pub value: String,
     /// Names and values, without quotes and comments.
     pub parameters: Vec<(String, String)>,
 }
 
 impl<'a> Header<'a> {
-    /// Reads a header block.
+    /// Parses a header block.
     #[must_use]
     pub fn of(block: &'a [u8]) -> Self {
         Self { fields: fields::fields(block, Limits::default().max_fields), limits: Limits::default() }
@@ -32,50 +32,52 @@ impl<'a> Header<'a> {
         self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
     }
 
-    /// The values of all fields of a name, decoded, each on one line with its spaces as they were sent.
+    /// Returns the decoded values of all fields with a name, each on one line with its spaces as sent.
     pub fn texts<'s>(&'s self, name: &'s str) -> impl Iterator<Item = String> + 's {
         self.named(name).map(fields::text_line)
     }
 
-    /// Every field with its name, decoded, each on one line.
+    /// Returns every field with its name, decoded, each on one line.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         let line = |field: &Field<'_>| format!("{}: {}", field.name, fields::text_line(field.value));
         self.fields.iter().map(line)
     }
 
-    /// The people of all address fields of a name, each field on one line: without comments, with the names of groups.
+    /// Returns the people of all address fields with a name, one line for each field: without comments, with
+    /// group names.
     pub fn people(&self, name: &str) -> Vec<String> {
         let read = |value| fields::address_entries(value, self.limits.max_address_octets);
         let shown = |entries: Vec<AddressEntry>| entries.iter().map(AddressEntry::shown).collect::<Vec<_>>().join(", ");
         self.named(name).map(|value| shown(read(value))).collect()
     }
 
-    /// A field decoded, on one line.
+    /// Returns a decoded field, on one line.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         self.texts(name).next()
     }
 
-    /// A field as it is written, on one line.
+    /// Returns a field as written, on one line.
     #[must_use]
     pub fn written(&self, name: &str) -> Option<String> {
         self.named(name).next().map(|value| fields::unfolded(value).into_owned())
     }
 
-    /// The people of an address field, decoded, with the groups that they stand in.
+    /// Returns the decoded entries of an address field, including groups.
     #[must_use]
     pub fn addresses(&self, name: &str) -> Vec<AddressEntry> {
         let value = self.named(name).next();
         value.map(|value| fields::address_entries(value, self.limits.max_address_octets)).unwrap_or_default()
     }
 
-    /// Year, month and day of the Date field as they stand there, whatever its zone; none when it is no date.
+    /// Returns year, month and day of the Date field as written, regardless of its zone; `None` if it is
+    /// invalid.
     #[must_use]
     pub fn day(&self) -> Option<(u16, u8, u8)> {
         self.named("Date").next().and_then(|value| fields::day(value, self.limits.max_parameter_octets))
     }
 
-    /// A field with parameters, as it is written.
+    /// Returns a field with parameters, as written.
     #[must_use]
     pub fn parameters(&self, name: &str) -> Option<WrittenParameters> {
         let text = fields::unfolded(self.named(name).next()?);

@@ -1,23 +1,23 @@
-//! The text of an HTML body, for searching and for excerpts.
+//! Extracts the text of an HTML body for searches and excerpts.
 //!
-//! One pass with bounded memory, whatever the nesting: a tree builder can be made to work for minutes, or to fill the
-//! memory, by a few kilobytes of unclosed tags. Nothing here is shown as HTML.
+//! Uses one pass and bounded memory, regardless of nesting. A few kilobytes of unclosed tags can keep a tree
+//! builder busy for minutes, or exhaust the memory. The result is never shown as HTML.
 
 use mail_parser::decoders::html::html_to_text as decode_entities;
 
-/// Elements inside a line of text: their tags separate no words.
+/// Inline elements: their tags do not separate words.
 const INLINE: [&str; 27] = [
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "del", "em", "font", "i", "ins", "kbd", "label", "mark",
     "nobr", "q", "s", "small", "span", "strong", "sub", "sup", "tt", "u", "wbr",
 ];
 
-/// Elements whose content is no text of the body.
+/// Elements whose content is not text of the body.
 const UNSEEN: [&str; 4] = ["script", "style", "template", "title"];
 
-/// The longest entity: `&CounterClockwiseContourIntegral;`.
+/// Length of the longest entity: `&CounterClockwiseContourIntegral;`.
 const MAX_ENTITY: usize = 33;
 
-/// The text between the tags, its entities decoded.
+/// Returns the text between the tags, with decoded entities.
 pub(super) fn text_of(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;
@@ -29,7 +29,7 @@ pub(super) fn text_of(html: &str) -> String {
     text
 }
 
-/// What follows the markup at the start of `html`; at least one character is taken.
+/// Returns the text after the markup at the start of `html`; consumes at least one character.
 fn after_markup<'a>(html: &'a str, text: &mut String) -> &'a str {
     let inside = &html[1..];
     if let Some(comment) = inside.strip_prefix("!--") {
@@ -61,7 +61,8 @@ fn after<'a>(html: &'a str, end: &str) -> &'a str {
     html.find(end).map_or("", |at| &html[at + end.len()..])
 }
 
-/// What follows the `>` that ends a tag; one in a quoted value does not, unless the quote never ends.
+/// Returns the text after the `>` that ends a tag. A `>` in a quoted value does not end it, unless the quote
+/// is never closed.
 fn after_attributes(attributes: &str) -> &str {
     let (mut quote, mut is_value) = (None, false);
     for (at, octet) in attributes.bytes().enumerate() {
@@ -77,7 +78,7 @@ fn after_attributes(attributes: &str) -> &str {
     after(attributes, ">")
 }
 
-/// From the end tag of an element that is not seen; nothing when it never ends, as browsers have it.
+/// Returns the text from the end tag of an invisible element; nothing if it never ends, as in browsers.
 fn from_end_tag<'a>(content: &'a str, name: &str) -> &'a str {
     let is_end = |at: usize| {
         let tag = content.as_bytes().get(at + 2..at + 2 + name.len());

@@ -1,4 +1,4 @@
-//! What a store keeps of a message, so that it is never taken apart again.
+//! The stored structure of a message, so that it is parsed only once.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,40 +15,42 @@ use super::transfer::{self, TransferDecoder, TransferEncoding};
 use super::{charset, selection};
 use crate::{AttachmentInfo, Correspondent, FullMessage, MessageSummary};
 
-/// A message taken apart: what a listing shows of it, and where its bodies and attachments stand. What is for the
-/// listing is cut at the listed lengths of [`Limits`], so that no header makes a listing long.
+/// The structure of a parsed message: the fields that lists show, and the position of its bodies and
+/// attachments.
+///
+/// List fields are truncated to the listed lengths of [`Limits`], so that no header makes a list long.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageStructure {
-    /// The Message-ID header in angle brackets; empty when there is none.
+    /// The Message-ID in angle brackets; empty if missing.
     pub message_id: String,
-    /// The first author; both parts empty when there is none.
+    /// The first author; both parts empty if missing.
     pub from: Correspondent,
-    /// To.
+    /// The To recipients.
     pub to: Vec<Correspondent>,
-    /// Cc.
+    /// The Cc recipients.
     pub cc: Vec<Correspondent>,
-    /// The subject, decoded, on one line.
+    /// The decoded subject, on one line.
     pub subject: String,
-    /// The Date header; none when it is missing or unreadable.
+    /// The Date field; `None` if missing or unreadable.
     pub date: Option<Timestamp>,
-    /// Octets of the header block, up to and including the empty line.
+    /// Length of the header block in bytes, including the empty line.
     pub header_len: u64,
-    /// The first text/plain part that is no attachment.
+    /// The first text/plain part that is not an attachment.
     pub text: Option<BodyPart>,
-    /// The first text/html part that is no attachment.
+    /// The first text/html part that is not an attachment.
     pub html: Option<BodyPart>,
-    /// Every other leaf, in the order of the message.
+    /// Every other leaf, in message order.
     pub attachments: Vec<AttachmentPart>,
 }
 
-/// Where the content of a part stands in the message as it was received, and how it is written there.
+/// The position of a part's content in the received message, and its encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartSpan {
-    /// Its first octet, counted from the start of the message.
+    /// Offset of its first byte from the start of the message.
     pub offset: u64,
-    /// How many octets it takes there, not decoded.
+    /// Its encoded length in bytes.
     pub length: u64,
-    /// How it is written.
+    /// Its transfer encoding.
     pub encoding: TransferEncoding,
 }
 
@@ -57,7 +59,7 @@ impl PartSpan {
         Self { offset: span.start as u64, length: span.len() as u64, encoding }
     }
 
-    /// The part's octets in the message, not decoded. Empty when the span does not lie within the message.
+    /// Returns the encoded bytes of the part; empty if the span exceeds the message.
     #[must_use]
     pub fn of<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
         let end = self.offset.checked_add(self.length).and_then(|end| usize::try_from(end).ok());
@@ -65,7 +67,7 @@ impl PartSpan {
         start.zip(end).and_then(|(start, end)| raw.get(start..end)).unwrap_or_default()
     }
 
-    /// A decoder for the octets of this part.
+    /// Returns a decoder for the part.
     #[must_use]
     pub fn decoder(&self) -> TransferDecoder {
         TransferDecoder::new(self.encoding)
@@ -75,15 +77,15 @@ impl PartSpan {
 /// A body of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyPart {
-    /// Where it stands.
+    /// Its position.
     pub span: PartSpan,
-    /// The charset that it names.
+    /// Its charset, if named.
     pub charset: Option<String>,
 }
 
 impl BodyPart {
-    /// The text of the body, from its octets as they stand in the message ([`PartSpan::of`]). Line ends and
-    /// `format=flowed` (RFC 3676) are left as they were sent.
+    /// Decodes the body from its encoded bytes ([`PartSpan::of`]). Line ends and `format=flowed` (RFC 3676)
+    /// stay as sent.
     #[must_use]
     pub fn decode(&self, encoded: &[u8]) -> String {
         charset::decode(self.charset.as_deref(), &transfer::decode(self.span.encoding, encoded))
@@ -93,26 +95,26 @@ impl BodyPart {
 /// An attachment of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachmentPart {
-    /// What is told of it; its size is exactly what a [`TransferDecoder`] gives.
+    /// Its description. The size is exactly that of the [`TransferDecoder`]'s output.
     pub info: AttachmentInfo,
-    /// Where it stands.
+    /// Its position.
     pub span: PartSpan,
 }
 
 impl MessageStructure {
-    /// Takes a message apart with the default [`Limits`]. Every sequence of octets is a message.
+    /// Parses a message with the default [`Limits`]. Every byte sequence is a message.
     #[must_use]
     pub fn of(raw: &[u8]) -> Self {
         Self::with_limits(raw, &Limits::default())
     }
 
-    /// Takes a message apart.
+    /// Parses a message.
     #[must_use]
     pub fn with_limits(raw: &[u8], limits: &Limits) -> Self {
         Self::uncut_with_limits(raw, limits).listed(limits)
     }
 
-    /// Takes a message apart that is opened rather than listed: nothing is cut. With the default [`Limits`].
+    /// Parses a message without truncating list fields, with the default [`Limits`]. For opening one message.
     #[must_use]
     pub fn uncut(raw: &[u8]) -> Self {
         Self::uncut_with_limits(raw, &Limits::default())
@@ -123,8 +125,7 @@ impl MessageStructure {
         structure
     }
 
-    /// The same as [`MessageStructure::of`] for a message that may lie elsewhere than in memory, of which no more than a piece is
-    /// there at a time. Blocks while it is read.
+    /// Like [`MessageStructure::of`], for a message that may not be in memory; reads it piece by piece. Blocks.
     ///
     /// # Errors
     /// When the message cannot be read.
@@ -153,15 +154,15 @@ impl MessageStructure {
         Ok(structure)
     }
 
-    /// Where the header block stands, as much of it as fields are looked for in.
+    /// Returns the position of the header block, up to the limit for parsing fields.
     #[must_use]
     pub fn header(&self) -> PartSpan {
         let length = self.header_len.min(Limits::default().max_header_octets as u64);
         PartSpan { offset: 0, length, encoding: TransferEncoding::Identity }
     }
 
-    /// What the header block alone tells, all of it: no bodies, no attachments. For backends whose mail server takes the parts
-    /// apart itself ([`super::Outline`]).
+    /// Parses a header block without truncation; the result has no bodies and no attachments. For backends
+    /// whose mail server parses the parts ([`super::Outline`]).
     #[must_use]
     pub fn of_header_block(block: &[u8]) -> Self {
         Self::of_header(block, &Limits::default())
@@ -186,7 +187,7 @@ impl MessageStructure {
         }
     }
 
-    /// Cut for listings.
+    /// Truncates list fields.
     fn listed(mut self, limits: &Limits) -> Self {
         truncate(&mut self.message_id, limits.max_listed_identifier_octets);
         if let Some((end, _)) = self.subject.char_indices().nth(limits.max_listed_subject_characters) {
@@ -201,7 +202,7 @@ impl MessageStructure {
         self
     }
 
-    /// What a listing shows. `arrived` stands in for a date that is missing.
+    /// Returns the summary for lists. `arrived` replaces a missing date.
     #[must_use]
     pub fn summary(&self, uid: u32, size: u64, flags: Vec<String>, arrived: Timestamp) -> MessageSummary {
         MessageSummary {
@@ -217,7 +218,7 @@ impl MessageStructure {
         }
     }
 
-    /// The same for whoever needs the digest no more.
+    /// Like [`MessageStructure::summary`], without copying.
     #[must_use]
     pub fn into_summary(self, uid: u32, size: u64, flags: Vec<String>, arrived: Timestamp) -> MessageSummary {
         let Self { message_id, from, to, subject, date, attachments, .. } = self;
@@ -225,7 +226,8 @@ impl MessageStructure {
         MessageSummary { uid, message_id, from, to, subject, date, size, flags, has_attachments }
     }
 
-    /// The whole message, when the digest was not cut ([`MessageStructure::uncut`]) and all octets of the message are there.
+    /// Returns the full message. Requires an untruncated structure ([`MessageStructure::uncut`]) and all bytes of the
+    /// message.
     #[must_use]
     pub fn into_full_message(
         mut self,
@@ -244,9 +246,11 @@ impl MessageStructure {
         FullMessage { summary, cc, headers: headers(header), text, html, attachments }
     }
 
-    /// The whole message, from what a listing shows of it ([`MessageStructure::summary`]), the octets of its header block
-    /// ([`MessageStructure::header`]; a store's own fields may stand in front), and those of its bodies as they stand in the message ([`PartSpan::of`]); a body that the digest does
-    /// not name is not looked at. What a listing shows only the beginning of, comes whole from the header block.
+    /// Returns the full message, from its summary ([`MessageStructure::summary`]), the bytes of its header block
+    /// ([`MessageStructure::header`]), and the encoded bytes of its bodies ([`PartSpan::of`]).
+    ///
+    /// A store may prepend its own fields to the header block. A body without a part here is ignored.
+    /// Truncated list fields are parsed again from the header block.
     #[must_use]
     pub fn full_message(&self, summary: MessageSummary, header: &[u8], text: &[u8], html: &[u8]) -> FullMessage {
         let (summary, cc) = if self.may_be_cut(&Limits::default()) {
@@ -265,9 +269,9 @@ impl MessageStructure {
         }
     }
 
-    /// Whether something of it reaches up to where it was cut for listings.
+    /// Returns whether any list field may have been truncated.
     fn may_be_cut(&self, limits: &Limits) -> bool {
-        // A cut falls between two characters, so it may leave up to three octets less.
+        // Truncation at a character boundary may drop up to three more bytes.
         let reaches = |text: &str, max_octets: usize| text.len().saturating_add(3) >= max_octets;
         let mut people = std::iter::once(&self.from).chain(&self.to).chain(&self.cc);
         reaches(&self.message_id, limits.max_listed_identifier_octets)
@@ -278,7 +282,7 @@ impl MessageStructure {
     }
 }
 
-/// The header block of a message, with the empty line behind it; all of it when there is no empty line.
+/// Returns the header block of a message including the empty line; everything if there is no empty line.
 #[must_use]
 pub fn header_block(message: &[u8]) -> &[u8] {
     let fields = fields::header_lines(message).map(<[u8]>::len).sum();
@@ -286,10 +290,11 @@ pub fn header_block(message: &[u8]) -> &[u8] {
     &message[..fields + empty_line.len()]
 }
 
-/// Name and decoded value of each header of a header block, as many fields of it as [`Limits::max_fields`], in the order
-/// in which the names first occur. Values of
-/// one name, whatever its case, are joined by a line feed, which like every other control character but the tab stands
-/// in no value.
+/// Returns name and decoded value of each header field, up to [`Limits::max_fields`], in the order in which
+/// the names first occur.
+///
+/// Values of one name, ignoring case, are joined by a line feed. All other control characters but the tab are
+/// replaced.
 #[must_use]
 pub fn headers(block: &[u8]) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
@@ -307,14 +312,14 @@ pub fn headers(block: &[u8]) -> Vec<(String, String)> {
     headers
 }
 
-/// Where the header of that name, whatever its case, stands among those so far. Among the few that nearly all messages
-/// have it is looked for; among more it is looked up, so that a header of any length is read in linear time.
+/// Returns the position of a header name, ignoring case. Few headers are searched one by one; more are
+/// indexed, so that reading takes linear time.
 fn place(headers: &[(String, String)], places: &mut HashMap<String, usize>, name: &str) -> Option<usize> {
     const FEW: usize = 32;
     if headers.len() <= FEW {
         return headers.iter().position(|(known, _)| known.eq_ignore_ascii_case(name));
     }
-    // Those that came since the last look.
+    // Index the headers added since the last call.
     for (place, (known, _)) in headers.iter().enumerate().skip(places.len()) {
         places.insert(known.to_ascii_lowercase(), place);
     }
@@ -322,7 +327,8 @@ fn place(headers: &[(String, String)], places: &mut HashMap<String, usize>, name
 }
 
 fn without_controls(text: Cow<'_, str>) -> String {
-    // Nearly all values hold nothing but printable ASCII, which is seen without looking at characters one by one.
+    // Almost all values are printable ASCII. Checking bytes without an early exit is faster than checking
+    // characters.
     let is_plain = |octet: u8| matches!(octet, b' '..=b'~' | b'\t');
     if text.bytes().fold(true, |so_far, octet| so_far & is_plain(octet)) {
         return text.into_owned();
@@ -335,7 +341,7 @@ fn truncate(text: &mut String, max_octets: usize) {
     text.truncate(text.floor_char_boundary(max_octets));
 }
 
-/// All authors that a header block names.
+/// Returns all authors in a header block.
 pub(super) fn authors(block: &[u8]) -> Vec<Correspondent> {
     let limits = Limits::default();
     let fields = fields::fields(block, limits.max_fields);
@@ -387,7 +393,7 @@ mod tests {
 
     use super::*;
 
-    /// Octets that lie elsewhere, of which some are read at a time.
+    /// Bytes outside memory, read in pieces.
     struct Elsewhere(Vec<u8>, usize);
 
     impl mailapi_model::OctetSource for Elsewhere {

@@ -1,10 +1,12 @@
-//! Reading messages: which part is the body, which leaves are attachments, what a header says. Every backend reads
-//! through this module, so that a message looks the same wherever it lies.
+//! Reads messages: selects bodies and attachments, and interprets header fields. All backends use this
+//! module, so that a message looks the same in every mail server.
 //!
-//! [`MessageStructure::of`] takes a message apart once; a store keeps [`MessageStructure::to_bytes`] beside the message and then lists,
-//! reads and downloads by it. Where a mail server describes the parts itself (BODYSTRUCTURE), [`DescribedMessage::of`] makes the
-//! same choice from its description. [`SearchableText`] is what a search looks into. Nothing here refuses a message: whatever
-//! its sender did to it, there is a result, in time that grows with the size of the message and no faster.
+//! [`MessageStructure::of`] parses a message once. A store keeps [`MessageStructure::to_bytes`] with the message, and uses it to
+//! list, read and download. If a mail server describes the parts itself (BODYSTRUCTURE),
+//! [`DescribedMessage::of`] makes the same selection from its description. [`SearchableText`] is the text
+//! that searches cover.
+//!
+//! No message is rejected: every input gives a result, in time linear to its size.
 
 mod addresses;
 mod charset;

@@ -1,7 +1,7 @@
-//! Parameters of a field as they are written, and what those mean that RFC 2231 lets a sender encode or cut.
+//! Parameters of a field as written, and decoding of RFC 2231 extensions.
 //!
-//! Own work, because mail-parser decodes each section by itself: a character that is cut in two is lost there, and so is
-//! the charset, which only the first section names.
+//! mail-parser is not used because it decodes each section by itself. It loses characters split across
+//! sections, and the charset, which only the first section names.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 
 use super::charset;
 
-/// What stands before the first semicolon, and the names and values behind it, without quotes and comments (RFC 5322
-/// sections 3.2.2 and 3.2.4), in which a semicolon has no meaning.
+/// Returns the text before the first semicolon, and the parameters after it. Removes quotes and comments (RFC
+/// 5322 sections 3.2.2 and 3.2.4), in which semicolons have no meaning.
 pub(super) fn written(text: &str) -> (String, Vec<(String, String)>) {
     let (mut value, mut current) = (None, Segment::default());
     let mut parameters = Vec::new();
@@ -40,18 +40,18 @@ fn end(segment: Segment, value: &mut Option<String>, parameters: &mut Vec<(Strin
     }
 }
 
-/// What stands between two semicolons.
+/// The text between two semicolons.
 #[derive(Default)]
 struct Segment {
-    /// What stands before the equals sign, once it has been met.
+    /// The name, once the equals sign was read.
     name: Option<String>,
     text: String,
-    /// How much of the text is more than blanks at its end.
+    /// Length of the text without trailing blanks.
     length: usize,
 }
 
 impl Segment {
-    /// Blanks around a text have no meaning, unless they are quoted.
+    /// Adds a character. Blanks around a text are ignored unless quoted.
     fn push(&mut self, c: char, is_quoted: bool) {
         let is_blank = c.is_whitespace() && !is_quoted;
         if is_blank && self.length == 0 {
@@ -63,8 +63,8 @@ impl Segment {
         }
     }
 
-    /// Whether the last character belongs to an encoded value: many programs encode a name but for its parentheses, so
-    /// that none of them begins a comment there.
+    /// Returns whether the last character belongs to an encoded value. Many programs leave parentheses in
+    /// such values unencoded, so these must not start a comment.
     fn is_within_encoded(&self) -> bool {
         let is_encoded = self.name.as_ref().is_some_and(|name| name.ends_with('*'));
         is_encoded && self.length > 0 && self.length == self.text.len()
@@ -81,8 +81,8 @@ impl Segment {
     }
 }
 
-/// Name and value, decoded, of each parameter that is encoded, cut into sections, or both (RFC 2231 sections 3 and 4);
-/// names are lower case. One that is written whole counts more than its sections, and none is empty.
+/// Returns the decoded parameters that are encoded or continued (RFC 2231 sections 3 and 4), with names in
+/// lower case. A whole value takes precedence over its sections; empty values are omitted.
 pub(super) fn extended(written: Vec<(String, String)>) -> BTreeMap<String, String> {
     let mut sections: BTreeMap<String, Sections> = BTreeMap::new();
     for (name, value) in written {
@@ -95,7 +95,7 @@ pub(super) fn extended(written: Vec<(String, String)>) -> BTreeMap<String, Strin
     values.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// By their numbers; one that has none is the whole value.
+/// Sections by number; the key `None` is the whole value.
 type Sections = BTreeMap<Option<u32>, Section>;
 
 struct Section {
@@ -103,7 +103,7 @@ struct Section {
     is_encoded: bool,
 }
 
-/// What `filename*`, `filename*0` or `filename*0*` says.
+/// The parts of a name such as `filename*`, `filename*0` or `filename*0*`.
 struct Place {
     name: String,
     number: Option<u32>,
@@ -116,7 +116,7 @@ impl Place {
         let name = name.trim_end().to_ascii_lowercase();
         let (digits, is_encoded) = marks.strip_suffix('*').map_or((marks, false), |digits| (digits, true));
         if digits.is_empty() {
-            // An asterisk alone says that the value is encoded; two of them say nothing.
+            // One asterisk means an encoded value; two are invalid.
             return (!is_encoded).then_some(Self { name, number: None, is_encoded: true });
         }
         let is_number = digits.bytes().all(|octet| octet.is_ascii_digit());
@@ -125,7 +125,7 @@ impl Place {
     }
 }
 
-/// The sections put together up to the first gap. Some programs count them from 1.
+/// Joins and decodes the sections up to the first gap. Some programs count from 1.
 fn decoded(sections: &Sections) -> String {
     let first = sections.keys().next().copied().flatten();
     let mut text = Decoding::default();
@@ -138,7 +138,8 @@ fn decoded(sections: &Sections) -> String {
     text.end()
 }
 
-/// Octets of sections, on their way to be text. Decoded only when all are there, for a character may be cut in two.
+/// Collects the bytes of the sections. They are decoded together, because a character may be split across
+/// sections.
 #[derive(Default)]
 struct Decoding<'a> {
     charset: Option<&'a str>,
@@ -156,7 +157,8 @@ impl<'a> Decoding<'a> {
         if value.is_ascii() {
             self.octets.extend(octets);
         } else {
-            // Characters that should have been encoded were read with the field, and are in no charset any more.
+            // Unencoded non-ASCII characters were already decoded with the field; the charset does not apply
+            // to them.
             self.decode();
             self.text.push_str(&charset::guess(&octets));
         }
@@ -173,8 +175,8 @@ impl<'a> Decoding<'a> {
     }
 }
 
-/// What the first encoded section holds (RFC 2231 section 4): charset, language and value between apostrophes, of which
-/// more may stand in the value as they are. With fewer than two it is all value.
+/// Splits the first encoded section (RFC 2231 section 4) into charset and value. The value may contain
+/// further apostrophes; with fewer than two, everything is value.
 fn charset_and_value(section: &str) -> (Option<&str>, &str) {
     let mut pieces = section.splitn(3, '\'');
     match (pieces.next(), pieces.next(), pieces.next()) {
@@ -259,14 +261,15 @@ mod tests {
         }
     }
 
-    /// A name in the form that Python writes: cut wherever a line is full, with all but letters and digits encoded.
+    /// Encodes a name as Python does: split wherever a line is full, with everything but letters and digits
+    /// encoded.
     fn encoded(name: &str, octets_each: usize) -> String {
         let sections = name.as_bytes().chunks(octets_each).enumerate().map(|(number, octets)| {
             let start = if number == 0 { "utf-8''" } else { "" };
             let value = percent_encoding::percent_encode(octets, percent_encoding::NON_ALPHANUMERIC);
             format!("filename*{number}*={start}{value}")
         });
-        // Their order has no meaning.
+        // The order of sections must not matter.
         sections.rev().collect::<Vec<_>>().join(";\r\n ")
     }
 

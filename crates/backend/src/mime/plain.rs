@@ -1,5 +1,5 @@
-//! The forms that nearly all fields have, read in one pass. A value that looks otherwise in any way is left to
-//! mail-parser (`None`), and the tests hold both to the same answer wherever this one answers.
+//! Fast parsers for the common forms of fields, in one pass. Any other form returns `None` and is left to
+//! mail-parser. Tests check that both agree.
 
 use mail_parser::DateTime;
 
@@ -11,7 +11,7 @@ use super::structure::Part;
 use super::transfer::TransferEncoding;
 use crate::Correspondent;
 
-/// People as `Name <address>`, `"Name" <address>` or `address`, between commas.
+/// Parses people as `Name <address>`, `"Name" <address>` or `address`, separated by commas.
 pub(super) fn correspondents(text: &str) -> Option<Vec<Correspondent>> {
     if !is_plain(text.as_bytes()) {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn correspondents(text: &str) -> Option<Vec<Correspondent>> {
     }
 }
 
-/// The first person, and what stands behind.
+/// Parses the first person; returns the rest too.
 fn correspondent(text: &str) -> Option<(Correspondent, &str)> {
     let (name, rest) = match text.strip_prefix('"') {
         Some(quoted) => {
@@ -46,19 +46,19 @@ fn correspondent(text: &str) -> Option<(Correspondent, &str)> {
     email.contains('@').then(|| (Correspondent { name: String::new(), email: email.to_owned() }, rest))
 }
 
-/// Octets without white space and without anything that could mean something else in an address.
+/// Parses an address without white space and without characters of special meaning.
 fn address(text: &str) -> Option<(&str, &str)> {
     let ends = |octet: u8| octet != b'@' && (is_special(octet) || octet.is_ascii_whitespace());
     let end = text.bytes().position(ends).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
-/// `specials` of RFC 5322 section 3.2.3, the dot aside.
+/// The `specials` of RFC 5322 section 3.2.3, except the dot.
 fn is_special(octet: u8) -> bool {
     matches!(octet, b'(' | b')' | b'<' | b'>' | b'[' | b']' | b':' | b';' | b'@' | b'\\' | b',' | b'"')
 }
 
-/// A value with parameters, each a token or in quotes: `text/plain; charset=utf-8`.
+/// Parses a value with parameters, each a token or quoted: `text/plain; charset=utf-8`.
 pub(super) fn parameterized(text: &str) -> Option<Parameterized> {
     if !is_plain(text.as_bytes()) {
         return None;
@@ -86,10 +86,10 @@ pub(super) fn parameterized(text: &str) -> Option<Parameterized> {
     is_whole.then(|| Parameterized { value: value.to_ascii_lowercase(), parameters })
 }
 
-/// Whether [`part`] can read a description: it holds nothing that the field that it is from would have to be read for.
+/// Returns whether [`part`] can convert a description directly, without parsing its original field.
 pub(super) fn is_plain_part(described: &DescribedPart, limits: &Limits) -> bool {
     let fits = |value: &str, parameters: &[DescribedParameter]| {
-        // What stands around a parameter: `; `, the equals sign, two quotes.
+        // The syntax around a parameter: `; `, the equals sign, two quotes.
         const AROUND: usize = 5;
         let octets = |(name, value): &DescribedParameter| name.len() + value.len() + AROUND;
         let is_plain = |(name, value): &DescribedParameter| is_name(name) && is_quotable(value) && is_plain(value);
@@ -105,7 +105,7 @@ pub(super) fn is_plain_part(described: &DescribedPart, limits: &Limits) -> bool 
         && described.encoding.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
 }
 
-/// What the header of a plain part says. The part is neither placed nor known to hold others.
+/// Converts a plain description into a part, without position and without children.
 pub(super) fn part(described: DescribedPart) -> Part {
     let DescribedPart { mut media_type, subtype, parameters, disposition, content_id, encoding, .. } = described;
     media_type.push('/');
@@ -133,8 +133,8 @@ fn lower(mut value: String, parameters: Vec<DescribedParameter>) -> Parameterize
     Parameterized { value, parameters: parameters.into_iter().map(parameter).collect() }
 }
 
-/// A date as nearly all mail writes it (RFC 5322 section 3.3): `Fri, 20 Nov 2026 12:15:30 +0200`, with or without the
-/// day of the week.
+/// Parses the common form of a date (RFC 5322 section 3.3): `Fri, 20 Nov 2026 12:15:30 +0200`, with or
+/// without the day of the week.
 pub(super) fn date_time(text: &[u8]) -> Option<DateTime> {
     let text = match text {
         [a, b, c, b',', b' ', rest @ ..] if [a, b, c].iter().all(|octet| octet.is_ascii_alphabetic()) => rest,
@@ -145,7 +145,7 @@ pub(super) fn date_time(text: &[u8]) -> Option<DateTime> {
         [tens, ones, b' ', rest @ ..] => (two_digits(*tens, *ones)?, rest),
         _ => return None,
     };
-    // What stands behind the day: `Nov 2026 12:15:30 +0200`.
+    // The text after the day: `Nov 2026 12:15:30 +0200`.
     let rest: &[u8; 23] = rest.try_into().ok()?;
     let separators = [(3, b' '), (8, b' '), (11, b':'), (14, b':'), (17, b' ')];
     let number = |at: usize| two_digits(rest[at], rest[at + 1]);
@@ -176,40 +176,41 @@ fn two_digits(tens: u8, ones: u8) -> Option<u8> {
     (tens < 10 && ones < 10).then(|| tens * 10 + ones)
 }
 
-/// Printable ASCII with spaces: no control characters, not even tabs. Without a way out in the middle, several octets
-/// are looked at in one step.
+/// Returns whether a text is printable ASCII without control characters, tabs included. Without an early
+/// exit, several bytes are checked per step.
 pub(super) fn is_printable(text: &[u8]) -> bool {
     text.iter().fold(true, |so_far, octet| so_far & matches!(octet, b' '..=b'~'))
 }
 
-/// Printable ASCII, blanks included, in which no encoded word can begin.
+/// Returns whether a text is printable ASCII, blanks included, and contains no start of an encoded word.
 fn is_plain(text: &[u8]) -> bool {
-    // As above, no way out in the middle.
+    // No early exit here either.
     text.iter().fold(true, |so_far, octet| so_far & matches!(octet, b' '..=b'~' | b'\t'))
         && !encoded_word::may_begin_in(text)
 }
 
-/// A token (RFC 2045 section 5.1) that means itself in every field of mail and HTTP.
+/// Returns whether a text is a token (RFC 2045 section 5.1) without special meaning in any field of mail and
+/// HTTP.
 pub(super) fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|octet| is_value(octet) && octet != b'/')
 }
 
-/// `type/subtype`, or one word.
+/// Returns whether a text is `type/subtype`, or one token.
 fn is_type(text: &str) -> bool {
     text.split_once('/').map_or_else(|| is_word(text), |(kind, subtype)| is_word(kind) && is_word(subtype))
 }
 
-/// Without the asterisk of RFC 2231.
+/// Returns whether a text is a parameter name without the asterisk of RFC 2231.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_'))
 }
 
-/// What stands in tokens and has no other meaning in any parser.
+/// Returns whether a byte is valid in tokens and has no special meaning in any parser.
 fn is_value(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'+' | b'/')
 }
 
-/// What means itself between quotes.
+/// Returns whether a text needs no escapes between quotes.
 fn is_quotable(text: &[u8]) -> bool {
     !text.is_empty() && !text.iter().any(|octet| matches!(octet, b'"' | b'\\' | b'\t'))
 }

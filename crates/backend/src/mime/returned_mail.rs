@@ -1,5 +1,5 @@
-//! Delivery status notifications that came back as mail (RFC 3464): what a server further on says of a message that it
-//! had taken over.
+//! Delivery status notifications received as mail (RFC 3464): reports of remote servers about messages that
+//! they had accepted.
 
 use std::convert::Infallible;
 use std::io;
@@ -8,50 +8,50 @@ use mailapi_model::{EmailAddress, EnhancedCode, MessageId, Octets};
 
 use super::{Limits, MessageStructure, PartSpan, decode, header_block, headers};
 
-/// Fields that name the recipient under which a mail was delivered, the surest first.
+/// Fields that name the recipient of a delivered mail, most reliable first.
 const RECIPIENT_FIELDS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "To", "Cc"];
 
-/// What a notification says of one recipient.
+/// A notification's report about one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedReport {
-    /// Our identifier, when the notification names it: in the address it was sent to, as the envelope identifier that
-    /// we gave (RFC 3461 section 4.4), or in the header that it returns.
+    /// The message id, if the notification contains it: in its recipient address, as the envelope id (RFC
+    /// 3461 section 4.4), or in the returned header.
     pub message_id: Option<MessageId>,
-    /// The recipient that the sender named, or, where the notification does not tell, the one that was tried.
+    /// The original recipient, or the final one if the notification does not name the original.
     pub recipient: EmailAddress,
-    /// The one that was tried, where it is another one: the sender's was an alias, or was forwarded.
+    /// The final recipient, if it differs: the original one was an alias or was forwarded.
     pub final_recipient: Option<EmailAddress>,
-    /// What was done.
+    /// The action taken.
     pub action: ReturnedAction,
-    /// Why (RFC 3463).
+    /// The reason (RFC 3463).
     pub status: Option<EnhancedCode>,
-    /// What the server that was tried said, without its type; empty when the notification does not tell.
+    /// The reply of the remote server, without its type; empty if missing.
     pub diagnostic: String,
 }
 
-/// What was done with a message for a recipient (RFC 3464 section 2.3.3).
+/// The action that a server took for a recipient (RFC 3464 section 2.3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReturnedAction {
-    /// It was given up.
+    /// Delivery failed permanently.
     Failed,
-    /// It is still being tried.
+    /// Delivery is being retried.
     Delayed,
-    /// It was delivered.
+    /// The message was delivered.
     Delivered,
-    /// It went on to a server that sends no notifications.
+    /// The message was relayed to a server that sends no notifications.
     Relayed,
-    /// It went to several recipients in place of this one.
+    /// The message was sent to several recipients instead.
     Expanded,
 }
 
-/// What a mail says of recipients of a message of ours; nothing when it is no notification.
+/// Returns the reports in a notification about a message sent here; none if the mail is not a notification.
 #[must_use]
 pub fn returned_mail(raw: &[u8]) -> Vec<ReturnedReport> {
     let Ok(reports) = reports(&MessageStructure::of(raw), |span| Ok::<_, Infallible>(span.of(raw)));
     reports
 }
 
-/// The same for a mail that may lie elsewhere than in memory, when it was taken apart already. May block.
+/// Like [`returned_mail`], for a parsed mail that may not be in memory. May block.
 ///
 /// # Errors
 /// When the mail cannot be read.
@@ -62,7 +62,7 @@ pub fn returned_mail_in(octets: &Octets, structure: &MessageStructure) -> io::Re
     })
 }
 
-/// `octets` reads a stretch of the mail, not decoded.
+/// Returns the reports. `octets` reads encoded bytes of the mail.
 fn reports<T: AsRef<[u8]>, E>(
     structure: &MessageStructure,
     octets: impl Fn(PartSpan) -> Result<T, E>,
@@ -80,7 +80,7 @@ fn reports<T: AsRef<[u8]>, E>(
     let message_id = in_return_address(&Fields(headers(octets(structure.header())?.as_ref())))
         .or_else(|| about_message.get("Original-Envelope-Id")?.trim().parse().ok())
         .or_else(|| MessageId::from_header(Fields(headers(header_block(&returned?))).get("Message-ID")?));
-    // Some servers leave out the empty line between what is said of the message and of its only recipient.
+    // Some servers omit the empty line between the fields of the message and those of its only recipient.
     let alone = about_message.get("Final-Recipient").is_some().then_some(about_message);
     Ok(groups.chain(alone).filter_map(|fields| report(&fields, message_id)).collect())
 }
@@ -93,13 +93,13 @@ impl Fields {
     }
 }
 
-/// The beginning of a part: no server writes reports, or headers, as long as that.
+/// Reads the beginning of a part; real reports and headers are shorter than the limit.
 fn content<T: AsRef<[u8]>, E>(span: PartSpan, octets: impl Fn(PartSpan) -> Result<T, E>) -> Result<Vec<u8>, E> {
     let length = span.length.min(Limits::default().max_report_octets as u64);
     Ok(decode(span.encoding, octets(PartSpan { length, ..span })?.as_ref()))
 }
 
-/// The groups of fields; between them stand empty lines (RFC 3464 section 2.1).
+/// Splits a report into groups of fields, separated by empty lines (RFC 3464 section 2.1).
 fn groups(text: &[u8]) -> Vec<&[u8]> {
     let mut groups = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -115,7 +115,7 @@ fn groups(text: &[u8]) -> Vec<&[u8]> {
     groups
 }
 
-/// The addresses that a mail was delivered to, as its header tells, the surest first.
+/// Returns the addresses that a mail was delivered to, according to its header, most reliable first.
 pub fn delivered_to(header: &[(String, String)]) -> impl Iterator<Item = &str> {
     let fields = RECIPIENT_FIELDS
         .iter()
@@ -124,7 +124,7 @@ pub fn delivered_to(header: &[(String, String)]) -> impl Iterator<Item = &str> {
     texts.filter(|text| text.contains('@'))
 }
 
-/// Our identifier behind a plus sign in the local part of the address that the notification was sent to.
+/// Returns the message id after a plus sign in the local part of the notification's recipient address.
 fn in_return_address(header: &Fields) -> Option<MessageId> {
     delivered_to(&header.0).find_map(|address| address.split_once('@')?.0.rsplit_once('+')?.1.parse().ok())
 }
@@ -149,7 +149,7 @@ fn report(fields: &Fields, message_id: Option<MessageId>) -> Option<ReturnedRepo
     Some(ReturnedReport { message_id, recipient, final_recipient, action, status, diagnostic })
 }
 
-/// `rfc822; ann@example.org`, and `utf-8; …` (RFC 6533 section 3).
+/// Parses `rfc822; ann@example.org` or `utf-8; …` (RFC 6533 section 3).
 fn recipient(value: &str) -> Option<EmailAddress> {
     let address = value.split_once(';').map_or(value, |(_, address)| address).trim();
     let bare = address.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(address);

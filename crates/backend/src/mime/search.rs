@@ -1,4 +1,4 @@
-//! What a search looks into, how it compares, and what it shows of what it found.
+//! Searchable text, comparison, and excerpts.
 
 use std::convert::Infallible;
 
@@ -8,39 +8,39 @@ use super::html;
 use super::message_structure::{BodyPart, MessageStructure, PartSpan, authors};
 use crate::{Correspondent, FullMessage, SearchText};
 
-/// The most characters of an excerpt.
+/// Maximum characters of an excerpt.
 pub const SNIPPET_CHARACTERS: usize = 200;
 
-/// How many of them may stand before the match.
+/// Maximum characters before the match.
 const CHARACTERS_BEFORE_MATCH: usize = 60;
 
-/// The decoded text of a message that a search looks into, each field on one line.
+/// The decoded text of a message that searches cover, each field on one line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SearchableText {
     /// The subject.
     pub subject: String,
     /// `Name <address>` of each author, separated by commas.
     pub from: String,
-    /// The same of each To, separated by commas.
+    /// The To recipients in the same form.
     pub to: String,
-    /// The same of each Cc.
+    /// The Cc recipients in the same form.
     pub cc: String,
-    /// The text of the plain body and that of the HTML body; one after the other, unless the first holds the second.
+    /// The text of the plain body and of the HTML body; the latter is left out if the former contains it.
     pub body: String,
 }
 
 impl SearchableText {
-    /// The text of a message as it was received.
+    /// Returns the text of a raw message.
     #[must_use]
     pub fn of(raw: &[u8], structure: &MessageStructure) -> Self {
         let Ok(text) = Self::read(structure, |span| Ok::<_, Infallible>(span.of(raw)));
         text
     }
 
-    /// The text of a message of which `octets` reads a stretch, not decoded; what is not asked for is not looked at.
+    /// Returns the text of a message of which `octets` reads encoded pieces. Only what is needed is read.
     ///
     /// # Errors
-    /// Those of `octets`.
+    /// The errors of `octets`.
     pub fn read<T: AsRef<[u8]>, E>(
         structure: &MessageStructure,
         mut octets: impl FnMut(PartSpan) -> Result<T, E>,
@@ -49,12 +49,12 @@ impl SearchableText {
             body.map(|body| octets(body.span).map(|encoded| body.decode(encoded.as_ref()))).transpose()
         };
         let (text, html) = (decoded(structure.text.as_ref())?, decoded(structure.html.as_ref())?);
-        // A digest keeps the beginnings of long fields only.
+        // The stored structure has only the beginnings of long fields.
         let block = octets(structure.header())?;
         Ok(Self { body: body_text(text.as_deref(), html.as_deref()), ..Self::of_header(block.as_ref()) })
     }
 
-    /// The text of a header block, without a body.
+    /// Returns the text of a header block, without a body.
     #[must_use]
     pub fn of_header(block: &[u8]) -> Self {
         let header = MessageStructure::of_header_block(block);
@@ -67,7 +67,7 @@ impl SearchableText {
         }
     }
 
-    /// The text of a message that was opened.
+    /// Returns the text of an opened message.
     #[must_use]
     pub fn of_message(message: &FullMessage) -> Self {
         Self {
@@ -79,14 +79,14 @@ impl SearchableText {
         }
     }
 
-    /// The text of an HTML body alone.
+    /// Returns the text of an HTML body alone.
     #[must_use]
     pub fn of_html(html: &str) -> Self {
         Self { body: body_text(None, Some(html)), ..Self::default() }
     }
 
-    /// All of it as one text, a line for each field and the body last: what an index keeps. A search text holds no
-    /// line end, so that no match runs from one field into the next.
+    /// Returns everything as one text for an index: one line for each field, the body last. Search texts
+    /// contain no line ends, so no match spans two fields.
     #[must_use]
     pub fn joined(&self) -> String {
         [&self.subject, &self.from, &self.to, &self.cc, &self.body].map(String::as_str).join("\n")
@@ -102,11 +102,11 @@ fn shown(people: &[Correspondent]) -> String {
     people.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The authors of an opened message; a summary shows only the first.
+/// Returns the authors of an opened message; its summary has only the first.
 fn authors_of(message: &FullMessage) -> String {
     let first = shown(std::slice::from_ref(&message.summary.from));
     let written = message.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("From"));
-    // Several fields of one name are joined by line ends; the first one counts.
+    // Fields with the same name are joined by line feeds; use the first.
     let Some(value) = written.and_then(|(_, value)| value.split('\n').next()) else { return first };
     match value.contains(',') {
         true => shown(&authors(format!("From: {value}\r\n\r\n").as_bytes())),
@@ -124,14 +124,16 @@ fn body_text(text: Option<&str>, html: Option<&str>) -> String {
     }
 }
 
-/// Whether a message's [`SearchableText::joined`] text holds the search text.
+/// Returns whether a message's [`SearchableText::joined`] text matches the search text.
 #[must_use]
 pub fn matches(joined: &str, query: &SearchText) -> bool {
     fold(joined).contains(&fold(query.as_str()))
 }
 
-/// An excerpt of a [`SearchableText::joined`] text around the first match: in the body where the body matches, else in
-/// the first field that does, else the beginning of the body. At most [`SNIPPET_CHARACTERS`] characters on one line.
+/// Returns an excerpt of a [`SearchableText::joined`] text around the first match, on one line, of at most
+/// [`SNIPPET_CHARACTERS`] characters.
+///
+/// A match in the body is preferred to one in a field. Without a match, it is the beginning of the body.
 #[must_use]
 pub fn snippet(joined: &str, query: &SearchText) -> String {
     let wanted = fold(query.as_str());
@@ -141,7 +143,7 @@ pub fn snippet(joined: &str, query: &SearchText) -> String {
     excerpt(line, at)
 }
 
-/// The characters around `at`, from the start of a word on, with an ellipsis where something is left out.
+/// Returns the characters around `at`, starting at a word, with ellipses for omitted text.
 fn excerpt(line: &str, at: usize) -> String {
     let before = line[..at].char_indices().rev().take(CHARACTERS_BEFORE_MATCH).last().map_or(at, |(start, _)| start);
     let word = line[before..at].find(' ').map_or(before, |space| before + space + 1);
@@ -160,7 +162,7 @@ fn excerpt(line: &str, at: usize) -> String {
     excerpt
 }
 
-/// As much of the text up to `end` as does not end within a letter; all of it, when it is one letter.
+/// Returns the largest offset up to `end` that does not split a letter; `end` if the text is one letter.
 fn whole_letters(text: &str, end: usize) -> usize {
     if text[end..].starts_with(begins_letter) {
         return end;
@@ -219,7 +221,7 @@ mod tests {
         fn an_excerpt_of_a_text_holds_the_match(
             before in "\\PC{0,300}", wanted in "[a-zA-ZäÖİςßﬁ]{2,10}", after in "\\PC{0,300}",
         ) {
-            // A mark behind it would make its last letter another one.
+            // Without the dot, a mark would change the last letter of the match.
             let body = one_line(&format!("{before}{wanted}.{after}"));
             let found = snippet(&format!("\n\n\n\n{body}"), &query(&wanted));
             prop_assert!(found.chars().count() <= SNIPPET_CHARACTERS);

@@ -1,22 +1,22 @@
-//! Which part is the body and which leaves are attachments: the one home of that rule.
+//! Selects bodies and attachments; the only home of that rule.
 
 use super::filename;
 use super::limits::Limits;
 use super::plain;
 use super::structure::Part;
 
-/// Indexes of the chosen parts.
+/// Indexes of the selected parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Chosen {
-    /// The first text/plain part that is no attachment.
+    /// The first text/plain part that is not an attachment.
     pub(super) text: Option<usize>,
-    /// The first text/html part that is no attachment.
+    /// The first text/html part that is not an attachment.
     pub(super) html: Option<usize>,
-    /// Every other leaf, in the order of the message.
+    /// Every other leaf, in message order.
     pub(super) attachments: Vec<usize>,
 }
 
-/// Chooses among all parts of a message; the first is the message itself.
+/// Selects among all parts of a message; the first is the message itself.
 pub(super) fn choose(parts: &[Part]) -> Chosen {
     let leaves = || parts.iter().enumerate().filter(|(_, part)| !part.has_parts);
     let first = |kind| leaves().find(|(at, part)| part.media_type == kind && may_be_body(*at, part)).map(|(at, _)| at);
@@ -25,7 +25,8 @@ pub(super) fn choose(parts: &[Part]) -> Chosen {
     Chosen { text, html, attachments }
 }
 
-/// Whether a text part is for reading in place. One with a file name is for keeping, unless it is all there is.
+/// Returns whether a text part may be a body. One with a file name is an attachment, unless it is the only
+/// part.
 fn may_be_body(index: usize, part: &Part) -> bool {
     part.disposition.value != "attachment" && (index == 0 || given_name(part).is_none())
 }
@@ -34,12 +35,14 @@ fn given_name(part: &Part) -> Option<&str> {
     part.disposition.parameter("filename").or_else(|| part.content_type.parameter("name"))
 }
 
-/// The parameters of its type that are told with the file: how its characters are written, where its lines end (RFC
-/// 3676), what a calendar asks for (RFC 6047). Those of a type that is shown as another mean nothing; US-ASCII is what a
-/// text is in that names nothing (RFC 2045 section 5.2), and some servers name it for it.
+/// Returns the type parameters to report with a file: charset, format of lines (RFC 3676), calendar method
+/// (RFC 6047).
+///
+/// Parameters of a replaced type have no meaning. US-ASCII is the default (RFC 2045 section 5.2), which some
+/// servers add themselves, so it is omitted.
 pub(super) fn type_parameters(part: &Part) -> String {
     const TOLD: [&str; 4] = ["charset", "method", "format", "delsp"];
-    /// Longer than any that means something.
+    /// Longer than any meaningful value.
     const MAX_OCTETS: usize = 75;
     if part.content_type.value != part.media_type {
         return String::new();
@@ -50,12 +53,12 @@ pub(super) fn type_parameters(part: &Part) -> String {
     plain.map(|(name, value)| format!("; {name}={value}")).collect()
 }
 
-/// Whether it is a message that was forwarded.
+/// Returns whether a part is a forwarded message.
 pub(super) fn is_message(part: &Part) -> bool {
     matches!(part.media_type.as_str(), "message/rfc822" | "message/global")
 }
 
-/// The name that the sender gave; that of a forwarded message is its subject when the sender gave none.
+/// Returns the sender's file name; for a forwarded message without one, its subject.
 pub(super) fn name(part: &Part, index: usize, limits: &Limits, subject: impl FnOnce() -> String) -> String {
     let max = limits.max_filename_characters;
     let given = given_name(part).and_then(|name| filename::as_sent(name, max));

@@ -1,4 +1,4 @@
-//! Two charsets in which ASCII octets stand for other characters: UTF-7 (RFC 2152) and HZ-GB-2312 (RFC 1843).
+//! Two charsets in which ASCII bytes can encode other characters: UTF-7 (RFC 2152) and HZ-GB-2312 (RFC 1843).
 
 use encoding_rs::GBK;
 
@@ -19,7 +19,7 @@ pub(super) fn decode_utf7(octets: &[u8]) -> String {
     text
 }
 
-/// A run in modified Base64: UTF-16, most significant octet first. An empty one is a plus sign.
+/// Decodes a run of modified Base64: UTF-16, most significant byte first. An empty run is a plus sign.
 fn push_shifted(text: &mut String, run: &[u8]) {
     if run.is_empty() {
         text.push('+');
@@ -47,7 +47,7 @@ const fn sextet(octet: u8) -> Option<u8> {
     })
 }
 
-/// Decodes HZ-GB-2312: `~{` begins a run of two-octet characters, `~}` ends it, and `~~` is a tilde.
+/// Decodes HZ-GB-2312: `~{` begins a run of two-byte characters, `~}` ends it, and `~~` is a tilde.
 pub(super) fn decode_hz(octets: &[u8]) -> String {
     let (mut plain, mut rest, mut is_shifted) = (Vec::with_capacity(octets.len()), octets, false);
     loop {
