@@ -1,9 +1,8 @@
-//! Where a message lies while it is on its way: a small one in memory, a large one in a file.
+//! Buffers messages in transit: small ones in memory, large ones in anonymous temporary files.
 //!
-//! The file has no name, so it is gone with the last of those who hold it, or with the process, however that ends. It
-//! is no store: nobody is told that a message was taken before the mail server has it durably, and what lies here has
-//! never been promised to anyone. So it is not made durable either; when it is lost, its sender has no answer and
-//! sends again.
+//! A file has no name, so it disappears with its last user or with the process, in whatever way that ends.
+//! Files need not be durable: a message counts as accepted only once the mail server has it durably. If a
+//! buffer is lost, its sender has received no answer and retries.
 
 use std::fs::File;
 use std::io;
@@ -16,23 +15,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use mailapi_model::{OctetSource, Octets};
 
-/// What messages on their way may take. [`BufferSettings::new`] gives the defaults named at each field.
+/// Limits for messages in transit. [`BufferSettings::new`] sets the defaults named at each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferSettings {
-    /// Where the files are made; a directory on a disk, not in memory.
+    /// Directory of the files, on a disk and not in memory.
     pub directory: PathBuf,
-    /// Up to this length a message lies in memory. Default 1 MiB.
+    /// Maximum length of a message in memory. Default 1 MiB.
     pub max_memory_bytes: usize,
-    /// How much is gathered before it is written to a file. Default 256 KiB.
+    /// Bytes collected before each write to a file. Default 256 KiB.
     pub write_bytes: usize,
-    /// What all files together may take. Default 4 GiB.
+    /// Maximum total size of all files. Default 4 GiB.
     pub max_disk_bytes: u64,
-    /// What of that the files of strangers may take ([`Buffer::for_strangers`]). Default 2 GiB.
+    /// Maximum total size of files from unauthenticated clients ([`Buffer::for_strangers`]). Default 2 GiB.
     pub max_inbound_disk_bytes: u64,
 }
 
 impl BufferSettings {
-    /// The defaults.
+    /// Returns the default settings.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
@@ -45,27 +44,28 @@ impl BufferSettings {
     }
 }
 
-/// Holds messages on their way; clones share its room.
+/// Buffers messages in transit; clones share its limits.
 #[derive(Debug, Clone)]
 pub struct Buffer {
     inner: Arc<Inner>,
-    /// Whether what is taken in comes from strangers.
+    /// Whether the content comes from unauthenticated clients.
     is_for_strangers: bool,
 }
 
 #[derive(Debug)]
 struct Inner {
     settings: BufferSettings,
-    /// Octets in files.
+    /// Bytes in files.
     taken: AtomicU64,
-    /// Those of them that came from strangers.
+    /// Those from unauthenticated clients.
     taken_by_strangers: AtomicU64,
 }
 
-/// Why octets cannot be held at the moment. Nothing of them is kept.
+/// Why content cannot be buffered at the moment. Nothing of it is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum BufferError {
-    /// [`BufferSettings::max_disk_bytes`] are in use, or by strangers [`BufferSettings::max_inbound_disk_bytes`].
+    /// [`BufferSettings::max_disk_bytes`] is reached, or [`BufferSettings::max_inbound_disk_bytes`] for
+    /// unauthenticated clients.
     #[error("messages on their way take all the room that they may have on the disk")]
     Full,
     /// The disk failed, or is full.
@@ -82,11 +82,11 @@ impl From<BufferError> for io::Error {
     }
 }
 
-/// The octets of a range, read on a thread that may block unless they lie in memory. All of them are in memory then: for
-/// one piece after the other.
+/// Reads a range into memory, on a blocking thread unless it is already there. Use it for one piece at a
+/// time.
 ///
 /// # Errors
-/// When they cannot be read at the moment.
+/// When the range cannot be read at the moment.
 pub async fn read_octets(octets: &Octets, range: Range<usize>) -> io::Result<Bytes> {
     let piece = octets.slice(range);
     match piece.into_bytes() {
@@ -96,33 +96,33 @@ pub async fn read_octets(octets: &Octets, range: Range<usize>) -> io::Result<Byt
 }
 
 impl Buffer {
-    /// A spool in which nothing is.
+    /// Returns an empty buffer.
     #[must_use]
     pub fn new(settings: BufferSettings) -> Self {
         let inner = Inner { settings, taken: AtomicU64::default(), taken_by_strangers: AtomicU64::default() };
         Self { inner: Arc::new(inner), is_for_strangers: false }
     }
 
-    /// The same spool for what anybody may send without being asked who he is. It may take only a part of the room, so
-    /// that strangers never leave the users without any.
+    /// Returns the same buffer for unauthenticated clients. They may use only part of the limit, so that
+    /// authenticated users always have room.
     #[must_use]
     pub fn for_strangers(&self) -> Self {
         Self { inner: self.inner.clone(), is_for_strangers: true }
     }
 
-    /// How it is set.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &BufferSettings {
         &self.inner.settings
     }
 
-    /// Takes in octets of which nobody knows yet how many they are.
+    /// Returns a writer for content of unknown length.
     #[must_use]
     pub fn writer(&self) -> BufferWriter {
         BufferWriter { buffer: self.clone(), gathered: Vec::new(), file: None, failed: false }
     }
 
-    /// How many octets lie in files at the moment.
+    /// Returns the number of bytes in files.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.inner.taken.load(Ordering::Relaxed)
@@ -130,6 +130,7 @@ impl Buffer {
 
     fn take(&self, octets: u64) -> Result<(), BufferError> {
         let Inner { settings, taken, taken_by_strangers } = &*self.inner;
+        // Count in both totals, the smaller one first; undo it if the other is full.
         if self.is_for_strangers {
             count(taken_by_strangers, octets, settings.max_inbound_disk_bytes)?;
         }
@@ -148,25 +149,25 @@ impl Buffer {
     }
 }
 
-/// Takes octets of a room in which there may be `max`.
+/// Adds to a total, up to `max`.
 fn count(taken: &AtomicU64, octets: u64, max: u64) -> Result<(), BufferError> {
     let more = |taken: u64| taken.checked_add(octets).filter(|sum| *sum <= max);
     let taken = taken.try_update(Ordering::Relaxed, Ordering::Relaxed, more);
     taken.map(drop).map_err(|_| BufferError::Full)
 }
 
-/// Octets that are being taken in. Dropped before [`BufferWriter::finish`], nothing is left of them.
+/// Content being buffered. If it is dropped before [`BufferWriter::finish`], its content is discarded.
 #[derive(Debug)]
 pub struct BufferWriter {
     buffer: Buffer,
-    /// What came last: all, as long as there is no file.
+    /// The bytes not yet written; without a file, all of them.
     gathered: Vec<u8>,
     file: Option<BufferFile>,
-    /// Something is lost; there will be no message.
+    /// Some content was lost, so the writer cannot finish.
     failed: bool,
 }
 
-/// A file without a name, and its share of the room.
+/// An anonymous file, and its share of the limit.
 #[derive(Debug)]
 struct BufferFile {
     file: File,
@@ -175,32 +176,32 @@ struct BufferFile {
 }
 
 impl BufferWriter {
-    /// How many octets were taken in.
+    /// Returns the number of bytes written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.gathered.len() + self.file.as_ref().map_or(0, OctetSource::len)
     }
 
-    /// Whether none were taken in.
+    /// Returns whether nothing was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes in more. On a thread that may block; elsewhere use [`BufferWriter::push`].
+    /// Writes bytes. Blocks; async code uses [`BufferWriter::push`].
     ///
     /// # Errors
-    /// [`BufferError`]; every further call fails, too.
+    /// [`BufferError`]; later calls fail too.
     pub fn write(&mut self, octets: &[u8]) -> Result<(), BufferError> {
         self.gathered.extend_from_slice(octets);
         if self.is_full() { self.write_out() } else { Ok(()) }
     }
 
-    /// Takes in more; what has to be written to a file is written on a thread that may block. A future that is dropped
-    /// before its end leaves a writer that fails.
+    /// Writes bytes, on a blocking thread if they go to a file. If the future is dropped early, later calls
+    /// fail.
     ///
     /// # Errors
-    /// [`BufferError`]; every further call fails, too.
+    /// [`BufferError`]; later calls fail too.
     pub async fn push(&mut self, octets: &[u8]) -> Result<(), BufferError> {
         self.gathered.extend_from_slice(octets);
         if !self.is_full() {
@@ -214,10 +215,10 @@ impl BufferWriter {
         written
     }
 
-    /// What was taken in. The file, when there is one, goes with the last clone of it.
+    /// Returns the content. A file is deleted with the last clone.
     ///
     /// # Errors
-    /// [`BufferError`] when something was lost before.
+    /// [`BufferError`] when content was lost before.
     pub fn finish(self) -> Result<Octets, BufferError> {
         if self.failed {
             return Err(lost());
@@ -239,6 +240,7 @@ impl BufferWriter {
         if self.failed {
             return Err(lost());
         }
+        // Any early return below leaves the writer failed.
         self.failed = true;
         let file = match &mut self.file {
             Some(file) => file,
@@ -248,7 +250,7 @@ impl BufferWriter {
             }
         };
         file.append(&self.gathered)?;
-        // What was all of a small message is more than what is gathered from now on.
+        // A buffer for a whole small message is larger than one for the following writes.
         self.gathered.clear();
         self.gathered.shrink_to(self.buffer.settings().write_bytes);
         self.failed = false;
@@ -277,7 +279,7 @@ impl BufferFile {
         let more = octets.len() as u64;
         self.buffer.take(more)?;
         let at = self.len;
-        // Counted before it is written, so that the room is given back whatever becomes of it.
+        // Count the bytes before writing, so that `drop` returns them even if the write fails.
         self.len += more;
         Ok(self.file.write_all_at(octets, at)?)
     }

@@ -1,50 +1,50 @@
-//! Telling the mail server who has a mailbox.
+//! Provisioning of domains and mailboxes at the mail server.
 
 use async_trait::async_trait;
 use mailapi_model::{DomainName, EmailAddress, Timestamp};
 
-/// Keeps the mail server's view of domains and mailboxes equal to the accounts. Everything here may be repeated; a
-/// mail server that reads the account database itself has nothing to do.
+/// Keeps the mail server's domains and mailboxes equal to the accounts. All operations may be repeated. For a
+/// mail server that reads the account database itself they do nothing.
 #[async_trait]
 pub trait Provisioning: Send + Sync {
-    /// Mail for the domain is to be delivered here.
+    /// Makes the mail server deliver mail for the domain here.
     async fn put_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError>;
 
-    /// Mail for the domain is no longer to be delivered here.
+    /// Makes the mail server stop delivering mail for the domain here.
     async fn remove_domain(&self, domain: &DomainName) -> Result<(), ProvisioningError>;
 
-    /// The account is new. An existing mailbox belonged to an earlier owner, and the new owner must not read it.
+    /// Creates the mailbox of a new account. An existing mailbox belonged to an earlier owner, and the new
+    /// owner must not read it.
     async fn new_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
         self.put_mailbox(mailbox, quota_bytes).await
     }
 
-    /// The account's limit changed. Creates no mailbox.
+    /// Changes the quota of an account in bytes. Creates no mailbox.
     async fn set_quota(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError> {
         let _ = (mailbox, quota_bytes);
         Ok(())
     }
 
-    /// The mailbox exists and may hold this many octets.
+    /// Creates the mailbox if needed, and sets its quota in bytes.
     async fn put_mailbox(&self, mailbox: &EmailAddress, quota_bytes: Option<u64>) -> Result<(), ProvisioningError>;
 
-    /// The mailbox and all its mail are gone.
+    /// Removes the mailbox with all its mail.
     async fn remove_mailbox(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError>;
 
-    /// The password, the state or the name of a mailbox's account changed: what the mail server remembers of it is out
-    /// of date. One that remembers nothing has nothing to do.
+    /// Invalidates the mail server's cache of an account after a change of its password, state or name.
     async fn account_changed(&self, mailbox: &EmailAddress) -> Result<(), ProvisioningError> {
         let _ = mailbox;
         Ok(())
     }
 
-    /// Whether the mail server looks mailboxes up in the account database: it then has none that is not there, and
-    /// asking it for one costs a failed log-in.
+    /// Returns whether the mail server looks up mailboxes in the account database. It then has no others, and
+    /// querying it for one costs a failed login.
     fn looks_accounts_up(&self) -> bool {
         false
     }
 
-    /// Makes the mailbox of this address match the accounts, after the two have diverged. `account` is the limit of its
-    /// account, or `None` without an account. Mail without an owner is quarantined.
+    /// Makes the mailbox of this address match the accounts, after the two have diverged. `account` is the
+    /// quota of its account, or `None` without an account. Mail without an owner is quarantined.
     async fn repair_mailbox(
         &self,
         mailbox: &EmailAddress,
@@ -54,25 +54,25 @@ pub trait Provisioning: Send + Sync {
         Ok(())
     }
 
-    /// The same for a domain: whether its mail is delivered here.
+    /// Makes a domain match the accounts: whether its mail is delivered here.
     async fn repair_domain(&self, domain: &DomainName, is_here: bool) -> Result<(), ProvisioningError> {
         let _ = (domain, is_here);
         Ok(())
     }
 
-    /// Quarantined mail: mail without an owner.
+    /// Returns the quarantined mailboxes, which have no owner.
     async fn quarantined(&self) -> Result<Vec<Quarantined>, ProvisioningError> {
         Ok(Vec::new())
     }
 
-    /// All domains that the mail server was told of, in alphabetical order, so that what a crash left out can be
-    /// told again; `None` where the mail server reads the account database itself.
+    /// Returns all domains of the mail server in alphabetical order, so that changes lost in a crash can be
+    /// repeated; `None` if it reads the account database itself.
     async fn domains(&self) -> Result<Option<Vec<DomainName>>, ProvisioningError> {
         Ok(None)
     }
 
-    /// At most `limit` mailboxes behind `after` in alphabetical order, as the mail server was told of them; `None` as for
-    /// [`Provisioning::domains`].
+    /// Returns at most `limit` mailboxes of the mail server after `after`, in alphabetical order; `None` as
+    /// for [`Provisioning::domains`].
     async fn mailboxes_after(
         &self,
         after: Option<&EmailAddress>,
@@ -83,12 +83,12 @@ pub trait Provisioning: Send + Sync {
     }
 }
 
-/// A mailbox as the mail server was told of it.
+/// A mailbox as the mail server has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownMailbox {
-    /// Whose it is.
+    /// The address.
     pub address: EmailAddress,
-    /// How many octets it may hold; any number without a limit.
+    /// The quota in bytes; `None` means unlimited.
     pub quota_bytes: Option<u64>,
 }
 
@@ -103,7 +103,7 @@ pub struct Quarantined {
     pub since: Timestamp,
 }
 
-/// The mail server could not be told.
+/// Provisioning failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the mail server could not be told: {0}")]
 pub struct ProvisioningError(pub String);

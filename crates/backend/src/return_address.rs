@@ -1,8 +1,8 @@
-//! The address that a message's bounces go to: the bounces' mailbox with our identifier of the message in its detail
-//! (RFC 5233 section 1), and a proof that we wrote it.
+//! The return address of a message, to which its bounces are sent: the bounce mailbox, with the message id
+//! and an authentication code as detail (RFC 5233 section 1).
 //!
-//! The identifier alone would not do: it stands in the Message-ID, which goes to everybody whom the message is quoted
-//! or forwarded to. The proof is known to those who got the message itself, and to the servers on its way.
+//! The message id alone would not do: it is part of the Message-ID, which is visible wherever the message is
+//! quoted or forwarded. The code is visible only to recipients of the message and the servers on its way.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use mailapi_model::{EmailAddress, MessageId};
 
-/// Octets of an identifier, and of the part of the code that is kept: a forger would need 2^63 notifications for one
-/// that is believed.
+/// Bytes of a message id, and of the truncated authentication code. A forger would need 2^63 notifications on
+/// average.
 const ID_OCTETS: usize = 16;
 const PROOF_OCTETS: usize = 8;
 
-/// Characters of the detail: both in hexadecimal digits, which survive servers that change the case.
+/// Characters of the detail: id and code in hexadecimal, which survives servers that change the case.
 const DETAIL_LENGTH: usize = 2 * (ID_OCTETS + PROOF_OCTETS);
 
-/// What proofs are made of: 32 random octets, the same on all machines that hand over mail or read bounces.
+/// The key of authentication codes: 32 random bytes, shared by all nodes that send mail or read bounces.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BounceKey([u8; Self::OCTETS]);
 
 impl BounceKey {
-    /// How many octets a key has.
+    /// Length of a key in bytes.
     pub const OCTETS: usize = 32;
 
-    /// A key of these octets.
+    /// Creates a key from these bytes.
     #[must_use]
     pub const fn new(octets: [u8; Self::OCTETS]) -> Self {
         Self(octets)
@@ -39,7 +39,7 @@ impl fmt::Debug for BounceKey {
     }
 }
 
-/// Writes return addresses, and recognises them.
+/// Creates and verifies return addresses.
 #[derive(Clone)]
 pub struct ReturnAddress {
     mailbox: EmailAddress,
@@ -50,22 +50,22 @@ pub struct ReturnAddress {
 /// Why a mailbox cannot have return addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReturnAddressError {
-    /// RFC 5321 section 4.5.3.1.1 allows 64 octets in front of the `@`.
+    /// The local part would exceed 64 octets (RFC 5321 section 4.5.3.1.1).
     #[error("the part before the @ must have at most {} characters", ReturnAddress::MAX_LOCAL)]
     TooLong,
-    /// The delimiter has a meaning of its own in addresses, or occurs in the mailbox's.
+    /// The delimiter has another meaning in addresses, or occurs in the mailbox's local part.
     #[error("the delimiter must be one of + - = _ # ! and must not occur before the @")]
     Delimiter,
 }
 
 impl ReturnAddress {
-    /// The most characters before the `@` of the mailbox.
+    /// Maximum characters of the mailbox's local part.
     pub const MAX_LOCAL: usize = 64 - 1 - DETAIL_LENGTH;
 
     const DELIMITERS: [char; 6] = ['+', '-', '=', '_', '#', '!'];
 
-    /// Return addresses in this mailbox; `delimiter` stands between its name and the detail, as the mail server has
-    /// it (`recipient_delimiter` of Postfix).
+    /// Creates return addresses in this mailbox. `delimiter` separates its local part from the detail, and
+    /// must be the mail server's (`recipient_delimiter` in Postfix).
     ///
     /// # Errors
     /// See [`ReturnAddressError`].
@@ -79,13 +79,13 @@ impl ReturnAddress {
         Ok(Self { mailbox, delimiter, key: hmac::Key::new(hmac::HMAC_SHA256, &key.0) })
     }
 
-    /// Where the bounces arrive.
+    /// Returns the mailbox that receives the bounces.
     #[must_use]
     pub const fn mailbox(&self) -> &EmailAddress {
         &self.mailbox
     }
 
-    /// The address for one message.
+    /// Returns the return address of a message.
     #[must_use]
     pub fn of(&self, message_id: MessageId) -> String {
         let (local, domain) = (self.mailbox.local(), self.mailbox.domain_str());
@@ -94,13 +94,13 @@ impl ReturnAddress {
         format!("{local}{}{id}{proof}@{domain}", self.delimiter)
     }
 
-    /// Which message's this address is; none of ours when the proof is missing or wrong.
+    /// Returns the message id of a return address; `None` if its code is missing or wrong.
     #[must_use]
     pub fn message_id(&self, address: &str) -> Option<MessageId> {
         self.message_id_of(&address.parse().ok()?)
     }
 
-    /// The same for an address that was read already.
+    /// Like [`ReturnAddress::message_id`], for a parsed address.
     #[must_use]
     pub fn message_id_of(&self, address: &EmailAddress) -> Option<MessageId> {
         if address.domain_str() != self.mailbox.domain_str() {
@@ -112,7 +112,7 @@ impl ReturnAddress {
         is_ours.then_some(id)
     }
 
-    /// Whether an address looks like one of ours, whatever its proof.
+    /// Returns whether an address has the form of a return address, without verifying its code.
     #[must_use]
     pub fn claims_to_be_ours(&self, address: &str) -> bool {
         let Ok(address) = address.parse::<EmailAddress>() else { return false };
@@ -134,11 +134,11 @@ impl fmt::Debug for ReturnAddress {
     }
 }
 
-/// The identifier and the proof in a detail.
+/// Splits a detail into message id and code.
 fn split(detail: &str) -> Option<(MessageId, [u8; PROOF_OCTETS])> {
     let fits = detail.len() == DETAIL_LENGTH && detail.bytes().all(|octet| octet.is_ascii_hexdigit());
     let (id, proof) = fits.then(|| detail.split_at(2 * ID_OCTETS))?;
-    // The groups of a UUID (RFC 9562 section 4): the only spelling that is an identifier of ours.
+    // Restore the groups of a UUID (RFC 9562 section 4), the only valid form of a message id.
     let groups = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]];
     let mut octets = [0; PROOF_OCTETS];
     for (octet, digits) in octets.iter_mut().zip(proof.as_bytes().chunks(2)) {

@@ -1,7 +1,7 @@
-//! The count of a background loop's rounds.
+//! Counts the rounds of a background loop.
 
-/// Counts the rounds of one background loop, and logs each at level TRACE under the target `mailapi::rounds`. The count
-/// of an idle loop does not change.
+/// Counts the rounds of one background loop, and logs each at level TRACE with the target `mailapi::rounds`.
+/// The count of an idle loop does not change.
 #[derive(Debug)]
 pub struct Rounds {
     of: &'static str,
@@ -9,7 +9,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// The target of the events.
+    /// The target of the log events.
     pub const TARGET: &'static str = "mailapi::rounds";
 
     /// Starts counting the rounds of the loop with this name.
@@ -24,7 +24,7 @@ impl Rounds {
         tracing::trace!(target: "mailapi::rounds", of = self.of, round = self.count, "background loop round");
     }
 
-    /// Rounds so far.
+    /// Returns the number of rounds so far.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

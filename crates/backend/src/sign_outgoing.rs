@@ -1,26 +1,26 @@
-//! What happens to a message of a local author before it leaves.
+//! Signing of outgoing mail.
 
 use async_trait::async_trait;
 use mailapi_model::{DomainName, Octets};
 
-/// Answers a backend's own submission listener: may this domain send, and what is its signature. The product
-/// implements it, so that mail from a mail client is treated like mail from the API.
+/// Signs messages for a backend's own submission listener, if the domain may send. The product implements it,
+/// so that mail clients and the API are treated alike.
 #[async_trait]
 pub trait SignOutgoing: Send + Sync {
-    /// `message` (with CRLF line ends) with the domain's DKIM signature in front of it.
+    /// Returns `message` (with CRLF line ends) with the domain's DKIM signature prepended.
     ///
     /// # Errors
     /// [`SignError::NotAllowed`] when the domain may not send.
     async fn sign(&self, from: &DomainName, message: Octets) -> Result<Octets, SignError>;
 }
 
-/// Why a message may not leave.
+/// Why a message cannot be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// The author's domain is not one of ours, or not active.
+    /// The author's domain does not exist here, or is not active.
     #[error("the sender's domain is not allowed to send")]
     NotAllowed,
-    /// It cannot be found out, or the key does not sign, at the moment.
+    /// The accounts or the key are not available at the moment.
     #[error("the message cannot be signed at the moment")]
     Unavailable,
 }

@@ -1,30 +1,30 @@
-//! Handing a message over.
+//! Submission of messages to the mail server.
 
 use async_trait::async_trait;
 use mailapi_model::{EmailAddress, Envelope, MessageId, Octets, QueueId, Reply, Timestamp};
 
 use crate::CommitGate;
 
-/// Takes messages over for delivery.
+/// Accepts messages for delivery.
 #[async_trait]
 pub trait Submission: Send + Sync {
-    /// Hands `message` (complete, with CRLF line ends) over for the envelope's recipients.
+    /// Submits `message` (complete, with CRLF line ends) to the envelope's recipients.
     ///
-    /// `Ok` means that the message survives a crash of anything from here on: nobody needs a queue in front of this.
-    /// One refused recipient never harms the others.
+    /// `Ok` means that the message is durable at the mail server: callers need no queue of their own. A
+    /// rejected recipient does not affect the others.
     ///
     /// # Errors
-    /// [`SubmitError`] says whether the mail server has the message: it has not, but for
-    /// [`SubmitError::OutcomeUnknown`].
+    /// After any [`SubmitError`] but [`SubmitError::OutcomeUnknown`], the mail server does not have the
+    /// message.
     async fn submit(&self, envelope: Envelope, message: Octets) -> Result<Accepted, SubmitError> {
         self.submit_when(envelope, message, CommitGate::opened()).await
     }
 
-    /// The same for a message that is still being stored. What leaves nothing behind at the mail server may be done at
-    /// once; no octet of the message is handed over before the `commit_gate`, and none at all without it.
+    /// Submits a message whose record is still being stored. A backend may do work that leaves no trace at
+    /// the mail server, but transmits no byte of the message before `commit_gate` opens.
     ///
     /// # Errors
-    /// As [`Submission::submit`]; without the `commit_gate` any of them but [`SubmitError::OutcomeUnknown`].
+    /// As [`Submission::submit`]; if `commit_gate` never opens, any of them but [`SubmitError::OutcomeUnknown`].
     async fn submit_when(
         &self,
         envelope: Envelope,
@@ -32,77 +32,77 @@ pub trait Submission: Send + Sync {
         commit_gate: CommitGate,
     ) -> Result<Accepted, SubmitError>;
 
-    /// What [`Submission::submit`] answered for this message at an earlier time, when it was taken over; asked after
-    /// a crash, or after an unknown outcome. `None` says that the mail server does not have it and never will.
+    /// Returns the result of an earlier [`Submission::submit`] of this message, after a crash or an unknown
+    /// outcome. `None` means that the mail server does not have the message and will not accept it any more.
     ///
     /// # Errors
-    /// [`SubmitError::Unavailable`] when the mail server cannot tell at the moment.
+    /// [`SubmitError::Unavailable`] when the mail server cannot be queried at the moment.
     async fn find(&self, attempt: &Attempt) -> Result<Option<Accepted>, SubmitError>;
 
-    /// Whether mail could be handed over now; asked by the health check.
+    /// Checks whether mail can be submitted now; for health checks.
     ///
     /// # Errors
-    /// Why not, in a few words.
+    /// The reason, in a few words.
     async fn check(&self) -> Result<(), String>;
 }
 
-/// A message that was being handed over when something broke.
+/// A submission without a known outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Our identifier.
+    /// The message id.
     pub message_id: MessageId,
-    /// Whose message it is: the sender of its envelope.
+    /// The envelope sender.
     pub sender: EmailAddress,
-    /// The mail server cannot have seen anything of it before this moment.
+    /// Start of the submission: the mail server cannot have seen the message before.
     pub since: Timestamp,
-    /// Whether it was handed over by this process, or by one on the same data directory that is gone. Another one may
-    /// still be at it.
+    /// Whether this process submitted it, or an ended process on the same data directory. Another node may
+    /// still be submitting it.
     pub by_this_node: bool,
 }
 
-/// The mail server has the message.
+/// The mail server accepted the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its name of it.
+    /// The queue id.
     pub queue_id: QueueId,
-    /// The recipients that it did not take, each with its reply. The others are on their way.
+    /// The rejected recipients, each with its reply. The others were accepted.
     pub refused: Vec<Refusal>,
 }
 
-/// One recipient that the mail server did not take.
+/// One rejected recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Who.
+    /// The recipient.
     pub recipient: EmailAddress,
-    /// What the mail server said.
+    /// The mail server's reply.
     pub reply: Reply,
 }
 
-/// Why a message was not taken over.
+/// Why a message was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// The mail server refused the message as a whole.
+    /// The mail server rejected the message as a whole.
     #[error("the mail server refused the message: {0}")]
     Refused(Reply),
-    /// The mail server refused every recipient.
+    /// The mail server rejected every recipient.
     #[error("the mail server refused every recipient")]
     NoRecipients(Vec<Refusal>),
-    /// The mail server cannot be reached or cannot work at the moment.
+    /// The mail server cannot be reached, or cannot work at the moment.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
-    /// The connection ended after the message and before the reply: the mail server may have it or not.
+    /// The connection ended after the message and before the reply: the mail server may have accepted it.
     #[error("the connection ended before the mail server answered")]
     OutcomeUnknown,
 }
 
 impl SubmitError {
-    /// Nothing was handed over, since nobody said that it may be.
+    /// Failure reason when the send was cancelled before commit.
     #[must_use]
     pub fn withdrawn() -> Self {
         Self::Unavailable("the message was withdrawn before it was handed over".to_owned())
     }
 
-    /// Whether another try may help.
+    /// Returns whether a retry may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -113,7 +113,7 @@ impl SubmitError {
         }
     }
 
-    /// The mail server's reply, if it gave one; of several, the first one that a retry may change.
+    /// Returns the mail server's reply, if any; of several, the first one that a retry may change.
     #[must_use]
     pub fn reply(&self) -> Option<&Reply> {
         match self {

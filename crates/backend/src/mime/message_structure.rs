@@ -162,7 +162,7 @@ impl MessageStructure {
     }
 
     /// Parses a header block without truncation; the result has no bodies and no attachments. For backends
-    /// whose mail server parses the parts ([`super::Outline`]).
+    /// whose mail server parses the parts ([`super::DescribedMessage`]).
     #[must_use]
     pub fn of_header_block(block: &[u8]) -> Self {
         Self::of_header(block, &Limits::default())

@@ -1,5 +1,5 @@
-//! What a message is read from while it is taken apart: memory, or wherever else it lies. Both ways look at the same
-//! octets, so that a message looks the same wherever it lay when it came.
+//! Sources of a message being parsed: memory, or a file. Both give the same result, wherever the message is
+//! stored.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -11,29 +11,29 @@ use memchr::memchr;
 
 use super::limits::Limits;
 
-/// Octets with lines.
+/// A source of bytes with access by line.
 pub(super) trait Source {
-    /// Why octets cannot be read.
+    /// The error of a failed read.
     type Error;
 
-    /// How many there are.
+    /// Returns the number of bytes.
     fn len(&self) -> usize;
 
-    /// The line that begins at `start`, which lies within the octets.
+    /// Returns the line that starts at `start`, which must be within the source.
     fn line(&mut self, start: usize) -> Result<Line<'_>, Self::Error>;
 
-    /// The octets of a range that lies within them; few at a time, since they may be copied.
+    /// Returns the bytes of a range within the source. They may be copied, so keep ranges small.
     fn get(&mut self, range: Range<usize>) -> Result<Cow<'_, [u8]>, Self::Error>;
 }
 
-/// A line, its line end included.
+/// A line including its line end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Where the next one begins.
+    /// Start of the next line.
     pub(super) end: usize,
-    /// The line, or the beginning of one that is longer than [`Limits::max_line_octets`].
+    /// The line, truncated to [`Limits::max_line_octets`].
     pub(super) text: &'a [u8],
-    /// Whether that is all of it.
+    /// Whether `text` is the whole line.
     pub(super) is_whole: bool,
 }
 
@@ -78,15 +78,15 @@ impl Source for Slice<'_> {
 pub(super) struct Window<'a> {
     octets: &'a Octets,
     max_line: usize,
-    /// What was read last, and where it begins.
+    /// The piece read last, and its offset.
     piece: Vec<u8>,
     start: usize,
-    /// How much is read at once; never less than what is looked at of a line.
+    /// Length of a piece; at least the limit of a line.
     piece_len: usize,
 }
 
 impl<'a> Window<'a> {
-    /// How much is read at once unless lines need more.
+    /// Default length of a piece.
     pub(super) const PIECE: usize = 128 * 1024;
 
     pub(super) fn new(octets: &'a Octets, piece_len: usize, limits: &Limits) -> Self {
@@ -98,7 +98,7 @@ impl<'a> Window<'a> {
         self.start + self.piece.len()
     }
 
-    /// Reads the piece that begins at `start`.
+    /// Reads the piece that starts at `start`.
     fn read_from(&mut self, start: usize) -> io::Result<()> {
         let mut piece = std::mem::take(&mut self.piece);
         piece.resize(self.piece_len.min(self.octets.len() - start), 0);
@@ -107,7 +107,7 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// Where the line ends that goes on at `from`.
+    /// Returns the end of the line that continues at `from`.
     fn line_end(&self, from: usize) -> io::Result<usize> {
         let mut at = from;
         for piece in self.octets.slice(from..self.octets.len()).pieces(self.piece_len) {
@@ -133,13 +133,14 @@ impl Source for Window<'_> {
             self.read_from(start)?;
         }
         let mut found = memchr(b'\n', &self.piece[start - self.start..]);
+        // The line may continue after the piece: read again, starting at the line.
         if found.is_none() && self.start < start && self.piece_end() < self.len() {
             self.read_from(start)?;
             found = memchr(b'\n', &self.piece);
         }
         let end = match found {
             Some(at) => start + at + 1,
-            // More of it than is looked at is there already.
+            // The piece already contains the line up to its limit, so only its end is needed.
             None => self.line_end(self.piece_end())?,
         };
         Ok(Line::new(start, end, &self.piece[start - self.start..], self.max_line))

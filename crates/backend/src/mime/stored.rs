@@ -1,4 +1,5 @@
-//! A digest as octets for one database column. Not a shape of the API: nobody but this file reads it.
+//! Serialisation of [`MessageStructure`] for one database column. Only this file reads the format; it is not part of
+//! the API.
 
 use mailapi_model::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,10 +8,10 @@ use super::message_structure::{AttachmentPart, BodyPart, MessageStructure, PartS
 use super::transfer::TransferEncoding;
 use crate::{AttachmentInfo, Correspondent};
 
-/// The first octet. A digest of another version is made again from the message.
+/// The first byte. A structure of another version is parsed again from the message.
 const VERSION: u8 = 2;
 
-/// Octets that are no digest of this version.
+/// The bytes are not a structure of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("these octets are no message digest of version {VERSION}")]
 pub struct MessageStructureError;
@@ -19,7 +20,7 @@ type Person = (String, String);
 /// Offset, length and encoding.
 type Span = (u64, u64, u8);
 type Body = (Span, Option<String>);
-/// File name, media type with its parameters, decoded size and Content-ID.
+/// File name, media type with parameters, decoded size, Content-ID, and position.
 type Attachment = (String, String, u64, Option<String>, Span);
 
 #[derive(Serialize, Deserialize)]
@@ -37,7 +38,7 @@ struct Stored {
 }
 
 impl MessageStructure {
-    /// The digest as octets.
+    /// Serialises the structure.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
@@ -46,10 +47,10 @@ impl MessageStructure {
         bytes
     }
 
-    /// A digest from what [`MessageStructure::to_bytes`] gave.
+    /// Deserialises the output of [`MessageStructure::to_bytes`].
     ///
     /// # Errors
-    /// [`MessageStructureError`] for anything else, digests of other versions included.
+    /// [`MessageStructureError`] for anything else, including other versions.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, MessageStructureError> {
         let (&version, rest) = bytes.split_first().ok_or(MessageStructureError)?;
         if version != VERSION {
@@ -132,7 +133,7 @@ fn attachment(attachment: &AttachmentPart) -> Attachment {
 
 fn read_attachment((index, stored): (usize, Attachment)) -> Result<AttachmentPart, MessageStructureError> {
     let (filename, mut content_type, size, content_id, span) = stored;
-    // Digests that were stored before parameters were kept have none.
+    // Structures stored before parameters were added have none.
     let type_parameters = content_type.split_off(content_type.find(';').unwrap_or(content_type.len()));
     let index = u32::try_from(index).map_err(|_| MessageStructureError)?;
     Ok(AttachmentPart {

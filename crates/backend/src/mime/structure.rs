@@ -1,7 +1,7 @@
-//! Which parts a message has (RFC 2046 section 5.1), found in one pass over its lines.
+//! Finds the parts of a message (RFC 2046 section 5.1) in one pass over its lines.
 //!
-//! Own work, because it must stay linear and give the span of each part as it is written: mail-parser's scanner looks
-//! for each boundary up to the end of the message and decodes every attachment on its way.
+//! Parsing must be linear and must return the span of each encoded part. mail-parser searches for each
+//! boundary up to the end of the message, and decodes every attachment on its way.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,31 +11,31 @@ use super::limits::Limits;
 use super::source::{Line, Slice, Source};
 use super::transfer::TransferEncoding;
 
-/// A part of a message, in the order in which they begin; the first is the message itself.
+/// A part of a message. Parts are ordered by their start; the first is the message itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Its header block, the empty line included.
+    /// Its header block, including the empty line.
     pub(super) header: Range<usize>,
-    /// What follows, as it is written, without the line end that belongs to the next boundary.
+    /// Its encoded body, without the line end that belongs to the next boundary.
     pub(super) body: Range<usize>,
-    /// `type/subtype`, lower case; `text/plain` when it does not say.
+    /// `type/subtype` in lower case; `text/plain` if missing.
     pub(super) media_type: String,
-    /// The parameters of its type.
+    /// The Content-Type with its parameters.
     pub(super) content_type: Parameterized,
-    /// Its Content-Disposition.
+    /// The Content-Disposition.
     pub(super) disposition: Parameterized,
-    /// Its Content-ID, without angle brackets.
+    /// The Content-ID, without angle brackets.
     pub(super) content_id: Option<String>,
-    /// How its body is written.
+    /// The transfer encoding of its body.
     pub(super) encoding: TransferEncoding,
-    /// Whether it only holds other parts.
+    /// Whether it is a container of other parts.
     pub(super) has_parts: bool,
-    /// How many multiparts it lies in.
+    /// Number of multiparts that contain it.
     pub(super) level: usize,
 }
 
 impl Part {
-    /// All parts inside are known. A multipart without parts is shown as the text that it is.
+    /// Completes a part after all its children are known. A multipart without parts is shown as text.
     pub(super) fn end(&mut self) {
         if !self.has_parts && self.media_type.starts_with("multipart/") {
             "text/plain".clone_into(&mut self.media_type);
@@ -43,19 +43,19 @@ impl Part {
     }
 }
 
-/// All parts of a message in memory.
+/// Returns all parts of a message in memory.
 pub(super) fn parts(raw: &[u8], limits: &Limits) -> Vec<Part> {
     let Ok(parts) = read_parts(&mut Slice::new(raw, limits), limits);
     parts
 }
 
-/// All parts of a message.
+/// Returns all parts of a message.
 pub(super) fn read_parts<S: Source>(source: &mut S, limits: &Limits) -> Result<Vec<Part>, S::Error> {
     let whole = source.len();
     let (boundaries, parts, open) = (Boundaries::default(), Vec::new(), Vec::new());
     let mut scan = Scan { source, limits, parts, open, boundaries, leaf: None };
     let mut at = scan.begin_part(0, "text/plain")?;
-    // Without an open multipart no line separates anything: the rest is one body, or an epilogue.
+    // Without an open multipart no line can be a boundary: the rest is one body, or an epilogue.
     while at < whole && !scan.boundaries.is_empty() {
         let line = scan.source.line(at)?;
         let (delimiter, span) = (scan.boundaries.delimiter(line), at..line.end);
@@ -68,21 +68,21 @@ pub(super) fn read_parts<S: Source>(source: &mut S, limits: &Limits) -> Result<V
     Ok(scan.parts)
 }
 
-/// A multipart whose end has not been seen.
+/// A multipart whose end has not been reached.
 struct Open {
     part: usize,
-    /// None after its closing delimiter: what follows is its epilogue.
+    /// `None` after the closing delimiter: the following lines are its epilogue.
     boundary: Option<Vec<u8>>,
 }
 
 /// A line that separates parts.
 struct Delimiter {
-    /// Which of the open multiparts it belongs to.
+    /// The level of the open multipart it belongs to.
     level: usize,
     closes: bool,
 }
 
-/// The levels that have a boundary, innermost last: a look-up costs the same however deep the parts are nested.
+/// The open levels by boundary, innermost last. A look-up costs the same at any nesting depth.
 #[derive(Default)]
 struct Boundaries(HashMap<Vec<u8>, Vec<usize>>);
 
@@ -92,7 +92,7 @@ impl Boundaries {
     }
 
     fn delimiter(&self, line: Line<'_>) -> Option<Delimiter> {
-        // White space after the boundary is padding of a gateway (RFC 2046 section 5.1.1).
+        // White space after the boundary is padding by a gateway (RFC 2046 section 5.1.1).
         let text = line.text.strip_prefix(b"--")?.trim_ascii_end();
         let level_of = |boundary: &[u8]| self.0.get(boundary).and_then(|levels| levels.last()).copied();
         let found = match level_of(text) {
@@ -126,7 +126,7 @@ struct Scan<'a, S> {
 }
 
 impl<S: Source> Scan<'_, S> {
-    /// Ends what the delimiter ends and begins the next part; where to read on.
+    /// Ends the parts that the delimiter ends and begins the next one; returns where to continue.
     fn cross(&mut self, delimiter: Delimiter, line: Range<usize>) -> Result<usize, S::Error> {
         let is_last = self.parts.len() >= self.limits.max_parts && !delimiter.closes;
         if is_last {
@@ -144,14 +144,16 @@ impl<S: Source> Scan<'_, S> {
         self.begin_part(line.end, default)
     }
 
-    /// The line end before a delimiter belongs to the delimiter.
+    /// Returns the end of a part before a delimiter: the line end before a delimiter belongs to it.
     fn before_line_end(&mut self, start: usize) -> Result<usize, S::Error> {
         let from = start.saturating_sub(b"\r\n".len());
         Ok(from + without_line_end(&self.source.get(from..start)?).len())
     }
 
-    /// Ends the leaf and every multipart from this level on. A part that begins and ends within one line end is empty,
-    /// and what holds it ends no earlier.
+    /// Ends the current leaf and every multipart from `level` on.
+    ///
+    /// A part may begin and end within one line end. It is then empty, and its container must not end before
+    /// it.
     fn close_above(&mut self, level: usize, mut end: usize) {
         if let Some(leaf) = self.leaf.take() {
             end = self.end_part(leaf, end);
@@ -164,7 +166,7 @@ impl<S: Source> Scan<'_, S> {
         }
     }
 
-    /// Answers where it really ends: not before it begins.
+    /// Ends a part; returns its actual end, which is never before its start.
     fn end_part(&mut self, index: usize, end: usize) -> usize {
         let part = &mut self.parts[index];
         let end = end.max(part.body.start);
@@ -179,7 +181,7 @@ impl<S: Source> Scan<'_, S> {
         }
     }
 
-    /// Reads a part's header block; where its body begins.
+    /// Reads a part's header block; returns the start of its body.
     fn begin_part(&mut self, start: usize, default_type: &str) -> Result<usize, S::Error> {
         let header = start..self.header_end(start)?;
         let body = header.end;
@@ -199,9 +201,10 @@ impl<S: Source> Scan<'_, S> {
         Ok(body)
     }
 
-    /// Where the header block that begins here ends, its empty line included: at the latest at a delimiter. Lines that
-    /// are no fields and that no field follows are the body of a message whose sender left out the empty line, or
-    /// the header, and to which servers on its way put their trace fields.
+    /// Returns the end of the header block, including its empty line; it never extends past a delimiter.
+    ///
+    /// Lines that are not fields, with no field after them, are the body. Some senders omit the empty line or
+    /// the whole header, and servers prepend trace fields.
     fn header_end(&mut self, start: usize) -> Result<usize, S::Error> {
         let mut at = start;
         let mut no_fields_from = None;
@@ -215,7 +218,7 @@ impl<S: Source> Scan<'_, S> {
                 break;
             }
             let continues = at > start && matches!(text[0], b' ' | b'\t');
-            // The first line of an mbox entry is no field, but a header block follows it.
+            // The first line of an mbox entry is not a field, but a header block follows it.
             let is_mbox = at == start && text.starts_with(b"From ");
             if fields::field_name(text).is_some() {
                 no_fields_from = None;
@@ -231,7 +234,7 @@ impl<S: Source> Scan<'_, S> {
     }
 }
 
-/// What a header block tells of its part, which is thereby neither placed nor known to hold others.
+/// Interprets the header block of a part. The result has no position and no children yet.
 pub(super) fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> Part {
     let fields = fields::fields(block, limits.max_fields);
     let first = |name: &str| fields.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value);
@@ -255,7 +258,8 @@ pub(super) fn read_header(block: &[u8], default_type: &str, limits: &Limits) -> 
     }
 }
 
-/// `type/subtype` of two tokens (RFC 2045 section 5.1); a bare `text`, as early mail has it, is `text/plain`.
+/// Returns `type/subtype` if both are tokens (RFC 2045 section 5.1). A bare `text`, as in early mail, means
+/// `text/plain`.
 fn media_type(value: &str) -> Option<String> {
     if value == "text" {
         return Some("text/plain".to_owned());

@@ -1,4 +1,4 @@
-//! The text of every part of a message, which IMAP SEARCH searches (RFC 3501 section 6.4.4, BODY and TEXT).
+//! The text of all parts of a message, for IMAP SEARCH (RFC 3501 section 6.4.4, BODY and TEXT).
 
 use super::fields::one_line;
 use super::header::Header;
@@ -6,15 +6,17 @@ use super::transfer::{self, TransferEncoding};
 use super::tree::{PartTree, PartTreeContent};
 use super::{charset, html};
 
-/// Whether a part of this type may hold text that a body does not show.
+/// Returns whether a part of this type may contain text besides the bodies.
 #[must_use]
 pub fn may_hold_text(media_type: &str) -> bool {
     media_type.starts_with("text/") || media_type.starts_with("message/") || media_type.starts_with("multipart/")
 }
 
-/// Passes the text of each text part, attached and forwarded ones included, to `is_wanted` until it returns true;
-/// returns whether it did. Each text is decoded and on one line. With `with_headers`, the headers of parts and of
-/// forwarded messages are included.
+/// Passes the text of each text part to `is_wanted`, including attached and forwarded parts, until it returns
+/// true; returns whether it did.
+///
+/// Each text is decoded and on one line. With `with_headers`, the headers of parts and forwarded messages are
+/// included.
 #[must_use]
 pub fn any_text(raw: &[u8], with_headers: bool, mut is_wanted: impl FnMut(&str) -> bool) -> bool {
     let tree = PartTree::of(raw);
@@ -38,7 +40,7 @@ pub fn any_text(raw: &[u8], with_headers: bool, mut is_wanted: impl FnMut(&str) 
     false
 }
 
-/// The text of a part. For HTML, both the rendered text and the source.
+/// Returns the text of a part. For HTML, both the rendered text and the source.
 fn texts(header: &Header<'_>, media_type: &str, body: &[u8]) -> impl Iterator<Item = String> + use<> {
     let encoding = header.written("Content-Transfer-Encoding").map(|name| TransferEncoding::named(&name));
     let parameters = header.parameters("Content-Type").map(|written| written.parameters).unwrap_or_default();

@@ -1,8 +1,7 @@
-//! Content-Transfer-Encodings (RFC 2045 section 6), decoded as the octets come.
+//! Content-Transfer-Encodings (RFC 2045 section 6), decoded as a stream.
 //!
-//! Each encoding has one rule, told octet by octet (`take`), and a way around it for what nearly all octets are: lines of
-//! base64 without anything else, and stretches of quoted-printable that stand for themselves. Property tests hold the
-//! two together.
+//! Each encoding has a state machine that processes single bytes (`take`), and a fast path for almost all
+//! input: pure base64 lines, and literal runs of quoted-printable. Property tests check that both agree.
 
 use std::ops::Range;
 
@@ -10,11 +9,11 @@ use base64::engine::general_purpose::NO_PAD;
 
 use super::source::Source;
 
-/// How the octets of a part are written in the message. Unknown names count as [`TransferEncoding::Identity`]: the
-/// reader then at least sees what is there.
+/// The transfer encoding of a part. Unknown names count as [`TransferEncoding::Identity`], so that the reader
+/// sees the raw content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransferEncoding {
-    /// 7bit, 8bit and binary: the octets themselves.
+    /// 7bit, 8bit and binary: not encoded.
     #[default]
     Identity,
     /// RFC 2045 section 6.8.
@@ -24,7 +23,7 @@ pub enum TransferEncoding {
 }
 
 impl TransferEncoding {
-    /// The encoding that a Content-Transfer-Encoding header names.
+    /// Returns the encoding with this Content-Transfer-Encoding name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name.trim().to_ascii_lowercase().as_str() {
@@ -35,10 +34,10 @@ impl TransferEncoding {
     }
 }
 
-/// Decodes a part, one chunk after the other. What comes out never depends on where the chunks are cut.
+/// Decodes a part in chunks. The output does not depend on the chunk boundaries.
 ///
-/// Nothing is refused: what is no base64 is skipped, missing padding is made up for, and an equals sign that starts
-/// no quoted-printable escape stands for itself.
+/// Decoding never fails: invalid base64 characters are skipped, missing padding is tolerated, and an equals
+/// sign without a valid escape stays.
 ///
 /// ```
 /// use mailapi_backend::mime::{TransferDecoder, TransferEncoding};
@@ -61,7 +60,7 @@ enum State {
 }
 
 impl TransferDecoder {
-    /// A decoder at the start of a part.
+    /// Returns a decoder for the start of a part.
     #[must_use]
     pub fn new(encoding: TransferEncoding) -> Self {
         Self(match encoding {
@@ -71,7 +70,7 @@ impl TransferDecoder {
         })
     }
 
-    /// Takes the next encoded octets and appends what they decode to.
+    /// Decodes the next chunk and appends the result.
     pub fn push(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
         match &mut self.0 {
             State::Identity => decoded.extend_from_slice(encoded),
@@ -80,7 +79,7 @@ impl TransferDecoder {
         }
     }
 
-    /// Appends what was held back: the part has ended.
+    /// Appends bytes held back until the end of the part.
     pub fn finish(self, decoded: &mut Vec<u8>) {
         match self.0 {
             State::Identity => {}
@@ -90,7 +89,7 @@ impl TransferDecoder {
     }
 }
 
-/// All of a part at once.
+/// Decodes a whole part.
 #[must_use]
 pub fn decode(encoding: TransferEncoding, encoded: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(encoded.len());
@@ -100,7 +99,7 @@ pub fn decode(encoding: TransferEncoding, encoded: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// How many octets a part decodes to, without keeping them.
+/// Returns the decoded size of a part without keeping its content.
 pub(super) fn decoded_size<S: Source>(
     encoding: TransferEncoding,
     source: &mut S,
@@ -123,17 +122,17 @@ pub(super) fn decoded_size<S: Source>(
     Ok(size + scratch.len() as u64)
 }
 
-/// The part of a quantum of four characters that has been seen.
+/// A partial quantum of four characters.
 #[derive(Debug, Clone, Default)]
 struct Base64 {
     bits: u32,
     characters: u8,
 }
 
-/// What is no character of base64 has a bit that no value has.
+/// Marks invalid characters: no value has this bit.
 const NO_VALUE: u8 = 0x80;
 
-/// The value of each octet as a character of base64 (RFC 4648 section 4).
+/// The value of each byte as a base64 character (RFC 4648 section 4).
 const BASE64_VALUES: [u8; 256] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut values = [NO_VALUE; 256];
@@ -145,14 +144,14 @@ const BASE64_VALUES: [u8; 256] = {
     values
 };
 
-/// Characters that are gathered from their lines before they are decoded together.
+/// Number of characters collected from several lines before decoding.
 const GATHERED: usize = 4096;
 
-/// How lines end in mail (RFC 2045 section 2.1).
+/// The line end in mail (RFC 2045 section 2.1).
 const LINE_END: &[u8] = b"\r\n";
 
 impl Base64 {
-    /// The characters of many lines at once wherever nothing else stands between them, which is nearly everywhere.
+    /// Decodes many lines at once, if they contain only base64 characters, as almost all do.
     fn take_all(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
         let engine = engine();
         let (mut gathered, mut rest) = ([0; GATHERED], encoded);
@@ -172,7 +171,7 @@ impl Base64 {
     }
 
     fn take(&mut self, octet: u8, decoded: &mut Vec<u8>) {
-        // Padding ends a quantum, so that parts that were encoded one by one and then joined decode too.
+        // Padding ends a quantum, so that concatenated base64 texts decode too.
         if octet == b'=' {
             return self.end_of_quantum(decoded);
         }
@@ -193,28 +192,30 @@ impl Base64 {
         match self.characters {
             2 => decoded.push(aligned[1]),
             3 => decoded.extend_from_slice(&aligned[1..3]),
-            // A single character carries less than an octet.
+            // A single character has fewer bits than a byte.
             _ => {}
         }
         *self = Self::default();
     }
 }
 
-/// The fastest decoder that the processor has.
+/// Returns the fastest decoder of the processor.
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon")))]
 fn engine() -> impl base64::Engine {
     base64::engine::Simd::standard(NO_PAD)
 }
 
-/// The fastest decoder there is for other processors.
+/// Returns the fastest decoder for other processors.
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon"))))]
 fn engine() -> impl base64::Engine {
     base64::engine::GeneralPurpose::new(&base64::alphabet::STANDARD, NO_PAD)
 }
 
-/// Moves octets without their line ends from the front of `rest` to `gathered`, as many as it holds; how many they are.
-/// A line is taken to be as long as the one before it where its line end stands there. An earlier line end within it
-/// would only be passed on, and is no character of base64.
+/// Moves lines without their line ends from `rest` to `gathered` until it is full; returns the number of
+/// bytes.
+///
+/// A line is assumed to be as long as the previous one if a line end follows there. An earlier line end
+/// within it is then copied too, which is harmless: it is not a base64 character.
 fn gather(rest: &mut &[u8], gathered: &mut [u8; GATHERED]) -> usize {
     let (mut length, mut line_length) = (0, 0);
     while length < GATHERED && !rest.is_empty() {
@@ -229,14 +230,14 @@ fn gather(rest: &mut &[u8], gathered: &mut [u8; GATHERED]) -> usize {
     length
 }
 
-/// The first line of what is there without its line end, and how many octets it takes with it.
+/// Returns the first line without its line end, and the number of bytes it occupies.
 fn line_of(window: &[u8]) -> (&[u8], usize) {
     let end = memchr::memchr(b'\n', window);
     let line = &window[..end.unwrap_or(window.len())];
     (line.strip_suffix(b"\r").unwrap_or(line), end.map_or(window.len(), |end| end + 1))
 }
 
-/// Decodes characters that are nothing but whole quanta. Says no, and decodes none of them, when they are not.
+/// Decodes whole quanta of valid characters. Otherwise returns false and decodes nothing.
 fn decode_quanta(engine: &impl base64::Engine, quanta: &[u8], decoded: &mut Vec<u8>) -> bool {
     let start = decoded.len();
     decoded.resize(start + quanta.len() / 4 * 3, 0);
@@ -250,7 +251,7 @@ fn decode_quanta(engine: &impl base64::Engine, quanta: &[u8], decoded: &mut Vec<
 #[derive(Debug, Clone, Default)]
 struct QuotedPrintable {
     at: At,
-    /// White space that is data when something follows on its line and nothing when the line ends (RFC 2045
+    /// White space that is data if more text follows on its line, and removed at the end of a line (RFC 2045
     /// section 6.7 rule 3).
     spaces: Vec<u8>,
 }
@@ -267,14 +268,14 @@ enum At {
 }
 
 impl QuotedPrintable {
-    /// A longer run of white space is passed on as data: nothing that writes quoted-printable writes such lines, and
-    /// memory stays bounded.
+    /// Longest run of held-back white space; longer runs count as data. Real encoders never write such lines,
+    /// and memory stays bounded.
     const MAX_SPACES: usize = 1024;
-    /// How far is looked ahead for the end of a stretch that stands for itself. Lines are shorter; without a limit, white
-    /// space of any length would be looked through again and again.
+    /// How far to search for the end of a literal run. Lines are shorter; without a limit, long white space
+    /// would be searched repeatedly.
     const WINDOW: usize = 1024;
 
-    /// What stands for itself, whole escapes and line ends at once, and the rest octet by octet.
+    /// Decodes literal runs, escapes and line ends as a whole, and everything else byte by byte.
     fn take_all(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
         let mut rest = encoded;
         while let Some((&octet, after)) = rest.split_first() {
@@ -289,7 +290,7 @@ impl QuotedPrintable {
         }
     }
 
-    /// Takes the escape, the line end or the stretch that begins here, when all of it is there; how many octets it is.
+    /// Decodes the escape, line end or literal run at the start, if it is complete; returns its length.
     fn take_whole(rest: &[u8], decoded: &mut Vec<u8>) -> usize {
         match *rest {
             [b'=', b'\r', b'\n', ..] => 3,
@@ -312,8 +313,8 @@ impl QuotedPrintable {
         }
     }
 
-    /// How many octets at the start of `rest` stand for themselves: all before the next equals sign or line end, less
-    /// the white space there, which may be nothing.
+    /// Returns the length of the literal run at the start of `rest`: up to the next equals sign or line end,
+    /// without trailing white space, whose meaning is not yet known.
     fn plain(rest: &[u8]) -> usize {
         let window = &rest[..rest.len().min(Self::WINDOW)];
         let stretch = &window[..memchr::memchr2(b'=', b'\n', window).unwrap_or(window.len())];
@@ -388,7 +389,8 @@ impl QuotedPrintable {
 
     fn finish(self, decoded: &mut Vec<u8>) {
         match self.at {
-            // The line end before a boundary belongs to the boundary: a last equals sign is a soft line break.
+            // The line end before a boundary belongs to the boundary, so a final equals sign is a soft line
+            // break.
             At::Text | At::Equals | At::SpaceAfterEquals | At::CarriageReturnAfterEquals => {}
             At::CarriageReturn => decoded.push(b'\r'),
             At::FirstDigit(first) => decoded.extend_from_slice(&[b'=', first]),

@@ -1,5 +1,5 @@
-//! The tree of a message's parts, down into the messages that are forwarded in it: what IMAP's sections count on
-//! (RFC 3501 section 6.4.5).
+//! The tree of a message's parts, including forwarded messages. IMAP section numbers count them (RFC 3501
+//! section 6.4.5).
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -8,23 +8,23 @@ use std::vec::IntoIter;
 use super::limits::Limits;
 use super::structure::{self, Part};
 
-/// A message or part and what is in it. Ranges count from the start of the outermost message.
+/// A message or part with its children. Ranges count from the start of the outermost message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartTree {
-    /// Its header block, the empty line included when there is one.
+    /// Its header block, including the empty line if there is one.
     pub header: Range<usize>,
-    /// What follows, as it is written, without the line end that belongs to the next boundary.
+    /// Its encoded body, without the line end that belongs to the next boundary.
     pub body: Range<usize>,
-    /// `type/subtype`, lower case.
+    /// `type/subtype` in lower case.
     pub media_type: String,
-    /// What its body holds.
+    /// The content of its body.
     pub content: PartTreeContent,
 }
 
-/// What a body holds.
+/// The content of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartTreeContent {
-    /// Neither parts nor a message, or none that is followed.
+    /// Neither parts nor a message, or none within the limits.
     Leaf,
     /// The parts of a multipart; at least one.
     Multipart(Vec<PartTree>),
@@ -33,14 +33,16 @@ pub enum PartTreeContent {
 }
 
 impl PartTree {
-    /// The tree of a message with the default [`Limits`], which hold for it and all messages in it together: it is
-    /// never deeper than [`Limits::max_depth`] and [`Limits::max_messages`] together say.
+    /// Returns the tree of a message with the default [`Limits`].
+    ///
+    /// They apply to the message and all messages inside together. The depth is at most the sum of
+    /// [`Limits::max_depth`] and [`Limits::max_messages`].
     #[must_use]
     pub fn of(raw: &[u8]) -> Self {
         Self::with_limits(raw, &Limits::default())
     }
 
-    /// The tree of a message.
+    /// Returns the tree of a message.
     #[must_use]
     pub fn with_limits(raw: &[u8], limits: &Limits) -> Self {
         Walker { raw, limits, parts_left: limits.max_parts }.message(0..raw.len(), limits.max_depth, 0)
@@ -50,12 +52,13 @@ impl PartTree {
 struct Walker<'a> {
     raw: &'a [u8],
     limits: &'a Limits,
-    /// How many parts may still be found, all messages together.
+    /// Remaining number of parts, for all messages together.
     parts_left: usize,
 }
 
 impl Walker<'_> {
-    /// The message in `span`, which lies in `messages` others; `depth` levels of multiparts are left for it.
+    /// Returns the message in `span`, which is nested in `messages` others and may have `depth` levels of
+    /// multiparts.
     fn message(&mut self, span: Range<usize>, depth: usize, messages: usize) -> PartTree {
         let limits = Limits { max_depth: depth, max_parts: self.parts_left, ..*self.limits };
         let parts = structure::parts(&self.raw[span.clone()], &limits);
@@ -102,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Each part as its media type and its body, those inside it in brackets.
+    /// Formats each part as its media type and body, with children in brackets.
     fn shape(tree: &PartTree, raw: &str) -> String {
         let inner = match &tree.content {
             PartTreeContent::Leaf => raw[tree.body.clone()].replace("\r\n", "|"),
