@@ -2,30 +2,30 @@
 
 use crate::{DomainName, EmailAddress, Secret, Timestamp, Violations};
 
-/// A text that never shows itself: a password or the hash of one.
+/// A password or its hash, which is never printed.
 pub type SecretText = Secret<String>;
 
-/// One mailbox's account.
+/// The account of one mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its address, which is also its log-in name.
+    /// Its address, which is also the login name.
     pub email: EmailAddress,
-    /// What its owner is called; may be empty.
+    /// The display name; may be empty.
     pub name: String,
-    /// Whether it may log in and use tokens. Mail is taken in for a disabled one all the same.
+    /// Whether it may log in and use tokens. A disabled account still receives mail.
     pub active: bool,
-    /// How much mail it may hold, in octets; none means no limit.
+    /// The quota in bytes; `None` means unlimited.
     pub quota_bytes: Option<u64>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When its record was last changed.
     pub updated_at: Timestamp,
-    /// When it last logged in with its password.
+    /// Time of the last login with its password.
     pub last_login_at: Option<Timestamp>,
 }
 
 impl Account {
-    /// The domain it belongs to.
+    /// Returns the domain of the address.
     #[must_use]
     pub fn domain(&self) -> DomainName {
         self.email.domain()
@@ -35,64 +35,64 @@ impl Account {
 /// An account to be stored.
 #[derive(Debug, Clone)]
 pub struct NewAccount {
-    /// Its address.
+    /// The address.
     pub email: EmailAddress,
-    /// What its owner is called.
+    /// The display name.
     pub name: String,
-    /// The password's hash with its scheme in braces, `{SHA512-CRYPT}$6$…`.
+    /// The password hash with its scheme in braces, `{SHA512-CRYPT}$6$…`.
     pub password_hash: SecretText,
-    /// How much mail it may hold, in octets.
+    /// The quota in bytes.
     pub quota_bytes: Option<u64>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// What is to change of an account; what is `None` stays.
+/// Changes to an account; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountChange {
     /// A new name.
     pub name: Option<String>,
-    /// A new quota; the inner `None` lifts the limit.
+    /// A new quota; the inner `None` removes the limit.
     pub quota_bytes: Option<Option<u64>>,
 }
 
-/// What a log-in is checked against.
+/// The data that a login is checked against.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    /// Whose they are.
+    /// The address.
     pub email: EmailAddress,
-    /// What the owner is called.
+    /// The display name.
     pub name: String,
     /// The stored hash with its scheme.
     pub password_hash: SecretText,
     /// Whether the account may log in.
     pub active: bool,
-    /// How often the account was disabled: a log-in from before the last time stays invalid after the account is
-    /// enabled.
+    /// Number of times the account was disabled. A login that began before the last time stays invalid, even
+    /// if the account is enabled again.
     pub sessions_ended: i64,
 }
 
-/// What a new password must fulfil.
+/// The rule for new passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PasswordRule;
 
 impl PasswordRule {
-    /// The fewest characters.
+    /// Minimum number of characters.
     pub const MIN_CHARACTERS: usize = 8;
     /// Maximum number of characters: the cost of hashing grows with the length.
     pub const MAX_CHARACTERS: usize = 128;
 
-    /// Whether `text` is short enough for a password.
+    /// Returns whether `text` is short enough for a password.
     #[must_use]
     pub fn allows_length(text: &str) -> bool {
         text.chars().nth(Self::MAX_CHARACTERS).is_none()
     }
 
-    /// Takes `text` as a new password.
+    /// Checks a new password.
     ///
     /// # Errors
-    /// A violation under `field` when it is too short, too long, or holds a control character (a NUL would end it
-    /// early in C programs, a line break could not be typed at a log-in).
+    /// A violation for `field` when it is too short, too long, or contains a control character: a NUL would
+    /// end it early in C programs, and a line break cannot be typed at a login.
     pub fn parse(field: &str, text: String) -> Result<SecretText, Violations> {
         if text.chars().count() < Self::MIN_CHARACTERS {
             return Err(Violations::of(field, format!("must have at least {} characters", Self::MIN_CHARACTERS)));

@@ -1,9 +1,11 @@
-//! Domains and addresses: the one place that says what is valid and what is equal.
+//! Domains and addresses: the only definition of validity and equality.
 //!
-//! The grammar is RFC 5321 section 4.1.2 with the extension of RFC 6531 section 3.3 for local parts outside ASCII.
-//! Both are compared case-insensitively; domains are stored as A-labels (RFC 5890 section 2.3.2.1). Only the host of an
-//! address may interpret its local part (RFC 5321 section 2.4), so mail is sent with the local part as given. Address
-//! literals (`user@[192.0.2.1]`) are rejected: no hosted domain has that form.
+//! The grammar is RFC 5321 section 4.1.2 with the extension of RFC 6531 section 3.3 for non-ASCII local
+//! parts. Both parts are compared case-insensitively; domains are stored as A-labels (RFC 5890 section
+//! 2.3.2.1).
+//!
+//! Only the host of an address may interpret its local part (RFC 5321 section 2.4), so mail is sent with the
+//! local part as given. Address literals (`user@[192.0.2.1]`) are rejected: no hosted domain has that form.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,24 +16,24 @@ use std::str::FromStr;
 use idna::AsciiDenyList;
 use idna::uts46::{DnsLength, Hyphens, Uts46};
 
-/// Why a text is no address or no domain.
+/// Why a text is not a valid address or domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// There is no `@`, or nothing before it.
     #[error("must be an email address, such as user@example.org")]
     NotAnAddress,
-    /// The part before the `@` breaks the grammar or is longer than 160 octets.
+    /// The local part is malformed or longer than 160 octets.
     #[error("the part before the @ is not valid")]
     LocalPart,
-    /// The domain breaks the rules of host names or is longer than 253 octets.
+    /// The domain is not a valid host name, or is longer than 253 octets.
     #[error("must be a domain name, such as example.org")]
     Domain,
-    /// A display name holds a control character, or an angle bracket outside of quotes.
+    /// A display name contains a control character, or an unquoted angle bracket.
     #[error("a name must not hold control characters, and < and > only in quotes")]
     Name,
 }
 
-/// A mail domain. Equal when the A-labels are equal, however it was written.
+/// A mail domain. Domains are equal if their A-labels are.
 #[derive(Clone)]
 pub struct DomainName {
     ascii: String,
@@ -39,25 +41,25 @@ pub struct DomainName {
 }
 
 impl DomainName {
-    /// The A-label form in lower case: what is stored, compared and put on the wire.
+    /// Returns the A-labels in lower case, the form for storage, comparison and protocols.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.ascii
     }
 
-    /// The internationalised form in which it was given; the A-labels when it was given so.
+    /// Returns the internationalised form as given; the A-labels if it was given in that form.
     #[must_use]
     pub fn shown(&self) -> &str {
         self.given.as_deref().unwrap_or(&self.ascii)
     }
 
-    /// The form to keep beside the A-labels, when there is one.
+    /// Returns the form to store besides the A-labels, if any.
     #[must_use]
     pub fn given(&self) -> Option<&str> {
         self.given.as_deref()
     }
 
-    /// The same domain, shown as it had been given.
+    /// Sets the form as given, which a caller stored before.
     #[must_use]
     pub fn with_given(mut self, given: Option<String>) -> Self {
         self.given = given.map(String::into_boxed_str);
@@ -75,7 +77,7 @@ impl FromStr for DomainName {
             .into_owned();
         let all_digits = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
         if ascii.rsplit('.').next().is_some_and(all_digits) {
-            // A last label of digits alone is an IPv4 address, never a domain (RFC 3696 section 2).
+            // A numeric top-level label means an IPv4 address, never a domain (RFC 3696 section 2).
             return Err(AddressError::Domain);
         }
         let given = (!text.is_ascii()).then(|| text.to_lowercase().into_boxed_str());
@@ -83,8 +85,10 @@ impl FromStr for DomainName {
     }
 }
 
-/// `local@domain`. Compared in lower case, with the domain as A-labels. Parsing folds the local part, as is correct for
-/// the name of a mailbox; [`EmailAddress::as_given`] keeps it for an address that mail is sent to.
+/// An address `local@domain`, compared in lower case with the domain as A-labels.
+///
+/// Parsing folds the local part to lower case, as is correct for the name of a mailbox.
+/// [`EmailAddress::as_given`] keeps its case, for an address to send mail to.
 #[derive(Clone)]
 pub struct EmailAddress {
     canonical: String,
@@ -93,18 +97,18 @@ pub struct EmailAddress {
 }
 
 impl EmailAddress {
-    /// RFC 5321 section 4.5.3.1.1 names 64. Forwarders (SRS) and list software (VERP) write longer reverse-paths, and
-    /// their mail has to be taken, so there is room for those.
+    /// RFC 5321 section 4.5.3.1.1 allows 64. Forwarders (SRS) and list software (VERP) create longer
+    /// reverse-paths, and their mail must be accepted.
     const MAX_LOCAL: usize = 160;
     const MAX_LENGTH: usize = 254;
 
-    /// The form used as a key and for comparison.
+    /// Returns the canonical form, for keys and comparison.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.canonical
     }
 
-    /// The form on the wire: the local part as given, the domain as A-labels.
+    /// Returns the form for SMTP: the local part as given, the domain as A-labels.
     #[must_use]
     pub fn wire(&self) -> Cow<'_, str> {
         match self.given_local() {
@@ -113,13 +117,13 @@ impl EmailAddress {
         }
     }
 
-    /// Whether the local part was given in lower case.
+    /// Returns whether the local part was given in lower case.
     #[must_use]
     pub fn is_folded(&self) -> bool {
         self.given_local() == self.local()
     }
 
-    /// The same address with its local part in lower case.
+    /// Converts the local part to lower case.
     #[must_use]
     pub fn folded(self) -> Self {
         if self.is_folded() {
@@ -134,19 +138,19 @@ impl EmailAddress {
         self.given.as_deref().and_then(|given| given.rsplit_once('@')).map_or(self.local(), |(local, _)| local)
     }
 
-    /// The local part in lower case, quoted when necessary.
+    /// Returns the local part in lower case, quoted if necessary.
     #[must_use]
     pub fn local(&self) -> &str {
         &self.canonical[..self.at]
     }
 
-    /// The A-labels behind the `@`.
+    /// Returns the domain as A-labels.
     #[must_use]
     pub fn domain_str(&self) -> &str {
         &self.canonical[self.at + 1..]
     }
 
-    /// The domain as a value of its own.
+    /// Returns the domain.
     #[must_use]
     pub fn domain(&self) -> DomainName {
         let given = self.given.as_deref().and_then(|given| given.rsplit_once('@')).map(|(_, domain)| domain);
@@ -154,33 +158,33 @@ impl EmailAddress {
         DomainName { ascii: self.domain_str().to_owned(), given }
     }
 
-    /// The address as given; the canonical form when the two are equal.
+    /// Returns the address as given.
     #[must_use]
     pub fn shown(&self) -> &str {
         self.given.as_deref().unwrap_or(&self.canonical)
     }
 
-    /// The form to keep beside the canonical one, when there is one.
+    /// Returns the form to store besides the canonical one, if they differ.
     #[must_use]
     pub fn given(&self) -> Option<&str> {
         self.given.as_deref()
     }
 
-    /// The same address, shown as it had been given.
+    /// Sets the form as given, which a caller stored before.
     #[must_use]
     pub fn with_given(mut self, given: Option<String>) -> Self {
         self.given = given.map(String::into_boxed_str);
         self
     }
 
-    /// The same address with the domain as people write it, whatever form it was given in.
+    /// Returns the address with its domain as U-labels, in whatever form it was given.
     #[must_use]
     pub fn international(&self) -> String {
         let (domain, _) = Uts46::new().to_unicode(self.domain_str().as_bytes(), AsciiDenyList::STD3, Hyphens::Allow);
         format!("{}@{domain}", self.local())
     }
 
-    /// Whether it can only travel with SMTPUTF8 (RFC 6531): a domain never needs that, a local part may.
+    /// Returns whether sending to it requires SMTPUTF8 (RFC 6531). Only a non-ASCII local part does.
     #[must_use]
     pub fn needs_smtputf8(&self) -> bool {
         !self.given_local().is_ascii()
@@ -199,7 +203,7 @@ impl EmailAddress {
     /// Parses an address and keeps the case of its local part.
     ///
     /// # Errors
-    /// As for parsing.
+    /// The errors of parsing.
     pub fn as_given(text: &str) -> Result<Self, AddressError> {
         if let Some(at) = place_in_canonical(text) {
             return Ok(Self { canonical: text.to_owned(), at, given: None });
@@ -229,8 +233,8 @@ impl EmailAddress {
     }
 }
 
-/// Where the `@` stands in a text that obviously is an address in its canonical form, as nearly all are: letters in lower
-/// case, digits and a few marks. Every other text goes the long way.
+/// Returns the position of the `@` in a text that is obviously a canonical address, as almost all are:
+/// lower-case letters, digits and a few marks. Other texts need the full parser.
 fn place_in_canonical(text: &str) -> Option<usize> {
     let octets = text.as_bytes();
     let at = octets.iter().position(|octet| OBVIOUS[usize::from(*octet)] & LOCAL == 0)?;
@@ -244,13 +248,14 @@ fn place_in_canonical(text: &str) -> Option<usize> {
     fits.then_some(at)
 }
 
-/// Whether no dot stands at an end or beside another one.
+/// Returns whether there are no leading, trailing or double dots.
 fn are_atoms(local: &[u8]) -> bool {
     let is_dot = |octet: Option<&u8>| octet.is_none_or(|octet| *octet == b'.');
     !is_dot(local.first()) && !is_dot(local.last()) && !local.windows(2).any(|pair| pair == b"..")
 }
 
-/// Whether these are labels that no rule of host names or of IDNA looks at more closely, the last one no number.
+/// Returns whether these are valid labels without special cases of host names or IDNA, the last one not a
+/// number.
 fn are_labels(domain: &[u8]) -> bool {
     let mut begin = 0;
     for (place, octet) in domain.iter().enumerate() {
@@ -271,12 +276,12 @@ fn is_label(label: &[u8]) -> bool {
     (1..=63).contains(&label.len()) && !hyphens
 }
 
-/// An octet of an obvious local part, dots included.
+/// A byte of an obvious local part, including dots.
 const LOCAL: u8 = 1;
-/// An octet of an obvious label.
+/// A byte of an obvious label.
 const LABEL: u8 = 2;
 
-/// Of what each octet can be a part.
+/// The uses of each byte.
 static OBVIOUS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut octet: u8 = 0;
@@ -291,7 +296,7 @@ static OBVIOUS: [u8; 256] = {
     kinds
 };
 
-/// The local part without unnecessary quotes; `None` when it is invalid.
+/// Removes unnecessary quotes from a local part; `None` if it is invalid.
 fn unquoted_local(text: &str) -> Option<String> {
     match text.strip_prefix('"') {
         Some(rest) => Some(requote(&unquote(rest.strip_suffix('"')?)?)),
@@ -300,7 +305,7 @@ fn unquoted_local(text: &str) -> Option<String> {
     }
 }
 
-/// The content of a Quoted-string of RFC 5321 section 4.1.2.
+/// Returns the content of a Quoted-string (RFC 5321 section 4.1.2).
 fn unquote(quoted: &str) -> Option<String> {
     let mut content = String::with_capacity(quoted.len());
     let mut chars = quoted.chars();
@@ -327,8 +332,8 @@ fn is_dot_string(text: &str) -> bool {
     text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(atext))
 }
 
-/// UTF8-non-ascii of RFC 6531 section 3.3, less what no reader could see: controls, spaces, and the marks that
-/// change the direction of the text around them.
+/// Returns whether a character is UTF8-non-ascii (RFC 6531 section 3.3), excluding invisible ones: controls,
+/// spaces, and marks that change the text direction.
 fn is_utf8_text(c: char) -> bool {
     let directional =
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
@@ -374,10 +379,11 @@ macro_rules! compare_by_canonical_form {
 compare_by_canonical_form!(DomainName, ascii);
 compare_by_canonical_form!(EmailAddress, canonical);
 
-/// An address with an optional display name: `ann@example.org` or `Ann Lee <ann@example.org>` (RFC 5322 section 3.4).
+/// An address with an optional display name: `ann@example.org` or `Ann Lee <ann@example.org>` (RFC 5322
+/// section 3.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedAddress {
-    /// The display name, without quotes; never empty, never with control characters.
+    /// The display name without quotes; never empty, and without control characters.
     pub name: Option<String>,
     /// The address.
     pub address: EmailAddress,
@@ -397,8 +403,10 @@ impl FromStr for NamedAddress {
     }
 }
 
-/// The name in front of an address in angle brackets. A bracket in a name without quotes belongs to another address: a
-/// list in the place of one recipient, of which only the last would get the message.
+/// Parses the display name before an angle-bracketed address.
+///
+/// An unquoted bracket in the name means a list of addresses instead of one, of which only the last would
+/// receive the message.
 fn display_name(text: &str) -> Result<Option<String>, AddressError> {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let name = match inner {
@@ -419,7 +427,7 @@ impl From<EmailAddress> for NamedAddress {
 }
 
 impl fmt::Display for NamedAddress {
-    /// `Name <address>`, for people to read; MIME composition encodes names in its own way.
+    /// Formats as `Name <address>` for people; MIME composition encodes names itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             Some(name) => write!(f, "{name} <{}>", self.address.shown()),

@@ -1,4 +1,4 @@
-//! Time and randomness, handed in so that a test decides both.
+//! Time and randomness, passed as parameters so that tests control both.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use jiff::civil::{DateTime, Time};
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
 
-/// A moment in UTC with millisecond precision, counted from the Unix epoch.
+/// A time in UTC with millisecond precision, counted from the Unix epoch.
 ///
-/// Shown as RFC 3339 with a `Z`: `2026-11-20T10:15:30.123Z`.
+/// Displayed as RFC 3339 with a `Z`: `2026-11-20T10:15:30.123Z`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The first moment that is accepted from outside: 0001-01-01.
+    /// The earliest accepted time: 0001-01-01.
     const EARLIEST: i64 = -62_135_596_800_000;
-    /// The last moment that is accepted from outside, and the last of the year 9999. `jiff::Timestamp` ends a day earlier,
-    /// so that it can be shown with any offset; we show UTC alone.
+    /// The latest accepted time, the end of the year 9999. `jiff::Timestamp` ends a day earlier, because it
+    /// supports all offsets; here only UTC is displayed.
     const LATEST: i64 = 253_402_300_799_999;
 
-    /// A moment from milliseconds since the Unix epoch, clamped to the years 1 to 9999 (RFC 3339 knows no others).
+    /// Converts milliseconds since the Unix epoch, clamped to the years 1 to 9999, the range of RFC 3339.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         if millis < Self::EARLIEST {
@@ -33,58 +33,58 @@ impl Timestamp {
         }
     }
 
-    /// A moment from whole seconds since the Unix epoch, clamped as [`Timestamp::from_millis`] does.
+    /// Converts whole seconds since the Unix epoch, clamped like [`Timestamp::from_millis`].
     #[must_use]
     pub const fn from_seconds(seconds: i64) -> Self {
         Self::from_millis(seconds.saturating_mul(1000))
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since the Unix epoch, rounded down.
+    /// Returns whole seconds since the Unix epoch, rounded down.
     #[must_use]
     pub const fn as_seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// This moment and a while.
+    /// Adds a duration.
     #[must_use]
     pub fn plus(self, while_: std::time::Duration) -> Self {
         Self::from_millis(self.0.saturating_add(i64::try_from(while_.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// A while before this moment.
+    /// Subtracts a duration.
     #[must_use]
     pub fn minus(self, while_: std::time::Duration) -> Self {
         Self::from_millis(self.0.saturating_sub(i64::try_from(while_.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The time from `earlier` to this moment; zero when `earlier` is later.
+    /// Returns the duration since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
-    /// Reads an ISO 8601 date-time with any offset, or with none, which is UTC; or a bare date (`2026-11-20`), which is its
-    /// first moment in UTC.
+    /// Parses an ISO 8601 date-time or a bare date (`2026-11-20`), which means its start in UTC. A missing
+    /// offset means UTC.
     ///
     /// # Errors
-    /// When the text is neither, or lies outside the years 1 to 9999.
+    /// When the text is neither, or is outside the years 1 to 9999.
     pub fn parse_date_or_time(text: &str) -> Result<Self, TimestampError> {
         match Named::read(text)? {
             Named::Moment(moment) | Named::DayFrom(moment) => Ok(moment),
         }
     }
 
-    /// Reads the end of a period, the first moment that is no part of it, as [`Timestamp::parse_date_or_time`] reads a
-    /// moment, but a bare date ends with its day: it is the first moment of the next one.
+    /// Parses the exclusive end of a period like [`Timestamp::parse_date_or_time`]. A bare date means the end
+    /// of that day, which is the start of the next one.
     ///
     /// # Errors
-    /// Those of [`Timestamp::parse_date_or_time`].
+    /// The errors of [`Timestamp::parse_date_or_time`].
     pub fn parse_end(text: &str) -> Result<Self, TimestampError> {
         match Named::read(text)? {
             Named::Moment(moment) => Ok(moment),
@@ -92,7 +92,7 @@ impl Timestamp {
         }
     }
 
-    /// What a clock with this offset from UTC shows.
+    /// Converts a civil time at this offset from UTC.
     fn of_civil(shown: DateTime, offset: Offset) -> Result<Self, TimestampError> {
         const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
         let since_epoch = shown.duration_since(EPOCH).as_millis();
@@ -102,10 +102,10 @@ impl Timestamp {
     }
 }
 
-/// What a text of a caller names.
+/// A parsed date or time.
 enum Named {
     Moment(Timestamp),
-    /// A day of UTC, by its first moment.
+    /// A day in UTC, by its start.
     DayFrom(Timestamp),
 }
 
@@ -115,7 +115,7 @@ impl Named {
             return Ok(Self::Moment(moment));
         }
         let pieces = Pieces::parse(text).map_err(|_| TimestampError)?;
-        // What names a place on the globe is not taken for UTC.
+        // A time with a zone must not be read as UTC.
         if pieces.to_numeric_offset().is_some() || pieces.time_zone_annotation().is_some() {
             return Err(TimestampError);
         }
@@ -128,7 +128,7 @@ impl Named {
     }
 }
 
-/// A text that is no date and no time.
+/// The text is not a date or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be an ISO 8601 date or date-time, such as 2026-11-20 or 2026-11-20T10:15:30Z; without an offset it is UTC"
@@ -145,12 +145,12 @@ impl FromStr for Timestamp {
     }
 }
 
-/// A moment as it is shown, such as `2026-11-20T10:15:30.123Z`.
+/// A formatted time, such as `2026-11-20T10:15:30.123Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimestampText([u8; 24]);
 
 impl TimestampText {
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).expect("digits and punctuation are ASCII")
@@ -158,7 +158,7 @@ impl TimestampText {
 }
 
 impl Timestamp {
-    /// The moment as it is shown. Lists show hundreds of them, so it is written without the detour of a formatter.
+    /// Formats the time without the overhead of a formatter: lists contain hundreds of them.
     #[must_use]
     pub fn to_text(self) -> TimestampText {
         let days = self.0.div_euclid(DAY_MILLIS);
@@ -181,10 +181,12 @@ impl Timestamp {
 
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
-/// Year, month and day of a day that is counted from 1970-01-01, in the proleptic Gregorian calendar. Years begin in
-/// March here, so that a leap day is the last of its year, and 400 of them are always 146,097 days.
+/// Converts a day number since 1970-01-01 to year, month and day in the proleptic Gregorian calendar.
+///
+/// Years start in March here, so that a leap day is the last day of its year, and 400 years always have
+/// 146,097 days.
 fn civil(days: i64) -> (u32, u32, u32) {
-    // Days before the year 0 of this calendar are none of a `Timestamp`.
+    // A `Timestamp` has no days before the year 0 of this calendar.
     let days = u32::try_from(days + 719_468).unwrap_or_default();
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -196,7 +198,7 @@ fn civil(days: i64) -> (u32, u32, u32) {
     (year, month, day)
 }
 
-/// The last two digits of a number.
+/// Returns the last two digits of a number.
 const fn two_digits(number: u32) -> &'static [u8; 2] {
     &TWO_DIGITS[(number % 100) as usize]
 }
@@ -224,16 +226,16 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Tells the time. The system's clock in the binary, one that obeys in tests.
+/// A clock: the system's in the binary, a controlled one in tests.
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// The time since a fixed, arbitrary moment. Setting the clock does not change it, so it measures waiting times.
+    /// Returns the time since a fixed, arbitrary moment. It is monotonic, so it measures durations.
     fn steady(&self) -> Duration;
 }
 
-/// Gives random bytes. The system's source in the binary, a seeded one in tests.
+/// A source of random bytes: the system's in the binary, a seeded one in tests.
 pub trait Entropy: Send + Sync {
     /// Fills `buffer` with unpredictable bytes.
     fn fill(&self, buffer: &mut [u8]);

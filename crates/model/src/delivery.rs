@@ -1,4 +1,4 @@
-//! What mail servers report.
+//! Reports of mail servers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +9,16 @@ use crate::{EmailAddress, MessageId, ReversePath, Timestamp};
 /// An enhanced status code, `class.subject.detail` (RFC 3463).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EnhancedCode {
-    /// 2 success, 4 for now, 5 for good.
+    /// 2 for success, 4 for a temporary failure, 5 for a permanent one.
     pub class: u8,
-    /// What it is about; 0 to 999.
+    /// The subject, 0 to 999.
     pub subject: u16,
-    /// What of it; 0 to 999.
+    /// The detail, 0 to 999.
     pub detail: u16,
 }
 
 impl EnhancedCode {
-    /// A code from its three numbers.
+    /// Creates a code from its three numbers.
     #[must_use]
     pub const fn new(class: u8, subject: u16, detail: u16) -> Self {
         Self { class, subject, detail }
@@ -31,7 +31,7 @@ impl fmt::Display for EnhancedCode {
     }
 }
 
-/// A text that is no enhanced status code.
+/// The text is not an enhanced status code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be an enhanced status code, such as 5.1.1")]
 pub struct EnhancedCodeError;
@@ -68,20 +68,20 @@ impl FromStr for EnhancedCode {
 pub struct Reply {
     /// Three digits.
     pub code: u16,
-    /// The enhanced status code, when the server gave one.
+    /// The enhanced status code, if any.
     pub enhanced: Option<EnhancedCode>,
-    /// The text without codes; lines joined by a space.
+    /// The text without codes; lines are joined by a space.
     pub text: String,
 }
 
 impl Reply {
-    /// A reply with an enhanced status code.
+    /// Creates a reply with an enhanced status code.
     pub fn new(code: u16, enhanced: EnhancedCode, text: impl Into<String>) -> Self {
         Self { code, enhanced: Some(enhanced), text: text.into() }
     }
 
-    /// The enhanced status code; for a reply without one the undefined status of its class (RFC 3463 section 3.1). None
-    /// for a reply that is neither a success nor a refusal.
+    /// Returns the enhanced status code, or the undefined status of the reply's class (RFC 3463 section 3.1).
+    /// `None` for a reply that is neither a success nor a rejection.
     #[must_use]
     pub fn enhanced_or_class(&self) -> Option<EnhancedCode> {
         let undefined = || match self.code / 100 {
@@ -93,7 +93,7 @@ impl Reply {
         self.enhanced.or_else(undefined)
     }
 
-    /// Whether the server says that another try may help (4yz).
+    /// Returns whether the failure is temporary (4yz).
     #[must_use]
     pub const fn is_transient(&self) -> bool {
         self.code / 100 == 4
@@ -109,12 +109,12 @@ impl fmt::Display for Reply {
     }
 }
 
-/// The name that a mail server gave a message in its queue. Some servers use a name again: never a key by itself.
+/// A mail server's queue id. Some servers reuse them, so it is not a unique key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueId(pub String);
 
 impl QueueId {
-    /// The queue id of a message to which the mail server gave none: the message identifier.
+    /// Returns the queue id for a message without one: its message id.
     #[must_use]
     pub fn standing_in(message_id: MessageId) -> Self {
         Self(message_id.to_string())
@@ -127,33 +127,33 @@ impl fmt::Display for QueueId {
     }
 }
 
-/// How one try at a recipient ended.
+/// Outcome of a delivery attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Delivered, or taken over by the next mail server.
+    /// Delivered, or accepted by the next mail server.
     Sent,
-    /// Not yet; the mail server will try again.
+    /// Deferred; the mail server will retry.
     Deferred,
-    /// Given back for good.
+    /// Permanently undeliverable.
     Bounced,
-    /// Given back because it could not be delivered in time.
+    /// Undeliverable within the mail server's time limit.
     Expired,
-    /// Refused temporarily at submission: never handed over, so the mail server does not retry.
+    /// Rejected temporarily at submission: never accepted, so the mail server does not retry.
     Failed,
 }
 
 impl Outcome {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 5] = [Self::Sent, Self::Deferred, Self::Bounced, Self::Expired, Self::Failed];
 
-    /// The outcome for a recipient that was refused at submission with this reply. 4yz replies are temporary; all
-    /// others are final (RFC 5321 section 4.2.1).
+    /// Returns the outcome for a recipient rejected at submission with this reply. Replies 4yz are temporary;
+    /// all others are permanent (RFC 5321 section 4.2.1).
     #[must_use]
     pub const fn of_refusal(reply: &Reply) -> Self {
         if reply.is_transient() { Self::Failed } else { Self::Bounced }
     }
 
-    /// The name on the wire and in the database.
+    /// Returns the name in the API and the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ impl Outcome {
     }
 }
 
-/// A name that is no outcome.
+/// The text is not an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of sent, deferred, bounced, expired, failed")]
 pub struct UnknownOutcome;
@@ -179,72 +179,72 @@ impl FromStr for Outcome {
     }
 }
 
-/// How we know.
+/// The source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Evidence {
-    /// Our mail server's own word.
+    /// A report of the mail server itself.
     MailServer,
-    /// A delivery status notification that came back as a mail (RFC 3464).
+    /// A delivery status notification received as mail (RFC 3464).
     ReturnedMail,
 }
 
-/// Whom an event speaks for.
+/// What an event applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// For the recipient that the sender named.
+    /// The recipient that the sender named.
     Recipient,
-    /// For one of the addresses that stand behind that recipient, of which there may be more.
+    /// One address that the recipient expanded to; there may be others.
     Member,
 }
 
-/// One fact about one recipient.
+/// One delivery event for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryEvent {
-    /// When it happened.
+    /// Time of the event.
     pub at: Timestamp,
-    /// Our identifier, when the message came through the API.
+    /// The message id, if the message came through the API.
     pub message_id: Option<MessageId>,
-    /// The mail server's name of the message.
+    /// The queue id.
     pub queue_id: QueueId,
     /// The reverse-path.
     pub sender: ReversePath,
     /// The recipient that the sender named.
     pub recipient: EmailAddress,
-    /// The address that was tried in place of the recipient, where it is another one (RFC 3464 section 2.3.2): a member
-    /// of an alias, the target of a forwarding.
+    /// The final recipient, if it differs (RFC 3464 section 2.3.2): a member of an alias, or the target of a
+    /// forwarding.
     pub final_recipient: Option<EmailAddress>,
-    /// How the try ended.
+    /// The outcome of the attempt.
     pub outcome: Outcome,
-    /// How we know.
+    /// The source of the event.
     pub evidence: Evidence,
     /// The enhanced status code.
     pub dsn: Option<EnhancedCode>,
-    /// What the next hop said, or why there was none.
+    /// The reply of the next hop, or the reason why there was none.
     pub response: String,
     /// The next hop: `host[address]:port`, or the name of the local delivery.
     pub relay: Option<String>,
-    /// From acceptance to this event.
+    /// Time from acceptance to this event.
     pub delay: Duration,
 }
 
 impl DeliveryEvent {
-    /// Whom it speaks for.
+    /// Returns what the event applies to.
     #[must_use]
     pub const fn scope(&self) -> Scope {
         if self.final_recipient.is_some() { Scope::Member } else { Scope::Recipient }
     }
 }
 
-/// One event as it is kept.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryLogEntry {
-    /// Its number; grows with every event.
+    /// Its id, which grows with every event.
     pub id: i64,
     /// The event.
     pub event: DeliveryEvent,
 }
 
-/// How far a feed has been read. What is in it is the feed's own affair.
+/// A position in a feed. Only the feed interprets it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeedCursor(pub String);
 

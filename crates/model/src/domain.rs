@@ -7,42 +7,42 @@ use crate::{DomainName, EmailAddress, Secret, Timestamp};
 /// One mail domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
-    /// Its name.
+    /// The name.
     pub name: DomainName,
-    /// Whether mail may be sent from it.
+    /// Whether it may send mail.
     pub active: bool,
-    /// Whether it was let in; false for one that was signed up and waits for an admin's approval.
+    /// Whether it is approved; false for a domain that was signed up and waits for an admin.
     pub approved: bool,
-    /// What its admin wrote about it.
+    /// A description by its admin.
     pub description: Option<String>,
-    /// Who signed it up; none when an admin made it.
+    /// The account that signed it up; `None` if an admin created it.
     pub creator_email: Option<EmailAddress>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// How many accounts it has.
+    /// Number of accounts.
     pub user_count: u64,
-    /// The selector of its current DKIM key.
+    /// Selector of the DKIM key that signs.
     pub dkim_selector: Option<String>,
-    /// When its DNS records were last found right.
+    /// When its DNS records were last found correct.
     pub verified_at: Option<Timestamp>,
 }
 
 /// A domain to be stored.
 #[derive(Debug, Clone)]
 pub struct NewDomain {
-    /// Its name.
+    /// The name.
     pub name: DomainName,
-    /// Whether mail may be sent from it at once.
+    /// Whether it may send mail at once.
     pub active: bool,
-    /// What its admin wrote about it.
+    /// A description by its admin.
     pub description: Option<String>,
-    /// Who signed it up.
+    /// The account that signed it up.
     pub creator_email: Option<EmailAddress>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// How a DKIM key signs (RFC 6376 section 3.3, RFC 8463).
+/// A DKIM signature algorithm (RFC 6376 section 3.3, RFC 8463).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DkimAlgorithm {
     /// `rsa-sha256` with a key of 2048 bits.
@@ -52,7 +52,7 @@ pub enum DkimAlgorithm {
 }
 
 impl DkimAlgorithm {
-    /// The name on the wire and in the database.
+    /// Returns the name in the API and the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl DkimAlgorithm {
         }
     }
 
-    /// The `k=` tag of the DNS record (RFC 6376 section 3.6.1).
+    /// Returns the `k=` tag of the DNS record (RFC 6376 section 3.6.1).
     #[must_use]
     pub const fn key_type(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl DkimAlgorithm {
     }
 }
 
-/// A name that is no algorithm of ours.
+/// The text is not a supported algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be rsa-sha256 or ed25519-sha256")]
 pub struct UnknownAlgorithm;
@@ -87,26 +87,26 @@ impl FromStr for DkimAlgorithm {
 /// A DKIM key of a domain.
 #[derive(Debug, Clone)]
 pub struct DkimKey {
-    /// The label in front of `._domainkey.`.
+    /// The label before `._domainkey.`.
     pub selector: String,
-    /// How it signs.
+    /// Its algorithm.
     pub algorithm: DkimAlgorithm,
-    /// The private key, PKCS#8 in DER.
+    /// The private key as PKCS#8 in DER.
     pub private_key: Secret<Vec<u8>>,
-    /// The `p=` tag of the DNS record: base64 of the public key.
+    /// The `p=` tag of the DNS record: the public key in base64.
     pub public_key: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
 impl DkimKey {
-    /// The name of its DNS record.
+    /// Returns the name of its DNS record.
     #[must_use]
     pub fn dns_name(&self, domain: &DomainName) -> String {
         format!("{}._domainkey.{domain}", self.selector)
     }
 
-    /// The text of its DNS record (RFC 6376 section 3.6.1).
+    /// Returns the text of its DNS record (RFC 6376 section 3.6.1).
     #[must_use]
     pub fn dns_value(&self) -> String {
         format!("v=DKIM1; k={}; p={}", self.algorithm.key_type(), self.public_key)

@@ -1,26 +1,26 @@
-//! A message to be sent, checked as a whole before anything else happens to it.
+//! A message to be sent, validated as a whole before anything else happens to it.
 
 use std::collections::HashSet;
 
 use crate::violation::{LONGEST_SHOWN_NAME, shown_name};
 use crate::{DomainName, EmailAddress, NamedAddress, Octets, Violations};
 
-/// In which list of a request a recipient stands.
+/// The recipient list of a request that names a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecipientKind {
-    /// In `to`.
+    /// `to`.
     To,
-    /// In `cc`.
+    /// `cc`.
     Cc,
-    /// In `bcc`: never shown in the message.
+    /// `bcc`, which is never part of the message.
     Bcc,
 }
 
 impl RecipientKind {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::To, Self::Cc, Self::Bcc];
 
-    /// The name on the wire and in the database.
+    /// Returns the name in the API and the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -31,54 +31,54 @@ impl RecipientKind {
     }
 }
 
-/// A send request as it came, nothing of it checked.
+/// An unvalidated send request.
 #[derive(Debug, Clone, Default)]
 pub struct DraftFields {
     /// `user@host` or `Name <user@host>`.
     pub from: String,
-    /// Recipients; at least one.
+    /// To recipients; at least one.
     pub to: Vec<String>,
-    /// More recipients.
+    /// Cc recipients.
     pub cc: Vec<String>,
-    /// Recipients that the others do not see.
+    /// Bcc recipients, which the others do not see.
     pub bcc: Vec<String>,
-    /// Absent means empty.
+    /// The subject; `None` means empty.
     pub subject: Option<String>,
-    /// The body as plain text.
+    /// The plain-text body.
     pub text: Option<String>,
-    /// The body as HTML.
+    /// The HTML body.
     pub html: Option<String>,
-    /// Where answers go.
+    /// The Reply-To address.
     pub reply_to: Option<String>,
-    /// Custom headers.
+    /// Custom header fields.
     pub headers: Vec<(String, String)>,
-    /// Files.
+    /// Attachments.
     pub attachments: Vec<AttachmentFields>,
 }
 
-/// A file of a send request as it came.
+/// An unvalidated attachment.
 #[derive(Debug, Clone, Default)]
 pub struct AttachmentFields {
-    /// Its name.
+    /// The file name.
     pub filename: String,
-    /// Its octets; none when they could not be decoded.
+    /// The content; `None` if it could not be decoded.
     pub content: Option<Octets>,
-    /// Its media type; absent means `application/octet-stream`.
+    /// The media type; `None` means `application/octet-stream`.
     pub content_type: Option<String>,
-    /// Makes it inline: what a `cid:` link in the HTML names.
+    /// The Content-ID, which makes it inline: `cid:` links in the HTML refer to it.
     pub content_id: Option<String>,
 }
 
-/// How much one send request may hold.
+/// Limits of a send request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftLimits {
-    /// The most recipients in to, cc and bcc together.
+    /// Maximum recipients in to, cc and bcc together.
     pub max_recipients: usize,
-    /// The most custom headers.
+    /// Maximum custom header fields.
     pub max_headers: usize,
-    /// The most octets of one header's value, the subject included.
+    /// Maximum bytes of a header value, including the subject.
     pub max_header_octets: usize,
-    /// The most attachments.
+    /// Maximum attachments.
     pub max_attachments: usize,
 }
 
@@ -88,7 +88,7 @@ impl Default for DraftLimits {
     }
 }
 
-/// A message to be sent. It can be composed and sent as it is: no line break can get into its headers.
+/// A valid message to be sent. Its header values contain no line breaks.
 #[derive(Debug, Clone)]
 pub struct Draft {
     from: NamedAddress,
@@ -103,39 +103,39 @@ pub struct Draft {
     attachments: Vec<DraftAttachment>,
 }
 
-/// A custom header.
+/// A custom header field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftHeader {
-    /// Its name; no structural one.
+    /// The name, which is not structural.
     pub name: String,
-    /// Its value, to be encoded where it is not ASCII.
+    /// The value, to be encoded if it is not ASCII.
     pub value: String,
 }
 
-/// A file to be sent along.
+/// An attachment.
 #[derive(Debug, Clone)]
 pub struct DraftAttachment {
-    /// Its name.
+    /// The file name.
     pub filename: String,
-    /// Its media type, `type/subtype` with parameters if any.
+    /// The media type, `type/subtype` with optional parameters.
     pub content_type: String,
-    /// Its octets.
+    /// The content.
     pub content: Octets,
-    /// Its Content-ID without angle brackets, when it is inline.
+    /// The Content-ID without angle brackets, if it is inline.
     pub content_id: Option<String>,
 }
 
 impl DraftAttachment {
-    /// The most octets of a name in UTF-8, as many as usual file systems take. A name stands on one line of the message,
-    /// which has at most 998 octets (RFC 5322 section 2.1.1).
+    /// Maximum bytes of a file name in UTF-8, as in common file systems. A name occupies one line of the
+    /// message, which has at most 998 octets (RFC 5322 section 2.1.1).
     pub const MAX_FILENAME_OCTETS: usize = 255;
 }
 
 impl Draft {
-    /// Checks a request.
+    /// Validates a request.
     ///
     /// # Errors
-    /// Every rule that it breaks, by the member's own name.
+    /// All violations, by member name.
     pub fn parse(fields: DraftFields, limits: &DraftLimits) -> Result<Self, Violations> {
         let mut violations = counted(&fields, limits)?;
         let from = violations.check("from", fields.from.parse::<NamedAddress>());
@@ -154,79 +154,79 @@ impl Draft {
         Ok(Self { from, to, cc, bcc, subject, text, html, reply_to: reply_to.flatten(), headers, attachments })
     }
 
-    /// The author.
+    /// Returns the author.
     #[must_use]
     pub const fn from(&self) -> &NamedAddress {
         &self.from
     }
 
-    /// The domain that sends.
+    /// Returns the domain of the author.
     #[must_use]
     pub fn sender_domain(&self) -> DomainName {
         self.from.address.domain()
     }
 
-    /// The To recipients as they were listed.
+    /// Returns the To recipients as listed.
     #[must_use]
     pub fn to(&self) -> &[NamedAddress] {
         &self.to
     }
 
-    /// The Cc recipients as they were listed.
+    /// Returns the Cc recipients as listed.
     #[must_use]
     pub fn cc(&self) -> &[NamedAddress] {
         &self.cc
     }
 
-    /// The subject; may be empty.
+    /// Returns the subject; may be empty.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.subject
     }
 
-    /// The body as plain text.
+    /// Returns the plain-text body.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// The body as HTML.
+    /// Returns the HTML body.
     #[must_use]
     pub fn html(&self) -> Option<&str> {
         self.html.as_deref()
     }
 
-    /// Where answers go.
+    /// Returns the Reply-To address.
     #[must_use]
     pub const fn reply_to(&self) -> Option<&NamedAddress> {
         self.reply_to.as_ref()
     }
 
-    /// Custom headers.
+    /// Returns the custom header fields.
     #[must_use]
     pub fn headers(&self) -> &[DraftHeader] {
         &self.headers
     }
 
-    /// Files.
+    /// Returns the attachments.
     #[must_use]
     pub fn attachments(&self) -> &[DraftAttachment] {
         &self.attachments
     }
 
-    /// How often a recipient was listed, the same one each time.
+    /// Returns the number of listed recipients, counting repeated ones each time.
     #[must_use]
     pub fn recipient_count(&self) -> usize {
         self.to.len() + self.cc.len() + self.bcc.len()
     }
 
-    /// Every address of the message.
+    /// Returns every address in the message.
     pub fn addresses(&self) -> impl Iterator<Item = &EmailAddress> {
         let listed = [&self.to, &self.cc, &self.bcc].into_iter().flatten();
         listed.chain(&self.reply_to).chain([&self.from]).map(|named| &named.address)
     }
 
-    /// Folds the local parts of these mailboxes: this server hosts them and ignores case.
+    /// Folds the local parts of these mailboxes to lower case: this server hosts them and ignores case.
     pub fn fold(&mut self, mailboxes: &HashSet<EmailAddress>) {
         let listed = [&mut self.to, &mut self.cc, &mut self.bcc].into_iter().flatten();
         for named in listed.chain(&mut self.reply_to).chain([&mut self.from]) {
@@ -236,7 +236,7 @@ impl Draft {
         }
     }
 
-    /// Each recipient once, in the order and the kind of its first listing.
+    /// Returns each recipient once, with the position and kind of its first listing.
     #[must_use]
     pub fn recipients(&self) -> Vec<(EmailAddress, RecipientKind)> {
         let lists = [(&self.to, RecipientKind::To), (&self.cc, RecipientKind::Cc), (&self.bcc, RecipientKind::Bcc)];
@@ -251,7 +251,7 @@ fn addresses(list: &str, texts: &[String], violations: &mut Violations) -> Vec<N
     texts.iter().enumerate().filter_map(parse).collect()
 }
 
-/// What must be counted before anything is read: a list that is too long is not gone through.
+/// Checks list lengths before parsing, so that overlong lists are not parsed.
 fn counted(fields: &DraftFields, limits: &DraftLimits) -> Result<Violations, Violations> {
     let mut violations = Violations::none();
     if fields.to.len() + fields.cc.len() + fields.bcc.len() > limits.max_recipients {
@@ -293,7 +293,8 @@ fn headers(fields: Vec<(String, String)>, limits: &DraftLimits, violations: &mut
     fields.into_iter().map(|(name, value)| DraftHeader { name, value }).collect()
 }
 
-/// A field name of RFC 5322 section 2.2 that has no member of its own and does not make the message's structure.
+/// Checks that a name is a header field name (RFC 5322 section 2.2), has no request member of its own, and is
+/// not structural.
 fn header_rule(name: &str) -> Result<(), &'static str> {
     const MAX_NAME: usize = LONGEST_SHOWN_NAME;
     const STRUCTURAL: [&str; 11] = [
@@ -349,8 +350,8 @@ fn attachment(at: &str, fields: AttachmentFields, violations: &mut Violations) -
     Some(DraftAttachment { filename: fields.filename, content_type, content: fields.content?, content_id })
 }
 
-/// `type/subtype` of tokens (RFC 2045 section 5.1) with parameters whose text cannot leave the header. A multipart
-/// has parts of its own and cannot be a file's type.
+/// Returns whether a text is `type/subtype` (RFC 2045 section 5.1) with parameters that cannot break the
+/// header. Multipart types are excluded: a file cannot have parts.
 fn is_media_type(text: &str) -> bool {
     let token =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b));

@@ -1,28 +1,28 @@
-//! Names of folders.
+//! Folder names.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a folder, decoded, with `/` between its levels. `INBOX` in any case is `INBOX` (RFC 3501 section 5.1).
+/// A decoded folder name, with `/` between levels. `INBOX` is recognised in any case (RFC 3501 section 5.1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FolderName(String);
 
-/// A text that cannot be a folder's name.
+/// The text is not a valid folder name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a folder name of 1 to 255 octets without control characters and without empty levels")]
 pub struct FolderNameError;
 
 impl FolderName {
-    /// The most octets of a name.
+    /// Maximum length in bytes.
     pub const MAX_OCTETS: usize = 255;
 
-    /// The folder into which mail is delivered.
+    /// Returns the name of the folder that receives mail.
     #[must_use]
     pub fn inbox() -> Self {
         Self("INBOX".to_owned())
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

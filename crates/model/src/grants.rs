@@ -1,20 +1,20 @@
-//! Who may do what: the only place that decides it.
+//! Authorization: the only place that decides what a caller may do.
 //!
-//! An operation that needs a right takes a value of the right's own type, and the only way to such a value is the
-//! question to [`Grants`] that makes it. So a route that forgets to ask does not compile.
+//! An operation that needs a permission takes a value of that permission's type. Only a check of [`Grants`]
+//! creates such a value, so a route without the check does not compile.
 
 use crate::{DomainName, EmailAddress, Permission};
 
-/// Whom a caller is known as.
+/// The identity of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// An admin's API token, bound to no mailbox.
+    /// An admin's API token, which is not bound to a mailbox.
     AdminToken,
     /// The owner of this mailbox.
     Mailbox(EmailAddress),
 }
 
-/// Everything that one caller may do. HTTP callers and SMTP and IMAP log-ins carry the same.
+/// The permissions of a caller. HTTP callers and SMTP and IMAP logins use the same type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grants {
     identity: Identity,
@@ -22,7 +22,7 @@ pub struct Grants {
     delegated: Vec<(Permission, DomainName)>,
 }
 
-/// The answer to a caller that lacks a right.
+/// The caller lacks the permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the token does not allow this")]
 pub struct Denied;
@@ -34,7 +34,7 @@ macro_rules! authority {
         pub struct $name($type);
 
         impl $name {
-            /// What the right is for.
+            /// Returns what the permission applies to.
             #[must_use]
             pub const fn $what(&self) -> &$type {
                 &self.0
@@ -44,54 +44,55 @@ macro_rules! authority {
 }
 
 authority!(
-    /// The right to send mail from this address.
+    /// Permission to send mail from this address.
     SendAs(address: EmailAddress)
 );
 authority!(
-    /// The right to read this mailbox.
+    /// Permission to read this mailbox.
     ReadMailbox(address: EmailAddress)
 );
 authority!(
-    /// The right to manage the mailboxes of this domain, admins' own excepted.
+    /// Permission to manage the mailboxes of this domain, except those of admins.
     ManageUsers(domain: DomainName)
 );
 authority!(
-    /// The right to see and change this domain.
+    /// Permission to view and change this domain.
     ManageDomain(domain: DomainName)
 );
 authority!(
-    /// The right to see delivery statistics of this domain.
+    /// Permission to view delivery statistics of this domain.
     ViewStats(domain: DomainName)
 );
 authority!(
-    /// The right to list, create and revoke the tokens of this mailbox.
+    /// Permission to list, create and revoke the tokens of this mailbox.
     OwnTokens(address: EmailAddress)
 );
 
-/// The right to everything.
+/// Permission for everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admin(());
 
 impl Grants {
-    /// Those of an admin's API token: everything.
+    /// Returns the grants of an admin's API token: everything.
     #[must_use]
     pub const fn admin_token() -> Self {
         Self { identity: Identity::AdminToken, is_admin: true, delegated: Vec::new() }
     }
 
-    /// Those of a mailbox: its own mail, and what has been delegated to it. An admin's mailbox may do everything.
+    /// Returns the grants of a mailbox: its own mail, and delegated permissions. An admin's mailbox may do
+    /// everything.
     #[must_use]
     pub fn of_mailbox(address: EmailAddress, is_admin: bool, delegated: Vec<(Permission, DomainName)>) -> Self {
         Self { identity: Identity::Mailbox(address), is_admin, delegated }
     }
 
-    /// Whom the caller is known as.
+    /// Returns the identity of the caller.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The caller's own mailbox; an admin's API token has none.
+    /// Returns the caller's own mailbox; `None` for an admin's API token.
     #[must_use]
     pub const fn mailbox(&self) -> Option<&EmailAddress> {
         match &self.identity {
@@ -100,27 +101,27 @@ impl Grants {
         }
     }
 
-    /// What has been delegated, in no particular order.
+    /// Returns the delegated permissions, in no particular order.
     #[must_use]
     pub fn delegated(&self) -> &[(Permission, DomainName)] {
         &self.delegated
     }
 
-    /// The domains in which `permission` was delegated to the caller; an admin needs none.
+    /// Returns the domains for which `permission` was delegated to the caller; admins need none.
     pub fn domains_with(&self, permission: Permission) -> impl Iterator<Item = &DomainName> {
         self.delegated.iter().filter(move |(held, _)| *held == permission).map(|(_, domain)| domain)
     }
 
-    /// Everything.
+    /// Checks for permission for everything.
     ///
     /// # Errors
-    /// [`Denied`] to all but admins.
+    /// [`Denied`] unless the caller is an admin.
     pub fn admin(&self) -> Result<Admin, Denied> {
         self.is_admin.then_some(Admin(())).ok_or(Denied)
     }
 
-    /// The right to send from `address`: the caller's own, with `send_mail` that of any user of the domain, for admins
-    /// any.
+    /// Checks for permission to send from `address`: the caller's own address, any user's address in a domain
+    /// with `send_mail`, or any address for admins.
     ///
     /// # Errors
     /// [`Denied`] otherwise.
@@ -129,7 +130,8 @@ impl Grants {
         allowed.map(|()| SendAs(address.clone()))
     }
 
-    /// Reading the mail of `address`: one's own, or with `view_mailbox` every mailbox of the domain.
+    /// Checks for permission to read the mail of `address`: the caller's own, or any mailbox in a domain with
+    /// `view_mailbox`.
     ///
     /// # Errors
     /// [`Denied`] otherwise.
@@ -137,7 +139,7 @@ impl Grants {
         self.owns_or_holds(address, Permission::ViewMailbox).map(|()| ReadMailbox(address.clone()))
     }
 
-    /// Managing the mailboxes of `domain`.
+    /// Checks for permission to manage the mailboxes of `domain`.
     ///
     /// # Errors
     /// [`Denied`] without `manage_users` there.
@@ -145,7 +147,7 @@ impl Grants {
         self.holds(Permission::ManageUsers, domain).map(|()| ManageUsers(domain.clone()))
     }
 
-    /// Seeing and changing `domain`.
+    /// Checks for permission to view and change `domain`.
     ///
     /// # Errors
     /// [`Denied`] without `manage_domains` there.
@@ -153,7 +155,7 @@ impl Grants {
         self.holds(Permission::ManageDomains, domain).map(|()| ManageDomain(domain.clone()))
     }
 
-    /// Seeing the statistics of `domain`.
+    /// Checks for permission to view the statistics of `domain`.
     ///
     /// # Errors
     /// [`Denied`] without `view_stats` there.
@@ -161,7 +163,8 @@ impl Grants {
         self.holds(Permission::ViewStats, domain).map(|()| ViewStats(domain.clone()))
     }
 
-    /// Managing the tokens of `address`: one's own only. No permission delegates this.
+    /// Checks for permission to manage the tokens of `address`. Only its owner and admins may; it cannot be
+    /// delegated.
     ///
     /// # Errors
     /// [`Denied`] otherwise.

@@ -5,28 +5,28 @@ use std::str::FromStr;
 
 use crate::{Entropy, clock::Timestamp};
 
-/// The identifier that mailapi gives a message on send: a random UUID (RFC 9562 section 5.4).
+/// The id that mailapi assigns to a message on send: a random UUID (RFC 9562 section 5.4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(uuid::Uuid);
 
 impl MessageId {
-    /// A new one.
+    /// Creates a random id.
     pub fn random(entropy: &dyn Entropy) -> Self {
         let mut bytes = [0; 16];
         entropy.fill(&mut bytes);
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
     }
 
-    /// Octets of the text.
+    /// Length of the text in bytes.
     pub const LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
 
-    /// Writes the text. Lists show hundreds of them: this is it without the detour of a formatter.
+    /// Formats the id without the overhead of a formatter: lists contain hundreds of them.
     pub fn write_to(self, buffer: &mut [u8; Self::LENGTH]) -> &str {
         self.0.as_hyphenated().encode_lower(buffer)
     }
 
-    /// The identifier inside a Message-ID header that mailapi wrote: `<uuid@sender domain>`, with or without the
-    /// angle brackets. `None` for every other header.
+    /// Extracts the id from a Message-ID field that mailapi wrote: `<uuid@sender domain>`, with or without
+    /// angle brackets. `None` for any other value.
     #[must_use]
     pub fn from_header(header: &str) -> Option<Self> {
         let bare = header.trim();
@@ -35,7 +35,7 @@ impl MessageId {
     }
 }
 
-/// A text that is no [`MessageId`].
+/// The text is not a [`MessageId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a message's identifier, such as 67e55044-10b1-426f-9247-bb680e5fe0c8")]
 pub struct MessageIdError;
@@ -43,7 +43,7 @@ pub struct MessageIdError;
 impl FromStr for MessageId {
     type Err = MessageIdError;
 
-    /// Only the hyphenated form: other spellings of the same UUID are not the identifier that was given out.
+    /// Accepts only the hyphenated form: other spellings of the UUID are not the id that was assigned.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let id: uuid::fmt::Hyphenated = text.parse().map_err(|_| MessageIdError)?;
         Ok(Self(id.into_uuid()))
@@ -62,7 +62,7 @@ impl fmt::Debug for MessageId {
     }
 }
 
-/// The number of a token, as paths name it.
+/// The id of a token, as used in paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenId(pub i64);
 
@@ -72,15 +72,15 @@ impl fmt::Display for TokenId {
     }
 }
 
-/// The name of one request in answers and logs: the caller's own when it is sane, ours otherwise.
+/// The id of a request in responses and logs: the caller's if it is valid, otherwise a generated one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Longest identifier that is taken over from a caller.
+    /// Maximum length of a caller's id.
     pub const MAX_LENGTH: usize = 128;
 
-    /// The caller's own, when it has 1 to 128 characters out of letters, digits and `-_.:`.
+    /// Accepts a caller's id of 1 to 128 letters, digits and `-_.:`.
     #[must_use]
     pub fn from_caller(text: &str) -> Option<Self> {
         let sane = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
@@ -88,7 +88,7 @@ impl RequestId {
         fits.then(|| Self(text.to_owned()))
     }
 
-    /// One of ours: a UUID that sorts by time (RFC 9562 section 5.7).
+    /// Generates an id: a UUID that sorts by time (RFC 9562 section 5.7).
     pub fn random(now: Timestamp, entropy: &dyn Entropy) -> Self {
         let mut bytes = [0; 10];
         entropy.fill(&mut bytes);
@@ -96,13 +96,13 @@ impl RequestId {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid().to_string())
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, to be kept.
+    /// Converts into the text.
     #[must_use]
     pub fn into_text(self) -> String {
         self.0

@@ -1,25 +1,25 @@
-//! Mail from outside, as the doors tell of it.
+//! Incoming mail, as reported by the listeners.
 
 use std::str::FromStr;
 
 use crate::{DomainName, Timestamp};
 
-/// How mail from outside was received for one recipient.
+/// Outcome of incoming mail for one recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InboundOutcome {
-    /// Taken in.
+    /// Accepted.
     Accepted,
-    /// Taken in, and marked as spam.
+    /// Accepted and marked as spam.
     Spam,
-    /// Refused while the other server was still connected.
+    /// Rejected during the SMTP session.
     Rejected,
 }
 
 impl InboundOutcome {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Accepted, Self::Spam, Self::Rejected];
 
-    /// The name in the database.
+    /// Returns the name in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl InboundOutcome {
     }
 }
 
-/// A name that is no outcome.
+/// The text is not an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of accepted, spam, rejected")]
 pub struct UnknownInboundOutcome;
@@ -43,15 +43,15 @@ impl FromStr for InboundOutcome {
     }
 }
 
-/// Mail from outside for one recipient.
+/// Incoming mail for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InboundEvent {
-    /// When it came.
+    /// Time of arrival.
     pub at: Timestamp,
-    /// The recipient's domain, one of ours.
+    /// The recipient's domain, which is hosted here.
     pub domain: DomainName,
-    /// The domain of the reverse-path; none for the null one (RFC 5321 section 4.5.5).
+    /// The domain of the reverse-path; `None` for the null reverse-path (RFC 5321 section 4.5.5).
     pub sender_domain: Option<DomainName>,
-    /// What was done with it.
+    /// The outcome.
     pub outcome: InboundOutcome,
 }

@@ -1,7 +1,7 @@
-//! What the words of mailapi mean: addresses, drafts, grants, statuses, records.
+//! The domain model of mailapi: addresses, drafts, grants, statuses, records.
 //!
-//! Nothing here does IO, knows of async, or serializes. A value of one of these types is valid: what comes from
-//! outside is parsed once, at the edge, and everything behind the edge may rely on it.
+//! No I/O, no async, no serialization. Every value of these types is valid: input is parsed once at the edge,
+//! and all other code relies on it.
 
 mod account;
 mod address;

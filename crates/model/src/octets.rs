@@ -1,4 +1,4 @@
-//! Octets of a message or attachment, wherever they lie.
+//! The content of a message or attachment, in memory or elsewhere.
 
 use std::fmt;
 use std::io;
@@ -7,27 +7,27 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// Octets outside of memory, which can be read from any place and do not change.
+/// Immutable content outside memory with random access.
 pub trait OctetSource: Send + Sync {
-    /// How many there are.
+    /// Returns the length in bytes.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether the length is zero.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reads octets from `offset` on; how many, which is zero only at the end or when `buffer` is empty.
+    /// Reads bytes starting at `offset`; returns their number, which is zero only at the end or if `buffer`
+    /// is empty.
     ///
     /// # Errors
-    /// When they cannot be read at the moment.
+    /// When the content cannot be read at the moment.
     fn read_at(&self, offset: usize, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Octets that lie in memory, or elsewhere ([`OctetSource`]), or some here and some there. Clones and slices share
-/// them.
+/// Content in memory, elsewhere ([`OctetSource`]), or in parts of both. Clones and slices share it.
 ///
-/// What does not lie in memory is read when it is asked for, which may block: see [`Octets::in_memory`].
+/// Content outside memory is read on demand, which may block: see [`Octets::in_memory`].
 #[derive(Clone)]
 pub struct Octets(Place);
 
@@ -35,11 +35,11 @@ pub struct Octets(Place);
 enum Place {
     Memory(Bytes),
     Elsewhere(Stretch),
-    /// At least two, none of them empty, none of them joined itself.
+    /// At least two parts, none of them empty or joined itself.
     Joined(Arc<[Place]>, Range<usize>),
 }
 
-/// A stretch of a source.
+/// A range of a source.
 #[derive(Clone)]
 struct Stretch {
     source: Arc<dyn OctetSource>,
@@ -47,14 +47,14 @@ struct Stretch {
 }
 
 impl Octets {
-    /// All octets of a source.
+    /// Creates content from a whole source.
     #[must_use]
     pub fn elsewhere(source: Arc<dyn OctetSource>) -> Self {
         let range = 0..source.len();
         Self(Place::Elsewhere(Stretch { source, range }))
     }
 
-    /// Octets one behind the other. None are copied, so what has many parts reads slower than one of a few.
+    /// Concatenates content without copying. Content of many parts is slower to read.
     #[must_use]
     pub fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut places = Vec::new();
@@ -75,19 +75,19 @@ impl Octets {
         }
     }
 
-    /// How many there are.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the length is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, when they lie in memory in one piece: then reading them never blocks and never fails.
+    /// Returns the whole content if it is contiguous in memory; reading it then never blocks and never fails.
     #[must_use]
     pub const fn in_memory(&self) -> Option<&Bytes> {
         match &self.0 {
@@ -96,10 +96,10 @@ impl Octets {
         }
     }
 
-    /// All of them, when they lie in memory in one piece; otherwise they are given back.
+    /// Converts into bytes if the content is contiguous in memory.
     ///
     /// # Errors
-    /// The octets, when they lie elsewhere.
+    /// The content itself, if it is elsewhere.
     pub fn into_bytes(self) -> Result<Bytes, Self> {
         match self.0 {
             Place::Memory(octets) => Ok(octets),
@@ -107,24 +107,25 @@ impl Octets {
         }
     }
 
-    /// The octets of a range; what of it lies behind the end is left out.
+    /// Returns a range; a range beyond the end is truncated.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         Self(self.0.slice(&range))
     }
 
-    /// Reads octets from `offset` on; how many, which is zero only at the end or when `buffer` is empty. May block.
+    /// Reads bytes starting at `offset`; returns their number, which is zero only at the end or if `buffer`
+    /// is empty. May block.
     ///
     /// # Errors
-    /// When they cannot be read at the moment.
+    /// When the content cannot be read at the moment.
     pub fn read_at(&self, offset: usize, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read_at(offset, buffer)
     }
 
-    /// All of them in memory: for octets that are known to be few. May block.
+    /// Reads the whole content into memory; only for content known to be small. May block.
     ///
     /// # Errors
-    /// When they cannot be read at the moment.
+    /// When the content cannot be read at the moment.
     pub fn to_bytes(&self) -> io::Result<Bytes> {
         if let Some(octets) = self.in_memory() {
             return Ok(octets.clone());
@@ -134,14 +135,14 @@ impl Octets {
         Ok(octets.into())
     }
 
-    /// All of them in pieces of at most `max` octets (at least one). Each piece is read when it is asked for, which may
-    /// block; after an error there are none.
+    /// Returns the content in pieces of at most `max` bytes (at least one). Each piece is read on demand,
+    /// which may block; an error ends the iteration.
     #[must_use]
     pub fn pieces(&self, max: usize) -> Pieces {
         Pieces { rest: self.clone(), max: max.max(1) }
     }
 
-    /// Reads them one after the other. May block; a buffer around it saves calls.
+    /// Returns a sequential reader. Reads may block; buffering saves calls.
     #[must_use]
     pub fn reader(&self) -> OctetReader {
         OctetReader { octets: self.clone(), at: 0 }
@@ -214,7 +215,7 @@ impl Place {
     }
 }
 
-/// What of joined parts lies in a range, each cut to it.
+/// Returns the parts that overlap a range, each cut to it.
 fn overlapping<'a>(parts: &'a [Place], range: &Range<usize>) -> impl Iterator<Item = Place> + use<'a> {
     let (mut begin, range) = (0, range.clone());
     parts.iter().filter_map(move |part| {
@@ -286,7 +287,7 @@ impl From<String> for Octets {
     }
 }
 
-/// The length stands for the octets, which are nobody's business in a log.
+/// Prints only the length: content does not belong into logs.
 impl fmt::Debug for Octets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Octets").field("len", &self.len()).finish()
@@ -301,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    /// Octets that are read a few at a time.
+    /// A source that returns few bytes per read.
     struct Slow(Vec<u8>);
 
     impl OctetSource for Slow {
@@ -317,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Octets that cannot be read, or of which some were lost.
+    /// A source that cannot be read, or lost some of its content.
     struct Broken(bool);
 
     impl OctetSource for Broken {

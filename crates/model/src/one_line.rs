@@ -1,19 +1,19 @@
-//! Short texts that people write about things: names, descriptions.
+//! Short texts written by people: names and descriptions.
 
 use crate::Violations;
 
-/// What a name or a description must fulfil.
+/// The rule for names and descriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OneLine;
 
 impl OneLine {
-    /// The most characters.
+    /// Maximum number of characters.
     pub const MAX_CHARACTERS: usize = 200;
 
-    /// Takes `text`, without the spaces around it; it may be empty.
+    /// Checks `text` and trims surrounding spaces; it may be empty.
     ///
     /// # Errors
-    /// A violation under `field` when it is too long or holds a control character, such as a line break.
+    /// A violation for `field` when it is too long or contains a control character, such as a line break.
     pub fn parse(field: &str, text: &str) -> Result<String, Violations> {
         if text.chars().count() > Self::MAX_CHARACTERS {
             return Err(Violations::of(field, format!("must have at most {} characters", Self::MAX_CHARACTERS)));

@@ -1,31 +1,31 @@
-//! Rights that an admin delegates to a mailbox, one domain at a time.
+//! Permissions that an admin delegates to a mailbox, for one domain each.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{DomainName, EmailAddress, Timestamp};
 
-/// What may be delegated.
+/// A permission that can be delegated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
     /// Manage the mailboxes of the domain.
     ManageUsers,
-    /// See and change the domain, but neither create nor delete it nor make keys.
+    /// View and change the domain, but neither create nor delete it nor create keys.
     ManageDomains,
-    /// Read the mail of every mailbox of the domain.
+    /// Read the mail of every mailbox in the domain.
     ViewMailbox,
-    /// See delivery statistics of the domain.
+    /// View delivery statistics of the domain.
     ViewStats,
-    /// Send as any mailbox of the domain.
+    /// Send as any mailbox in the domain.
     SendMail,
 }
 
 impl Permission {
-    /// All of them, in the contract's order.
+    /// All values, in the contract's order.
     pub const ALL: [Self; 5] =
         [Self::ManageUsers, Self::ManageDomains, Self::ViewMailbox, Self::ViewStats, Self::SendMail];
 
-    /// The name on the wire and in the database.
+    /// Returns the name in the API and the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl fmt::Display for Permission {
     }
 }
 
-/// A name that is none of the five.
+/// The text is not a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of manage_users, manage_domains, view_mailbox, view_stats, send_mail")]
 pub struct UnknownPermission;
@@ -57,23 +57,23 @@ impl FromStr for Permission {
     }
 }
 
-/// The number of a permission record, as paths name it.
+/// The id of a permission record, as used in paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermissionId(pub i64);
 
-/// One delegated right.
+/// One delegated permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionRecord {
-    /// Its number.
+    /// The id.
     pub id: PermissionId,
-    /// Who holds it.
+    /// The mailbox that holds it.
     pub email: EmailAddress,
-    /// What it allows.
+    /// The permission.
     pub permission: Permission,
-    /// Where it allows it.
+    /// The domain it applies to.
     pub domain: DomainName,
-    /// Who gave it: an address, or the name of an admin token.
+    /// The grantor: an address, or the name of an admin token.
     pub granted_by: String,
-    /// When it was given.
+    /// When it was granted.
     pub granted_at: Timestamp,
 }

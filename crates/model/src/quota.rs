@@ -1,12 +1,12 @@
-//! How much a mailbox holds.
+//! The use and limit of a mailbox.
 
-/// The use of one mailbox.
+/// The use and limit of a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quota {
-    /// Octets of all its messages.
+    /// Total size of all messages in bytes.
     pub used_bytes: u64,
-    /// How many messages it holds in all folders.
+    /// Number of messages in all folders.
     pub messages: u64,
-    /// How many octets it may hold; none means no limit.
+    /// The limit in bytes; `None` means unlimited.
     pub limit_bytes: Option<u64>,
 }

@@ -1,24 +1,24 @@
-//! A value that never shows itself.
+//! Secrets, which are never printed.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Holds a password, a key or a token value; `Debug` shows only that there is one.
+/// A password, a key or a token value. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
 
 impl<T> Secret<T> {
-    /// Hides `value`.
+    /// Wraps `value`.
     pub const fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// The value itself; every call is a place to look at in a review.
+    /// Returns the value; every call needs a review.
     pub const fn expose(&self) -> &T {
         &self.0
     }
 
-    /// Takes the value out.
+    /// Unwraps the value.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -41,7 +41,7 @@ impl From<String> for Secret<String> {
 pub struct SharedSecret(Arc<RwLock<Secret<String>>>);
 
 impl SharedSecret {
-    /// The current secret.
+    /// Returns the current secret.
     #[must_use]
     pub fn get(&self) -> Secret<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()

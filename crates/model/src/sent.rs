@@ -1,77 +1,77 @@
-//! Messages that were sent through the API.
+//! Messages sent through the API.
 
 use crate::{
     EmailAddress, EnhancedCode, MessageId, MessageStatus, QueueId, RecipientKind, RecipientStatus, Timestamp, TokenId,
 };
 
-/// A message that was sent through the API, as its sender sees it.
+/// A message sent through the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentMessage {
-    /// Its identifier.
+    /// The message id.
     pub message_id: MessageId,
-    /// The token that sent it; none when a log-in of another kind did.
+    /// The token that sent it; `None` if it was sent without one.
     pub token_id: Option<TokenId>,
     /// The mailbox of that token.
     pub mailbox: Option<EmailAddress>,
-    /// The address it was sent from.
+    /// The From address.
     pub from: EmailAddress,
     /// The To recipients.
     pub to: Vec<EmailAddress>,
-    /// The subject, decoded.
+    /// The decoded subject.
     pub subject: String,
-    /// Its state.
+    /// Its status.
     pub status: MessageStatus,
-    /// The mail server's name of it.
+    /// The queue id.
     pub queue_id: Option<QueueId>,
     /// When it was stored.
     pub created_at: Timestamp,
-    /// When the mail server took it.
+    /// When the mail server accepted it.
     pub submitted_at: Option<Timestamp>,
 }
 
-/// What a list shows of a sent message.
+/// A sent message in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentSummary {
-    /// Its identifier.
+    /// The message id.
     pub message_id: MessageId,
-    /// The address it was sent from.
+    /// The From address.
     pub from: EmailAddress,
     /// The To recipients.
     pub to: Vec<EmailAddress>,
-    /// The subject, decoded.
+    /// The decoded subject.
     pub subject: String,
-    /// Its state.
+    /// Its status.
     pub status: MessageStatus,
     /// When it was stored.
     pub created_at: Timestamp,
-    /// When the mail server took it.
+    /// When the mail server accepted it.
     pub submitted_at: Option<Timestamp>,
 }
 
-/// What is known of one recipient of a sent message.
+/// One recipient of a sent message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentRecipient {
-    /// Who.
+    /// The address.
     pub email: EmailAddress,
-    /// In which list the sender named it first.
+    /// The list in which the sender named it first.
     pub kind: RecipientKind,
-    /// Its state.
+    /// Its status.
     pub status: RecipientStatus,
-    /// The newest enhanced status code.
+    /// The latest enhanced status code.
     pub dsn: Option<EnhancedCode>,
-    /// The newest reply of the next hop, when it was no success.
+    /// The latest reply of the next hop, unless it was a success.
     pub smtp_response: Option<String>,
-    /// When it was delivered.
+    /// When the message was delivered.
     pub delivered_at: Option<Timestamp>,
-    /// When it bounced.
+    /// When the message bounced.
     pub bounced_at: Option<Timestamp>,
-    /// When it last bounced for one of the addresses that stand behind this one (an alias, a forwarding), which is no
-    /// bounce of the whole.
+    /// When it last bounced for one of the addresses that this one expanded to (an alias, a forwarding). That
+    /// is not a bounce of the recipient.
     pub partly_bounced_at: Option<Timestamp>,
-    /// What was said then.
+    /// The reply at that time.
     pub partly_bounced_response: Option<String>,
-    /// How many tries were deferred.
+    /// Number of deferred attempts.
     pub attempts: u32,
-    /// When the newest try ended.
+    /// Time of the latest attempt.
     pub last_attempt_at: Option<Timestamp>,
 }

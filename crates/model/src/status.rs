@@ -1,4 +1,4 @@
-//! What became of a message: the states and the only rule by which they change.
+//! Message statuses, and the only rule by which they change.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ macro_rules! named_states {
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The name on the wire and in the database.
+            /// Returns the name in the API and the database.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
@@ -28,7 +28,7 @@ macro_rules! named_states {
             }
         }
 
-        /// A name that is no such state.
+        /// The text is not such a status.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
         #[error($expected)]
         pub struct $error;
@@ -44,47 +44,49 @@ macro_rules! named_states {
 }
 
 named_states! {
-    /// The state of a whole message.
+    /// The status of a whole message.
     MessageStatus, UnknownMessageStatus, "must be one of pending, submitted, sent, partial, bounced, failed" {
-        /// Stored, not yet handed to the mail server.
+        /// Stored, not yet submitted to the mail server.
         Pending = "pending",
-        /// In the mail server's hands, for at least one recipient still on its way.
+        /// Accepted by the mail server; delivery to at least one recipient is pending.
         Submitted = "submitted",
         /// Delivered to all recipients.
         Sent = "sent",
-        /// Delivered to some, not to the others.
+        /// Delivered to some recipients only.
         Partial = "partial",
-        /// Delivered to no recipient, and refused permanently by all.
+        /// Delivered to no recipient, and rejected permanently by all.
         Bounced = "bounced",
-        /// Delivered to no recipient; at least one was never handed over and may be retried.
+        /// Delivered to no recipient; at least one was never submitted and may be retried.
         Failed = "failed",
     }
 }
 
 named_states! {
-    /// The state of a message for one recipient.
+    /// The status of a message for one recipient.
     RecipientStatus, UnknownRecipientStatus, "must be one of pending, submitted, deferred, sent, bounced, failed" {
-        /// Stored, not yet handed to the mail server.
+        /// Stored, not yet submitted to the mail server.
         Pending = "pending",
-        /// In the mail server's hands.
+        /// Accepted by the mail server.
         Submitted = "submitted",
-        /// Tried at least once; the mail server will try again.
+        /// Attempted at least once; the mail server will retry.
         Deferred = "deferred",
-        /// Delivered to the mailbox, or taken over by the next mail server.
+        /// Delivered to the mailbox, or accepted by the next mail server.
         Sent = "sent",
-        /// Given back as undeliverable.
+        /// Returned as undeliverable.
         Bounced = "bounced",
-        /// Never handed over: the mail server refused the recipient temporarily, or did not accept the message at all.
+        /// Never submitted: the mail server rejected the recipient temporarily, or did not accept the message
+        /// at all.
         Failed = "failed",
     }
 }
 
 impl RecipientStatus {
-    /// The state after an event. What is final stays, with one exception: a bounce that comes back as a mail after
-    /// the next server had taken the message over turns `sent` into `bounced`.
+    /// Returns the status after an event. Final statuses stay, with one exception: a bounce received as mail,
+    /// after the next server had accepted the message, turns `sent` into `bounced`.
     ///
-    /// Of the addresses behind a recipient one that got the message is enough for `sent`, and one that did not proves
-    /// nothing about the others: such a failure leaves the state as it was, until somebody says that all have failed.
+    /// A recipient may expand to several addresses. One successful delivery makes it `sent`. A failure for
+    /// one of them says nothing about the others, so the status stays until the whole recipient is reported
+    /// as failed.
     #[must_use]
     pub const fn after(self, outcome: Outcome, evidence: Evidence, scope: Scope) -> Self {
         match (self, outcome, evidence) {
@@ -99,14 +101,14 @@ impl RecipientStatus {
         }
     }
 
-    /// Whether the mail server may still do something for this recipient.
+    /// Returns whether delivery to this recipient may still change.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Submitted | Self::Deferred)
     }
 }
 
-/// The state of a message whose recipients are in `states`.
+/// Returns the status of a message from the statuses of its recipients.
 #[must_use]
 pub fn overall(states: &[RecipientStatus]) -> MessageStatus {
     let all = |wanted: RecipientStatus| states.iter().all(|state| *state == wanted);

@@ -1,4 +1,4 @@
-//! Tokens: the values that callers show, and what is kept of them.
+//! Tokens: their values, and the records stored for them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,17 @@ use sha2::{Digest, Sha256};
 
 use crate::{EmailAddress, Entropy, Timestamp, TokenId};
 
-/// Whose token it is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenKind {
-    /// Reaches everything.
+    /// Access to everything.
     Admin,
-    /// Reaches the mailbox it is bound to, and what is delegated to that mailbox.
+    /// Access to its mailbox, and to what is delegated to that mailbox.
     User,
 }
 
 impl TokenKind {
-    /// The name on the wire and in the database.
+    /// Returns the name in the API and the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl TokenKind {
     }
 }
 
-/// A name that is no kind of token.
+/// The text is not a kind of token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be admin or user")]
 pub struct UnknownTokenKind;
@@ -40,27 +40,27 @@ impl FromStr for TokenKind {
     }
 }
 
-/// The value that a caller shows. It never shows itself; only its hash is kept.
+/// The value of a token. It is never printed; only its hash is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenValue(String);
 
 impl TokenValue {
-    /// What the value of an API token begins with.
+    /// Prefix of API tokens.
     pub const API_PREFIX: &str = "mapi_";
-    /// What the value of a session token begins with.
+    /// Prefix of session tokens.
     pub const SESSION_PREFIX: &str = "maps_";
-    /// Random characters behind the prefix: 43 of 64 kinds hold the 256 bits that are drawn.
+    /// Random characters after the prefix. 43 characters of 6 bits give 258 random bits.
     const RANDOM_LENGTH: usize = 43;
-    /// How much of a value may be shown, so that its owner recognises it.
+    /// Number of leading characters that may be shown, so that the owner recognises the token.
     const SHOWN_LENGTH: usize = 12;
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-    /// A new API token.
+    /// Generates an API token.
     pub fn random_api(entropy: &dyn Entropy) -> Self {
         Self::random(Self::API_PREFIX, entropy)
     }
 
-    /// A new session token.
+    /// Generates a session token.
     pub fn random_session(entropy: &dyn Entropy) -> Self {
         Self::random(Self::SESSION_PREFIX, entropy)
     }
@@ -72,25 +72,25 @@ impl TokenValue {
         Self(prefix.chars().chain(letters).collect())
     }
 
-    /// What a caller has sent. Any text will do: one that was never given out has a hash that is not known.
+    /// Accepts any text from a caller: a value that was never issued has an unknown hash.
     #[must_use]
     pub fn from_caller(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// The value itself, to be shown once to its owner.
+    /// Returns the value, to be shown to its owner once.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The leading characters by which the owner recognises it.
+    /// Returns the leading characters, by which the owner recognises it.
     #[must_use]
     pub fn prefix(&self) -> String {
         self.0.chars().take(Self::SHOWN_LENGTH).collect()
     }
 
-    /// What is kept of it.
+    /// Returns the hash to store.
     #[must_use]
     pub fn hash(&self) -> TokenHash {
         TokenHash(Sha256::digest(self.0.as_bytes()).into())
@@ -103,12 +103,12 @@ impl fmt::Debug for TokenValue {
     }
 }
 
-/// The SHA-256 of a token's value. With 256 random bits inside, the hash needs no salt and no work factor.
+/// The SHA-256 of a token's value. With at least 256 random bits, the hash needs no salt and no work factor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash as it is stored.
+    /// Returns the stored form.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -121,37 +121,37 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// What anybody who may see a token sees of it.
+/// The public data of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// Its number.
+    /// The id.
     pub id: TokenId,
     /// The leading characters of its value.
     pub prefix: String,
-    /// Whose it is.
+    /// The kind.
     pub kind: TokenKind,
-    /// The mailbox it is bound to; none for an admin's API token.
+    /// The mailbox it is bound to; `None` for an admin's API token.
     pub email: Option<EmailAddress>,
-    /// What its owner calls it.
+    /// The name given by its owner.
     pub name: String,
-    /// False once it was revoked, switched off or logged out.
+    /// False once it was revoked, disabled or logged out.
     pub is_active: bool,
-    /// Whether a log-in made it.
+    /// Whether it is a session created by a login.
     pub is_session: bool,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was last used; written a little later than it happens.
+    /// Time of the last use, written with a short delay.
     pub last_used_at: Option<Timestamp>,
-    /// When it ends by itself.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A token as the store knows it, with what decides whether it still works.
+/// A stored token, with all that decides whether it is usable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToken {
-    /// What may be shown.
+    /// The public data.
     pub record: TokenRecord,
-    /// Whether the mailbox it is bound to exists and is enabled; true for a token that is bound to none.
+    /// Whether its mailbox exists and is enabled; true for a token without a mailbox.
     pub owner_active: bool,
 }
 
@@ -162,17 +162,17 @@ pub struct NewToken {
     pub hash: TokenHash,
     /// The leading characters of its value.
     pub prefix: String,
-    /// Whose it is.
+    /// The kind.
     pub kind: TokenKind,
     /// The mailbox it is bound to.
     pub email: Option<EmailAddress>,
-    /// What its owner calls it.
+    /// The name given by its owner.
     pub name: String,
-    /// Whether a log-in made it.
+    /// Whether it is a session created by a login.
     pub is_session: bool,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 

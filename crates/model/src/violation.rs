@@ -1,25 +1,25 @@
-//! What is wrong with a request, field by field.
+//! Violations of a request's rules, by field.
 
 use std::fmt;
 
-/// One broken rule: the member's name as the client wrote it (`to[2]`, `body`, `limit`) and what it must be.
+/// One violated rule: the member as the client named it (`to[2]`, `body`, `limit`), and what it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Path of the member, in the request's own terms.
+    /// Path of the member in the request.
     pub field: String,
-    /// A sentence that says what is expected; it never repeats a secret.
+    /// A sentence about what is expected; it never contains a secret.
     pub message: String,
 }
 
-/// The rules that one request breaks, in the order in which they were found.
+/// The rules that a request violates, in the order in which they were found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, thiserror::Error)]
 pub struct Violations(Vec<Violation>);
 
-/// The most octets of a name that [`shown_name`] shows; a header's name must not have more.
+/// Maximum bytes of a name in [`shown_name`], and of a header field name.
 pub(crate) const LONGEST_SHOWN_NAME: usize = 76;
 
-/// A name that the client made up, as it is told back: without control characters, and cut when it is long, so that an
-/// answer cannot become larger than the request that it refuses.
+/// Returns a client's name for an error message: control characters escaped, and truncated, so that a
+/// response cannot become larger than the rejected request.
 #[must_use]
 pub fn shown_name(name: &str) -> String {
     let shown = &name[..name.floor_char_boundary(LONGEST_SHOWN_NAME)];
@@ -28,31 +28,31 @@ pub fn shown_name(name: &str) -> String {
 }
 
 impl Violations {
-    /// The most rules that are named: whoever breaks more learns enough from these, and an answer cannot become larger
-    /// than the request that it refuses.
+    /// Maximum number of reported violations. This many are enough to fix a client, and a response cannot
+    /// become larger than the rejected request.
     pub const MAX: usize = 100;
 
-    /// None yet.
+    /// Returns an empty list.
     #[must_use]
     pub const fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Just this one.
+    /// Returns a list with one violation.
     pub fn of(field: impl Into<String>, message: impl Into<String>) -> Self {
         let mut violations = Self::none();
         violations.add(field, message);
         violations
     }
 
-    /// Notes one more, up to [`Violations::MAX`].
+    /// Adds a violation, up to [`Violations::MAX`].
     pub fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
         if self.0.len() < Self::MAX {
             self.0.push(Violation { field: field.into(), message: message.into() });
         }
     }
 
-    /// Notes the error of `result` under `field`, and gives its value otherwise.
+    /// Adds the error of `result` for `field`, or returns its value.
     pub fn check<T, E: fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -63,7 +63,7 @@ impl Violations {
         }
     }
 
-    /// Notes every error of `result`, each under its own field, and gives its value otherwise.
+    /// Adds every violation of `result`, each for its own field, or returns its value.
     pub fn merge<T>(&mut self, result: Result<T, Self>) -> Option<T> {
         let found = match result {
             Ok(value) => return Some(value),
@@ -75,22 +75,22 @@ impl Violations {
         None
     }
 
-    /// Whether no rule was broken.
+    /// Returns whether there are no violations.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Every broken rule.
+    /// Returns all violations.
     #[must_use]
     pub fn all(&self) -> &[Violation] {
         &self.0
     }
 
-    /// `Ok` with the value when nothing was broken.
+    /// Returns the value if there are no violations.
     ///
     /// # Errors
-    /// The violations themselves when there is one, or when `value` is missing for a reason noted here.
+    /// The violations, if there are any or `value` is missing.
     pub fn or<T>(self, value: Option<T>) -> Result<T, Self> {
         match value {
             Some(value) if self.is_empty() => Ok(value),

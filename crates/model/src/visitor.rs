@@ -1,9 +1,9 @@
-//! The origin of a log-in.
+//! The origin of a login.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The ways to log in.
+/// The protocols for logins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LoginProtocol {
     /// The HTTP API.
@@ -15,7 +15,7 @@ pub enum LoginProtocol {
 }
 
 impl LoginProtocol {
-    /// The name used in the log.
+    /// Returns the name used in the log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -26,14 +26,16 @@ impl LoginProtocol {
     }
 }
 
-/// The addresses that count as one client: a single IPv4 address, or the /64 network of an IPv6 address, because that
-/// is the usual assignment to one customer (RFC 6177 section 2).
+/// The addresses that count as one client: a single IPv4 address, or the /64 network of an IPv6 address, the
+/// usual assignment to one customer (RFC 6177 section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientNetwork(IpAddr);
 
 impl ClientNetwork {
-    /// What one subscriber usually has: an IPv4 address, or an IPv6 /48 (RFC 6177 section 2). Networks of /64 are as
-    /// many as such a subscriber likes, and count apart for what is forgotten soon.
+    /// Returns the usual network of one subscriber: an IPv4 address, or an IPv6 /48 (RFC 6177 section 2).
+    ///
+    /// Such a subscriber can use any number of /64 networks. Counting those separately suits only short-lived
+    /// limits.
     #[must_use]
     pub fn subscriber(self) -> String {
         const SITE: u128 = !0 << 80;
@@ -43,7 +45,7 @@ impl ClientNetwork {
         }
     }
 
-    /// The client that `address` belongs to.
+    /// Returns the client that `address` belongs to.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         const NETWORK: u128 = !0 << 64;
@@ -54,17 +56,17 @@ impl ClientNetwork {
     }
 }
 
-/// The origin of a log-in.
+/// The origin of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Visitor {
-    /// The door that the log-in came through.
+    /// The protocol of the login.
     pub protocol: LoginProtocol,
     /// The client's address.
     pub address: IpAddr,
 }
 
 impl Visitor {
-    /// The client that this address belongs to.
+    /// Returns the client that this address belongs to.
     #[must_use]
     pub fn network(&self) -> ClientNetwork {
         ClientNetwork::of(self.address)
