@@ -1,4 +1,4 @@
-//! The SQLite engine by itself: what is refused or lost stays lost alone, what was answered stays.
+//! Tests of the SQLite engine: failures stay isolated, and answered writes survive.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -57,7 +57,7 @@ async fn names(sqlite: &Sqlite) -> Vec<String> {
     read.await.unwrap()
 }
 
-/// Holds the writer inside one job, so that everything queued meanwhile falls into the same group.
+/// Holds the writer inside one job, so that everything queued meanwhile joins the same group.
 async fn hold(sqlite: &Sqlite) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), StoreError>>) {
     let (release, held) = mpsc::channel::<()>();
     let (entered, inside) = tokio::sync::oneshot::channel();
@@ -75,7 +75,7 @@ async fn hold(sqlite: &Sqlite) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Res
     (release, job)
 }
 
-/// Queues `job` now, and answers when it is done.
+/// Queues `job` at once; the returned task completes with it.
 async fn queue<F>(sqlite: &Sqlite, job: F) -> tokio::task::JoinHandle<Result<(), StoreError>>
 where
     F: FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
@@ -84,7 +84,7 @@ where
     let (began, queued) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(async move {
         let mut write = Box::pin(sqlite.write(job));
-        // One poll puts the job into the queue.
+        // The first poll puts the job into the queue.
         let first = std::future::poll_fn(|context| std::task::Poll::Ready(write.as_mut().poll(context))).await;
         let _ = began.send(());
         match first {
@@ -197,7 +197,7 @@ async fn a_read_statement_cannot_write_and_leaves_no_state() {
     let panicked: Result<(), StoreError> = sqlite.read_one(|_| panic!("on purpose")).await;
     assert_eq!(panicked, Err(StoreError::Panicked));
 
-    // Neither a snapshot that a job leaves open nor a statement that was not read to its end may hold the next one back.
+    // Neither an open snapshot nor a statement not read to its end may delay the next job.
     let count = |connection: &Connection| {
         connection.query_row("SELECT COUNT(*) FROM parents", [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)
     };
@@ -377,7 +377,7 @@ async fn lazy_writes_are_visible_at_once_and_outlive_the_process() {
     let twice = sqlite.write_in_order(|connection| add(connection, "first")).await;
     assert_eq!(twice, Err(StoreError::Conflict("parents.name".to_owned())));
 
-    // What another process would find if this one were killed now: the same files, and nothing closed.
+    // Copy the files without closing anything, as another process would find them after a kill.
     let left = File::new();
     for suffix in ["db", "db-wal"] {
         std::fs::copy(file.path.with_extension(suffix), left.path.with_extension(suffix)).unwrap();
@@ -395,7 +395,7 @@ async fn an_earlier_processs_log_is_flushed_before_any_answer() {
         std::fs::copy(file.path.with_extension(suffix), killed.path.with_extension(suffix)).unwrap();
     }
     let _again = killed.open();
-    // The file by itself, without the log of which nobody knows how much the disk has.
+    // Check the database file without its log, whose content on disk is unknown.
     std::fs::copy(&killed.path, &kept.path).unwrap();
     assert_eq!(names(&kept.open()).await, ["first"]);
 }
@@ -445,11 +445,11 @@ async fn what_is_no_database_is_refused() {
     assert!(Sqlite::open(&file.path.join("below a file"), SqliteSettings::default()).unwrap_err().is_unavailable());
 }
 
-/// Would never end.
+/// A query that never ends.
 const ENDLESS: &str =
     "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers";
 
-/// A search that ends only when it is stopped, and that runs already.
+/// Starts a search that ends only when it is stopped, and waits until it runs.
 async fn begin_endless_search(sqlite: &Sqlite) -> tokio::task::JoinHandle<Result<i64, StoreError>> {
     let (began, beginning) = tokio::sync::oneshot::channel();
     let sqlite = sqlite.clone();

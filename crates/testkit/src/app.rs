@@ -1,6 +1,8 @@
-//! A whole server in a temporary directory: the real store, a real mail server, the real operations, and HTTP on a
-//! loopback port. Its loops do not run: a test takes their steps. Which mail server and which engine they are, the
-//! environment says.
+//! A whole server in a temporary directory: the real store, a real mail server, the real operations, and HTTP
+//! on a loopback port.
+//!
+//! Background loops do not run; tests call their steps. The environment selects the mail server and the
+//! database engine.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,17 +26,17 @@ use crate::{
     FakeClock, FakeDns, SeededEntropy, TestBackend, TestDatabase, TestInbound, TestMailServer, TestMailServerParts,
 };
 
-/// The password of every mailbox that a test makes.
+/// The password of every mailbox created by a test.
 pub const PASSWORD: &str = "correct horse battery";
 
-/// Seed of the randomness of a second process.
+/// Seed of a second process.
 const OTHER_SEED: u64 = 77;
 
 /// A whole server.
 pub struct TestApp {
-    /// Its clock, which stands still.
+    /// Its clock, which advances only on command.
     pub clock: Arc<FakeClock>,
-    /// The names that it sees.
+    /// Its DNS.
     pub dns: Arc<FakeDns>,
     /// Its operations.
     pub service: Service,
@@ -51,24 +53,24 @@ pub struct TestApp {
     database: TestDatabase,
 }
 
-/// How a server of a test differs from the defaults.
+/// Settings of a test server.
 #[derive(Default)]
 pub struct TestSettings {
-    /// How the operations behave.
+    /// Settings of the operations.
     pub service: Settings,
-    /// How the HTTP side behaves.
+    /// Settings of the HTTP server.
     pub http: HttpSettings,
-    /// How the maildrop behaves.
+    /// Settings of the message store.
     pub message_store: MessageStoreSettings,
 }
 
 impl TestApp {
-    /// One with the default settings, no request limits, and cheap password hashes.
+    /// Starts a server with default settings, without request limits, and with cheap password hashes.
     pub async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    /// One with settings that the test changes.
+    /// Starts a server with settings changed by the test.
     ///
     /// # Panics
     /// When the server cannot start.
@@ -123,25 +125,25 @@ impl TestApp {
         }
     }
 
-    /// An admin's API token.
+    /// Returns an admin's API token.
     #[must_use]
     pub fn admin(&self) -> &str {
         &self.admin
     }
 
-    /// Where HTTP listens.
+    /// Returns the address of the HTTP listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Another process on the same database.
+    /// Opens the database as another process does.
     ///
     /// # Panics
     /// When it cannot be opened.
@@ -149,7 +151,7 @@ impl TestApp {
         self.database.another_node().await
     }
 
-    /// Another process on the same database and mail server, with its own turns.
+    /// Returns the operations of another process on the same database and mail server, with its own locks.
     ///
     /// # Panics
     /// When it cannot be opened.
@@ -161,7 +163,7 @@ impl TestApp {
         Service::new(Parts { store, backend, dns, clock, entropy, buffer, settings })
     }
 
-    /// Makes a domain.
+    /// Creates a domain.
     ///
     /// # Panics
     /// When that fails.
@@ -170,7 +172,7 @@ impl TestApp {
         self.service.create_domain(&Caller::operator(), name, None).await.expect("a new domain");
     }
 
-    /// Makes a mailbox, its domain too if it is new, and gives a user token of it.
+    /// Creates a mailbox, and its domain if needed; returns a user token for it.
     ///
     /// # Panics
     /// When that fails.
@@ -186,7 +188,7 @@ impl TestApp {
         value.expose().to_owned()
     }
 
-    /// Makes a mailbox of that size, its domain too if it is new.
+    /// Creates a mailbox with this quota, and its domain if needed.
     ///
     /// # Panics
     /// When that fails.
@@ -200,16 +202,16 @@ impl TestApp {
         self.service.create_user(&Caller::operator(), new).await.expect("a new user");
     }
 
-    /// Lets a message come in from outside.
+    /// Delivers a message from another server.
     ///
     /// # Panics
-    /// When nobody takes it.
+    /// When the mail server does not accept it.
     pub async fn deliver(&self, from: &str, to: &str, message: &str) {
         let message = message.replace("\r\n", "\n").replace('\n', "\r\n");
         self.mail_server.deliver(from, to, &[message.as_bytes()]).await;
     }
 
-    /// Waits until the mail server has tried what was sent, and reads its reports to their end.
+    /// Waits until the mail server has attempted all deliveries, then reads its delivery feed to the end.
     ///
     /// # Panics
     /// When that fails.
@@ -218,27 +220,27 @@ impl TestApp {
         while self.service.follow_once().await.expect("the delivery feed").1 {}
     }
 
-    /// `GET` of a path below `/api/v1`, with a token unless it is empty.
+    /// Sends `GET` for a path below `/api/v1`. An empty token is omitted.
     pub async fn get(&self, token: &str, path: &str) -> Answer {
         self.request(Method::GET, token, path, None).await
     }
 
-    /// `POST` of a JSON body.
+    /// Sends `POST` with a JSON body.
     pub async fn post(&self, token: &str, path: &str, body: Value) -> Answer {
         self.request(Method::POST, token, path, Some(body)).await
     }
 
-    /// `PUT` of a JSON body.
+    /// Sends `PUT` with a JSON body.
     pub async fn put(&self, token: &str, path: &str, body: Value) -> Answer {
         self.request(Method::PUT, token, path, Some(body)).await
     }
 
-    /// `DELETE`.
+    /// Sends `DELETE`.
     pub async fn delete(&self, token: &str, path: &str) -> Answer {
         self.request(Method::DELETE, token, path, None).await
     }
 
-    /// Any request below `/api/v1`.
+    /// Sends any request below `/api/v1`.
     pub async fn request(&self, method: Method, token: &str, path: &str, body: Option<Value>) -> Answer {
         let mut request = self.raw(method, &format!("/api/v1{path}"));
         if !token.is_empty() {
@@ -250,13 +252,13 @@ impl TestApp {
         Answer::of(request).await
     }
 
-    /// A request to be finished by the test, to a path from the root.
+    /// Starts building a request to a path from the root.
     pub fn raw(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.client.request(method, format!("http://{}{path}", self.address))
     }
 }
 
-/// What was answered.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -268,47 +270,47 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer to a request.
+    /// Sends a request and reads the response.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is no response.
     pub async fn of(request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.expect("an answer");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Self { status, headers, body: response.bytes().await.expect("a whole body").to_vec() }
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {:?}", self.text()))
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// A header's value; empty when it is missing.
+    /// Returns a header's value; empty if it is missing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The status and the error code of the envelope.
+    /// Returns the status, and the error code of the envelope.
     #[must_use]
     pub fn error(&self) -> (u16, String) {
         (self.status, self.json()["error"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// The JSON of an answer that must have this status.
+    /// Returns the JSON body, and requires this status.
     ///
     /// # Panics
-    /// When it has another.
+    /// When the status differs.
     #[must_use]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());

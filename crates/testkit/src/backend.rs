@@ -1,4 +1,4 @@
-//! The mail server behind a service under test: the one built in, or a private Postfix and Dovecot.
+//! The mail server of a service under test: the embedded one, or a private Postfix and Dovecot.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,24 +18,24 @@ use mailapi_store::sqlite::Sqlite;
 
 use crate::{FakeClock, FakeDns, RealMailServer, SmtpSink, SubmissionRecorder, TestDatabase};
 
-/// Nothing is tried twice while a test runs.
+/// A back-off so long that no test sees a retry.
 const LONG_BACKOFF_SECONDS: u32 = 3600;
 const HOSTNAME: &str = "mx.example.org";
 
-/// Which mail server stands behind the service.
+/// The kind of mail server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestBackend {
-    /// The one built in.
+    /// The embedded mail server.
     Embedded,
     /// A private Postfix and Dovecot.
     External,
 }
 
 impl TestBackend {
-    /// The backend that `MAILAPI_TEST_BACKEND` names in the environment; the embedded one unless it says `external`.
+    /// Returns the backend selected by `MAILAPI_TEST_BACKEND`: `embedded` (the default) or `external`.
     ///
     /// # Panics
-    /// When it names another.
+    /// When the variable has another value.
     #[must_use]
     pub fn of_environment() -> Self {
         #[expect(clippy::disallowed_methods, reason = "on which backend tests run is no configuration of the product")]
@@ -47,7 +47,8 @@ impl TestBackend {
         }
     }
 
-    /// A clock for tests on it. Servers write the real time into their logs, so that theirs starts there.
+    /// Returns a clock for tests with this backend. Real servers log the real time, so their clock starts
+    /// there.
     #[must_use]
     pub fn clock(self) -> FakeClock {
         match self {
@@ -57,36 +58,36 @@ impl TestBackend {
     }
 }
 
-/// A mail server, with the rest of the world behind it: one server that takes the mail for all other domains.
+/// A mail server, with one remote server that accepts the mail for all other domains.
 pub struct TestMailServer {
-    /// The rest of the world.
+    /// The remote server.
     pub sink: SmtpSink,
     clock: Arc<FakeClock>,
     kind: Kind,
 }
 
-/// What a mail server of a test is made of.
+/// The parts of a test's mail server.
 pub struct TestMailServerParts<'a> {
-    /// Whose accounts have mailboxes.
+    /// The accounts that have mailboxes.
     pub database: &'a TestDatabase,
-    /// Where it keeps what it has to keep.
+    /// The directory for its data.
     pub directory: &'a Path,
-    /// How the embedded one keeps mail.
+    /// Settings of the embedded message store.
     pub message_store: MessageStoreSettings,
     /// The test's clock.
     pub clock: Arc<FakeClock>,
     /// The test's randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Who is told of mail from outside, where the mail server tells it by itself.
+    /// Records incoming mail, for mail servers that report it themselves.
     pub inbound: Arc<dyn InboundLog>,
 }
 
-/// Passes on what is told of mail from outside, to a service that is only made after its mail server.
+/// Forwards records of incoming mail to a service that is created after its mail server.
 #[derive(Default)]
 pub struct TestInbound(OnceLock<Weak<Service>>);
 
 impl TestInbound {
-    /// Tells this service from now on, for as long as it is held.
+    /// Sets the service, for as long as it exists.
     pub fn tell(&self, service: &Arc<Service>) {
         let _ = self.0.set(Arc::downgrade(service));
     }
@@ -112,7 +113,7 @@ struct ExternalHost {
 }
 
 impl TestMailServer {
-    /// Starts one.
+    /// Starts a mail server.
     ///
     /// # Panics
     /// When it cannot start.
@@ -145,7 +146,7 @@ impl TestMailServer {
         Self { sink, clock, kind }
     }
 
-    /// The port to it.
+    /// Returns its port.
     #[must_use]
     pub fn backend(&self) -> Backend {
         match &self.kind {
@@ -154,7 +155,7 @@ impl TestMailServer {
         }
     }
 
-    /// The port as another process on the same data sees it, and the accounts of that process.
+    /// Returns the port and the store of another process on the same data.
     ///
     /// # Panics
     /// When the data cannot be opened again.
@@ -170,11 +171,11 @@ impl TestMailServer {
         }
     }
 
-    /// Lets messages come in from outside, one after the other, and waits until they lie in the mailbox. An empty sender
-    /// is that of a notice.
+    /// Delivers messages from another server one after the other, and waits until the mailbox has them. An
+    /// empty sender is the null reverse-path.
     ///
     /// # Panics
-    /// When nobody takes them.
+    /// When the mail server does not accept them.
     pub async fn deliver(&self, from: &str, to: &str, messages: &[&[u8]]) {
         let message_store = match &self.kind {
             Kind::Embedded { embedded, .. } => embedded.message_store(),
@@ -193,10 +194,10 @@ impl TestMailServer {
         }
     }
 
-    /// Whether any of its listeners accepts mail from outside for this mailbox.
+    /// Returns whether any listener accepts mail from other servers for this mailbox.
     ///
     /// # Panics
-    /// When one does not answer as a mail server does.
+    /// When a listener does not speak SMTP or LMTP.
     pub async fn takes_mail(&self, from: &str, mailbox: &EmailAddress) -> bool {
         match &self.kind {
             Kind::Embedded { embedded, .. } => {
@@ -213,10 +214,10 @@ impl TestMailServer {
         }
     }
 
-    /// Puts a message into a mailbox's INBOX at once, without the way that mail from outside takes.
+    /// Stores a message in a mailbox's INBOX directly, bypassing delivery.
     ///
     /// # Panics
-    /// When there is no such mailbox.
+    /// When the mailbox does not exist.
     pub async fn place(&self, mailbox: &EmailAddress, message: &[u8]) {
         match &self.kind {
             Kind::Embedded { .. } => self.deliver("eve@far.example", mailbox.as_str(), &[message]).await,
@@ -224,10 +225,10 @@ impl TestMailServer {
         }
     }
 
-    /// Puts a message into a folder, as a mail client does with a draft; the folder is made when it is missing.
+    /// Stores a message in a folder, as a mail client does with a draft. Creates the folder if it is missing.
     ///
     /// # Panics
-    /// When there is no such mailbox.
+    /// When the mailbox does not exist.
     pub async fn append(&self, mailbox: &str, folder: &str, message: &[u8]) {
         let message_store = match &self.kind {
             Kind::Embedded { embedded, .. } => embedded.message_store(),
@@ -249,10 +250,11 @@ impl TestMailServer {
         message_store.append(&mailbox, &folder, &Flags::default(), None, message).await.expect("room for a message");
     }
 
-    /// Waits until every recipient of what was handed over was tried. A clock that lags behind the log goes forward.
+    /// Waits until delivery was attempted for every submitted recipient. Advances the clock if it lags behind
+    /// the log.
     ///
     /// # Panics
-    /// When that does not come.
+    /// When that does not happen.
     pub async fn settle(&self) {
         match &self.kind {
             Kind::Embedded { delivery_agent, .. } => drop(delivery_agent.deliver_due_once().await.expect("the queue")),

@@ -1,11 +1,11 @@
-//! A clock that obeys.
+//! Clocks for tests.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use mailapi_model::{Clock, Timestamp};
 
-/// Shows the real time, which servers write into their logs.
+/// Returns the real time, which servers write into their logs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealClock;
 
@@ -16,12 +16,12 @@ impl Clock for RealClock {
     }
 
     fn steady(&self) -> Duration {
-        // The system clock of a test machine is not changed during tests.
+        // The system clock of a test machine does not change during tests.
         Duration::from_millis(self.now().as_millis().unsigned_abs())
     }
 }
 
-/// Stands still until it is told otherwise.
+/// A clock that advances only on command.
 #[derive(Debug)]
 pub struct FakeClock {
     shown: AtomicI64,
@@ -29,7 +29,7 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// A clock that shows `text`, an RFC 3339 date or date-time.
+    /// Creates a clock that shows `text`, an RFC 3339 date or date-time.
     ///
     /// # Panics
     /// When the text is neither.
@@ -39,7 +39,7 @@ impl FakeClock {
         Self::showing(start)
     }
 
-    /// A clock that shows the real time at which it was made.
+    /// Creates a clock that shows the real time of its creation.
     #[must_use]
     pub fn at_real_time() -> Self {
         Self::showing(RealClock.now())
@@ -49,19 +49,19 @@ impl FakeClock {
         Self { shown: AtomicI64::new(start.as_millis()), passed: AtomicI64::new(0) }
     }
 
-    /// Goes forward to the real time, unless it shows a later one.
+    /// Advances to the real time, unless the clock is ahead of it.
     pub fn catch_up(&self) {
         let real = RealClock.now().as_millis();
         let before = self.shown.fetch_max(real, Ordering::SeqCst);
         self.passed.fetch_add((real - before).max(0), Ordering::SeqCst);
     }
 
-    /// Shows an earlier time from now on, as after setting the clock back; no time passes.
+    /// Sets the shown time back; elapsed time does not change.
     pub fn set_back(&self, by: Duration) {
         self.shown.fetch_sub(millis(by), Ordering::SeqCst);
     }
 
-    /// Moves on.
+    /// Advances both the shown and the elapsed time.
     pub fn advance(&self, by: Duration) {
         self.shown.fetch_add(millis(by), Ordering::SeqCst);
         self.passed.fetch_add(millis(by), Ordering::SeqCst);

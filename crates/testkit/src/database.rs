@@ -1,4 +1,4 @@
-//! The database of one test, on the engine that the tests run on.
+//! The database of one test, on the selected engine.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,20 +10,20 @@ use mailapi_store::sqlite::{Sqlite, SqliteSettings};
 
 use crate::{PostgresDatabase, PostgresServer};
 
-/// Where accounts are.
+/// The database engine for accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestEngine {
-    /// In a file.
+    /// A SQLite file.
     Sqlite,
-    /// On a private PostgreSQL server.
+    /// A private PostgreSQL server.
     Postgres,
 }
 
 impl TestEngine {
-    /// The engine that `MAILAPI_TEST_ENGINE` names in the environment; SQLite unless it says `postgres`.
+    /// Returns the engine selected by `MAILAPI_TEST_ENGINE`: `sqlite` (the default) or `postgres`.
     ///
     /// # Panics
-    /// When it names another.
+    /// When the variable has another value.
     #[must_use]
     pub fn of_environment() -> Self {
         #[expect(clippy::disallowed_methods, reason = "on which engine tests run is no configuration of the product")]
@@ -36,8 +36,8 @@ impl TestEngine {
     }
 }
 
-/// A migrated database, which goes with this. It is in SQLite, or with `MAILAPI_TEST_ENGINE=postgres` in the
-/// environment on a private PostgreSQL server: every test that stands on this runs on either.
+/// A migrated database, deleted when this is dropped. Tests that use it run on SQLite, or on a private
+/// PostgreSQL server with `MAILAPI_TEST_ENGINE=postgres`.
 pub struct TestDatabase {
     store: Store,
     file: Sqlite,
@@ -46,18 +46,18 @@ pub struct TestDatabase {
 }
 
 impl TestDatabase {
-    /// A fresh one on the engine of the environment, whose files are in `directory`.
+    /// Creates a database on the selected engine, with its files in `directory`.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub async fn open(directory: &Path, now: Timestamp) -> Self {
         Self::open_on(TestEngine::of_environment(), directory, now).await
     }
 
-    /// A fresh one on this engine.
+    /// Creates a database on this engine.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub async fn open_on(engine: TestEngine, directory: &Path, now: Timestamp) -> Self {
         let file = open_file(directory);
         let (store, server) = match engine {
@@ -71,19 +71,19 @@ impl TestDatabase {
         Self { store, file, directory: directory.to_owned(), server }
     }
 
-    /// Accounts and sent mail.
+    /// Returns the store of accounts and sent mail.
     #[must_use]
     pub fn store(&self) -> Store {
         self.store.clone()
     }
 
-    /// Where the mail is, and all the rest too unless it is on a server.
+    /// Returns the file with the mail; on SQLite it also has the accounts.
     #[must_use]
     pub fn file(&self) -> Sqlite {
         self.file.clone()
     }
 
-    /// What another process on the same database has.
+    /// Opens the store as another process does.
     ///
     /// # Panics
     /// When it cannot be opened.
@@ -91,7 +91,7 @@ impl TestDatabase {
         self.another().await.0
     }
 
-    /// The database of another process, and its handle on the file that holds the mail.
+    /// Opens the store and the file with the mail as another process does.
     ///
     /// # Panics
     /// When they cannot be opened.
@@ -103,13 +103,13 @@ impl TestDatabase {
         }
     }
 
-    /// Whether the accounts are in the file that holds the mail.
+    /// Returns whether accounts and mail share one file.
     #[must_use]
     pub const fn is_one_file(&self) -> bool {
         self.server.is_none()
     }
 
-    /// Where a mail server finds the accounts.
+    /// Returns the database in which a mail server looks up the accounts.
     #[cfg(feature = "mail-server")]
     #[must_use]
     pub fn lookup(&self) -> mailapi_backend_external::printed::LookupDatabase {
@@ -124,7 +124,8 @@ impl TestDatabase {
 
 const FILE: &str = "mailapi.db";
 
-/// Mail servers look into the file under users of their own, and keep SQLite's shared memory beside it.
+/// Opens the file so that mail servers can read it: they run as other users, and need SQLite's shared memory
+/// beside it.
 fn open_file(directory: &Path) -> Sqlite {
     let path = directory.join(FILE);
     fs::set_permissions(directory, Permissions::from_mode(0o777)).expect("a directory of ours");

@@ -1,40 +1,40 @@
-//! Dialogs written down in files, and what plays them.
+//! SMTP and IMAP dialogs in text files, and their player.
 //!
 //! ```text
-//! # A comment. Settings come first: the peer knows what they mean.
+//! # A comment. Settings come first; the peer interprets them.
 //! = role submission
 //! c -> EHLO client.example     the client sends this line and a CRLF
 //! c => "a\n.\r\n"              the client sends exactly these bytes
-//! c tls                        the client does its side of the handshake
-//! s <- 250-...                 the next reply line, `...` stands for any text
+//! c tls                        the client performs its side of the handshake
+//! s <- 250-...                 the next reply line; `...` matches any text
 //! s closes                     the server closes the connection
-//! h <- message <a@b> ...       what the host behind the server was told next
+//! h <- message <a@b> ...       the next event at the server's host
 //! ```
 //!
-//! A blank line means nothing. When the dialog is over, nothing may be left unread.
+//! Blank lines are ignored. At the end of a dialog, no reply or event may be left.
 
 use std::fmt::Write;
 
-/// The server's end of a dialog: a session in memory or a connection over a socket.
+/// The server's end of a dialog: a session in memory, or a connection over a socket.
 pub trait Peer {
-    /// Gives these bytes to the server.
+    /// Sends these bytes to the server.
     fn send(&mut self, bytes: &[u8]);
-    /// The next reply line without CRLF; `None` when there is none.
+    /// Returns the next reply line without CRLF; `None` if there is none.
     fn line(&mut self) -> Option<String>;
-    /// Whether the server has closed the connection.
+    /// Returns whether the server has closed the connection.
     fn is_closed(&mut self) -> bool;
-    /// Tells whether the server was ready for the handshake.
+    /// Performs the client's side of the handshake; returns whether the server was ready for it.
     fn start_tls(&mut self) -> bool;
-    /// What the host was told and the dialog did not mention yet, oldest first.
+    /// Returns the oldest event at the host that the dialog has not mentioned.
     fn host_event(&mut self) -> Option<String>;
-    /// The dialog is over; from now on [`Peer::line`] gives what the server still says by itself.
+    /// Ends the dialog. Afterwards [`Peer::line`] returns the server's unsolicited lines.
     fn hang_up(&mut self) {}
 }
 
-/// A dialog, read from a file.
+/// A dialog read from a file.
 #[derive(Debug)]
 pub struct Dialog {
-    /// What the peer is to be like, by key and value.
+    /// Settings of the peer, by key and value.
     pub settings: Vec<(String, String)>,
     lines: Vec<(usize, Line)>,
 }
@@ -49,10 +49,10 @@ enum Line {
 }
 
 impl Dialog {
-    /// Reads a dialog.
+    /// Parses a dialog.
     ///
     /// # Errors
-    /// The line that makes no sense.
+    /// The line that is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut dialog = Self { settings: Vec::new(), lines: Vec::new() };
         for (index, line) in text.lines().enumerate() {
@@ -73,7 +73,7 @@ impl Dialog {
     /// Plays the client against `peer`.
     ///
     /// # Errors
-    /// The line at which they part.
+    /// The line where peer and dialog differ.
     pub fn play(&self, peer: &mut impl Peer) -> Result<(), String> {
         for (number, line) in &self.lines {
             play_line(line, peer).map_err(|what| format!("line {number}: {what}"))?;
@@ -110,7 +110,7 @@ fn parse_line(line: &str) -> Option<Line> {
     }
 }
 
-/// `"..."` with `\r`, `\n`, `\0`, `\t`, `\\`, `\"`, `\xHH` and `{text*count}` for something long.
+/// Decodes `"..."` with `\r`, `\n`, `\0`, `\t`, `\\`, `\"`, `\xHH`, and `{text*count}` for repetition.
 fn unescape(quoted: &str) -> Option<Vec<u8>> {
     let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
     let mut out = Vec::new();
@@ -168,7 +168,7 @@ fn play_line(line: &Line, peer: &mut impl Peer) -> Result<(), String> {
     }
 }
 
-/// Whether `text` has the pieces of `pattern` between `...` in order, from its start to its end.
+/// Returns whether `text` consists of the pieces of `pattern` with any text in place of `...`.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once("...") else {
         return pattern == text;

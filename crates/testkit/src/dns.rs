@@ -1,4 +1,4 @@
-//! A domain name system that says what it is told to say.
+//! A DNS whose records a test sets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use mailapi_backend::{Dns, DnsError, MailExchange};
 
-/// Knows only what a test has told it; every other name does not exist.
+/// Answers with the records set by a test; all other names do not exist.
 #[derive(Default)]
 pub struct FakeDns(Mutex<Records>);
 
@@ -21,7 +21,7 @@ struct Records {
 }
 
 impl FakeDns {
-    /// Mail for `domain` goes to these hosts, best first.
+    /// Sets the mail hosts of `domain`, best first.
     pub fn set_mx(&self, domain: &str, exchanges: &[&str]) {
         let exchange = |(n, host): (usize, &&str)| MailExchange {
             preference: u16::try_from(n + 1).unwrap_or(u16::MAX) * 10,
@@ -30,30 +30,30 @@ impl FakeDns {
         self.0.lock().unwrap().mx.insert(domain.to_owned(), exchanges.iter().enumerate().map(exchange).collect());
     }
 
-    /// These texts stand at `name`.
+    /// Sets the TXT records of `name`.
     pub fn set_txt(&self, name: &str, texts: &[&str]) {
         self.0.lock().unwrap().txt.insert(name.to_owned(), texts.iter().map(ToString::to_string).collect());
     }
 
-    /// `host` has these addresses.
+    /// Sets the addresses of `host`.
     ///
     /// # Panics
-    /// When one is no address.
+    /// When one is not an IP address.
     pub fn set_addresses(&self, host: &str, addresses: &[&str]) {
         let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
         self.0.lock().unwrap().addresses.insert(host.to_owned(), addresses);
     }
 
-    /// `address` has these names.
+    /// Sets the names of `address`.
     ///
     /// # Panics
-    /// When it is no address.
+    /// When it is not an IP address.
     pub fn set_names(&self, address: &str, names: &[&str]) {
         let address = address.parse().expect("an address");
         self.0.lock().unwrap().names.insert(address, names.iter().map(ToString::to_string).collect());
     }
 
-    /// Questions about `name` are never answered.
+    /// Makes queries for `name` time out.
     pub fn silence(&self, name: &str) {
         self.0.lock().unwrap().silent.push(name.to_owned());
     }

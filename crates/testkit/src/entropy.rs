@@ -1,15 +1,15 @@
-//! Randomness that repeats.
+//! Reproducible randomness.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mailapi_model::Entropy;
 
-/// The same octets in the same order for the same seed (the SplitMix64 sequence).
+/// The same bytes in the same order for the same seed (the SplitMix64 sequence).
 #[derive(Debug)]
 pub struct SeededEntropy(AtomicU64);
 
 impl SeededEntropy {
-    /// The sequence of `seed`.
+    /// Creates the sequence of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed))

@@ -1,4 +1,4 @@
-//! The user database of an existing installation, as others have made it.
+//! The user database of an existing installation.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,9 @@ use tempfile::TempDir;
 
 use crate::{PostgresDatabase, PostgresServer};
 
-/// A table as postfixadmin makes it, with the queries for it, and a shorter one that guides for Postfix and Dovecot
-/// teach.
+/// A schema with its queries: postfixadmin's, and a shorter one from common guides to Postfix and Dovecot.
 pub struct ForeignSchema {
-    /// What makes the tables.
+    /// Creates the tables.
     pub tables: &'static str,
     /// The query for a password.
     pub password: &'static str,
@@ -37,12 +36,12 @@ impl ForeignSchema {
         mailboxes: "SELECT email, '' AS name, TRUE AS active, NULL AS quota_bytes FROM virtual_users",
     };
 
-    /// `Hello world!` as `crypt(3)` writes it.
+    /// `Hello world!` as hashed by `crypt(3)`.
     pub const HELLO_WORLD: &'static str =
         "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1";
 }
 
-/// A database that is not mailapi's.
+/// An external user database.
 pub struct ForeignUsers {
     home: Home,
 }
@@ -53,10 +52,10 @@ enum Home {
 }
 
 impl ForeignUsers {
-    /// One in a SQLite file, with these tables.
+    /// Creates a SQLite file with these tables.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub async fn on_sqlite(schema: &ForeignSchema) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let file = directory.path().join("users.db");
@@ -65,22 +64,22 @@ impl ForeignUsers {
         users
     }
 
-    /// One on a PostgreSQL server, with these tables.
+    /// Creates a PostgreSQL database with these tables.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub async fn on_postgres(schema: &ForeignSchema) -> Self {
         let users = Self { home: Home::Server(PostgresServer::shared().empty_database()) };
         users.sql(schema.tables).await;
         users
     }
 
-    /// One on each engine.
+    /// Creates a database on each engine.
     pub async fn on_each_engine(schema: &ForeignSchema) -> [Self; 2] {
         [Self::on_sqlite(schema).await, Self::on_postgres(schema).await]
     }
 
-    /// Where it is, as the configuration names it.
+    /// Returns its URL for the configuration.
     #[must_use]
     pub fn url(&self) -> String {
         match &self.home {
@@ -89,7 +88,7 @@ impl ForeignUsers {
         }
     }
 
-    /// Changes it, as the programs do that it belongs to.
+    /// Changes it, as its owner's programs do.
     ///
     /// # Panics
     /// When a statement fails.
@@ -100,10 +99,10 @@ impl ForeignUsers {
         }
     }
 
-    /// Reads it by these queries.
+    /// Opens it with these queries.
     ///
     /// # Panics
-    /// When the queries are none.
+    /// When the queries are invalid.
     #[must_use]
     pub fn directory(&self, password: &str, mailboxes: &str, settings: DirectorySettings) -> Directory {
         let queries = DirectoryQueries::new(password, mailboxes).expect("two queries");

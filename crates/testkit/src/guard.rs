@@ -1,4 +1,4 @@
-//! What ends a private server when nobody else does.
+//! Cleans up private servers that nothing else stops.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// It waits for a line, which means that the server was ended in the usual way. When its input closes without one, this
-/// process has ended without doing so: it was killed, or others share the server until the end.
+/// Waits for a line, which means that the server was stopped normally. If its input closes without one, the
+/// test process was killed, or shared the server until its end.
 const SCRIPT: &str = r#"
 read -r line && exit 0
 kill -s TERM -- "$1" 2>/dev/null
@@ -20,17 +20,18 @@ kill -s KILL -- "$1" 2>/dev/null
 rm -rf "$2"
 "#;
 
-/// A temporary directory that goes even when nobody drops it, as with what all tests of a process share.
+/// A temporary directory that is deleted even if it is never dropped, such as one shared by all tests of a
+/// process.
 pub struct TestDirectory {
     directory: TempDir,
     _guard: Guard,
 }
 
 impl TestDirectory {
-    /// An empty one.
+    /// Creates an empty directory.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     #[must_use]
     pub fn new() -> Self {
         let directory = TempDir::new().expect("a temporary directory");
@@ -38,7 +39,7 @@ impl TestDirectory {
         Self { directory, _guard: guard }
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
@@ -51,11 +52,11 @@ impl Default for TestDirectory {
     }
 }
 
-/// A small program beside a server. Dropping this tells it that the server was ended.
+/// A small program beside a server. Dropping it reports that the server was stopped.
 pub(crate) struct Guard(Child);
 
 impl Guard {
-    /// Watches over a process, or a group of them when the number is negative, and over its directory.
+    /// Watches a process, or a process group if the number is negative, and its directory.
     pub(crate) fn over(process: i64, directory: &Path) -> Self {
         Self::over_process(&process.to_string(), directory)
     }
@@ -64,7 +65,7 @@ impl Guard {
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT, "sh", process]).arg(directory);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Not in the group that a terminal's interrupt reaches.
+        // A group of its own is not reached by a terminal's interrupt.
         Self(command.process_group(0).spawn().expect("a shell"))
     }
 }
@@ -72,7 +73,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(mut input) = self.0.stdin.take() {
-            // One that is gone already has nothing to be told.
+            // The program may have ended already.
             let _ = input.write_all(b"ended\n");
         }
         let _ = self.0.wait();

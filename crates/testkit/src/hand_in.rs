@@ -1,21 +1,21 @@
-//! Hands messages to a mail server, as another mail server does.
+//! Delivers messages to a mail server, as another mail server does.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Another address of the loopback than mail servers listen on, so that they do not take us for themselves.
+/// A loopback address on which no mail server listens, so that the client is not taken for the server itself.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A connection over which messages are handed in.
+/// A connection for delivering messages.
 pub(crate) struct HandIn(BufReader<TcpStream>);
 
 impl HandIn {
     /// Connects, and greets with this command.
     ///
     /// # Panics
-    /// When nobody answers as a mail server does.
+    /// When the server does not speak SMTP or LMTP.
     pub(crate) async fn connect(address: SocketAddr, greeting: &str) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind((STRANGER, 0).into()).expect("a loopback address");
@@ -26,10 +26,10 @@ impl HandIn {
         connection
     }
 
-    /// Hands one message in; the last line of the last reply.
+    /// Delivers one message; returns the last line of the last reply.
     ///
     /// # Panics
-    /// When it is refused.
+    /// When it is rejected.
     pub(crate) async fn message(&mut self, sender: &str, recipient: &str, message: &[u8]) -> String {
         self.expect(&format!("MAIL FROM:<{sender}>"), "250").await;
         self.expect(&format!("RCPT TO:<{recipient}>"), "250").await;
@@ -49,7 +49,7 @@ impl HandIn {
         reply
     }
 
-    /// Whether a message for this recipient is accepted; none is handed in.
+    /// Returns whether a message for this recipient would be accepted; delivers none.
     pub(crate) async fn takes(&mut self, sender: &str, recipient: &str) -> bool {
         self.expect(&format!("MAIL FROM:<{sender}>"), "250").await;
         self.0.write_all(format!("RCPT TO:<{recipient}>\r\n").as_bytes()).await.expect("a command is sent");
@@ -62,7 +62,7 @@ impl HandIn {
         assert!(reply.starts_with(code), "{command}: {reply}");
     }
 
-    /// The last line of a reply.
+    /// Returns the last line of a reply.
     async fn reply(&mut self) -> String {
         loop {
             let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Provisioning of which a test stops or fails single changes. All else is passed on.
+//! Provisioning in which a test can block or fail single changes. Everything else is passed on.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use mailapi_model::{DomainName, EmailAddress};
 /// Called around each change of the mail server.
 #[async_trait]
 pub trait ProvisioningHook: Send + Sync {
-    /// Before the change; an error replaces it.
+    /// Called before the change; an error replaces it.
     async fn before(&self) -> Result<(), ProvisioningError> {
         Ok(())
     }
 
-    /// After the change.
+    /// Called after the change.
     async fn after(&self) {}
 }
 

@@ -1,7 +1,7 @@
-//! For tests only: a clock that obeys, randomness that repeats, a remote mail server that does as it is told, and a
-//! whole server in a temporary directory.
+//! Test support: a controlled clock, reproducible randomness, a scripted remote mail server, and a whole
+//! server in a temporary directory.
 //!
-//! Without the feature `app`, which is on unless it is refused, there is only what the store's own tests use.
+//! Without the default feature `app`, only the support for the store's own tests is built.
 
 #[cfg(feature = "app")]
 mod app;

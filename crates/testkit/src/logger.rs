@@ -1,4 +1,4 @@
-//! A logger apart from Postfix, as syslog and the journal are: whatever is killed, what was sent to it is written.
+//! A logger independent of Postfix, like syslog and the journal: it survives when Postfix is killed.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -6,10 +6,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// Longer than any line of Postfix.
+/// Longer than any log line of Postfix.
 const LINE_OCTETS: usize = 64 << 10;
 
-/// Listens where Postfix's daemons send their lines (postlogd(8)), and appends them to a file.
+/// Receives log lines of Postfix's daemons in place of postlogd(8), and appends them to a file.
 pub(crate) struct Logger {
     socket: PathBuf,
     thread: Option<JoinHandle<()>>,
@@ -22,7 +22,7 @@ impl Logger {
         let mut file = OpenOptions::new().create(true).append(true).open(log).expect("a log");
         let thread = std::thread::spawn(move || {
             let mut line = vec![0; LINE_OCTETS];
-            // An empty one is how this thread is told to end.
+            // An empty datagram ends this thread.
             while let Ok(length @ 1..) = listener.recv(&mut line[..LINE_OCTETS - 1]) {
                 line[length] = b'\n';
                 file.write_all(&line[..=length]).expect("room for a line");
@@ -36,7 +36,7 @@ impl Drop for Logger {
     fn drop(&mut self) {
         let told = UnixDatagram::unbound().and_then(|socket| socket.send_to(&[], &self.socket));
         if let (Ok(_), Some(thread)) = (told, self.thread.take()) {
-            // A broken logger has shown itself in what it did not write.
+            // Missing log lines have already revealed a broken logger.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,5 @@
-//! A Postfix and a Dovecot that look accounts up in mailapi's database, set up by what mailapi prints for them.
+//! A Postfix and a Dovecot that look up accounts in mailapi's database, with the configuration printed by
+//! mailapi.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::net::SocketAddr;
@@ -22,30 +23,31 @@ use crate::guard::TestDirectory;
 use crate::ports::free_port;
 use crate::{Dovecot, Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings};
 
-/// Postfix waits for a file to grow older than this before it reads it.
+/// Postfix reads only files older than this.
 const OLD_ENOUGH: Duration = Duration::from_secs(60);
 
-/// A private Postfix and Dovecot in front of one database. They end when this is dropped, or with the process.
+/// A private Postfix and Dovecot with one account database. They stop when this is dropped, or with the
+/// process.
 pub struct RealMailServer {
-    /// Takes mail and delivers it to Dovecot.
+    /// Accepts mail and delivers it to Dovecot.
     pub postfix: Postfix,
-    /// Keeps mail.
+    /// Stores mail.
     pub dovecot: Dovecot,
     ports: MailServerPorts,
     _directory: Option<TestDirectory>,
 }
 
-/// Where Dovecot is to listen, which stands in what is printed for it.
+/// Ports of Dovecot, which are part of its printed configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct MailServerPorts {
-    /// For IMAP.
+    /// The IMAP port.
     pub imap: SocketAddr,
-    /// For its administration over HTTP.
+    /// The port of doveadm over HTTP.
     pub doveadm: SocketAddr,
 }
 
 impl MailServerPorts {
-    /// Ports that nobody listens on at the moment.
+    /// Returns unused ports.
     ///
     /// # Panics
     /// When there are none.
@@ -56,14 +58,14 @@ impl MailServerPorts {
 }
 
 impl RealMailServer {
-    /// Who may act as every mailbox.
+    /// The user that may act as every mailbox.
     pub const MASTER_USER: &'static str = "mailapi";
-    /// That user's password.
+    /// The master user's password.
     pub const MASTER_PASSWORD: &'static str = "master secret";
-    /// The key to Dovecot's administration.
+    /// The API key of doveadm.
     pub const API_KEY: &'static str = "api-key";
 
-    /// Starts both on the views of this database. Mail for other domains goes to `remote`.
+    /// Starts both with the views of this database. Mail for other domains is sent to `remote`.
     ///
     /// # Panics
     /// When one is not installed, or does not start.
@@ -71,7 +73,7 @@ impl RealMailServer {
         Self::start_with(database, remote, |_| {}).await
     }
 
-    /// The same with other settings of Postfix.
+    /// Like [`RealMailServer::start`], with other settings of Postfix.
     ///
     /// # Panics
     /// As [`RealMailServer::start`].
@@ -101,8 +103,9 @@ impl RealMailServer {
         server
     }
 
-    /// Starts both with what was printed for these ports into the directories `dovecot` and `postfix` of `directory`,
-    /// which must stay. Postfix's tables are of this kind: `sqlite` or `pgsql`.
+    /// Starts both with the configuration printed for these ports into the directories `dovecot` and
+    /// `postfix` of `directory`, which must be kept. `kind` is the kind of Postfix's tables: `sqlite` or
+    /// `pgsql`.
     ///
     /// # Panics
     /// As [`RealMailServer::start`].
@@ -132,16 +135,16 @@ impl RealMailServer {
         Self { postfix, dovecot, ports, _directory: None }
     }
 
-    /// Where Dovecot listens.
+    /// Returns the ports of Dovecot.
     #[must_use]
     pub const fn ports(&self) -> MailServerPorts {
         self.ports
     }
 
-    /// The product's settings for these servers, with its state in this directory.
+    /// Returns the product's settings for these servers, with its state in this directory.
     ///
     /// # Panics
-    /// Never with an address of the loopback.
+    /// Never for loopback addresses.
     #[must_use]
     pub fn settings(&self, state_dir: &Path) -> ExternalSettings {
         let smtp = self.postfix.api();
@@ -150,9 +153,9 @@ impl RealMailServer {
         let config = self.postfix.config_dir().display().to_string();
         let log = LogSettings {
             postqueue: ["postqueue", "-c", &config, "-j"].map(str::to_owned).to_vec(),
-            // What is not in the log right away after an answer was never handed over.
+            // Postfix logs before it answers, so a message missing from the log was never accepted.
             settle_time: Duration::ZERO,
-            // The clock of a test does not advance.
+            // The clock of a test does not advance by itself.
             clock_tolerance: Duration::MAX,
             ..LogSettings::new(LogSource::file(self.postfix.log()), state_dir.join("log"))
         };
@@ -177,8 +180,8 @@ impl RealMailServer {
     }
 }
 
-/// Whether Dovecot's administration is used; with `MAILAPI_TEST_DOVEADM=off` in the environment, mail is removed over
-/// IMAP. Dovecot starts a process for each request of its administration, which costs more than the request.
+/// Returns whether doveadm over HTTP is used. With `MAILAPI_TEST_DOVEADM=off` in the environment, mail is
+/// removed over IMAP: Dovecot starts a process for each doveadm request, which costs more than the request.
 fn is_administered() -> bool {
     #[expect(clippy::disallowed_methods, reason = "on which backend tests run is no configuration of the product")]
     let doveadm = std::env::var("MAILAPI_TEST_DOVEADM").unwrap_or_default();
@@ -193,8 +196,8 @@ fn write_all(directory: &Path, name: &str, files: impl FnOnce(&str) -> Vec<Print
     }
 }
 
-/// Lets the mail servers' own users read their files, as `chgrp` does on a real machine, and makes the files old enough
-/// to be trusted at once.
+/// Makes files readable for the mail servers' users, as `chgrp` does on a real machine, and old enough for
+/// Postfix to trust them at once.
 fn for_their_users(directory: &Path) {
     for entry in fs::read_dir(directory).expect("printed files") {
         let path = entry.expect("a directory entry").path();

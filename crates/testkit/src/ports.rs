@@ -1,22 +1,22 @@
-//! Ports for servers that have to be told where to listen.
+//! Ports for servers whose port is part of their configuration.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the ports that the system gives to connections and to whoever does not care: between the look at a port and the
-/// server's start nobody is given it by chance.
+/// Below the system's ephemeral ports, so that no other program receives the port between this check and the
+/// server's start.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 22_000;
-/// Processes that run at the same time begin at different places.
+/// Processes that run at the same time start at different offsets.
 const STRIDE: u32 = 997;
 
-/// A port of the loopback that nobody listens on, and that this function does not return again soon.
+/// Returns a loopback port without a listener, and does not return it again soon.
 ///
 /// # Panics
 /// When there is none.
 pub fn free_port() -> SocketAddr {
-    // Shared by all tests of a process, so that no two of them are told the same.
+    // Shared by all tests of a process, so that no two receive the same port.
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
         let place = std::process::id().wrapping_mul(STRIDE) % u32::from(COUNT);
         AtomicU16::new(u16::try_from(place).unwrap_or_default())

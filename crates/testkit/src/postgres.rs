@@ -1,7 +1,8 @@
-//! A private PostgreSQL server from the system's package, on a loopback port and on a socket in a directory of its own.
+//! A private PostgreSQL server from the system's package, on a loopback port and on a socket in its own
+//! directory.
 //!
-//! Tests share one per process, and each case has a database of its own, made from a migrated one. The server ends
-//! with the process, however that ends: a small program between them waits for its standard input to close.
+//! Tests of one process share a server, and each case has its own database, copied from a migrated one. The
+//! server stops with the process, however that ends: a shell script waits for its standard input to close.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -22,10 +23,10 @@ use crate::ports::free_port;
 const SCRIPT: &str = include_str!("postgres.sh");
 const PASSWORD: &str = "pass/word: 100%";
 const PASSWORD_IN_URL: &str = "pass%2Fword%3A%20100%25";
-/// The database that others are copies of.
+/// The template of the other databases.
 const MIGRATED: &str = "migrated";
 
-/// A private server. It ends when this is dropped.
+/// A private server, which stops when this is dropped.
 pub struct PostgresServer {
     programs: PathBuf,
     directory: PathBuf,
@@ -36,7 +37,7 @@ pub struct PostgresServer {
     nodes: AtomicU64,
 }
 
-/// The program that starts, stops and clears away the server.
+/// The script that starts, stops and removes the server.
 struct Keeper {
     process: Child,
     orders: Option<ChildStdin>,
@@ -44,19 +45,19 @@ struct Keeper {
 }
 
 impl PostgresServer {
-    /// The server that all tests of this process share. It is made when the first asks for it.
+    /// Returns the server shared by all tests of this process, starting it on first use.
     ///
     /// # Panics
     /// When the package `postgresql` is not installed, or the server does not start.
     #[must_use]
     pub fn shared() -> Arc<Self> {
-        // The only state that tests share, since a server takes a second to make; each works in its own database.
+        // Shared because starting a server takes a second; each test uses its own database.
         static SHARED: std::sync::LazyLock<Arc<PostgresServer>> =
             std::sync::LazyLock::new(|| Arc::new(PostgresServer::start()));
         Arc::clone(&SHARED)
     }
 
-    /// A server for one test, which may stop it.
+    /// Starts a server for one test, which may stop it.
     ///
     /// # Panics
     /// When the package `postgresql` is not installed, or the server does not start.
@@ -65,7 +66,7 @@ impl PostgresServer {
         const TRIES: u32 = 3;
         let programs = programs();
         let started = (0..TRIES).find_map(|_| {
-            // Between the look and the start somebody else may take the port.
+            // Another program may take the port before the server starts.
             let port = free_port().port();
             let (keeper, directory) = Keeper::start(&programs, port)?;
             Some((keeper, directory, port))
@@ -82,12 +83,12 @@ impl PostgresServer {
         }
     }
 
-    /// Ends all connections and stops taking new ones.
+    /// Stops the server, which ends all connections.
     pub fn stop(&self) {
         self.order("stop");
     }
 
-    /// Takes connections again.
+    /// Starts the server again.
     pub fn start_again(&self) {
         self.order("start");
     }
@@ -96,13 +97,13 @@ impl PostgresServer {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner).order(order);
     }
 
-    /// The certificate of the server, for the name `localhost`.
+    /// Returns the server's certificate, for the name `localhost`.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.directory.join("server.pem")
     }
 
-    /// Runs SQL as an operator would, by `psql`; what it prints, columns separated by `|`.
+    /// Runs SQL with `psql`; returns its output, with columns separated by `|`.
     ///
     /// # Panics
     /// When a statement fails.
@@ -118,10 +119,10 @@ impl PostgresServer {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// A fresh database with the tables of the store.
+    /// Creates a database with the tables of the store.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub async fn database(self: &Arc<Self>) -> PostgresDatabase {
         self.migrated
             .get_or_init(|| async {
@@ -130,7 +131,8 @@ impl PostgresServer {
                 let store = Store::on_postgres(template.open().await);
                 store.migrate(Timestamp::from_seconds(0)).await.expect("tables");
                 store.close().await;
-                // The runtime of the first test may not come round to it before the copy is asked for.
+                // The runtime of the first test may not have closed its connections yet, and a template must
+                // have none.
                 let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() \
                            AND pid <> pg_backend_pid()";
                 template.sql(end);
@@ -139,10 +141,10 @@ impl PostgresServer {
         self.copy_of(MIGRATED)
     }
 
-    /// A fresh database without tables.
+    /// Creates a database without tables.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     #[must_use]
     pub fn empty_database(self: &Arc<Self>) -> PostgresDatabase {
         self.copy_of("template1")
@@ -155,7 +157,7 @@ impl PostgresServer {
     }
 }
 
-/// A database of one case. It goes when this is dropped.
+/// The database of one case, which is deleted when this is dropped.
 pub struct PostgresDatabase {
     server: Arc<PostgresServer>,
     name: String,
@@ -163,26 +165,26 @@ pub struct PostgresDatabase {
 }
 
 impl PostgresDatabase {
-    /// The server that it is on.
+    /// Returns its server.
     #[must_use]
     pub const fn server(&self) -> &Arc<PostgresServer> {
         &self.server
     }
 
-    /// Its address, password included, by TCP.
+    /// Returns its URL for TCP, including the password.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_with("localhost", PASSWORD_IN_URL, "")
     }
 
-    /// Its address with this host, percent-encoded password and query.
+    /// Returns its URL with this host, percent-encoded password, and query.
     #[must_use]
     pub fn url_with(&self, host: &str, password: &str, query: &str) -> String {
         let (port, name) = (self.server.port, &self.name);
         format!("postgres://mailapi:{password}@{host}:{port}/{name}{query}")
     }
 
-    /// Where a mail server finds it.
+    /// Returns its location for a mail server's configuration.
     #[cfg(feature = "mail-server")]
     #[must_use]
     pub fn place(&self) -> mailapi_backend_external::printed::PostgresPlace {
@@ -195,13 +197,13 @@ impl PostgresDatabase {
         }
     }
 
-    /// The password, as it would stand in a file.
+    /// Returns the password in plain form.
     #[must_use]
     pub const fn password(&self) -> &'static str {
         PASSWORD
     }
 
-    /// A node on it, with the default settings.
+    /// Opens a node with default settings.
     ///
     /// # Panics
     /// When it cannot connect.
@@ -209,7 +211,7 @@ impl PostgresDatabase {
         self.open_with(PostgresSettings::default()).await
     }
 
-    /// A node on it.
+    /// Opens a node.
     ///
     /// # Panics
     /// When it cannot connect.
@@ -219,7 +221,7 @@ impl PostgresDatabase {
         Postgres::open(url, settings, &entropy).await.expect("a connection")
     }
 
-    /// Runs SQL in it as an operator would; what it prints, columns separated by `|`.
+    /// Runs SQL with `psql`; returns its output, with columns separated by `|`.
     ///
     /// # Panics
     /// When a statement fails.
@@ -230,7 +232,7 @@ impl PostgresDatabase {
 
 impl Drop for PostgresDatabase {
     fn drop(&mut self) {
-        // A test that failed may have stopped the server; then the database goes with it.
+        // A failed test may have stopped the server; the database is then removed together with the server.
         if !self.keep && !std::thread::panicking() {
             self.server.sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", self.name));
         }
@@ -238,7 +240,7 @@ impl Drop for PostgresDatabase {
 }
 
 impl Keeper {
-    /// Nothing when the server did not start.
+    /// Starts the server; returns `None` if it did not start.
     fn start(programs: &Path, port: u16) -> Option<(Self, PathBuf)> {
         let mut command = as_server_user();
         command.args(["sh", "-c", SCRIPT, "sh"]).arg(programs).arg(std::env::temp_dir());
@@ -267,12 +269,12 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.orders.take());
-        // It clears away by itself; whether that worked is for nobody to act on.
+        // The script cleans up by itself; a failure needs no reaction.
         let _ = self.process.wait();
     }
 }
 
-/// The newest server of the system.
+/// Returns the programs of the newest installed server.
 fn programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let found = versions.map(|version| version.path().join("bin")).filter(|bin| bin.join("initdb").exists());
@@ -285,7 +287,8 @@ fn version_of(bin: &Path) -> u32 {
     name.and_then(|name| name.parse().ok()).unwrap_or(0)
 }
 
-/// PostgreSQL refuses to run as root; the package brings a user for it.
+/// Returns a command to run programs as the server's user. PostgreSQL refuses to run as root; its package
+/// creates a user.
 fn as_server_user() -> Command {
     const ROOT: u32 = 0;
     let user = fs::metadata("/proc/self").expect("this process").uid();

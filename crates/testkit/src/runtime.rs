@@ -1,9 +1,9 @@
 //! The runtime of a test.
 
-/// Lets everybody else on this thread's runtime hear what has been said.
+/// Lets all other tasks on this thread's runtime process pending messages.
 pub async fn turns_of_the_runtime() {
     for _ in 0..100 {
-        // At each the runtime looks at its sockets.
+        // The runtime polls its sockets between yields.
         tokio::task::yield_now().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A remote mail server that does as it is told.
+//! A scripted remote mail server.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -8,18 +8,18 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A message that the sink took.
+/// A message that the sink accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// The argument of MAIL.
+    /// The address of MAIL.
     pub sender: String,
-    /// The addresses of the RCPTs that it took.
+    /// The accepted addresses of RCPT.
     pub recipients: Vec<String>,
-    /// The message with its dots unstuffed.
+    /// The message after dot-unstuffing.
     pub data: Vec<u8>,
 }
 
-/// Takes everything on a loopback port, but for recipients that were told to be refused.
+/// Accepts all mail on a loopback port, except for scripted rejections.
 pub struct SmtpSink {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -29,16 +29,16 @@ pub struct SmtpSink {
 #[derive(Default)]
 struct Shared {
     received: Mutex<Vec<Received>>,
-    /// Replies that a recipient gets, first to last; afterwards it is taken.
+    /// Scripted replies for recipients, in order; afterwards they are accepted.
     replies: Mutex<HashMap<String, Vec<String>>>,
-    /// Replies after DATA, first to last; afterwards messages are taken.
+    /// Scripted replies after DATA, in order; afterwards messages are accepted.
     data_replies: Mutex<Vec<String>>,
-    /// How many connections are to be closed right after the final dot, without a reply.
+    /// Number of connections to close right after the final dot, without a reply.
     hang_ups: Mutex<usize>,
 }
 
 impl SmtpSink {
-    /// Starts one.
+    /// Starts a sink.
     ///
     /// # Panics
     /// When there is no free loopback port.
@@ -55,29 +55,29 @@ impl SmtpSink {
         Self { address, shared, task }
     }
 
-    /// Where it listens.
+    /// Returns the address of its listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The next RCPTs for `recipient` get these replies, one each.
+    /// Scripts replies for the next RCPT commands for `recipient`, one each.
     pub fn refuse(&self, recipient: &str, replies: &[&str]) {
         let replies = replies.iter().map(ToString::to_string).collect();
         self.shared.replies.lock().unwrap().insert(recipient.to_lowercase(), replies);
     }
 
-    /// The next messages get these replies, one each.
+    /// Scripts replies for the next messages, one each.
     pub fn refuse_data(&self, replies: &[&str]) {
         self.shared.data_replies.lock().unwrap().extend(replies.iter().map(ToString::to_string));
     }
 
-    /// The next `times` messages are taken, and the connection is closed instead of saying so.
+    /// Makes the sink accept the next `times` messages, but close the connection instead of replying.
     pub fn hang_up_after_data(&self, times: usize) {
         *self.shared.hang_ups.lock().unwrap() = times;
     }
 
-    /// What it took so far.
+    /// Returns the messages accepted so far.
     #[must_use]
     pub fn received(&self) -> Vec<Received> {
         self.shared.received.lock().unwrap().clone()
@@ -141,7 +141,7 @@ impl Shared {
         "250 2.1.5 Ok".to_owned()
     }
 
-    /// The reply to the message; `None` to hang up.
+    /// Returns the reply to the message; `None` closes the connection.
     fn data(&self, message: &Received) -> Option<String> {
         let mut replies = self.data_replies.lock().unwrap();
         if !replies.is_empty() {

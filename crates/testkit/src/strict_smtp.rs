@@ -1,4 +1,4 @@
-//! A remote mail server that is strict with its client, and whose reactions a test chooses.
+//! A remote mail server that checks its client strictly, with reactions chosen by the test.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub enum Moment {
     Mail(String),
     /// RCPT with this address.
     Rcpt(String),
-    /// DATA, with an accepted recipient.
+    /// DATA with an accepted recipient.
     Data,
     /// DATA without an envelope or a recipient.
     DataForNobody,
@@ -33,7 +33,7 @@ pub enum Moment {
 pub enum Reaction {
     /// Accepts.
     Yes,
-    /// Refuses with this code.
+    /// Rejects with this code.
     No(u16),
     /// Replies 421 and closes the connection.
     Closing,
@@ -50,11 +50,11 @@ pub enum Reaction {
 pub struct StrictRecord {
     /// Each envelope with its message.
     pub taken: Vec<Received>,
-    /// Each command that a client which tracks the server's state would not send.
+    /// Each command that a client tracking the server's state would not send.
     pub faults: Vec<String>,
 }
 
-/// One session: octets in, octets out.
+/// One session: bytes in, bytes out.
 pub struct StrictSmtp {
     decide: Box<dyn FnMut(&Moment) -> Reaction + Send>,
     record: Arc<Mutex<StrictRecord>>,
@@ -63,7 +63,7 @@ pub struct StrictSmtp {
     output: Vec<u8>,
     envelope: Option<Received>,
     data: Data,
-    /// RSET or MAIL was refused: commands pipelined after it are not faults.
+    /// RSET or MAIL was rejected: commands pipelined after it are not faults.
     forgives: bool,
     closed: bool,
 }
@@ -73,12 +73,12 @@ enum Data {
     No,
     Begins,
     Goes,
-    /// The message was refused before its end.
+    /// The message was rejected before its end.
     Refused,
 }
 
 impl StrictSmtp {
-    /// A session that has just sent its greeting.
+    /// Returns a session that has just sent its greeting.
     pub fn new(
         record: Arc<Mutex<StrictRecord>>,
         pipelining: bool,
@@ -97,7 +97,7 @@ impl StrictSmtp {
         }
     }
 
-    /// Reads octets from the client, and answers each complete line.
+    /// Processes bytes from the client, and answers each complete line.
     pub fn push(&mut self, octets: &[u8]) {
         self.input.extend_from_slice(octets);
         while !self.closed
@@ -111,12 +111,12 @@ impl StrictSmtp {
         }
     }
 
-    /// Replies since the last call.
+    /// Returns the replies since the last call.
     pub fn output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// Whether the session has closed the connection; earlier replies can still be read.
+    /// Returns whether the session has closed the connection; earlier replies can still be read.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed
@@ -227,7 +227,7 @@ impl StrictSmtp {
         }
     }
 
-    /// Whether the server accepts; otherwise it has already replied.
+    /// Returns whether the server accepts; otherwise it has already replied.
     fn agrees(&mut self, moment: &Moment, name: &str) -> bool {
         let reaction = (self.decide)(moment);
         self.react(reaction, name)
@@ -296,13 +296,13 @@ impl StrictServer {
         Self { address, record, task }
     }
 
-    /// The address that it listens on.
+    /// Returns the address of its listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The messages that its sessions accepted, and the faults of their clients.
+    /// Returns the messages that its sessions accepted, and the faults of their clients.
     pub fn record(&self) -> MutexGuard<'_, StrictRecord> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -314,7 +314,7 @@ impl Drop for StrictServer {
     }
 }
 
-/// Sends replies in two pieces.
+/// Runs a session. Replies are sent in two pieces, so that clients must reassemble them.
 async fn serve(mut session: StrictSmtp, mut stream: TcpStream) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut buffer = [0; 4096];

@@ -1,4 +1,4 @@
-//! What a test handed to a mail server.
+//! The queue ids of messages that a test submitted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,20 +6,20 @@ use async_trait::async_trait;
 use mailapi_backend::{Accepted, Attempt, CommitGate, Submission, SubmitError};
 use mailapi_model::{Envelope, Octets};
 
-/// Hands messages over, and remembers under which queue ids the mail server took them.
+/// Submits messages, and records the queue ids that the mail server assigned.
 pub struct SubmissionRecorder {
     to: Arc<dyn Submission>,
     queue_ids: Mutex<Vec<String>>,
 }
 
 impl SubmissionRecorder {
-    /// Nothing was handed over so far.
+    /// Wraps a submission port.
     #[must_use]
     pub fn new(to: Arc<dyn Submission>) -> Arc<Self> {
         Arc::new(Self { to, queue_ids: Mutex::default() })
     }
 
-    /// Of all messages that the mail server took, the first one first.
+    /// Returns the queue ids of all accepted messages, in order.
     #[must_use]
     pub fn queue_ids(&self) -> Vec<String> {
         self.queue_ids.lock().unwrap_or_else(PoisonError::into_inner).clone()

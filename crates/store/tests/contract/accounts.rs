@@ -54,7 +54,7 @@ async fn a_hash_is_replaced_only_if_it_is_the_verified_one() {
         let session = session_of("ann@example.org", 1);
         let hash = async || store.accounts().credentials(&ann).await.unwrap().unwrap().password_hash;
 
-        // A log-in reads the hash, somebody resets the password, and the log-in goes on.
+        // A login reads the hash, the password is reset, and the login continues.
         let verified = hash().await;
         store.accounts().set_password_hash(&ann, &reset, at(1)).await.unwrap();
         assert_eq!(store.accounts().replace_password_hash(&ann, &verified, &again, at(2)).await, Ok(false));
@@ -172,7 +172,7 @@ async fn a_deleted_account_loses_permissions_and_tokens() {
         assert_eq!(store.permissions().of(&ann).await, Ok(vec![]));
         assert_eq!(store.tokens().list(&TokenFilter::default(), page(50, 0)).await.unwrap().total, 1);
 
-        // A new account of the same name inherits nothing.
+        // A new account with the same address inherits nothing.
         add_account(store, "ann@example.org", 5).await;
         let ended = store.tokens().by_hash(&of_ann.hash).await.unwrap().unwrap();
         assert!(!ended.record.is_active, "still known, so that its holder learns that it has ended");

@@ -1,4 +1,4 @@
-//! User databases that are not ours, on either engine, and our copies of their mailboxes on either engine.
+//! External user databases on either engine, and local copies of their mailboxes on either engine.
 
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ async fn copies_follow_their_mailboxes_and_skip_own_accounts() {
         assert_eq!(copies.is_copy(&email("own@example.org")).await, Ok(Some(false)));
         assert_eq!(copies.is_copy(&email("ann@example.org")).await, Ok(Some(true)));
         assert_eq!(copies.is_copy(&email("nobody@example.org")).await, Ok(None));
-        // Their domains may send, and nothing signs for them that the world does not know.
+        // Their domains may send, but no DKIM key signs for them yet.
         let net = store.domains().get(&domain("example.net")).await.unwrap().unwrap();
         assert_eq!((net.active, net.dkim_selector), (true, None));
         assert_eq!(
@@ -208,17 +208,17 @@ async fn copies_follow_their_mailboxes_and_skip_own_accounts() {
         let rest = copies.after(Some(&email("a@example.org")), 10).await.unwrap();
         let rest: Vec<_> = rest.iter().map(|copy| (copy.active, copy.gone_since)).collect();
         assert_eq!(rest, [(false, Some(at(4))); 2], "the first time counts, also of who was switched off before");
-        // Who is there again is gone no longer, though nothing else of it has changed.
+        // A mailbox that exists again is no longer missing, even if nothing else changed.
         assert_eq!(copies.keep(&[mailbox("eve@example.net", "Eve", false, None)], at(6)).await, Ok(1));
         let eve = copies.after(Some(&email("b@example.org")), 1).await.unwrap();
         assert_eq!((eve[0].active, eve[0].gone_since), (false, None));
         assert!(store.accounts().get(&email("own@example.org")).await.unwrap().unwrap().active);
-        // What stands in place of a password is the hash of none.
+        // No password matches the stored placeholder.
         let kept = store.accounts().credentials(&email("ann@example.org")).await.unwrap().unwrap();
         assert_eq!(kept.password_hash.expose(), "{CRYPT}!");
         let NewAccount { password_hash, .. } = own;
         assert_ne!(password_hash, Secret::new("{CRYPT}!".to_owned()));
-        // With a password of ours it is an account of ours.
+        // With its own password hash, it is no longer a copy.
         store.accounts().set_password_hash(&email("ann@example.org"), &password_hash, at(7)).await.unwrap();
         assert_eq!(copies.is_copy(&email("ann@example.org")).await, Ok(Some(false)));
     })

@@ -93,7 +93,7 @@ async fn a_new_key_waits_until_it_may_sign() {
         assert_eq!(store.dkim_keys().current(&name).await.unwrap().unwrap().selector, "m2");
         assert_eq!(store.domains().get(&name).await.unwrap().unwrap().dkim_selector.as_deref(), Some("m2"));
 
-        // One that was asked for later waits, too, where there is no other.
+        // A key added later waits for activation too, even if it is the only one.
         let bare = domain("example.net");
         store.domains().insert(&new_domain("example.net", 1), None).await.unwrap();
         store.dkim_keys().insert(&bare, &dkim_key("m1")).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_change_changes_only_what_it_names() {
 async fn pages_are_newest_first_and_never_overlap() {
     on_every_engine(async |store| {
         for n in 0..7 {
-            // All at the same moment: the name decides.
+            // All have the same creation time, so the name decides.
             store.domains().insert(&new_domain(&format!("d{n}.example"), 0), None).await.unwrap();
         }
         add_account(store, "ann@d3.example", 0).await;

@@ -1,4 +1,4 @@
-//! The engines, and the things that stories begin with.
+//! The engines, and the fixtures of the stories.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(crate) struct Engine {
     home: Home,
 }
 
-/// Where its data are; they go with it.
+/// The location of its data, which is deleted with it.
 enum Home {
     Folder(TempDir),
     Server(PostgresDatabase),
@@ -52,7 +52,8 @@ impl Engine {
         Self { store, home: Home::Server(database) }
     }
 
-    /// Asks the database itself, as a mail server does: rows by lines, columns separated by `|`.
+    /// Queries the database directly, as a mail server does. Returns one line for each row, with columns
+    /// separated by `|`.
     pub(crate) fn sql(&self, sql: &str) -> String {
         match &self.home {
             Home::Folder(folder) => sqlite_rows(&folder.path().join(SQLITE_FILE), sql),
@@ -78,7 +79,7 @@ fn sqlite_rows(file: &Path, sql: &str) -> String {
     rows.unwrap().collect::<rusqlite::Result<Vec<_>>>().unwrap().join("\n")
 }
 
-/// The story's clock: so many seconds after its beginning.
+/// Returns the time this many seconds after the start of the story.
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_seconds(1_763_633_730 + seconds)
 }
@@ -99,7 +100,7 @@ pub(crate) fn page(limit: u32, offset: u64) -> Page {
     Page::new(limit, offset)
 }
 
-/// Fills with the digits of a number, so that each number has its own identifier.
+/// Fills buffers with the digits of a number, so that each number gives another id.
 struct Numbered(u64);
 impl Entropy for Numbered {
     fn fill(&self, buffer: &mut [u8]) {
@@ -145,7 +146,7 @@ pub(crate) async fn add_account(store: &Store, address: &str, created: i64) {
     store.accounts().insert(&new_account(address, created)).await.unwrap();
 }
 
-/// A message from ann@example.org to these, named by its number.
+/// Returns a message from ann@example.org to these recipients, with an id made from the number.
 pub(crate) fn new_sent(number: u64, recipients: &[&str]) -> NewSent {
     let to: Vec<EmailAddress> = recipients.iter().map(|address| email(address)).collect();
     NewSent {

@@ -14,7 +14,7 @@ async fn give_send_mail(engine: &Engine, holder: &str, name: &str) {
     engine.store.permissions().grant(&grant).await.unwrap();
 }
 
-/// The story of each view, as Postfix and Dovecot ask.
+/// Tests the views with the queries of Postfix and Dovecot.
 async fn mail_servers_find_what_they_look_up(engine: Engine) {
     let store = &engine.store;
     add_account(store, "ann@example.org", 1).await;

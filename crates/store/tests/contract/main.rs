@@ -1,4 +1,4 @@
-//! What the store promises, told once and held on every engine.
+//! The contract of the store, tested on every engine.
 
 mod accounts;
 mod delivery_log;

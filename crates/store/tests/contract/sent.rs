@@ -237,7 +237,7 @@ async fn what_a_crash_left_behind_is_found_oldest_first() {
         };
         assert_eq!(left(None, 10).await, [message_id(1), message_id(4)]);
         assert_eq!(left(None, 1).await, [message_id(1)]);
-        // Page by page, also when the last one of a page was decided meanwhile.
+        // Pages stay complete even if the last message of a page was decided meanwhile.
         assert_eq!(left(Some(message_id(1)), 10).await, [message_id(4)]);
         assert_eq!(left(Some(message_id(2)), 10).await, [message_id(4)]);
         assert_eq!(left(Some(message_id(4)), 10).await, []);

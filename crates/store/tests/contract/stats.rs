@@ -13,7 +13,7 @@ const fn changes(changes: usize) -> RollUpSize {
     RollUpSize { changes, groups: 1000 }
 }
 
-/// Far more than any story takes.
+/// A period longer than any story.
 fn always() -> Hours {
     Hours::around(at(-86_400), at(10 * 86_400))
 }
@@ -127,7 +127,7 @@ async fn hours_and_days_hold_what_was_stored_in_them() {
         for (number, time) in (1..).zip(times) {
             let message = mailapi_store::NewSent { created_at: moment(time), ..new_sent(number, &["bob@example.net"]) };
             store.sent().begin(&message).await.unwrap();
-            // Counted by the first of its two times, also when a crash lies between them.
+            // The creation time counts, even if a crash separates it from the submission.
             let queue_id = QueueId("Q".to_owned());
             store.sent().submitted(message_id(number), &queue_id, moment("2026-12-24"), &[]).await.unwrap();
         }

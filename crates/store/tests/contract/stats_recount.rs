@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order, and however it is rolled up: the counts are those of a recount.
+//! Property test: after any sequence of steps and roll-ups, the counts equal a recount.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::engines::{Engine, at, domain, email, new_sent};
 const SENDERS: [&str; 3] = ["ann@example.org", "bob@example.org", "eve@example.net"];
 const RECIPIENTS: [&str; 4] = ["one@a.example", "two@a.example", "\"x@a.example\"@b.example", "ann@example.org"];
 
-/// What happens next. A message is named by its place among those that there are then.
+/// The next step. A message is named by its index among the existing ones.
 #[derive(Debug, Clone)]
 enum Step {
     Begin { sender: usize, hour: i64, recipients: Vec<usize> },
@@ -46,11 +46,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// A store, and what the test remembers of it.
+/// A store, and the state that the test expects.
 struct Model {
     store: Store,
     messages: Vec<NewSent>,
-    /// Who was refused at submission, by message.
+    /// Recipients rejected at submission, by message.
     refused: BTreeSet<(usize, EmailAddress)>,
     place: u64,
 }
@@ -138,7 +138,7 @@ impl Model {
         self.store.delivery_log().append("feed", &[event], &cursor(&from), &to).await.unwrap();
     }
 
-    /// Every recipient of `scope`, counted one by one: the message's time, the recipient's domain, and the counts.
+    /// Counts every recipient of `scope` one by one, by the message's time and the recipient's domain.
     async fn recount(&self, scope: &SentScope) -> Vec<(Timestamp, DomainName, SentCounts)> {
         let mut counted = Vec::new();
         for (place, message) in self.messages.iter().enumerate() {
@@ -212,7 +212,7 @@ async fn play(store: Store, steps: &[Step], period: Hours) {
 #[test]
 fn the_counts_are_those_of_a_recount() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    // A fresh database costs more on one engine than on the other.
+    // Creating a database costs more on PostgreSQL.
     for (cases, is_sqlite) in [(64, true), (16, false)] {
         let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
         let periods = (-2_i64..80, 0_i64..80)

@@ -1,5 +1,4 @@
-//! The rule of the statuses stands twice, in the model and as SQL: whatever happens in whatever order, both say the
-//! same.
+//! Property test: the status rules of the model and of the SQL agree for any sequence of events.
 
 use mailapi_model::{
     DeliveryEvent, EmailAddress, Evidence, FeedCursor, Outcome, QueueId, RecipientStatus, Reply, Scope, overall,
@@ -14,14 +13,15 @@ use crate::engines::{Engine, at, email, message_id, new_sent};
 const RECIPIENTS: [&str; 3] = ["one@example.net", "two@example.net", "three@example.net"];
 const REFUSED: &str = "refused@example.net";
 
-/// What happens to one message.
+/// The events of one message.
 #[derive(Debug, Clone)]
 struct Story {
     events: Vec<(usize, Outcome, Evidence, Scope)>,
-    /// How many events arrive before the end of the submission is stored; more than there are: never.
+    /// Number of events before the end of the submission is stored; never, if greater than the number of
+    /// events.
     submitted_after: usize,
     refusal: Option<Outcome>,
-    /// How many events are appended at once.
+    /// Number of events per append.
     batch: usize,
 }
 
@@ -44,7 +44,7 @@ impl Story {
         self.submitted_after <= self.events.len()
     }
 
-    /// What the model says of it.
+    /// Returns the statuses according to the model.
     fn told_by_the_model(&self) -> Vec<RecipientStatus> {
         let mut states = vec![RecipientStatus::Pending; RECIPIENTS.len() + usize::from(self.refusal.is_some())];
         for step in 0..=self.events.len() {
@@ -65,7 +65,7 @@ impl Story {
     }
 }
 
-/// Plays stories on one store, each with messages of its own.
+/// Plays stories on one store, each with its own message.
 struct Player {
     store: Store,
     last_message: u64,
@@ -112,7 +112,7 @@ impl Player {
         }
     }
 
-    /// As it happened.
+    /// Plays the story in its own order.
     async fn play(&mut self, story: &Story) -> SentRecord {
         let number = self.begin(story).await;
         let early = story.submitted_after.min(story.events.len());
@@ -124,7 +124,7 @@ impl Player {
         self.store.sent().get(message_id(number)).await.unwrap().unwrap()
     }
 
-    /// As if the end of the submission had been stored before all events.
+    /// Plays the story as if the end of the submission had been stored before all events.
     async fn play_submission_first(&mut self, story: &Story) -> SentRecord {
         let number = self.begin(story).await;
         self.submit(number, story).await;

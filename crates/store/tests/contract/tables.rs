@@ -1,10 +1,11 @@
-//! The two sets of migrations make equal tables: the same columns in the same order, keys, references and indexes.
+//! Tests that both sets of migrations create equal tables: the same columns in the same order, keys,
+//! references and indexes.
 
 use std::collections::BTreeSet;
 
 use crate::engines::Engine;
 
-/// What SQLite says of its tables, one fact per line, in the words of PostgreSQL.
+/// Describes SQLite's tables, one fact per line, in PostgreSQL's terms.
 const SQLITE: &str = "
 WITH tables AS (SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'),
 columns AS (
@@ -35,7 +36,7 @@ UNION SELECT 'key ' || place || ' (id)' FROM columns WHERE name = 'id' AND pk = 
 UNION SELECT 'reference ' || tables.name || ' (' || part.\"from\" || ') ' || part.\"table\" || ' (' || part.\"to\" || ') '
     || lower(part.on_delete) FROM tables JOIN pragma_foreign_key_list(tables.name) AS part";
 
-/// What PostgreSQL says of its own.
+/// Describes PostgreSQL's tables in the same form.
 const POSTGRES: &str = "
 WITH tables AS (
     SELECT oid, relname AS name, relkind FROM pg_class
@@ -83,7 +84,7 @@ async fn both_sets_of_migrations_make_equal_tables() {
     }
 }
 
-/// Texts are compared by their bytes on both, or an index of one engine could not do what that of the other does.
+/// Both engines compare texts by their bytes. Otherwise an index might work on one engine only.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_depends_on_the_language_of_the_database() {
     let sql = "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' \

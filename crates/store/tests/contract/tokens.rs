@@ -46,7 +46,8 @@ async fn a_token_works_only_while_its_mailbox_does() {
         store.accounts().set_active(&email("ann@example.org"), false, at(1)).await.unwrap();
         assert!(!owner_active().await);
 
-        // Whoever had found the mailbox before it was deleted makes no token that a later one of its name would inherit.
+        // A request that had found the mailbox before its deletion must not create a token that a new owner
+        // would inherit.
         store.accounts().delete(&email("ann@example.org"), at(9)).await.unwrap();
         let late = new_token(2, TokenKind::User, Some("ann@example.org"));
         assert_eq!(store.tokens().insert(&late, 50).await, Err(StoreError::Reference));
@@ -73,7 +74,7 @@ async fn the_last_admin_token_that_works_can_be_kept() {
 
         assert_eq!(store.tokens().count_active_admin(at(4)).await, Ok(3));
         assert_eq!(store.tokens().count_active_admin(at(5)).await, Ok(2));
-        // What has ended by itself is no way in, and may be switched off while one is left.
+        // An expired token does not count, so it may be disabled while another one is left.
         let off = TokenChange { is_active: Some(false), ..TokenChange::default() };
         assert_eq!(store.tokens().update_but_last_admin(expired, &off, at(9)).await, Ok(true));
         assert_eq!(store.tokens().update_but_last_admin(one, &off, at(9)).await, Ok(true));

@@ -24,7 +24,7 @@ async fn who_is_not_let_in_is_told_why_and_no_password() {
     let missing = open(&missing).await.unwrap_err();
     assert!(missing.is_unavailable() && missing.to_string().contains("does not exist"), "{missing}");
 
-    // Port 9 (discard): nobody listens there.
+    // Port 9 (discard) has no listener.
     let nobody = open("postgres://mailapi:wrong-secret@127.0.0.1:9/mailapi").await.unwrap_err();
     assert!(nobody.is_unavailable() && !nobody.to_string().contains("wrong-secret"), "{nobody}");
 }
@@ -79,7 +79,7 @@ async fn a_database_that_cannot_hold_every_text_is_refused() {
     assert!(refused.to_string().contains("UTF8"), "{refused}");
 }
 
-/// A node with a role of its own; one of its connections listens.
+/// Opens a node with its own role; one of its connections listens.
 async fn node_with_few_connections(database: &PostgresDatabase, role: &str, limit: usize) -> Store {
     let password = database.password();
     database.sql(&format!(

@@ -1,4 +1,4 @@
-//! Lost connections and a server that is gone for a while.
+//! Lost connections, and a server that is down for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use mailapi_testkit::PostgresServer;
 
 use crate::support::{add_account, at, database, message_id, new_domain, new_sent, node, parse};
 
-/// Ends every connection to the database but the one that asks for it, and waits until they are gone.
+/// Ends all other connections to the database, and waits until they are gone.
 const END_ALL: &str = "SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity \
                        WHERE datname = current_database() AND pid <> pg_backend_pid()";
 
@@ -24,7 +24,7 @@ async fn ended_connections_are_replaced_and_reads_do_not_notice() {
         let before = heard.count();
         assert_ne!(database.sql(END_ALL), "0");
         assert!(store.accounts().get(&parse("ann@example.org")).await.unwrap().is_some());
-        // Nobody knows what happened while nothing was heard.
+        // Notifications may have been missed, so the count must grow.
         heard.after(before).await;
         store.domains().insert(&new_domain(&format!("d{round}.example")), None).await.unwrap();
     }

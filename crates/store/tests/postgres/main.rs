@@ -1,4 +1,4 @@
-//! The PostgreSQL engine by itself: who is let in, what several nodes may do at once, and what is survived.
+//! Tests of the PostgreSQL engine: connecting, concurrent nodes, and faults.
 
 mod connecting;
 mod faults;

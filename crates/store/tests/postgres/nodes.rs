@@ -20,7 +20,7 @@ async fn a_node_hears_of_the_changes_of_others_and_not_of_its_own() {
     add_account(&here, "ann@example.org").await;
     heard_there.after(0).await;
     there.accounts().set_active(&parse("ann@example.org"), false, at(1)).await.unwrap();
-    // Told in the order of the commits: what came before the other's change would have been counted by now.
+    // Notifications arrive in commit order: an earlier own change would have been counted by now.
     assert_eq!(heard_here.after(0).await, 1, "its own changes are not foreign");
     database.sql("UPDATE accounts SET active = TRUE");
     assert_eq!(heard_here.after(1).await, 2, "a change by hand is");
@@ -120,7 +120,7 @@ async fn nodes_that_roll_up_while_others_send_count_every_change_once() {
     assert_eq!(database.sql("SELECT COUNT(*) FROM status_changes"), "0");
 }
 
-/// A token of ann@example.org.
+/// Returns a token of ann@example.org.
 fn anns_token(number: u8, is_session: bool) -> NewToken {
     NewToken { kind: TokenKind::User, email: Some(parse(ANN)), is_session, ..admin_token(number) }
 }
@@ -219,7 +219,7 @@ async fn a_name_is_waited_for_longer_than_a_statement_may_take() {
     let domain = parse::<EmailAddress>(ANN).domain();
     let mut waiting = pin!(there.lock_domain(&domain));
     assert!(timeout(limit * 2, &mut waiting).await.is_err(), "it is held");
-    // Who waits for another node keeps nothing that others need.
+    // A waiting operation holds nothing that others need.
     drop(there.lock_address(&parse("bob@example.net")).await.unwrap());
     drop(held);
     assert!(waiting.await.is_ok());

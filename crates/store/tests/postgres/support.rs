@@ -1,4 +1,4 @@
-//! What the stories begin with.
+//! Fixtures of the stories.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -111,8 +111,8 @@ pub(crate) fn cursor(text: &str) -> FeedCursor {
     FeedCursor(text.to_owned())
 }
 
-/// Lets the work begin, and does not wait for its end; whether it was left in the middle. A server may be quicker than
-/// a thread that something else interrupts.
+/// Starts the work without waiting for its end; returns whether it was left unfinished. A fast server may
+/// finish first.
 pub(crate) async fn begin_and_leave<T>(work: impl Future<Output = T>) -> bool {
     let mut work = Box::pin(work);
     std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context).is_pending())).await

@@ -1,4 +1,4 @@
-//! What is tried again, and what ends.
+//! Retries, and their limit.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use mailapi_store::{Store, StoreError};
 
 use crate::support::{admin_token, at, begin_and_leave, database, message_id, new_domain, new_sent, node, parse};
 
-/// Makes the first `times` insertions into `domains` fail with this condition. A sequence counts on when a transaction
-/// is undone.
+/// Makes the first `times` insertions into `domains` fail with this condition. A sequence is not reset by a
+/// rollback.
 fn refuse_first(times: u32, condition: &str) -> String {
     format!(
         "CREATE SEQUENCE refusals;

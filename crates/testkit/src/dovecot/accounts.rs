@@ -1,4 +1,5 @@
-//! Who has a mailbox on a private Dovecot: the views of mailapi's database that Dovecot looks into, as tables.
+//! The accounts of a private Dovecot: tables in place of the views that Dovecot queries in mailapi's
+//! database.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,15 +16,15 @@ const TABLES: &str = "
     CREATE TABLE mailapi_credentials (email TEXT NOT NULL PRIMARY KEY, password_hash TEXT NOT NULL, active INTEGER NOT NULL);
 ";
 
-/// The accounts. What is changed here is so for the next log-in.
+/// The accounts. Changes apply from the next login.
 pub(super) struct Accounts(Mutex<Connection>);
 
 impl Accounts {
-    /// None yet, in a new file of a new directory.
+    /// Creates an empty database in a new directory.
     pub(super) fn new(file: &Path) -> Self {
         let directory = file.parent().expect("a directory");
         fs::create_dir(directory).expect("a directory for accounts");
-        // Dovecot's users look into the file, and keep SQLite's shared memory beside it.
+        // Dovecot's users read the file, and need SQLite's shared memory beside it.
         fs::set_permissions(directory, Permissions::from_mode(0o777)).expect("a directory of ours");
         fs::write(file, "").expect("an empty file");
         fs::set_permissions(file, Permissions::from_mode(0o666)).expect("a file of ours");
@@ -32,7 +33,7 @@ impl Accounts {
         Self(Mutex::new(connection))
     }
 
-    /// Makes one, or changes how much its mailbox may hold.
+    /// Creates an account, or changes its quota.
     pub(super) fn put(&self, address: &str, password: &str, quota_bytes: Option<u64>) {
         self.run("INSERT OR REPLACE INTO mailapi_credentials VALUES (?1, '{PLAIN}' || ?2, TRUE)", (address, password));
         self.run(
@@ -41,7 +42,7 @@ impl Accounts {
         );
     }
 
-    /// Removes one, if it is there.
+    /// Removes an account, if it exists.
     pub(super) fn remove(&self, address: &str) {
         for table in ["mailapi_credentials", "mailapi_virtual_mailboxes"] {
             self.run(&format!("DELETE FROM {table} WHERE email = ?1"), (address,));

@@ -1,4 +1,4 @@
-//! What mail clients, other mail servers and the operator do to the mailboxes of a private Dovecot.
+//! Operations of mail clients, other mail servers and the operator on the mailboxes of a private Dovecot.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,10 +11,10 @@ use super::{Dovecot, ENDING, MAIL_UID};
 use crate::hand_in::HandIn;
 
 impl Dovecot {
-    /// Makes a mailbox, or changes how much it may hold.
+    /// Creates a mailbox, or changes its quota.
     ///
     /// # Panics
-    /// When its accounts are in a database that a printed configuration names.
+    /// When its accounts are in a database of a printed configuration.
     pub fn put_mailbox(&self, address: &str, quota_bytes: Option<u64>) {
         self.accounts().put(address, Self::PASSWORD, quota_bytes);
     }
@@ -29,11 +29,11 @@ impl Dovecot {
         let _ = fs::remove_dir_all(self.home(address));
     }
 
-    /// Puts a file where the home of a mailbox was, so that nobody can open it, and closes its connections:
-    /// when this returns, no process of Dovecot's serves the mailbox any more.
+    /// Replaces the home of a mailbox by a file, so that it cannot be opened, and closes its connections.
+    /// Afterwards no Dovecot process serves the mailbox.
     ///
     /// # Panics
-    /// When the file cannot be written, or a connection is not closed.
+    /// When the file cannot be written, or a connection stays open.
     pub async fn break_mailbox(&self, address: &str) {
         let home = self.home(address);
         let _ = fs::remove_dir_all(&home);
@@ -49,37 +49,37 @@ impl Dovecot {
         panic!("a session of {address} does not end");
     }
 
-    /// Whether somebody is logged in to the mailbox.
+    /// Returns whether a client is logged in to the mailbox.
     fn has_session(&self, address: &str) -> bool {
         self.doveadm(&["who", address]).lines().any(|line| line.split_whitespace().next() == Some(address))
     }
 
-    /// Takes that file away: the mailbox has no home any more, like one that was never opened.
+    /// Repairs a mailbox after [`Dovecot::break_mailbox`]: it has no home, as if it had never been opened.
     ///
     /// # Panics
-    /// When there is none.
+    /// When the mailbox is not broken.
     pub fn mend_mailbox(&self, address: &str) {
         fs::remove_file(self.home(address)).expect("the file of a broken mailbox");
     }
 
-    /// Brings a message to a mailbox as another mail server does, over LMTP.
+    /// Delivers a message to a mailbox over LMTP, as another mail server does.
     ///
     /// # Panics
-    /// When Dovecot does not take it.
+    /// When Dovecot does not accept it.
     pub async fn deliver(&self, address: &str, message: &[u8]) {
         let mut connection = HandIn::connect(self.lmtp, "LHLO client.example").await;
         connection.message("ann@elsewhere.example", address, message).await;
     }
 
-    /// Whether it accepts mail for this recipient over LMTP.
+    /// Returns whether Dovecot accepts mail for this recipient over LMTP.
     ///
     /// # Panics
-    /// When it does not answer as a mail server does.
+    /// When it does not speak LMTP.
     pub async fn takes(&self, sender: &str, recipient: &str) -> bool {
         HandIn::connect(self.lmtp, "LHLO client.example").await.takes(sender, recipient).await
     }
 
-    /// Puts a file into a mailbox's INBOX without Dovecot's knowledge: quick for many messages.
+    /// Writes a message file into a mailbox's INBOX, bypassing Dovecot; fast for many messages.
     ///
     /// # Panics
     /// When the file cannot be written.
@@ -96,13 +96,14 @@ impl Dovecot {
                 chown(path, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the maildir away");
             }
         }
-        // Dovecot's hash of a name hears most of the last seven letters: with the same ones a large folder takes minutes.
+        // Dovecot's hash of a file name depends mostly on its last seven letters. With equal ones, a large
+        // folder takes minutes.
         let file = folder.join(format!("{}.M{number}P1.{number:07}", 1_700_000_000 + number));
         fs::write(&file, message).expect("the message is written");
         chown(file, Some(MAIL_UID), Some(MAIL_UID)).expect("root gives the message away");
     }
 
-    /// Runs `doveadm`: what a mail client, or the operator, does to a mailbox. Its output.
+    /// Runs `doveadm` for an operation of a mail client or the operator; returns its output.
     ///
     /// # Panics
     /// When the command fails.
@@ -113,19 +114,19 @@ impl Dovecot {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Whether a mailbox has this folder.
+    /// Returns whether a mailbox has this folder.
     ///
     /// # Panics
-    /// When there is no such mailbox.
+    /// When the mailbox does not exist.
     #[must_use]
     pub fn has_folder(&self, address: &str, folder: &str) -> bool {
         self.doveadm(&["mailbox", "list", "-u", address]).lines().any(|line| line == folder)
     }
 
-    /// Makes a folder, as a mail client does.
+    /// Creates a folder, as a mail client does.
     ///
     /// # Panics
-    /// When it is there already.
+    /// When the folder exists.
     pub fn create_folder(&self, address: &str, folder: &str) {
         self.doveadm(&["mailbox", "create", "-u", address, folder]);
     }
@@ -147,7 +148,7 @@ impl Dovecot {
         self.doveadm(&["move", "-u", address, target, "mailbox", folder, "uid", &uid.to_string()]);
     }
 
-    /// A message's flags, as a mail client sees them, but for the one that only tells whether the client is the first.
+    /// Returns a message's flags as a mail client sees them, without `\Recent`.
     ///
     /// # Panics
     /// When the folder is missing.
@@ -159,7 +160,7 @@ impl Dovecot {
         flags.filter(|flag| !flag.is_empty() && flag != "\\Recent").collect()
     }
 
-    /// Puts a message into a folder, as a mail client does with a draft. Nothing is added to it.
+    /// Stores a message unchanged in a folder, as a mail client does with a draft.
     ///
     /// # Panics
     /// When the folder is missing.

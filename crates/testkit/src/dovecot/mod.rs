@@ -24,43 +24,43 @@ pub(crate) use settings::installed_version;
 pub use settings::{DovecotFormat, DovecotSettings};
 use settings::{Place, lines_of};
 
-/// The program; Debian's packages put it there.
+/// The program, where Debian's packages install it.
 const PROGRAM: &str = "/usr/sbin/dovecot";
-/// What else must be there: the sockets for Postfix belong to Postfix's user.
+/// Other required files: the sockets for Postfix belong to Postfix's user.
 const NEEDED: [&str; 4] = [PROGRAM, "/usr/lib/dovecot/imap", "/usr/lib/dovecot/lmtp", "/usr/sbin/postfix"];
 /// The database of its accounts.
 const ACCOUNTS: &str = "accounts/accounts.db";
-/// Where its mail lies belongs to this number, which needs no account.
+/// Owner of its mail; the user need not exist.
 const MAIL_UID: u32 = 5000;
-/// How often, and at which distance, a fresh server is tried.
+/// Number of attempts to connect to a new server, and the pause between them.
 const STARTING: (u32, Duration) = (6_000, Duration::from_millis(10));
-/// The same for one that was killed.
+/// Number of checks whether a killed server has ended, and the pause between them.
 const ENDING: (u32, Duration) = (1_200, Duration::from_millis(50));
 
-/// A Dovecot of its own: configuration, mail, log and sockets in a temporary directory, IMAP and LMTP on loopback ports.
-/// It ends when this is dropped.
+/// A private Dovecot: configuration, mail, log and sockets in a temporary directory, IMAP and LMTP on
+/// loopback ports. It stops when this is dropped.
 pub struct Dovecot {
     directory: TempDir,
     imap: SocketAddr,
     lmtp: SocketAddr,
-    /// Where the configuration lies that it was given.
+    /// Directory of the configuration it was given.
     printed: PathBuf,
-    /// What is added to it.
+    /// Lines added to the configuration.
     lines: String,
-    /// Whom it knows, when it has the configuration that is printed here.
+    /// Its accounts, unless the test printed the configuration.
     accounts: Option<Accounts>,
     child: Option<(Child, Guard)>,
 }
 
 impl Dovecot {
-    /// Who may act as every mailbox.
+    /// The user that may act as every mailbox.
     pub const MASTER_USER: &'static str = "mailapi";
     /// The master user's password.
     pub const MASTER_PASSWORD: &'static str = "master-secret";
-    /// Every mailbox's own password.
+    /// The password of every mailbox.
     pub const PASSWORD: &'static str = "mailbox-secret";
 
-    /// Starts one.
+    /// Starts a Dovecot.
     ///
     /// # Panics
     /// When Dovecot is not installed or does not start.
@@ -68,8 +68,8 @@ impl Dovecot {
         Self::start_with("").await
     }
 
-    /// Starts one with other settings. It has the configuration that the product prints for its version, with mailboxes
-    /// that [`Dovecot::put_mailbox`] makes, and without folders that make themselves.
+    /// Starts a Dovecot with other settings. It uses the configuration that the product prints for its
+    /// version, mailboxes made by [`Dovecot::put_mailbox`], and no automatic folders.
     ///
     /// # Panics
     /// As [`Dovecot::start`].
@@ -83,8 +83,9 @@ impl Dovecot {
         dovecot
     }
 
-    /// Starts one with the dovecot.conf of this directory, which must name this port for IMAP. Only what has to lie or
-    /// to run elsewhere in a test is changed: it runs in a temporary directory, and the sockets for Postfix are there.
+    /// Starts a Dovecot with the dovecot.conf in this directory, which must name this port for IMAP. Only
+    /// paths and listeners are changed: it runs in a temporary directory, which also has the sockets for
+    /// Postfix.
     ///
     /// # Panics
     /// As [`Dovecot::start`].
@@ -94,10 +95,10 @@ impl Dovecot {
         dovecot
     }
 
-    /// The version that is installed, as `mailapi config dovecot --version` names it.
+    /// Returns the installed version in the form of `mailapi config dovecot --version`.
     ///
     /// # Panics
-    /// When it is one for which the product prints nothing.
+    /// When the product does not support the version.
     #[must_use]
     pub fn version() -> &'static str {
         match installed_version() {
@@ -106,7 +107,7 @@ impl Dovecot {
         }
     }
 
-    /// Whether its administration over HTTP can be told to forget what it cached of an account: that of 2.4.1 panics.
+    /// Returns whether doveadm over HTTP can flush the authentication cache: the one of 2.4.1 panics.
     ///
     /// # Panics
     /// As [`Dovecot::version`].
@@ -115,7 +116,7 @@ impl Dovecot {
         installed_version() == DovecotVersion::V2_3
     }
 
-    /// Where Postfix delivers.
+    /// Returns the LMTP socket for Postfix.
     #[must_use]
     pub fn lmtp_socket(&self) -> PathBuf {
         self.path("sockets/dovecot-lmtp")
@@ -126,7 +127,7 @@ impl Dovecot {
             assert!(Path::new(file).exists(), "{file} is missing: these tests need what ./test installs");
         }
         let directory = TempDir::new().expect("a temporary directory");
-        // Its processes have users of their own, and all must get there.
+        // Dovecot's processes run as different users, which all need access.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("its mode is set");
         let [mail, sockets] = ["mail", "sockets"].map(|name| directory.path().join(name));
         for place in [&mail, &sockets] {
@@ -144,13 +145,13 @@ impl Dovecot {
         }
     }
 
-    /// Where it speaks IMAP.
+    /// Returns the address of the IMAP listener.
     #[must_use]
     pub const fn imap(&self) -> SocketAddr {
         self.imap
     }
 
-    /// The id of its first process, the parent of the others; `None` when it does not run.
+    /// Returns the id of its main process; `None` if it is not running.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.child.as_ref().map(|(child, _)| child.id())
@@ -167,7 +168,7 @@ impl Dovecot {
         self.run().await;
     }
 
-    /// Kills it in the middle of whatever it does, and waits until its processes have noticed that the master is gone;
+    /// Kills it, and waits until its processes have noticed that the main process is gone.
     /// [`Dovecot::resume`] starts it again.
     ///
     /// # Panics
@@ -211,17 +212,17 @@ impl Dovecot {
         panic!("dovecot does not start: {}{}", self.read("output"), self.read("log"));
     }
 
-    /// Ends it; its mail stays. Connections are closed.
+    /// Stops it and closes its connections; its mail stays.
     pub fn stop(&mut self) {
         let Some((mut child, _guard)) = self.child.take() else { return };
-        // The master ends its other processes when it is asked to end, and not when it is killed.
+        // The main process stops the others only on SIGTERM, not when it is killed.
         if !signal::send_signal("TERM", &child) {
             let _ = child.kill();
         }
         let _ = child.wait();
     }
 
-    /// What it logged so far.
+    /// Returns its log so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.read("log")

@@ -1,4 +1,4 @@
-//! How a private Dovecot is set up: as the product prints it for the version that is installed, and what tests change.
+//! Setup of a private Dovecot: the configuration printed for the installed version, and changes by tests.
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -12,31 +12,31 @@ use mailapi_model::Secret;
 
 use super::{Dovecot, MAIL_UID, PROGRAM};
 
-/// How a private Dovecot differs from what the product prints for it.
+/// Changes to the printed configuration.
 #[derive(Debug, Clone, Default)]
 pub struct DovecotSettings {
-    /// How it keeps mail.
+    /// The mailbox format.
     pub format: DovecotFormat,
-    /// A certificate and its key, both PEM files; with them, others than this machine must speak TLS, also on port 993.
+    /// A certificate and its key, both PEM files. With them, remote clients must use TLS, also on port 993.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Further lines of dovecot.conf, which all versions read. They come last, and what comes last counts.
+    /// Further lines of dovecot.conf, valid in all versions. They come last and override earlier ones.
     pub lines: String,
 }
 
 impl From<&str> for DovecotSettings {
-    /// With these lines.
+    /// Settings with only these lines.
     fn from(lines: &str) -> Self {
         Self { lines: lines.to_owned(), ..Self::default() }
     }
 }
 
-/// Formats of mailboxes.
+/// Mailbox formats.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DovecotFormat {
-    /// One file for each message, as the product prints it; [`Dovecot::drop_message`] needs it.
+    /// One file for each message, as printed; required by [`Dovecot::drop_message`].
     #[default]
     Maildir,
-    /// Dovecot's own: many messages in one file.
+    /// Dovecot's own format with many messages in one file.
     Mdbox,
 }
 
@@ -50,10 +50,10 @@ impl DovecotFormat {
     }
 }
 
-/// The version that is installed.
+/// Returns the installed version.
 ///
 /// # Panics
-/// When it is one for which the product prints nothing.
+/// When the product does not support the version.
 pub(crate) fn installed_version() -> DovecotVersion {
     let output = Command::new(PROGRAM).arg("--version").output().expect("dovecot is run");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -64,7 +64,8 @@ pub(crate) fn installed_version() -> DovecotVersion {
     }
 }
 
-/// Writes what the product prints, with accounts in this database, into a directory that Dovecot's users can read.
+/// Writes the printed configuration, with accounts in this database, into a directory that Dovecot's users
+/// can read.
 pub(super) fn print(directory: &Path, imap: SocketAddr, accounts: PathBuf, settings: &DovecotSettings) {
     let certificate = settings.certificate.as_ref();
     let configuration = DovecotConfiguration {
@@ -85,7 +86,7 @@ pub(super) fn print(directory: &Path, imap: SocketAddr, accounts: PathBuf, setti
     }
 }
 
-/// What these settings add to what is printed. There are no folders but those that a test makes.
+/// Returns the lines that these settings add. Folders are created only by tests.
 pub(super) fn lines_of(settings: &DovecotSettings) -> String {
     let mut lines = "namespace inbox {\n".to_owned();
     for folder in ["Drafts", "Sent", "Trash", "Junk"] {
@@ -94,12 +95,13 @@ pub(super) fn lines_of(settings: &DovecotSettings) -> String {
     lines + "}\n" + settings.format.lines(installed_version()) + &settings.lines + "\n"
 }
 
-/// Dovecot 2.3 otherwise starts a process for each log-in and waits for the disk, which takes most of the time of tests
-/// with many mailboxes. A process of its administration serves one request only: it loses its rights at the first mailbox.
+/// By default Dovecot 2.3 starts a process for each login and waits for the disk, which dominates tests with
+/// many mailboxes. Processes of doveadm still serve only one request: they drop their privileges at the first
+/// mailbox.
 const LASTING_SERVICES: &str = "service imap-login {\n service_count = 0\n process_min_avail = 1\n}\n\
     service imap {\n service_count = 1000\n}\nmail_fsync = never\n";
 
-/// Where a server's files and sockets are, and where it listens besides IMAP.
+/// The root of a server's files and sockets, and its ports.
 pub(super) struct Place<'a> {
     pub(super) root: &'a Path,
     pub(super) imap: SocketAddr,
@@ -107,8 +109,8 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// A configuration that was made for a whole machine, in a directory of its own. Failed log-ins are not delayed, so
-    /// that tests need not wait. What comes last counts.
+    /// Adapts a configuration for a whole machine to this root; later lines override earlier ones. Failed
+    /// logins are not delayed, so that tests need not wait.
     pub(super) fn adapted(&self, text: &str, more: &str) -> String {
         let (root, imap, lmtp) = (self.root.display(), self.imap.port(), self.lmtp.port());
         let text = text.replace("/var/spool/postfix/private", &format!("{root}/sockets"));

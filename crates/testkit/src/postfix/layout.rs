@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use super::{Postfix, PostfixDelivery, PostfixRecipients, PostfixSettings, maildir};
 
-/// Postfix waits for a file to grow older than this before it reads it, in case it is still being written.
+/// Postfix reads only files older than this, in case they are still being written.
 const OLD_ENOUGH: Duration = Duration::from_secs(60);
-/// Who owns delivered mail; the number need not belong to anybody.
+/// Owner of delivered mail; the user need not exist.
 const MAIL_OWNER: u32 = 5000;
 
 impl Postfix {

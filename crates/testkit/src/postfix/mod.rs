@@ -1,8 +1,8 @@
-//! A private Postfix on loopback ports: everything of it lies in a temporary directory, and everything of it is gone
-//! when it is dropped. It needs the package `postfix` and root, since Postfix's master does.
+//! A private Postfix on loopback ports, with all its files in a temporary directory; both disappear when it
+//! is dropped. It needs the package `postfix`, and root, as Postfix's master does.
 //!
-//! Mail for domains that are not its own goes to one address, a [`crate::SmtpSink`] for example; no name is ever looked
-//! up and nothing leaves the machine.
+//! Mail for other domains is sent to one address, such as a [`crate::SmtpSink`]. No name is looked up, and
+//! nothing leaves the machine.
 
 mod layout;
 mod queue;
@@ -24,49 +24,49 @@ use crate::ports::free_port;
 use crate::signal;
 use layout::{id_of, own, set_mode};
 
-/// How long a start or a stop may take.
+/// Time-out for starting and stopping.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait between two looks.
+/// Pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How a private Postfix is set up.
+/// Settings of a private Postfix.
 #[derive(Debug, Clone)]
 pub struct PostfixSettings {
-    /// Whose mail it delivers.
+    /// The mailboxes that it delivers to.
     pub recipients: PostfixRecipients,
-    /// Where it delivers.
+    /// How it delivers.
     pub delivery: PostfixDelivery,
-    /// Where mail for other domains goes.
+    /// The server for mail to other domains.
     pub remote: SocketAddr,
-    /// How long it waits between two tries of a message. Default: 2 seconds. With 1 second, its clock of whole seconds
-    /// lets a scan of the queue meet a message that is just being put off; it is then left lying until a restart.
+    /// Pause between two attempts. Default: 2 seconds. With 1 second, whole-second timestamps let a queue
+    /// scan meet a message that is just being deferred; the message then stays until a restart.
     pub backoff_seconds: u32,
-    /// After how long it gives a message up. Default: 1 day.
+    /// Time after which it bounces a message. Default: 1 day.
     pub queue_lifetime_seconds: u32,
-    /// Whether queue ids are never used again. Default: yes.
+    /// Whether queue ids are unique over time. Default: yes.
     pub long_queue_ids: bool,
-    /// A certificate and its key, both PEM files; then STARTTLS is offered. Default: none.
+    /// A certificate and its key, both PEM files, to offer STARTTLS. Default: none.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Whether a logger apart from it writes its log, as syslog does. Otherwise it writes the log itself, and the last
-    /// lines die with it when it is killed. Default: no.
+    /// Whether a separate logger writes the log, as syslog does. Otherwise Postfix writes it, and a kill
+    /// loses the last lines. Default: no.
     pub separate_logger: bool,
-    /// Further lines of main.cf, name and value. Default: none.
+    /// Further parameters of main.cf, name and value. Default: none.
     pub parameters: Vec<(String, String)>,
 }
 
-/// Whose mail is delivered.
+/// The mailboxes that Postfix delivers to.
 #[derive(Debug, Clone)]
 pub enum PostfixRecipients {
-    /// These and nobody else.
+    /// A fixed list.
     Fixed {
         /// The domains.
         domains: Vec<String>,
         /// The mailboxes, as addresses.
         mailboxes: Vec<String>,
-        /// Aliases and where they lead.
+        /// Aliases and their targets.
         aliases: Vec<(String, String)>,
     },
-    /// Whoever is in these tables, such as `sqlite:/path/to/mailboxes.cf`.
+    /// Lookup tables such as `sqlite:/path/to/mailboxes.cf`.
     Tables {
         /// Domain names.
         domains: String,
@@ -77,17 +77,18 @@ pub enum PostfixRecipients {
     },
 }
 
-/// Where mail is delivered.
+/// How mail is delivered.
 #[derive(Debug, Clone)]
 pub enum PostfixDelivery {
     /// Into maildirs of its own; [`Postfix::delivered`] reads them.
     Maildirs,
-    /// By LMTP to this socket.
+    /// Over LMTP to this socket.
     Lmtp(PathBuf),
 }
 
 impl PostfixSettings {
-    /// Two domains, `example.org` and `example.com`, with these mailboxes; everything else goes to `remote`.
+    /// Returns settings for two domains, `example.org` and `example.com`, with these mailboxes; other mail is
+    /// sent to `remote`.
     #[must_use]
     pub fn new(mailboxes: &[&str], remote: SocketAddr) -> Self {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
@@ -116,15 +117,15 @@ pub struct Postfix {
     program: PathBuf,
     smtp: SocketAddr,
     api: SocketAddr,
-    /// Outlives the daemons; `None` when one of them writes the log.
+    /// Outlives the daemons; `None` if a daemon writes the log.
     logger: Option<Logger>,
 }
 
 impl Postfix {
-    /// Starts one and waits until it takes mail.
+    /// Starts a Postfix and waits until it accepts mail.
     ///
     /// # Panics
-    /// When Postfix is not installed, or this is not root, or it does not come up; the message says which.
+    /// When Postfix is not installed, the user is not root, or it does not start; the message says which.
     pub async fn start(settings: &PostfixSettings) -> Self {
         let program = PathBuf::from(default_of("daemon_directory")).join("master");
         assert!(program.exists(), "Postfix is not whole: there is no {}", program.display());
@@ -139,37 +140,37 @@ impl Postfix {
         postfix
     }
 
-    /// The listener for mail from everybody, without relaying; its lines are of `postfix/smtpd`.
+    /// Returns the listener for mail from other servers, without relaying. It logs as `postfix/smtpd`.
     #[must_use]
     pub const fn smtp(&self) -> SocketAddr {
         self.smtp
     }
 
-    /// The listener that takes mail for everybody from this machine; its lines are of `postfix/api/smtpd`.
+    /// Returns the listener that relays mail from this machine. It logs as `postfix/api/smtpd`.
     #[must_use]
     pub const fn api(&self) -> SocketAddr {
         self.api
     }
 
-    /// Its log.
+    /// Returns the path of its log.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.path("log/mail.log")
     }
 
-    /// The id of its first process, the parent of the others; `None` when it does not run.
+    /// Returns the id of its main process; `None` if it is not running.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.master.as_ref().map(|(master, _)| master.id())
     }
 
-    /// Where its main.cf lies.
+    /// Returns the directory of its main.cf.
     #[must_use]
     pub fn config_dir(&self) -> PathBuf {
         self.path("etc")
     }
 
-    /// The messages in a mailbox, when it delivers into maildirs.
+    /// Returns the messages in a mailbox, if it delivers into maildirs.
     ///
     /// # Panics
     /// When a message cannot be read.
@@ -181,10 +182,10 @@ impl Postfix {
         paths.iter().map(|path| fs::read(path).expect("a message")).collect()
     }
 
-    /// Waits until the log holds a line with all of these texts, and returns it.
+    /// Waits until the log has a line with all of these texts; returns the line.
     ///
     /// # Panics
-    /// When it does not come.
+    /// When there is no such line in time.
     pub async fn logged(&self, texts: &[&str]) -> String {
         self.wait_for(&format!("a line with {texts:?}"), || {
             let log = fs::read_to_string(self.log()).unwrap_or_default();
@@ -193,28 +194,28 @@ impl Postfix {
         .await
     }
 
-    /// Lets it write to its log under the log's name again, after that was renamed.
+    /// Makes it reopen its log after the file was renamed.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When it is not running.
     pub fn reopen_log(&self) {
         self.signal("HUP");
     }
 
-    /// Kills it in the middle of whatever it does.
+    /// Kills it.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When it is not running.
     pub fn kill(&mut self) {
         self.signal("KILL");
         let (mut master, _guard) = self.master.take().expect("a running Postfix");
         master.wait().expect("the end of the master");
     }
 
-    /// Starts it again after [`Postfix::kill`], on the same ports.
+    /// Starts it again on the same ports after [`Postfix::kill`].
     ///
     /// # Panics
-    /// When it does not come up.
+    /// When it does not start.
     pub async fn restart(&mut self) {
         self.run().await;
     }
@@ -235,7 +236,7 @@ impl Postfix {
         let mut command = Command::new(&self.program);
         command.arg("-c").arg(self.config_dir()).arg("-d").current_dir(self.dir.path());
         command.stdin(Stdio::null()).stdout(output.try_clone().expect("a second handle")).stderr(output);
-        // A group of its own, so that signals reach all of it and nothing else.
+        // A process group of its own, so that signals reach all its processes and no others.
         command.process_group(0);
         let master = command.spawn().expect("Postfix's master starts");
         let guard = Guard::over(-i64::from(master.id()), self.dir.path());
@@ -303,7 +304,7 @@ impl Drop for Postfix {
     }
 }
 
-/// A value that Postfix was built with.
+/// Returns a value that Postfix was built with.
 fn default_of(parameter: &str) -> String {
     let output = Command::new("postconf").args(["-dh", parameter]).output().unwrap_or_else(|error| {
         panic!("Postfix is not installed ({error}): install the package `postfix` so that it does not start by itself")

@@ -1,4 +1,4 @@
-//! What comes into the queue, and when nothing more happens to it.
+//! Messages in the queue, and the end of their processing.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,11 +8,11 @@ use super::Postfix;
 use crate::hand_in::HandIn;
 
 impl Postfix {
-    /// Brings messages to a mailbox as another mail server does, one after the other, and waits until nothing more happens to
-    /// them; their queue ids.
+    /// Delivers messages to a mailbox one after the other, as another mail server does; waits until they are
+    /// processed and returns their queue ids.
     ///
     /// # Panics
-    /// When one is refused.
+    /// When a message is rejected.
     pub async fn deliver(&self, sender: &str, recipient: &str, messages: &[&[u8]]) -> Vec<String> {
         let mut connection = HandIn::connect(self.smtp, "EHLO client.example").await;
         let mut queue_ids = Vec::new();
@@ -25,10 +25,10 @@ impl Postfix {
         queue_ids
     }
 
-    /// Whether it accepts mail of another mail server for this recipient.
+    /// Returns whether Postfix accepts mail from other servers for this recipient.
     ///
     /// # Panics
-    /// When it does not answer as a mail server does.
+    /// When it does not speak SMTP.
     pub async fn takes(&self, sender: &str, recipient: &str) -> bool {
         HandIn::connect(self.smtp, "EHLO client.example").await.takes(sender, recipient).await
     }
@@ -36,17 +36,18 @@ impl Postfix {
     /// Waits until the queue is empty.
     ///
     /// # Panics
-    /// When the queue does not become empty.
+    /// When it does not become empty in time.
     pub async fn drained(&self) {
         let queues = ["maildrop", "incoming", "active", "deferred", "hold"];
         let paths = queues.map(|name| self.path(&format!("queue/{name}")));
         self.wait_for("an empty queue", || paths.iter().all(|path| holds_no_file(path)).then_some(())).await;
     }
 
-    /// Waits until Postfix has tried every recipient of these messages, and of the notices that it wrote about them.
+    /// Waits until Postfix has attempted delivery to every recipient of these messages, and of its notices
+    /// about them.
     ///
     /// # Panics
-    /// When that does not come.
+    /// When that does not happen in time.
     pub async fn done_with(&self, queue_ids: &[String]) {
         self.wait_for(&format!("the end of {queue_ids:?}"), || {
             let log = fs::read(self.log()).unwrap_or_default();
@@ -64,13 +65,13 @@ impl Postfix {
     }
 }
 
-/// A directory that vanishes in the meantime holds nothing.
+/// Returns whether a directory has no files; one that vanishes meanwhile has none.
 fn holds_no_file(directory: &Path) -> bool {
     let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.all(|entry| entry.path().is_dir() && holds_no_file(&entry.path()))
 }
 
-/// Whether each recipient of a message in the queue was tried, to judge by the log's lines about it.
+/// Returns whether delivery to each recipient of a queued message was attempted, according to its log lines.
 fn all_are_put_off(lines: &[&str]) -> bool {
     let Some(entered) = lines.iter().position(|line| line.contains("(queue active)")) else { return false };
     let count = lines[entered].split_once("nrcpt=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
