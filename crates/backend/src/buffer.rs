@@ -207,6 +207,7 @@ impl BufferWriter {
         if !self.is_full() {
             return Ok(());
         }
+        // If this future is dropped, the content that moved to the thread is lost.
         let lost = Self { failed: true, ..self.buffer.writer() };
         let mut writer = std::mem::replace(self, lost);
         let writing = tokio::task::spawn_blocking(move || (writer.write_out(), writer));
@@ -232,6 +233,7 @@ impl BufferWriter {
 
     fn is_full(&self) -> bool {
         let settings = self.buffer.settings();
+        // Once a file exists, memory holds only the next write.
         let max = if self.file.is_some() { settings.write_bytes } else { settings.max_memory_bytes };
         self.failed || self.gathered.len() > max
     }

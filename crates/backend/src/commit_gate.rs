@@ -37,6 +37,7 @@ impl CommitGate {
     /// Waits until the gate opens; returns false if it never will. Later calls return the same.
     pub async fn is_open(&mut self) -> bool {
         if let State::Awaited(awaited) = &mut self.0 {
+            // Store the result: a receiver can be awaited only once.
             self.0 = State::Answered(awaited.await.is_ok());
         }
         matches!(self.0, State::Answered(true))

@@ -16,7 +16,7 @@ pub trait DeliveryFeed: Send + Sync {
     /// [`FeedError`] when the source cannot be read; no event is lost.
     async fn read_after(&self, cursor: &FeedCursor, max: usize) -> Result<FeedBatch, FeedError>;
 
-    /// Tells the source that everything up to `cursor` is stored, so that it may forget it.
+    /// Releases everything up to `cursor`: the reader has stored it, and the source may forget it.
     ///
     /// # Errors
     /// [`FeedError`] when this could not be recorded; a later call is enough.

@@ -69,8 +69,8 @@ pub trait Mailboxes: Send + Sync {
     /// Returns the used quota and its limit.
     async fn quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError>;
 
-    /// Returns the quota for a list of many mailboxes. If each query costs a server work, the result may be a
-    /// minute old, but never older than a change of the mailbox by this backend.
+    /// Returns the quota for a list of many mailboxes. If queries are expensive, the result may be a minute old,
+    /// but never older than a change of the mailbox by this backend.
     async fn recent_quota(&self, mailbox: &EmailAddress) -> Result<Quota, MailboxError> {
         self.quota(mailbox).await
     }

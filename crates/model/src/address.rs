@@ -80,6 +80,7 @@ impl FromStr for DomainName {
             // A numeric top-level label means an IPv4 address, never a domain (RFC 3696 section 2).
             return Err(AddressError::Domain);
         }
+        // An ASCII domain is displayed as its A-labels.
         let given = (!text.is_ascii()).then(|| text.to_lowercase().into_boxed_str());
         Ok(Self { ascii, given })
     }
@@ -205,6 +206,7 @@ impl EmailAddress {
     /// # Errors
     /// The errors of parsing.
     pub fn as_given(text: &str) -> Result<Self, AddressError> {
+        // Fast path: almost all addresses are canonical already.
         if let Some(at) = place_in_canonical(text) {
             return Ok(Self { canonical: text.to_owned(), at, given: None });
         }

@@ -98,6 +98,7 @@ impl Timestamp {
         let since_epoch = shown.duration_since(EPOCH).as_millis();
         let millis = i64::try_from(since_epoch).map_err(|_| TimestampError)? - i64::from(offset.seconds()) * 1000;
         let moment = Self::from_millis(millis);
+        // A clamped time is out of range.
         if moment.as_millis() == millis { Ok(moment) } else { Err(TimestampError) }
     }
 }
@@ -122,6 +123,7 @@ impl Named {
         let in_utc = |time| Timestamp::of_civil(pieces.date().to_datetime(time), Offset::UTC);
         match pieces.time() {
             Some(time) => in_utc(time).map(Self::Moment),
+            // Other forms of a date that jiff accepts are rejected.
             None if text.len() == "2026-11-20".len() => in_utc(Time::midnight()).map(Self::DayFrom),
             None => Err(TimestampError),
         }
@@ -188,9 +190,11 @@ const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 fn civil(days: i64) -> (u32, u32, u32) {
     // A `Timestamp` has no days before the year 0 of this calendar.
     let days = u32::try_from(days + 719_468).unwrap_or_default();
+    // An era is a cycle of 400 years.
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // From March on, five months always have 153 days.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };

@@ -149,6 +149,7 @@ impl Draft {
         }
         let headers = headers(fields.headers, limits, &mut violations);
         let attachments = attachments(fields.attachments, &mut violations);
+        // Everything was checked by now, so that all violations are reported at once.
         let from = violations.or(from)?;
         let (text, html) = (fields.text, fields.html);
         Ok(Self { from, to, cc, bcc, subject, text, html, reply_to: reply_to.flatten(), headers, attachments })
@@ -263,6 +264,7 @@ fn counted(fields: &DraftFields, limits: &DraftLimits) -> Result<Violations, Vio
     if fields.attachments.len() > limits.max_attachments {
         violations.add("attachments", format!("must have at most {} entries", limits.max_attachments));
     }
+    // Stop here if any list is too long.
     let mut violations = violations.or(Some(())).map(|()| Violations::none())?;
     if fields.to.is_empty() {
         violations.add("to", "must name at least one recipient");
@@ -340,6 +342,7 @@ fn attachment(at: &str, fields: AttachmentFields, violations: &mut Violations) -
     if !is_media_type(&content_type) {
         violations.add(format!("{at}.content_type"), "must be a media type of one part, such as text/plain");
     }
+    // Clients may send the Content-ID with or without angle brackets.
     let content_id = fields.content_id.map(|id| id.trim_start_matches('<').trim_end_matches('>').to_owned());
     if content_id.as_deref().is_some_and(|id| !is_content_id(id)) {
         violations.add(format!("{at}.content_id"), "must be of printable ASCII characters without spaces and <>");

@@ -37,6 +37,7 @@ impl FromStr for FolderName {
         if !fits || text.chars().any(char::is_control) || text.split('/').any(str::is_empty) {
             return Err(FolderNameError);
         }
+        // Only the first level can be INBOX.
         let (first, rest) = text.split_once('/').map_or((text, None), |(first, rest)| (first, Some(rest)));
         let first = if first.eq_ignore_ascii_case("INBOX") { "INBOX" } else { first };
         Ok(Self(rest.map_or_else(|| first.to_owned(), |rest| format!("{first}/{rest}"))))

@@ -60,6 +60,7 @@ impl Octets {
         let mut places = Vec::new();
         for Self(place) in parts {
             match place {
+                // Flatten nested parts, so that reads do not recurse.
                 Place::Joined(inner, range) => places.extend(overlapping(&inner, &range)),
                 single => places.push(single),
             }
@@ -204,6 +205,7 @@ impl Place {
                 let mut at = range.start + offset;
                 for part in parts.iter() {
                     if at < part.len() {
+                        // A short read at the end of a part is allowed; callers read again.
                         return part.read_at(at, buffer);
                     }
                     at -= part.len();
@@ -243,6 +245,7 @@ impl Iterator for Pieces {
         }
         let end = self.max.min(self.rest.len());
         let piece = self.rest.slice(0..end).to_bytes();
+        // An error ends the iteration.
         self.rest = if piece.is_ok() { self.rest.slice(end..usize::MAX) } else { Octets::default() };
         Some(piece)
     }

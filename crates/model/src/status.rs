@@ -85,7 +85,7 @@ impl RecipientStatus {
     /// after the next server had accepted the message, turns `sent` into `bounced`.
     ///
     /// A recipient may expand to several addresses. One successful delivery makes it `sent`. A failure for
-    /// one of them says nothing about the others, so the status stays until the whole recipient is reported
+    /// one of them proves nothing about the others, so the status stays until the whole recipient is reported
     /// as failed.
     #[must_use]
     pub const fn after(self, outcome: Outcome, evidence: Evidence, scope: Scope) -> Self {

@@ -68,6 +68,7 @@ impl TokenValue {
     fn random(prefix: &str, entropy: &dyn Entropy) -> Self {
         let mut bytes = [0; Self::RANDOM_LENGTH];
         entropy.fill(&mut bytes);
+        // Six bits of each byte select one of 64 characters, which keeps the distribution uniform.
         let letters = bytes.iter().map(|byte| char::from(Self::ALPHABET[usize::from(byte & 63)]));
         Self(prefix.chars().chain(letters).collect())
     }

@@ -154,6 +154,7 @@ impl Accounts<'_> {
     ) -> Result<bool, StoreError> {
         let sql = "UPDATE accounts SET password_hash = $3, updated_at = $4, in_directory = FALSE, gone_since = NULL \
                    WHERE email = $1 AND password_hash = $2";
+        // The old hash is the guard: of two concurrent changes, only one succeeds.
         let change = Stmt::new(sql).bind(email).bind(verified).bind(hash).bind(now).demand(1);
         match self.0.batch(vec![change, end_other_sessions(email, kept)]).await {
             Ok(_) => Ok(true),
@@ -185,8 +186,8 @@ impl Accounts<'_> {
     /// # Errors
     /// When the database cannot be written.
     pub async fn set_active(&self, email: &EmailAddress, active: bool, now: Timestamp) -> Result<bool, StoreError> {
-        // A login in progress compares this counter, so it cannot create a session after the account was
-        // disabled.
+        // Listeners compare this counter, so a login from before stays invalid if the account is enabled
+        // again.
         let ended = if active { "sessions_ended" } else { "sessions_ended + 1" };
         let sql =
             format!("UPDATE accounts SET active = $2, updated_at = $3, sessions_ended = {ended} WHERE email = $1");

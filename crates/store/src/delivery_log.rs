@@ -91,11 +91,13 @@ impl DeliveryLog<'_> {
         let touched: BTreeSet<MessageId> = events.iter().filter_map(|event| event.message_id).collect();
         // The cursor comes first: its guard stops the batch before anything is stored twice.
         let mut statements = vec![move_cursor(feed, from, to)];
+        // In id order, so that two nodes cannot deadlock.
         statements.extend(touched.iter().map(|message_id| statuses::lock(*message_id)));
         statements.extend(events.iter().map(insert_event));
         let moves_begin = statements.len();
         let moves = || events.iter().filter_map(|event| event.message_id.map(|message_id| (message_id, event)));
         statements.extend(moves().map(|(message_id, event)| statuses::after_event(message_id, event)));
+        // The overall status depends on all recipients, so it is computed last.
         statements.extend(touched.iter().map(|message_id| statuses::recompute(*message_id)));
 
         let effects = self.0.batch(statements).await?;

@@ -64,6 +64,7 @@ impl NameLocks {
         if let Some(lock_of) = locks.get(name).and_then(Weak::upgrade) {
             return lock_of;
         }
+        // Removing unused locks whenever one is added bounds the map.
         locks.retain(|_, lock_of| lock_of.strong_count() > 0);
         let lock_of = Arc::default();
         locks.insert(name.to_owned(), Arc::downgrade(&lock_of));

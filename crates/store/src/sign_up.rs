@@ -59,6 +59,7 @@ impl Store {
             insert_token(&new.session),
         ];
         let changed = vec![Changed::Domain(new.domain.name.clone()), Changed::NewAccount(new.account.email.clone())];
+        // The token is the last statement.
         let stored =
             self.db().batch_all_followed(changed, statements).await?.pop().map(|token| token.rows).unwrap_or_default();
         Ok(new_record(&new.session, TokenId(exactly_one(stored)?.int()?)))

@@ -33,8 +33,10 @@ pub(crate) fn after_event(message_id: MessageId, event: &DeliveryEvent) -> Stmt 
         Outcome::Deferred => {
             statement("status = 'deferred', smtp_response = $5, attempts = attempts + 1", OPEN).bind(response)
         }
+        // Other addresses of the recipient may still receive the message.
         Outcome::Bounced | Outcome::Expired if event.scope() == Scope::Member => part_bounced(message_id, event),
         Outcome::Bounced | Outcome::Expired => {
+            // Only returned mail can report a bounce after the next server accepted the message.
             let from = match event.evidence {
                 Evidence::ReturnedMail => format!("{OPEN} OR status = 'sent'"),
                 Evidence::MailServer => OPEN.to_owned(),

@@ -88,6 +88,7 @@ impl Tokens<'_> {
         verified: Verified<'_>,
         most: u32,
     ) -> Result<Option<NewSession>, StoreError> {
+        // Updating the account first locks it, so that concurrent logins count each other's sessions.
         let note = note_login(of, verified, session.created_at).demand(1);
         let statements = vec![note, end_oldest_sessions(of, most), insert_token(session)];
         match self.0.batch(statements).await {

@@ -76,6 +76,7 @@ impl TestApp {
     /// When the server cannot start.
     pub async fn start_with(change: impl FnOnce(&mut TestSettings)) -> Self {
         let mut settings = TestSettings::default();
+        // Cheap hashes and no request limits keep tests fast.
         settings.service.password_rounds = 1000;
         settings.http.limits.per_minute = 0;
         settings.http.limits.per_hour = 0;
@@ -105,6 +106,7 @@ impl TestApp {
             settings: settings.service,
         });
         let for_inbound = Arc::new(service.clone());
+        // The mail server had to start before the service.
         inbound.tell(&for_inbound);
         let admin = admin_token(&service).await;
         let (address, stop) = serve(service.clone(), settings.http).await;

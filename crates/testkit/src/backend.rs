@@ -125,6 +125,7 @@ impl TestMailServer {
                 let buffer = Buffer::new(BufferSettings::new(directory));
                 let embedded = open_embedded(database, database.file(), message_store, &clock, entropy, buffer).await;
                 let address = sink.address();
+                // All mail for other domains is sent to the sink.
                 let relay = Some(Relay::new(address.ip().to_string(), address.port()));
                 let settings = DeliveryAgentSettings { relay, ..DeliveryAgentSettings::default() };
                 let dns = Arc::new(FakeDns::default());

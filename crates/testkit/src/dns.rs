@@ -67,6 +67,7 @@ impl FakeDns {
             records.mx.contains_key(name) || records.txt.contains_key(name) || records.addresses.contains_key(name);
         match pick(&records) {
             Some(found) => Ok(found.clone()),
+            // The name exists, but has no record of this type.
             None if exists => Ok(Vec::new()),
             None => Err(DnsError::NoSuchName),
         }

@@ -210,6 +210,7 @@ impl StrictSmtp {
     fn dot(&mut self, envelope: Received) {
         let name = envelope.sender.clone();
         let reaction = (self.decide)(&Moment::Dot);
+        // Record before replying: the test may check as soon as its client has the reply.
         if matches!(reaction, Reaction::Yes | Reaction::TakeAndHangUp | Reaction::TakeAndMumble) {
             self.record().taken.push(envelope);
         }

@@ -46,6 +46,7 @@ pub(super) fn entries(value: &str) -> Vec<AddressEntry> {
     loop {
         let words = reader.words();
         match reader.next() {
+            // Groups cannot be nested (RFC 5322 section 3.4).
             Some(':') if !is_in_group => {
                 is_in_group = true;
                 entries.push(AddressEntry::GroupStart(shown(&words)));
@@ -60,6 +61,7 @@ pub(super) fn entries(value: &str) -> Vec<AddressEntry> {
                     entries.push(mailbox(&name, None, words.concat(), String::new()));
                 }
                 reader.comment = None;
+                // An unclosed group ends with the field.
                 if is_in_group && (end == Some(';') || end.is_none()) {
                     is_in_group = false;
                     entries.push(AddressEntry::GroupEnd);
@@ -157,6 +159,7 @@ impl Reader<'_> {
     /// Reads an address in angle brackets, after the opening bracket.
     fn angle_address(&mut self, phrase: &[String]) -> AddressEntry {
         let (mut local_part, mut route) = (self.words().concat(), None);
+        // A leading `@` starts a source route.
         if local_part.is_empty() && self.rest.starts_with('@') {
             route = self.route();
             local_part = self.words().concat();

@@ -138,6 +138,7 @@ fn read(mut described: DescribedPart, limits: &Limits) -> (Part, Content) {
     let content = Content { octets: described.octets, forwarded_subject: described.forwarded_subject.take() };
     let has_parts = described.has_parts;
     let is_plain = plain::is_plain_part(&described, limits);
+    // Most parts need no parser, so the header is not written and parsed for them.
     let mut part = if is_plain { plain::part(described) } else { from_header(&described, limits) };
     part.has_parts = has_parts;
     part.end();

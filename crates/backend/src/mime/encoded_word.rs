@@ -37,6 +37,7 @@ fn pieces(value: &str) -> Vec<Piece<'_>> {
     let mut pending = Pending::default();
     // The start of the text not yet consumed, and where to search for the next word.
     let (mut taken, mut at) = (0, 0);
+    // A `=?` after the last `?=` cannot be a word. Skipping those keeps the search linear.
     let last_end = value.rfind("?=").unwrap_or_default();
     while let Some(start) = value[at..].find("=?").map(|found| at + found).filter(|&start| start < last_end) {
         let Some(word) = Word::at(&value[start..]) else {
@@ -88,11 +89,13 @@ impl<'a> Word<'a> {
             return None;
         }
         let data = &data[..data.find("?=")?];
+        // The Q encoding writes a space as an underscore (RFC 2047 section 4.2).
         let octets = match encoding {
             b'q' | b'Q' => decode(TransferEncoding::QuotedPrintable, data.replace('_', "=20").as_bytes()),
             _ => decode(TransferEncoding::Base64, data.as_bytes()),
         };
         let length = 2 + charset.len() + 3 + data.len() + 2;
+        // Drop the language (RFC 2231 section 5).
         let charset = charset.split('*').next().unwrap_or(charset);
         Some(Self { charset, octets, length })
     }
@@ -114,6 +117,7 @@ impl<'a> Pending<'a> {
     }
 
     fn push(&mut self, word: &Word<'a>) {
+        // Bytes of different charsets cannot be decoded together.
         if !self.charset.eq_ignore_ascii_case(word.charset) {
             self.decode_octets();
         }

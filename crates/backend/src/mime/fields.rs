@@ -67,6 +67,7 @@ pub(super) fn fields(block: &[u8], max: usize) -> Vec<Field<'_>> {
         let span = line(block, at);
         let text = &block[span.clone()];
         at = span.end;
+        // A line that starts with white space continues the field.
         if is_open && matches!(text.first(), Some(b' ' | b'\t')) {
             if let Some(field) = fields.last_mut() {
                 field.value = without_line_end(&block[start..span.end]);
@@ -74,6 +75,7 @@ pub(super) fn fields(block: &[u8], max: usize) -> Vec<Field<'_>> {
             continue;
         }
         is_open = false;
+        // Checked after continuation lines, so that the last field is complete.
         if fields.len() >= max {
             break;
         }

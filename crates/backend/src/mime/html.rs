@@ -42,6 +42,7 @@ fn after_markup<'a>(html: &'a str, text: &mut String) -> &'a str {
         Some(b'!' | b'?') => return after(inside, ">"),
         _ if is_end => return after(inside, ">"),
         _ => {
+            // A `<` that starts no markup is text.
             text.push('<');
             return inside;
         }
@@ -50,6 +51,7 @@ fn after_markup<'a>(html: &'a str, text: &mut String) -> &'a str {
     let name_end = tag.find(|c: char| c.is_ascii_whitespace() || c == '/' || c == '>').unwrap_or(tag.len());
     let (name, attributes) = tag.split_at(name_end);
     let name = name.to_ascii_lowercase();
+    // Block elements separate words.
     if !INLINE.contains(&name.as_str()) {
         text.push(' ');
     }
@@ -75,6 +77,7 @@ fn after_attributes(attributes: &str) -> &str {
         }
         is_value = octet == b'=' || (is_value && octet.is_ascii_whitespace());
     }
+    // The quote is never closed, so ignore it.
     after(attributes, ">")
 }
 
@@ -94,6 +97,7 @@ fn push_text(text: &mut String, raw: &str) {
         rest = &rest[at..];
         let inside = rest.bytes().skip(1).take(MAX_ENTITY).take_while(|b| b.is_ascii_alphanumeric() || *b == b'#');
         let end = 1 + inside.count();
+        // Without a semicolon it is not an entity.
         if rest.as_bytes().get(end) == Some(&b';') {
             text.push_str(&decode_entities(&rest[..=end]));
             rest = &rest[end + 1..];

@@ -253,6 +253,7 @@ impl MessageStructure {
     /// Truncated list fields are parsed again from the header block.
     #[must_use]
     pub fn full_message(&self, summary: MessageSummary, header: &[u8], text: &[u8], html: &[u8]) -> FullMessage {
+        // Few messages are truncated, so the header is rarely parsed again.
         let (summary, cc) = if self.may_be_cut(&Limits::default()) {
             let Self { message_id, from, to, cc, subject, .. } = Self::of_header_block(header);
             (MessageSummary { message_id, from, to, subject, ..summary }, cc)
@@ -367,6 +368,7 @@ fn attachment<S: Source>(
     limits: &Limits,
 ) -> Result<AttachmentPart, S::Error> {
     let size = transfer::decoded_size(part.encoding, source, part.body.clone())?;
+    // A forwarded message is named by its subject, which needs its content.
     let looked_at = if selection::is_message(part) { limits.max_forwarded_header_octets } else { 0 };
     let beginning = source.get(part.body.start..part.body.end.min(part.body.start + looked_at))?;
     let info = AttachmentInfo {
@@ -382,6 +384,7 @@ fn attachment<S: Source>(
 
 fn forwarded_subject(beginning: &[u8], encoding: TransferEncoding, limits: &Limits) -> String {
     let message = transfer::decode(encoding, beginning);
+    // The header ends at the first empty line, with either line end.
     let end = message.windows(2).position(|pair| pair == b"\n\n").unwrap_or(message.len());
     let end = message.windows(4).position(|four| four == b"\r\n\r\n").map_or(end, |at| at.min(end));
     value(&fields::fields(&message[..end], limits.max_fields), "Subject").map(fields::text_line).unwrap_or_default()

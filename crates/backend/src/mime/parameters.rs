@@ -88,6 +88,7 @@ pub(super) fn extended(written: Vec<(String, String)>) -> BTreeMap<String, Strin
     for (name, value) in written {
         if let Some(place) = Place::of(&name) {
             let section = Section { value, is_encoded: place.is_encoded };
+            // Of repeated sections, the first counts.
             sections.entry(place.name).or_default().entry(place.number).or_insert(section);
         }
     }

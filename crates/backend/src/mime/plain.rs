@@ -33,6 +33,7 @@ fn correspondent(text: &str) -> Option<(Correspondent, &str)> {
     let (name, rest) = match text.strip_prefix('"') {
         Some(quoted) => {
             let (name, after) = quoted.split_once('"')?;
+            // Escapes are left to mail-parser.
             (Some(name).filter(|name| !name.contains('\\'))?, after.trim_ascii_start())
         }
         None => text.split_at(text.bytes().position(is_special)?),

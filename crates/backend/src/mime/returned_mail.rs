@@ -73,10 +73,12 @@ fn reports<T: AsRef<[u8]>, E>(
         found.map(|part| content(part.span, &octets)).transpose()
     };
     let status = part(&["message/delivery-status", "message/global-delivery-status"])?;
+    // Without this part, the mail is not a notification.
     let Some(status) = status else { return Ok(Vec::new()) };
     let returned = part(&["message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers"])?;
     let mut groups = groups(&status).into_iter().map(|group| Fields(headers(group)));
     let Some(about_message) = groups.next() else { return Ok(Vec::new()) };
+    // Most reliable first: the return address, the envelope id, the returned header.
     let message_id = in_return_address(&Fields(headers(octets(structure.header())?.as_ref())))
         .or_else(|| about_message.get("Original-Envelope-Id")?.trim().parse().ok())
         .or_else(|| MessageId::from_header(Fields(headers(header_block(&returned?))).get("Message-ID")?));

@@ -95,10 +95,12 @@ impl Boundaries {
         // White space after the boundary is padding by a gateway (RFC 2046 section 5.1.1).
         let text = line.text.strip_prefix(b"--")?.trim_ascii_end();
         let level_of = |boundary: &[u8]| self.0.get(boundary).and_then(|levels| levels.last()).copied();
+        // Several levels may use the same boundary; the innermost one counts.
         let found = match level_of(text) {
             Some(level) => Some(Delimiter { level, closes: false }),
             None => level_of(text.strip_suffix(b"--")?).map(|level| Delimiter { level, closes: true }),
         };
+        // A line beyond the limit cannot be a boundary.
         found.filter(|_| line.is_whole)
     }
 
@@ -129,17 +131,20 @@ impl<S: Source> Scan<'_, S> {
     /// Ends the parts that the delimiter ends and begins the next one; returns where to continue.
     fn cross(&mut self, delimiter: Delimiter, line: Range<usize>) -> Result<usize, S::Error> {
         let is_last = self.parts.len() >= self.limits.max_parts && !delimiter.closes;
+        // At the limit of parts, the last part keeps the rest of the message.
         if is_last {
             return Ok(line.end);
         }
         let end = self.before_line_end(line.start)?;
         self.close_above(delimiter.level + 1, end);
         if delimiter.closes {
+            // The following lines are the epilogue.
             self.forget_boundary(delimiter.level);
             return Ok(line.end);
         }
         let holder = &mut self.parts[self.open[delimiter.level].part];
         holder.has_parts = true;
+        // The default type of a digest's parts (RFC 2046 section 5.1.5).
         let default = if holder.media_type == "multipart/digest" { "message/rfc822" } else { "text/plain" };
         self.begin_part(line.end, default)
     }
@@ -214,6 +219,7 @@ impl<S: Source> Scan<'_, S> {
             if fields::ends_header(text) {
                 return Ok(no_fields_from.unwrap_or(line.end));
             }
+            // A header without an empty line ends at the next boundary.
             if self.boundaries.delimiter(line).is_some() {
                 break;
             }
@@ -223,6 +229,7 @@ impl<S: Source> Scan<'_, S> {
             if fields::field_name(text).is_some() {
                 no_fields_from = None;
             } else if !continues && !is_mbox {
+                // These lines are the body, unless a field follows.
                 no_fields_from.get_or_insert(at);
                 if at == start {
                     break;

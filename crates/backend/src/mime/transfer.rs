@@ -156,12 +156,14 @@ impl Base64 {
         let engine = engine();
         let (mut gathered, mut rest) = ([0; GATHERED], encoded);
         while let Some((&octet, after)) = rest.split_first() {
+            // A chunk may start inside a quantum: complete it byte by byte.
             if self.characters != 0 {
                 self.take(octet, decoded);
                 rest = after;
                 continue;
             }
             let length = gather(&mut rest, &mut gathered);
+            // A partial quantum at the end waits for the next bytes.
             let (quanta, others) = gathered[..length].split_at(length & !3);
             if !decode_quanta(&engine, quanta, decoded) {
                 quanta.iter().for_each(|&octet| self.take(octet, decoded));
@@ -251,8 +253,8 @@ fn decode_quanta(engine: &impl base64::Engine, quanta: &[u8], decoded: &mut Vec<
 #[derive(Debug, Clone, Default)]
 struct QuotedPrintable {
     at: At,
-    /// White space that is data if more text follows on its line, and removed at the end of a line (RFC 2045
-    /// section 6.7 rule 3).
+    /// Held-back white space. It is data if text follows on its line, and removed at the end of a line
+    /// (RFC 2045 section 6.7 rule 3).
     spaces: Vec<u8>,
 }
 
@@ -324,16 +326,19 @@ impl QuotedPrintable {
     fn take(&mut self, octet: u8, decoded: &mut Vec<u8>) {
         self.at = match (self.at, octet) {
             (At::Text, _) => self.text(octet, decoded),
+            // A line end removes the white space before it (rule 3).
             (At::CarriageReturn, b'\n') => {
                 self.spaces.clear();
                 decoded.extend_from_slice(b"\r\n");
                 At::Text
             }
+            // A bare CR is data.
             (At::CarriageReturn, _) => {
                 decoded.append(&mut self.spaces);
                 decoded.push(b'\r');
                 self.text(octet, decoded)
             }
+            // A soft line break, possibly with white space after the equals sign.
             (At::Equals | At::SpaceAfterEquals | At::CarriageReturnAfterEquals, b'\n') => {
                 self.spaces.clear();
                 At::Text
@@ -344,11 +349,13 @@ impl QuotedPrintable {
                 self.spaces.push(octet);
                 At::SpaceAfterEquals
             }
+            // Not an escape, so the equals sign is data.
             (At::Equals | At::SpaceAfterEquals, _) => {
                 decoded.push(b'=');
                 decoded.append(&mut self.spaces);
                 self.text(octet, decoded)
             }
+            // A bare CR also ends a soft line break.
             (At::CarriageReturnAfterEquals, _) => {
                 self.spaces.clear();
                 self.text(octet, decoded)

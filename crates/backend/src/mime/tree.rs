@@ -82,6 +82,7 @@ impl Walker<'_> {
         let part = parts.next()?;
         let shifted = |range: &Range<usize>| base + range.start..base + range.end;
         let (header, body) = (shifted(&part.header), shifted(&part.body));
+        // The limits apply to all nested messages together.
         let is_followed = messages < self.limits.max_messages && self.parts_left > 0;
         let content = if part.has_parts {
             let mut children = Vec::new();

@@ -35,7 +35,7 @@ const ROLLBACK: &str = "ROLLBACK";
 
 type BoxError = Box<dyn std::error::Error + Sync + Send>;
 
-/// Runs the work once. Unless the failure says otherwise, a failed run kept nothing.
+/// Runs the work once. A failed run kept nothing, unless the failure allows for it.
 pub(crate) async fn run(client: &ClientWrapper, work: &Work) -> Result<Vec<Effect>, Failed> {
     match work {
         Work::Change(statements, lock) => change(client, statements, *lock).await,
@@ -55,15 +55,18 @@ async fn change(client: &ClientWrapper, statements: &[Stmt], lock: Option<BatchL
         None => "BEGIN".to_owned(),
     };
     let steps = prepared.iter().zip(statements).map(|(prepared, statement)| Step::Run(prepared, &statement.params));
+    // COMMIT depends on the row counts, so it needs a second round trip.
     if statements.iter().any(|statement| statement.demanded.is_some()) {
         let steps: Vec<_> = [Step::Control(&begin)].into_iter().chain(steps).collect();
         let checked = check(statements, fly(client, &steps, Kept::Nothing).await);
         let end = if checked.is_ok() { COMMIT } else { ROLLBACK };
+        // Only from here on may the work have been committed.
         let ended = fly(client, &[Step::Control(end)], Kept::Perhaps).await.into_effects();
         // The statement's own failure is more informative than that of the COMMIT or ROLLBACK.
         let effects = checked.map_err(|failed| Failed { broken: failed.broken || ended.is_err(), ..failed })?;
         ended.map(|_| effects)
     } else if statements.len() == 1 && lock.is_none() {
+        // A single statement is a transaction by itself.
         fly(client, &steps.collect::<Vec<_>>(), Kept::Perhaps).await.into_effects()
     } else {
         let begin = [Step::Control(&begin)].into_iter();

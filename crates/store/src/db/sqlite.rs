@@ -23,6 +23,7 @@ impl ToSql for Value {
 pub(super) fn batch(connection: &Connection, statements: &[Stmt]) -> Result<Vec<Effect>, StoreError> {
     let mut effects = Vec::with_capacity(statements.len());
     for (position, statement) in statements.iter().enumerate() {
+        // Only one connection writes, so row locks are not needed.
         let effect = if statement.is_lock { Effect::nothing() } else { run(connection, statement)? };
         if statement.demanded.is_some_and(|demanded| demanded != effect.touched) {
             return Err(StoreError::Guard { statement: position, touched: effect.touched });

@@ -86,6 +86,7 @@ impl Copies<'_> {
             }
         }
         statements.extend(changed.iter().map(|mailbox| put(mailbox, now)));
+        // The statements above lock the accounts, so no new session can be missed.
         statements.extend(changed.iter().filter(|mailbox| !mailbox.active).map(|mailbox| end_sessions(&mailbox.email)));
         self.0.batch(statements).await?;
         Ok(changed.len())

@@ -214,6 +214,7 @@ impl Directory {
             let (spelled, mailbox) = read_mailbox(row)?;
             let is_new = mailbox.is_some_and(|mailbox| page.take_in(&mut places, &spelled, mailbox));
             page.odd_rows += usize::from(!is_new);
+            // Continue after the last row, even if it is not a mailbox.
             page.next = is_full.then_some(DirectoryPlace(spelled));
         }
         Ok(page)

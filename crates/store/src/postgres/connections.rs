@@ -95,15 +95,17 @@ impl Connections {
         Ok(Self { pool, permits: Arc::new(Semaphore::new(count)), closed: Mutex::default(), timeout })
     }
 
-    /// Returns a connection with its slot, which stays occupied until both are returned.
+    /// Returns a connection with the permit for its slot, which the caller holds while it uses the connection.
     pub(super) async fn get(&self) -> Result<(PooledConnection, OwnedSemaphorePermit), StoreError> {
         let deadline = Instant::now() + self.timeout;
         loop {
             self.open_permits();
+            // The slot comes first: the pool would try to open a connection that the server refuses.
             let permit = timeout_at(deadline, self.permits.clone().acquire_owned()).await;
             let permit = permit.map_err(|_| failure::none_free())?.map_err(|_| StoreError::closed())?;
             match self.pool.get().await {
                 Ok(connection) => return Ok((PooledConnection::of(connection), permit)),
+                // Wait for one of the existing connections instead of failing.
                 Err(error) if is_full(&error) && Instant::now() < deadline => self.close_permit(permit).await,
                 Err(error) => return Err(failure::unreachable(&error)),
             }
@@ -112,6 +114,7 @@ impl Connections {
 
     /// Closes a slot, so that callers wait for the existing connections. The last slot stays open.
     async fn close_permit(&self, permit: OwnedSemaphorePermit) {
+        // The guard must not be held across the await below.
         let is_last = {
             let mut closed = self.closed();
             closed.until = Some(Instant::now() + CLOSED);
@@ -122,6 +125,7 @@ impl Connections {
         if is_last {
             sleep(ASK_AGAIN).await;
         } else {
+            // Keeps the slot occupied until `open_permits`.
             permit.forget();
         }
     }

@@ -98,7 +98,7 @@ impl Ear {
             let listen = format!("LISTEN {CHANNEL}");
             let mut listening = Box::pin(client.batch_execute(&listen));
             // The connection makes progress only while it is polled. Notifications before LISTEN completes
-            // are not counted: the caller reads afterwards.
+            // are not counted: nothing is cached yet, and a reconnect counts as a change.
             poll_fn(|context| match listening.as_mut().poll(context) {
                 Poll::Ready(done) => Poll::Ready(done),
                 Poll::Pending => {

@@ -80,6 +80,7 @@ impl Postgres {
         let target = Target { config: config(url, &settings, &node), password };
         let count = settings.connections.max(LEAST_CONNECTIONS);
         let connections = Connections::new(target.clone(), tls.clone(), count, settings.pool_timeout)?;
+        // Listen before the first read, so that no change of a cached row is missed.
         let listener = Listener::start(Line { target, tls, node }, &settings).await?;
         let scans = Semaphore::new(settings.scan_connections.max(1));
         let holders = Holders::new((settings.connections / 4).max(1));
@@ -92,6 +93,7 @@ impl Postgres {
             retries: AtomicU32::new(0),
             open: Arc::new(RwLock::new(true)),
         }));
+        // Other encodings cannot store every address and subject.
         engine.demand_utf8().await?;
         Ok(engine)
     }
@@ -119,6 +121,7 @@ impl Postgres {
         now: Timestamp,
     ) -> Result<usize, StoreError> {
         let (pooled, _permit) = self.0.connections.get().await?;
+        // Detached, because the migration changes session settings and holds a session lock.
         let client = pooled.keep().ok_or_else(StoreError::closed)?;
         migrate::migrate(client, component, migrations, now).await
     }
@@ -186,6 +189,7 @@ impl Postgres {
         forget_statements(client, self.0.settings.statement_cache);
         let outcome = tokio::time::timeout(self.patience(work), statements::run(client, work)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(Failed::timed_out()));
+        // A broken connection is closed instead, which makes the server roll back.
         if outcome.as_ref().err().is_none_or(|failed| !failed.broken) {
             pooled.give_back();
         }
@@ -212,6 +216,7 @@ impl Postgres {
     /// Waits for running work and closes the connections. Later calls, on all clones, return
     /// [`StoreError::Unavailable`].
     pub async fn close(&self) {
+        // Running work holds read locks, so this waits for it.
         *self.0.open.write().await = false;
         self.0.scans.close();
         self.0.holders.close();

@@ -99,6 +99,7 @@ impl Postgres {
     async fn try_to_hold(&self, of: LockedName<'_>) -> Result<Option<NamesHeld>, StoreError> {
         let holders = &self.0.holders;
         let permit = holders.permits.clone().acquire_owned().await.map_err(|_| StoreError::closed())?;
+        // Two operations must not count the same connection as left to work on.
         let _taking = holders.taking.lock().await;
         loop {
             self.connections_for_one_more().await;
@@ -182,6 +183,7 @@ fn locks(of: LockedName<'_>) -> Vec<Stmt> {
 
 impl Drop for NamesHeld {
     fn drop(&mut self) {
+        // Without a runtime, closing the connection releases the locks.
         let (Some(held), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
         runtime.spawn(async move {
             let Held { pooled, _permits, _counted } = *held;

@@ -54,6 +54,7 @@ pub(super) enum Kept {
 pub(super) async fn begin(db: &Db, message: &NewSent, kept: Kept) -> Result<Begun, StoreError> {
     let mut statements = Vec::with_capacity(message.recipients.len() + 3);
     if let Some(request) = &message.idempotency {
+        // An expired key may be used again.
         statements.push(forget_if_expired(request, message.created_at));
         statements.push(remember(request, message.message_id));
     }
@@ -66,6 +67,7 @@ pub(super) async fn begin(db: &Db, message: &NewSent, kept: Kept) -> Result<Begu
     };
     match (stored, &message.idempotency) {
         (Ok(_), _) => Ok(Begun::New),
+        // The unique key detects a repeat, even of a concurrent request.
         (Err(error @ StoreError::Conflict(_)), Some(request)) => seen_before(db, request).await?.ok_or(error),
         (Err(error), _) => Err(error),
     }

@@ -103,6 +103,7 @@ impl Sent<'_> {
         refused: &[(EmailAddress, Reply)],
     ) -> Result<(), StoreError> {
         let mut statements = vec![statuses::lock(message_id)];
+        // Rejections first: `after_submission` changes every recipient that is still pending.
         statements.extend(refusals(message_id, queue_id, refused, at));
         statements.push(statuses::after_submission(message_id));
         statements.push(statuses::note_submitted(message_id, queue_id, at).demand(1));
@@ -120,6 +121,7 @@ impl Sent<'_> {
         );
         let mut statements = vec![statuses::lock(message_id)];
         statements.extend(refusals(message_id, &QueueId::standing_in(message_id), failure.refused, at));
+        // The guard keeps a message that was submitted meanwhile.
         statements.push(note.bind(message_id).bind(failure.reason).bind(at).demand(1));
         statements.push(statuses::after_failure(message_id, failure.reason, failure.reply, at));
         statements.push(statuses::recompute(message_id));

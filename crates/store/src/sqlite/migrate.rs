@@ -27,6 +27,7 @@ impl Sqlite {
             refuse_newer(&name, found(connection, &name)?, migrations)
         })
         .await?;
+        // One transaction each, so that a failure keeps the earlier ones.
         for migration in migrations {
             let name = component.to_owned();
             applied += usize::from(self.write(move |connection| apply(connection, &name, migration, now)).await?);

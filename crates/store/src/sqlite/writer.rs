@@ -255,6 +255,7 @@ impl Thread {
             }
             self.disk.flush_what_is_older_than(self.settings.foreign_check);
         }
+        // After a close request, still run the queued jobs and wait for pending flushes.
         while let Some(message) = self.rest() {
             self.take(message, &mut closing);
         }
@@ -302,6 +303,7 @@ impl Thread {
         }
         let (on_disk, in_order): (Vec<_>, Vec<_>) =
             group.into_iter().partition(|job| job.answered() == Answered::OnDisk);
+        // The commit is unflushed even if no job waits for the disk.
         self.disk.committed();
         if !on_disk.is_empty() {
             self.disk.flush(on_disk);
@@ -353,6 +355,7 @@ impl Thread {
     }
 
     fn begin(&self) -> Result<(), StoreError> {
+        // After a failed flush, no further commit can be promised.
         match self.disk.failed.get() {
             Some(failed) => Err(failed.clone()),
             None => self.execute("BEGIN IMMEDIATE"),
@@ -364,6 +367,7 @@ impl Thread {
     fn next_waiting(&mut self, patience: Duration, closing: &mut Vec<oneshot::Sender<()>>) -> Option<Box<dyn Job>> {
         let end = Instant::now() + patience;
         loop {
+            // While a flush is pending, waiting for more jobs delays nothing: the next flush starts after it.
             let message = match self.disk.flushing {
                 0 => self.jobs.try_recv().ok()?,
                 _ => self.jobs.recv_timeout(end.saturating_duration_since(Instant::now())).ok()?,

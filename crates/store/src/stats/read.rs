@@ -180,6 +180,7 @@ fn rows_of<'a>(
     let places = (1..=params.len()).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ");
     let mut selects = Vec::with_capacity(pieces.len());
     for (span, start, end) in pieces {
+        // Parameters follow those of the keys and of earlier pieces.
         let (a, b, c) = (params.len() + 1, params.len() + 2, params.len() + 3);
         selects.push(format!(
             "SELECT {columns} FROM {table} \

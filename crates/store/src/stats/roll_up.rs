@@ -46,6 +46,7 @@ impl Stats<'_> {
             return Ok(RolledUp::default());
         }
         let most = size.changes.max(1);
+        // The step and the entries come from one snapshot.
         let mut answers = self.0.scan(vec![step(), status_changes(most), inbound_mail(most)]).await?.into_iter();
         let mut next = || answers.next().unwrap_or_default();
         let step = exactly_one(next())?.int()?;
@@ -54,6 +55,7 @@ impl Stats<'_> {
         let more = sent.rows.len() >= most || inbound.rows.len() >= most;
         let noted = sent.rows.len() + inbound.rows.len();
 
+        // The guard comes first: it fails if another roll-up counted the same entries.
         let (mut sums, mut statements) = (Sums::default(), vec![take_step(step)]);
         let counted = sent.count(size.groups, &mut sums, count_sent, &mut statements)?
             + inbound.count(size.groups, &mut sums, count_inbound, &mut statements)?;
@@ -79,6 +81,7 @@ impl Noted {
         let Self { journal, rows } = self;
         let (mut counted, mut runs) = (0, Vec::<Run>::new());
         for mut row in rows {
+            // Always count one entry, or the journal would never shrink.
             if counted > 0 && sums.groups() >= groups {
                 break;
             }

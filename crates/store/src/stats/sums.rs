@@ -101,6 +101,7 @@ fn sent_statements(sent: BTreeMap<(i64, String, String), SentDelta>) -> Vec<Stmt
         if delta == SentDelta::default() {
             continue;
         }
+        // All mail, the sender's domain, and the sender.
         for scope in ["", domain_of(&sender), sender.as_str()] {
             for key in keys(scope, hour) {
                 totals.entry(key.clone()).or_default().add(delta);
@@ -119,6 +120,7 @@ fn inbound_statements(inbound: BTreeMap<(i64, String, Option<String>), InboundDe
     for ((hour, domain, sender_domain), delta) in inbound {
         for key in keys(&domain, hour) {
             totals.entry(key.clone()).or_default().add(delta);
+            // Sender domains are ranked by accepted mail only.
             if let Some(sender_domain) = sender_domain.clone().filter(|_| delta.accepted > 0) {
                 *from_domains.entry((key, sender_domain)).or_default() += delta.accepted;
             }

@@ -86,6 +86,7 @@ impl Dovecot {
     pub fn drop_message(&self, address: &str, number: u32, message: &[u8]) {
         let inbox = self.home(address).join("Maildir");
         let folder = inbox.join("new");
+        // Dovecot may not have created the mailbox yet.
         if !folder.exists() {
             for name in ["cur", "new", "tmp"] {
                 fs::create_dir_all(inbox.join(name)).expect("the maildir is made");

@@ -177,6 +177,7 @@ impl Dovecot {
         let Some((mut child, _guard)) = self.child.take() else { return };
         let _ = child.kill();
         let _ = child.wait();
+        // Orphaned processes keep their sockets and ports for a moment.
         let sockets = [self.path("run/lmtp"), self.path("run/login/imap"), self.lmtp_socket()];
         for _ in 0..ENDING.0 {
             let is_held = sockets.iter().any(|socket| UnixStream::connect(socket).is_ok());

@@ -125,7 +125,7 @@ impl Postfix {
     /// Starts a Postfix and waits until it accepts mail.
     ///
     /// # Panics
-    /// When Postfix is not installed, the user is not root, or it does not start; the message says which.
+    /// When Postfix is not installed, the user is not root, or it does not start; the message names the reason.
     pub async fn start(settings: &PostfixSettings) -> Self {
         let program = PathBuf::from(default_of("daemon_directory")).join("master");
         assert!(program.exists(), "Postfix is not whole: there is no {}", program.display());
