@@ -1,8 +1,8 @@
-# A private PostgreSQL server in a directory of its own, for as long as standard input is open.
+# Runs a private PostgreSQL server in its own directory for as long as standard input is open.
 #
-# Arguments: the directory of the server's programs, where to make the directory, the port, the password of `mailapi`.
-# It says the directory when the server takes connections. The lines `stop` and `start` are answered when done.
-# However the test that started this ends, its end of the pipe closes, and nothing is left behind.
+# Arguments: directory of the server's programs, parent of the new directory, port, password of `mailapi`.
+# Prints the directory once the server accepts connections. Answers the lines `stop` and `start` when done.
+# When the test process ends, in whatever way, its end of the pipe closes and everything is removed.
 set -eu
 programs=$1 port=$3 password=$4
 directory=$(mktemp -d "$2/mailapi-postgres.XXXXXX")
@@ -29,12 +29,12 @@ start() {
 trap 'stop; rm -rf "$directory"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Whoever sorts texts must not rely on the order of the database: this one is that of English.
+# English collation, so that no test relies on the sort order of the database.
 printf %s "$password" >"$directory/password"
 "$programs/initdb" -D "$directory/data" -U mailapi -E UTF8 --locale=C.UTF-8 --locale-provider=icu --icu-locale=en \
     --pwfile="$directory/password" --auth-local=trust --auth-host=scram-sha-256 --no-sync >"$directory/log" 2>&1 ||
     { cat "$directory/log" >&2; exit 1; }
-# For the host's name and not for its address, so that a test can be at the wrong door.
+# Issued for the host's name but not its address, so that tests can connect to the wrong host.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
     -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE \
     -keyout "$directory/server.key" -out "$directory/server.pem" 2>>"$directory/log" ||
