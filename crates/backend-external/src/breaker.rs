@@ -1,12 +1,12 @@
-//! Leaves a server alone that does not answer, so that requests fail at once instead of after a time-out each.
+//! A circuit breaker: while a server is down, requests fail at once instead of each waiting for a time-out.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Counts failures to reach a server. After some in a row nobody may try for a while; then one may, and what becomes
-/// of that decides for the others.
+/// Counts failures to reach a server. After several in a row it rejects all attempts for a pause. Then it allows a
+/// single probe, whose result applies to all callers.
 pub(crate) struct Breaker {
     state: Mutex<State>,
     failures_until_pause: u32,
@@ -23,16 +23,16 @@ struct State {
 struct Pause {
     until: Instant,
     reason: String,
-    /// Somebody tries whether the server is back.
+    /// A probe is in progress.
     is_probed: bool,
 }
 
-/// The permission to try. What is dropped without a verdict says nothing about the server.
+/// Permission to connect. Dropping it without a result leaves the failure count unchanged.
 pub(crate) struct Attempt<'a>(&'a Breaker);
 
 impl Breaker {
-    /// After this many failures in a row the server is left alone for `first_pause`, and for twice as long after each
-    /// further failure, up to `max_pause`.
+    /// Creates a breaker that pauses for `first_pause` after this many consecutive failures. Each further failure
+    /// doubles the pause, up to `max_pause`.
     pub(crate) fn new(failures_until_pause: u32, first_pause: Duration, max_pause: Duration) -> Self {
         let state = State { failures: 0, next_pause: first_pause, paused: None };
         Self { state: Mutex::new(state), failures_until_pause, first_pause, max_pause }
@@ -42,32 +42,33 @@ impl Breaker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for permission; otherwise why the server is left alone.
+    /// Returns permission to connect, or the reason for the current pause.
     pub(crate) fn attempt(&self) -> Result<Attempt<'_>, String> {
         let mut state = self.state();
         if let Some(pause) = &mut state.paused {
             if pause.is_probed || Instant::now() < pause.until {
                 return Err(pause.reason.clone());
             }
+            // Only one probe at a time: the others fail fast until its result is known.
             pause.is_probed = true;
         }
         Ok(Attempt(self))
     }
 
-    /// Why the server is left alone at the moment.
+    /// Returns the reason for the current pause.
     pub(crate) fn pause_reason(&self) -> Option<String> {
         self.state().paused.as_ref().map(|pause| pause.reason.clone())
     }
 }
 
 impl Attempt<'_> {
-    /// The server works.
+    /// Records that the server works.
     pub(crate) fn succeeded(self) {
         let first_pause = self.0.first_pause;
         *self.0.state() = State { failures: 0, next_pause: first_pause, paused: None };
     }
 
-    /// The server was not reached.
+    /// Records that the server was not reached.
     pub(crate) fn failed(self, reason: &str) {
         let mut state = self.0.state();
         state.failures = state.failures.saturating_add(1);
@@ -80,8 +81,8 @@ impl Attempt<'_> {
 }
 
 impl Attempt<'_> {
-    /// The server was reached and does not let us in: nobody tries for this long, however few failures there were,
-    /// since to try again soon only makes it slower.
+    /// Records that the server was reached but rejected the login. Pauses at once, whatever the failure count: a prompt
+    /// retry would only make the server slower.
     pub(crate) fn refused(self, pause: Duration, reason: &str) {
         let until = Instant::now() + pause;
         self.0.state().paused = Some(Pause { until, reason: reason.to_owned(), is_probed: false });
@@ -90,6 +91,7 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
+        // A dropped probe has no result, so the next caller may probe.
         if let Some(pause) = &mut self.0.state().paused {
             pause.is_probed = false;
         }

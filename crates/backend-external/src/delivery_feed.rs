@@ -1,4 +1,4 @@
-//! The log follower as a port, under a name that says whose log it is.
+//! The log follower as a delivery feed, named after the host of the log.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use mailapi_model::{DeliveryEvent, EmailAddress, FeedCursor};
 use crate::bounces::ReturnAddress;
 use crate::log_follower::LogFollower;
 
-/// The log of one mail host. Hosts that share a database keep their places apart by their names.
+/// The log of one mail host. Hosts that share a database store their cursors under different names.
 pub(crate) struct HostLog {
     log: Arc<LogFollower>,
     name: String,
-    /// The reverse-paths of messages, where they are not their authors.
+    /// The return addresses that messages use as reverse-path, if configured.
     returns: Option<ReturnAddress>,
 }
 
@@ -23,7 +23,7 @@ impl HostLog {
         Self { log, name, returns }
     }
 
-    /// A return address says nothing of who sent a message: its reader knows.
+    /// Removes a sender that is only the message's return address: the reader of the feed stores the real one.
     fn without_return_address(&self, event: DeliveryEvent) -> DeliveryEvent {
         let is_return_address = |sender: &EmailAddress| {
             self.returns.as_ref().is_some_and(|returns| returns.message_id_of(sender) == event.message_id)
@@ -74,7 +74,7 @@ impl DeliveryFeed for HostLog {
     }
 }
 
-/// No log: another process follows it, on the host of the mail server.
+/// An empty feed, for when another process follows the log on the mail server's host.
 pub(crate) struct FollowedElsewhere;
 
 #[async_trait]

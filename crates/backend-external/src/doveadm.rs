@@ -1,6 +1,6 @@
-//! Dovecot's administration over HTTP: what neither SMTP nor IMAP can ask for.
+//! Dovecot's administration interface (the doveadm HTTP API), for what SMTP and IMAP cannot do.
 //!
-//! One request holds several commands, which Dovecot runs in order; each answer carries the tag of its command.
+//! A request holds several commands, which Dovecot runs in order. Each response carries the tag of its command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,29 +25,29 @@ use tokio_rustls::TlsConnector;
 
 use crate::mailboxes::Purge;
 
-/// What doveadm exits with for a mailbox that nobody has (`EX_NOUSER` of sysexits.h).
+/// Exit code of doveadm for an unknown user (`EX_NOUSER` of sysexits.h).
 const NO_USER: u64 = 67;
-/// What it exits with when there was nothing to act on, such as nobody to be kicked (`EX_NOHOST`).
+/// Exit code of doveadm if there was nothing to act on, such as no session to kick (`EX_NOHOST`).
 const NOTHING_FOUND: u64 = 68;
-/// Where the interface is when the address names only a host.
+/// The path that is used if the URL has none.
 const USUAL_PATH: &str = "/doveadm/v1";
 
-/// Where Dovecot's administration listens. [`DoveadmSettings::new`] gives the defaults named at each field.
+/// Settings of Dovecot's administration interface. [`DoveadmSettings::new`] returns the defaults that the fields
+/// list.
 #[derive(Debug, Clone)]
 pub struct DoveadmSettings {
-    /// `http://host:port` or `https://host:port`; the path is `/doveadm/v1` when it names none.
+    /// `http://host:port` or `https://host:port`. Without a path, `/doveadm/v1` is used.
     pub url: Uri,
-    /// `doveadm_api_key` of Dovecot's configuration.
+    /// The value of `doveadm_api_key` in Dovecot's configuration.
     pub api_key: SharedSecret,
-    /// How long it may take to be reached. Default: 3 seconds.
+    /// Time limit for connecting. Default: 3 seconds.
     pub connect_timeout: Duration,
-    /// How long commands may take; a purge looks at every message. Default: 1 minute.
+    /// Time limit for a request. A purge visits every message. Default: 1 minute.
     pub timeout: Duration,
-    /// Whether Dovecot is told of accounts that changed, so that it forgets what it cached of them. Not for Dovecot 2.4,
-    /// whose 2.4.1 panics at this command; without a cache, which is Dovecot's default, nothing is lost by that.
-    /// Default: yes.
+    /// Whether to flush Dovecot's authentication cache when an account changes. Turn it off for Dovecot 2.4: version
+    /// 2.4.1 panics at this command. Dovecot's default is no cache, so nothing is lost. Default: yes.
     pub flush_auth_cache: bool,
-    /// The most octets of an answer. Default: 4 MiB, enough for some ten thousand folders.
+    /// The largest accepted response in octets. Default: 4 MiB, enough for about ten thousand folders.
     pub max_answer_octets: usize,
 }
 
@@ -57,17 +57,17 @@ impl DoveadmSettings {
     /// The default of [`DoveadmSettings::timeout`].
     pub const TIMEOUT: Duration = Duration::from_mins(1);
 
-    /// Reads an address of `http` or `https`.
+    /// Parses an `http` or `https` URL.
     ///
     /// # Errors
-    /// What to write instead.
+    /// A text that shows a valid value.
     pub fn parse_url(text: &str) -> Result<Uri, String> {
         let url: Option<Uri> = text.parse().ok();
         let is_fine = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some();
         url.filter(is_fine).ok_or_else(|| format!("`{text}` is not understood; write http://127.0.0.1:8081"))
     }
 
-    /// The default settings for this address.
+    /// Returns the default settings for this URL.
     #[must_use]
     pub fn new(url: Uri, api_key: Secret<String>) -> Self {
         Self {
@@ -81,19 +81,19 @@ impl DoveadmSettings {
     }
 }
 
-/// Dovecot's administration.
+/// A client of Dovecot's administration interface.
 pub struct Doveadm {
     settings: DoveadmSettings,
     tls: Arc<ClientConfig>,
 }
 
-/// Why a command was not carried out.
+/// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DoveadmError {
-    /// Dovecot knows no such mailbox.
+    /// Dovecot has no such mailbox.
     #[error("Dovecot knows no such mailbox")]
     NoSuchMailbox,
-    /// It cannot be reached, or does not let us in, or refused a command.
+    /// The interface is unreachable, rejected the API key, or refused a command.
     #[error("Dovecot's administration: {0}")]
     Failed(String),
 }
@@ -108,25 +108,25 @@ trait Octets: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Octets for T {}
 
 impl Doveadm {
-    /// Administration with these settings. `tls` is used with an address of `https` only.
+    /// Creates a client with these settings. `tls` is used for `https` URLs only.
     #[must_use]
     pub const fn new(settings: DoveadmSettings, tls: Arc<ClientConfig>) -> Self {
         Self { settings, tls }
     }
 
-    /// Whether it answers and takes our key.
+    /// Checks that the interface responds and accepts the API key.
     ///
     /// # Errors
-    /// Why not.
+    /// [`DoveadmError`].
     pub async fn check(&self) -> Result<(), DoveadmError> {
         self.run(&[]).await.map(drop)
     }
 
-    /// Lets a changed password, quota or state take effect at once: Dovecot forgets what it cached of the mailbox,
-    /// where the settings say that it can.
+    /// Flushes the mailbox from Dovecot's authentication cache, so that a changed password, quota or state applies at
+    /// once. Does nothing if [`DoveadmSettings::flush_auth_cache`] is off.
     ///
     /// # Errors
-    /// [`DoveadmError`]; the change then takes effect when the cache expires.
+    /// [`DoveadmError`]. The change then applies when the cache entry expires.
     pub async fn flush_auth_cache(&self, mailbox: &EmailAddress) -> Result<(), DoveadmError> {
         if !self.settings.flush_auth_cache {
             return Ok(());
@@ -134,19 +134,19 @@ impl Doveadm {
         self.run(&[flush(mailbox)]).await.map(drop)
     }
 
-    /// Ends the sessions of a removed mailbox, and flushes the cache as [`Doveadm::flush_auth_cache`] does. One request,
-    /// because Dovecot starts a process for each.
+    /// Ends the sessions of a removed mailbox, and flushes the cache as [`Doveadm::flush_auth_cache`] does. Sends a
+    /// single request, because Dovecot starts a process for each.
     ///
     /// # Errors
     /// [`DoveadmError`].
     pub async fn let_go(&self, mailbox: &EmailAddress) -> Result<(), DoveadmError> {
-        // In this order: no session may begin with what the cache still holds after the others were ended.
+        // Flush first: otherwise a new session could log in from the cache after the kick.
         let flush = self.settings.flush_auth_cache.then(|| flush(mailbox));
         let commands: Vec<_> = flush.into_iter().chain([kick(mailbox)]).collect();
         self.run(&commands).await.map(drop)
     }
 
-    /// Counts the quota's use anew.
+    /// Recalculates the quota usage.
     ///
     /// # Errors
     /// [`DoveadmError`].
@@ -154,7 +154,7 @@ impl Doveadm {
         self.run(&[recalculation(mailbox)]).await.map(drop)
     }
 
-    /// Removes all mail, tells how much there was, and counts the quota anew.
+    /// Removes all mail, recalculates the quota, and returns the number of folders and messages removed.
     async fn expunge_all(&self, mailbox: &EmailAddress) -> Result<Purged, DoveadmError> {
         let user = mailbox.as_str();
         let status = json!(["mailboxStatus", { "user": user, "field": ["messages"], "mailboxMask": ["*"] }, "status"]);
@@ -165,7 +165,7 @@ impl Doveadm {
         Ok(Purged { folders: folders.len() as u64, messages: folders.iter().filter_map(count).sum() })
     }
 
-    /// Runs commands; what each answered, in their order.
+    /// Runs commands and returns their responses, in order.
     async fn run(&self, commands: &[Value]) -> Result<Vec<Value>, DoveadmError> {
         let answer = timeout(self.settings.timeout, self.ask(Value::from(commands).to_string()));
         let answer = answer.await.map_err(|_| DoveadmError::failed("no answer in time"))??;
@@ -182,7 +182,7 @@ impl Doveadm {
         let stream = stream.await.map_err(|_| DoveadmError::failed("it cannot be reached in time"))??;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(DoveadmError::failed)?;
-        // It ends with the sender.
+        // The task ends when the sender is dropped.
         let connection = tokio::spawn(connection);
         let response = sender.send_request(self.request(body)?).await.map_err(DoveadmError::failed)?;
         let status = response.status();
@@ -246,7 +246,7 @@ fn recalculation(mailbox: &EmailAddress) -> Value {
     json!(["quotaRecalc", { "user": mailbox.as_str() }, "quota"])
 }
 
-/// Takes an answer apart. To have found nothing is no failure: then there was nothing to do.
+/// Parses a response. "Nothing found" counts as success: there was nothing to do.
 fn answers(octets: &[u8]) -> Result<Vec<Value>, DoveadmError> {
     let nonsense = || DoveadmError::failed("its answer is not understood");
     let Ok(Value::Array(answers)) = serde_json::from_slice(octets) else { return Err(nonsense()) };
@@ -278,7 +278,7 @@ mod tests {
             "[[]]",
             "[3]",
             r#"[["error",{"type":"unknownMethod", "exitCode":0},"x"]]"#,
-            // Dovecot forgets a comma after a command that it does not know.
+            // Dovecot omits a comma after an unknown command.
             r#"[["doveadmResponse",[],"d"]["error",{"type":"unknownMethod", "exitCode":0},"x"]]"#,
         ] {
             assert!(matches!(refused(text), DoveadmError::Failed(_)), "{text}");

@@ -1,4 +1,4 @@
-//! The parts put together.
+//! Assembles the backend from its parts.
 
 use std::sync::Arc;
 
@@ -17,30 +17,30 @@ use crate::search_index::{IndexUse, SearchIndex, SearchSettings};
 use crate::smtp_pool::{SmtpPool, SmtpSettings};
 use crate::submission::{Relaying, SmtpSubmission};
 
-/// Everything that the operator decides about the mail server.
+/// Settings of the external mail server.
 #[derive(Debug, Clone)]
 pub struct ExternalSettings {
-    /// Where mail is handed over.
+    /// The SMTP server that accepts outgoing mail.
     pub smtp: SmtpSettings,
-    /// Where mailboxes are read.
+    /// The IMAP server that serves the mailboxes.
     pub imap: ImapSettings,
-    /// How much of messages is fetched and remembered.
+    /// Limits on fetched and cached messages.
     pub mailboxes: MailboxSettings,
-    /// An index of our own for searches.
+    /// The local search index.
     pub search: SearchSettings,
-    /// The mail server's log; none where another process follows it.
+    /// The mail server's log; `None` if another process follows it.
     pub log: Option<LogSettings>,
-    /// The name of the host whose log it is, where several hosts share a database.
+    /// The name of the host that writes the log, if several hosts share a database.
     pub log_host: Option<String>,
-    /// The mailbox that bounces go to; without it they go to the author of the message.
+    /// The mailbox that receives bounces. Without it, bounces go to the author of the message.
     pub bounces: Option<BounceSettings>,
-    /// Dovecot's administration; without it, mail is removed over IMAP.
+    /// Dovecot's administration interface. Without it, mail is removed over IMAP.
     pub doveadm: Option<DoveadmSettings>,
-    /// Who may vouch for the servers' certificates.
+    /// The certificate authorities that are trusted for the servers' certificates.
     pub trust: Trust,
 }
 
-/// A mail server of the operator's own.
+/// The backend for the operator's own mail server.
 pub struct External {
     backend: Backend,
     submission: Arc<SmtpSubmission>,
@@ -50,22 +50,23 @@ pub struct External {
     doveadm: Option<Arc<Doveadm>>,
 }
 
-/// Why it cannot be used at all. A server that does not answer at the moment is no reason.
+/// An error that makes the backend unusable. A server that is currently unreachable is not one.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nobody could vouch for a certificate.
+    /// The trusted certificates cannot be loaded.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// What has to outlive a restart cannot be kept.
+    /// The log follower's saved state cannot be used.
     #[error(transparent)]
     Follower(#[from] FollowerError),
-    /// Bounces cannot go to the mailbox that was named.
+    /// The configured mailbox cannot receive bounces.
     #[error("the mailbox for bounces: {0}")]
     Bounces(#[from] ReturnAddressError),
 }
 
 impl External {
-    /// Puts the parts together; connects to nobody yet. Mail from outside is told to `inbound` as the log is read.
+    /// Assembles the parts without opening a connection. Mail that arrives from outside is reported to `inbound` as
+    /// the log is read.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -95,6 +96,7 @@ impl External {
         let log = settings.log.map(follower).transpose()?;
         let bounces = settings.bounces.map(|bounces| BounceFeed::new(pool.clone(), bounces)).transpose()?;
         let returns = bounces.as_ref().map(|bounces| bounces.return_addresses().clone());
+        // The follower attributes log records to messages by their return addresses.
         if let (Some(log), Some(returns)) = (&log, &returns) {
             log.recognise(returns.clone());
         }
@@ -115,36 +117,36 @@ impl External {
         Ok(Self { backend, submission, pool, mailboxes, log, doveadm })
     }
 
-    /// The port to it.
+    /// Returns the backend port.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend.clone()
     }
 
-    /// The pooled connections to the IMAP server.
+    /// Returns the pool of IMAP connections.
     #[must_use]
     pub const fn imap_pool(&self) -> &ImapPool {
         &self.pool
     }
 
-    /// Its mailboxes, which keep an index for searches.
+    /// Returns the mailboxes, including their search index.
     #[must_use]
     pub const fn mailboxes(&self) -> &Arc<ImapMailboxes> {
         &self.mailboxes
     }
 
-    /// How the log follower stands; `None` where another process follows the log.
+    /// Returns the state of the log follower; `None` if another process follows the log.
     #[must_use]
     pub fn log_status(&self) -> Option<FollowerStatus> {
         self.log.as_ref().map(|log| log.status())
     }
 
-    /// Lets go of what is remembered of a mailbox, kept connections included.
+    /// Drops the cached data and idle connections of a mailbox.
     pub fn forget(&self, mailbox: &EmailAddress) {
         self.mailboxes.forget(mailbox);
     }
 
-    /// Whether the SMTP server takes mail for other domains; no message is sent.
+    /// Checks whether the SMTP server relays mail to other domains, without sending a message.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -152,7 +154,7 @@ impl External {
         self.submission.relaying().await
     }
 
-    /// Whether Dovecot's administration answers; `None` where there is none.
+    /// Checks whether Dovecot's administration interface responds; `None` if it is not configured.
     pub async fn check_doveadm(&self) -> Option<Result<(), DoveadmError>> {
         match &self.doveadm {
             Some(doveadm) => Some(doveadm.check().await),

@@ -1,4 +1,4 @@
-//! A mail server of the operator's own: submission by SMTP, reading by IMAP, delivery truth from the log.
+//! A backend for the operator's own mail server: SMTP submission, IMAP reading, and delivery status from its log.
 
 pub mod bounces;
 mod breaker;

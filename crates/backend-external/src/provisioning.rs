@@ -1,5 +1,5 @@
-//! Who has a mailbox: Postfix and Dovecot look that up in our database, by the views that `mailapi config` prints maps
-//! for. What is left is to let go of what they, and we, remember.
+//! Provisioning: Postfix and Dovecot look up mailboxes in this server's database, through the views that the maps
+//! printed by `mailapi config` use. What remains is to clear caches, theirs and ours.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ impl SharedDatabase {
         Self { mailboxes, doveadm }
     }
 
-    /// A cache that was not emptied expires by itself, so that nobody's request fails for it.
+    /// Drops what the caches hold of a mailbox. An entry that could not be flushed expires by itself, so a failure is
+    /// only logged.
     async fn forget(&self, mailbox: &EmailAddress) {
         self.mailboxes.forget(mailbox);
         if let Some(doveadm) = &self.doveadm
@@ -66,6 +67,7 @@ impl Provisioning for SharedDatabase {
         {
             tracing::warn!(%error, %mailbox, "the sessions of a removed mailbox could not be ended");
         }
+        // After the purge, which may still use the connections and the index.
         self.mailboxes.erase_index(mailbox).await;
         self.mailboxes.forget(mailbox);
         Ok(())

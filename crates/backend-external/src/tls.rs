@@ -1,4 +1,4 @@
-//! TLS towards the operator's mail server.
+//! TLS modes for connections to the operator's mail server.
 
 /// When a connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -6,8 +6,8 @@ pub enum TlsMode {
     /// Never.
     #[default]
     None,
-    /// After STARTTLS; a server that does not offer it is not used.
+    /// After STARTTLS. A server that does not offer it is rejected.
     StartTls,
-    /// From the first octet on (RFC 8314 section 3).
+    /// From the first octet (RFC 8314 section 3).
     Implicit,
 }

@@ -1,4 +1,4 @@
-//! DNS over the network: [`Dns`] of the port, answered by hickory-resolver. None of that crate's types leave this one.
+//! DNS over the network: implements the [`Dns`] port with hickory-resolver. No type of that crate is exposed.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -11,16 +11,16 @@ use hickory_resolver::proto::rr::{RData, RecordType};
 use hickory_resolver::{ResolverBuilder, TokioResolver};
 use mailapi_backend::{Dns, DnsError, MailExchange};
 
-/// How to ask.
+/// Settings of the resolver.
 #[derive(Debug, Clone)]
 pub struct DnsSettings {
-    /// The name servers to ask; empty means those of the system.
+    /// The name servers to query; empty means those of the system.
     pub servers: Vec<SocketAddr>,
-    /// How long one try may take.
+    /// Time limit for one attempt.
     pub timeout: Duration,
-    /// How often a question is asked again.
+    /// The number of retries.
     pub retries: usize,
-    /// How many answers are remembered for as long as they allow.
+    /// The number of cached responses. Each is cached for its TTL.
     pub cached_answers: u64,
 }
 
@@ -30,19 +30,19 @@ impl Default for DnsSettings {
     }
 }
 
-/// No resolver could be set up.
+/// The resolver cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the system's name servers cannot be read: {0}")]
 pub struct DnsSetupError(String);
 
-/// Asks name servers over the network.
+/// Queries name servers over the network.
 pub struct NetworkDns(TokioResolver);
 
 impl NetworkDns {
-    /// A resolver with these settings.
+    /// Creates a resolver with these settings.
     ///
     /// # Errors
-    /// [`DnsSetupError`] when no server is named and the system names none.
+    /// [`DnsSetupError`] if no server is configured and the system lists none.
     pub fn new(settings: &DnsSettings) -> Result<Self, DnsSetupError> {
         let failed = |error: NetError| DnsSetupError(error.to_string());
         let mut builder = builder(&settings.servers).map_err(failed)?;
@@ -59,10 +59,12 @@ impl NetworkDns {
         kind: RecordType,
         pick: impl Fn(&RData) -> Option<T>,
     ) -> Result<Vec<T>, DnsError> {
+        // A trailing dot keeps the resolver from appending the system's search domains.
         let absolute = format!("{}.", name.trim_end_matches('.'));
         match self.0.lookup(absolute, kind).await {
             Ok(found) => Ok(found.answers().iter().filter_map(|record| pick(&record.data)).collect()),
             Err(error) if error.is_nx_domain() => Err(DnsError::NoSuchName),
+            // NODATA: the name exists without records of this type.
             Err(error) if error.is_no_records_found() => Ok(Vec::new()),
             Err(NetError::Timeout) => Err(DnsError::Timeout),
             Err(error) => Err(DnsError::Failed(error.to_string())),
@@ -93,6 +95,7 @@ impl Dns for NetworkDns {
             RData::MX(mx) => {
                 let exchange = mx.exchange.to_ascii();
                 let host = exchange.trim_end_matches('.');
+                // A single dot is a null MX (RFC 7505 section 3), so it must not become an empty name.
                 let exchange = if host.is_empty() { ".".to_owned() } else { host.to_owned() };
                 Some(MailExchange { preference: mx.preference, exchange })
             }
@@ -129,7 +132,7 @@ impl Dns for NetworkDns {
     }
 }
 
-/// The name under which the names of an address stand (RFC 1035 section 3.5, RFC 3596 section 2.5).
+/// Returns the name that holds the PTR records of an address (RFC 1035 section 3.5, RFC 3596 section 2.5).
 fn reverse_name(address: IpAddr) -> String {
     match address {
         IpAddr::V4(v4) => {

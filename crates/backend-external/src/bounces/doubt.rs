@@ -1,7 +1,7 @@
-//! A message at which the server ends the connection, as Dovecot does at some that are damaged.
+//! A message at which the server closes the connection, as Dovecot does for some damaged messages.
 //!
-//! That may be the message's fault or the server's, which is stopped, or has lost its disk. It is the message's when the
-//! same connection gave out another message right before, and that several times. Only then is it stepped over.
+//! The cause may be the message, or a server that is stopping or has lost its disk. The message is the cause if the
+//! same connection returned another message just before, and that several times. Only then is it skipped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,27 +13,28 @@ use tokio::time::Instant;
 pub(super) struct Doubt {
     pub(super) uid_validity: u32,
     pub(super) uid: u32,
-    /// At how many tries the connection ended.
+    /// The number of attempts at which the connection ended at this message.
     pub(super) failures: usize,
-    /// How often it was tried in all, those times included at which the server did not get as far.
+    /// The number of all attempts, including those that ended before this message.
     pub(super) tries: usize,
 }
 
 impl Doubt {
-    /// What is known after the connection ended at this message, with what was known before.
+    /// Returns the state after the connection ended at this message, given the state before.
     pub(super) fn after_failure(before: Option<Self>, uid_validity: u32, uid: u32) -> Self {
         let is_same = |doubt: &Self| (doubt.uid_validity, doubt.uid) == (uid_validity, uid);
         let before = before.filter(is_same).unwrap_or(Self { uid_validity, uid, failures: 0, tries: 0 });
         Self { failures: before.failures + 1, tries: before.tries + 1, ..before }
     }
 
-    /// The message that is read first, to see whether the server gives out any: one of `others`, each time another one.
+    /// Returns the message to read first, as proof that the server returns any. Each attempt chooses another one of
+    /// `others`.
     pub(super) fn other_to_read(&self, others: &[u32]) -> Option<u32> {
         others.get(self.tries.checked_rem(others.len())?).copied()
     }
 }
 
-/// The messages that were stepped over, and when.
+/// The messages that were skipped, and when.
 #[derive(Debug, Default)]
 pub(super) struct SteppedOver(BTreeMap<(u32, u32), Instant>);
 
@@ -42,7 +43,7 @@ impl SteppedOver {
         self.0.entry((uid_validity, uid)).or_insert_with(Instant::now);
     }
 
-    /// Those of the last `memory`, in words; none when there are none.
+    /// Describes the messages skipped within the last `memory`; `None` if there are none.
     pub(super) fn told(&mut self, memory: Duration) -> Option<String> {
         self.0.retain(|_, at| at.elapsed() < memory);
         let uids: Vec<String> = self.0.keys().map(|(_, uid)| uid.to_string()).collect();

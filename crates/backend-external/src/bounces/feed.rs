@@ -1,4 +1,4 @@
-//! The mailbox as a feed of deliveries.
+//! The bounce mailbox as a delivery feed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,24 +15,24 @@ use super::place::Place;
 use super::{BounceSettings, ReturnAddress, ReturnAddressError};
 use crate::imap_pool::ImapPool;
 
-/// Reads the mailbox that bounces go to.
+/// Reads the mailbox that receives bounces.
 ///
-/// A notification names neither the queue id nor the reverse-path under which the message left, nor when it did. Its
-/// events leave these empty (an empty queue id, the null reverse-path, no delay): the reader of the feed knows the
-/// message, and completes them.
+/// A notification contains neither the queue id nor the reverse-path nor the sending time. The events leave these
+/// empty (an empty queue id, the null reverse-path, no delay). The reader of the feed has the message and fills them
+/// in.
 pub struct BounceFeed {
     pool: ImapPool,
     settings: BounceSettings,
     addresses: ReturnAddress,
     name: String,
-    /// Why the mailbox could not be read when that was last tried.
+    /// The error of the last attempt to read the mailbox.
     error: Mutex<Option<String>>,
-    /// The message at which reading ended then.
+    /// The message at which the last attempt ended.
     doubt: Mutex<Option<Doubt>>,
     stepped_over: Mutex<SteppedOver>,
 }
 
-/// Mails that told of no failure of ours.
+/// Counts of mails that reported no valid failure.
 #[derive(Default)]
 struct Ignored {
     harmless: u64,
@@ -41,10 +41,10 @@ struct Ignored {
 }
 
 impl BounceFeed {
-    /// Reads over the pool's connections.
+    /// Creates a feed that reads over the pool's connections.
     ///
     /// # Errors
-    /// When the mailbox cannot have return addresses.
+    /// If the mailbox cannot have return addresses.
     pub fn new(pool: ImapPool, settings: BounceSettings) -> Result<Self, ReturnAddressError> {
         let addresses = settings.return_addresses()?;
         let name = format!("bounces:{}/{}", settings.mailbox.as_str(), settings.folder);
@@ -59,7 +59,7 @@ impl BounceFeed {
         })
     }
 
-    /// The addresses that bounces go to.
+    /// Returns the addresses that receive bounces.
     #[must_use]
     pub const fn return_addresses(&self) -> &ReturnAddress {
         &self.addresses
@@ -73,13 +73,13 @@ impl BounceFeed {
         if read.is_err()
             && let Some(doubt) = held(&self.doubt).as_mut()
         {
-            // The other message that was asked for may be damaged, too.
+            // The other message may be damaged too. Counting the attempt selects a different one next time.
             doubt.tries += 1;
         }
         read
     }
 
-    /// Decides what becomes of a message at which the connection ended. Answers why nothing was read, when that is so.
+    /// Decides whether to skip a message at which the connection ended. Returns the reason if it has to be retried.
     fn judge(&self, mail: &mut NewMail) -> Option<String> {
         let mut doubt = held(&self.doubt);
         let Some(Stuck { uid, reason, others_can_be_read }) = mail.stuck.take() else {
@@ -99,13 +99,14 @@ impl BounceFeed {
         Some(format!("the connection ended at the message with UID {uid}: {reason}"))
     }
 
-    /// At most `max` events of what was read, and where to go on.
+    /// Returns at most `max` events of what was read, and the next cursor.
     fn batch(&self, mail: NewMail, max: usize) -> FeedBatch {
         let NewMail { from, messages, to, more, .. } = mail;
         let (mut batch, mut ignored) =
             (FeedBatch { cursor: to.encode(), more, ..FeedBatch::default() }, Ignored::default());
         for ReadMessage { uid, arrived, notice } in messages {
             batch.lines_read += 1;
+            // Only the first message can have been reported in part, by the previous batch.
             let told = if uid == from.next_uid { from.told } else { 0 };
             if notice == Notice::Unreadable {
                 held(&self.stepped_over).note(from.uid_validity, uid);
@@ -114,6 +115,7 @@ impl BounceFeed {
             let (room, left) = (max.max(1) - batch.events.len(), reports.len().saturating_sub(told));
             let new = reports.into_iter().skip(told).take(room);
             batch.events.extend(new.map(|report| self.event(message_id, report, arrived)));
+            // No room for the rest: the cursor remains at this message and counts the reported failures.
             if left > room {
                 let place = Place { uid_validity: from.uid_validity, next_uid: uid, told: told + room };
                 (batch.cursor, batch.more) = (place.encode(), true);
@@ -144,10 +146,10 @@ impl BounceFeed {
 }
 
 impl Ignored {
-    /// Counts what is no failure; gives back what is one.
+    /// Counts a mail that is no failure, and returns it.
     fn count(&mut self, notice: Notice) -> Notice {
         match notice {
-            // Whoever left it out has said so.
+            // An unreadable mail was already logged where it was skipped.
             Notice::Failure { .. } | Notice::Unreadable => {}
             Notice::Harmless => self.harmless += 1,
             Notice::Forged => self.forged += 1,
@@ -191,7 +193,7 @@ impl DeliveryFeed for BounceFeed {
         };
         let mail = read.map_err(|error| FeedError(format!("the bounces' mailbox: {error}")))?;
         if place.is_some_and(|place| place.uid_validity != mail.from.uid_validity) {
-            // Whoever keeps the events knows those that were told before.
+            // Events of the first reading arrive twice; the reader of the feed discards duplicates.
             tracing::warn!("the bounces' mailbox was made anew (another UIDVALIDITY): all of it is read again");
         }
         Ok(self.batch(mail, max))

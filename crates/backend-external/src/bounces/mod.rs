@@ -1,18 +1,18 @@
-//! Bounces that come back as mail: the second source of delivery truth.
+//! Bounces that return as mail: the second source of delivery status.
 //!
-//! The next server's yes is not the end of a message: it may give the message up later, and tells that by a delivery
-//! status notification to the reverse-path (RFC 3464). So every message gets a reverse-path of its own, an address in
-//! one mailbox of this installation ([`ReturnAddress`]), and what arrives there is one more feed ([`BounceFeed`]).
+//! A 250 reply of the next server is not final. That server may give up later, and then sends a delivery status
+//! notification to the reverse-path (RFC 3464). So every message has its own reverse-path, an address in one mailbox
+//! of this installation ([`ReturnAddress`]). The mail that arrives there is one more feed ([`BounceFeed`]).
 //!
-//! | file | what stands there |
+//! | file | content |
 //! |---|---|
-//! | `notice` | what a mail says, and whether it may be believed |
-//! | `new_mail` | reading what is new in the mailbox, without a trace |
-//! | `doubt` | a message at which the server ends the connection |
-//! | `place`, `feed` | one step: from a place in the mailbox to events and the next place |
+//! | `notice` | parses a mail, and decides whether it is authentic |
+//! | `new_mail` | reads new messages of the mailbox without changing flags |
+//! | `doubt` | handles a message at which the server closes the connection |
+//! | `place`, `feed` | one step: from a position in the mailbox to events and the next position |
 //!
-//! Anybody may write to that mailbox. A notification counts when it came to an address whose proof is right; whether
-//! the recipient is one of that message's is for the reader of the feed to look up.
+//! Anyone may send mail to that mailbox. A notification counts only if it came to an address with a valid proof. The
+//! reader of the feed checks whether the recipient belongs to that message.
 
 mod doubt;
 mod feed;
@@ -27,39 +27,38 @@ use mailapi_model::{EmailAddress, FolderName};
 pub use feed::BounceFeed;
 pub use mailapi_backend::{BounceKey, ReturnAddress, ReturnAddressError};
 
-/// Where bounces go.
+/// Settings of the bounce mailbox.
 #[derive(Debug, Clone)]
 pub struct BounceSettings {
-    /// The mailbox that they are delivered to.
+    /// The mailbox that receives bounces.
     pub mailbox: EmailAddress,
-    /// What stands between its name and the detail; `recipient_delimiter` of Postfix. Usually `+`.
+    /// The character between the local part and the detail: Postfix's `recipient_delimiter`. Usually `+`.
     pub delimiter: char,
-    /// The folder of the mailbox that is read. Usually INBOX.
+    /// The folder to read. Usually INBOX.
     pub folder: FolderName,
-    /// What proves that we wrote an address.
+    /// The key that authenticates return addresses.
     pub key: BounceKey,
-    /// How much is read, and how often.
+    /// Limits on reading.
     pub limits: BounceLimits,
 }
 
-/// How much of the mailbox is read, and how often.
+/// Limits on reading the mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BounceLimits {
-    /// How often it is looked for new mail. Default 30 s.
+    /// Time between checks for new mail. Default 30 s.
     pub poll_interval: Duration,
-    /// The most messages that one step reads. Default 100.
+    /// The maximum number of messages per step. Default 100.
     pub batch_messages: usize,
-    /// In how many UIDs one step looks for messages. Default 10,000: where most were removed, few are left of them.
+    /// The range of UIDs per step. Default 10,000: if most messages were removed, few remain in it.
     pub uid_range: u32,
-    /// How much of each message is read. What matters stands in front of the message that is returned. Default
-    /// 256 KiB.
+    /// The octets read of each message. The report precedes the returned message. Default 256 KiB.
     pub message_octets: u32,
-    /// How often a message is asked for at which the server ends the connection, while it gives others out. Then it is
-    /// stepped over. Default 5.
+    /// How often a message is retried if the server closes the connection at it but returns others. Then it is
+    /// skipped. Default 5.
     pub message_tries: usize,
-    /// How long it is told that a message was stepped over. Default 24 h.
+    /// How long a skipped message is reported. Default 24 h.
     pub loss_memory: Duration,
-    /// How many characters are kept of what the other server said. Default 1,000.
+    /// The number of characters stored of the other server's response. Default 1,000.
     pub response_characters: usize,
 }
 
@@ -78,10 +77,10 @@ impl Default for BounceLimits {
 }
 
 impl BounceSettings {
-    /// The addresses that bounces go to.
+    /// Returns the addresses that receive bounces.
     ///
     /// # Errors
-    /// When the mailbox's own address leaves no room for them.
+    /// If the mailbox's own address is too long for them.
     pub fn return_addresses(&self) -> Result<ReturnAddress, ReturnAddressError> {
         ReturnAddress::new(self.mailbox.clone(), self.delimiter, &self.key)
     }

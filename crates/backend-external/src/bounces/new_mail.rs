@@ -1,4 +1,4 @@
-//! What is new in the mailbox.
+//! Reads new messages of the bounce mailbox.
 
 use mailapi_imap::client::{Code, Command, FetchAttribute, Section, SectionText, StatusResponse, Untagged};
 use mailapi_model::{FolderName, Timestamp};
@@ -10,30 +10,29 @@ use super::place::Place;
 use crate::imap_pool::{ImapConnection, ImapError, Job};
 use mailapi_backend::ReturnAddress;
 
-/// Reads the messages from a place on: in a step as large as the limits allow, and by EXAMINE and BODY.PEEK, which
-/// leave no trace.
+/// Reads the messages after a position, as many as the limits allow. EXAMINE and BODY.PEEK leave flags unchanged.
 pub(super) struct ReadNewMail<'a> {
     pub(super) folder: &'a FolderName,
-    /// None at the very beginning.
+    /// `None` for the first read.
     pub(super) place: Option<Place>,
-    /// The message that could not be read when that was last tried.
+    /// The message that could not be read at the last attempt.
     pub(super) doubt: Option<Doubt>,
     pub(super) addresses: &'a ReturnAddress,
     pub(super) limits: &'a BounceLimits,
 }
 
-/// What was found.
+/// The messages that were found.
 #[derive(Debug)]
 pub(super) struct NewMail {
-    /// Where reading began: the place that was asked for, or the beginning when the folder is not the same any more.
+    /// Where reading began: the requested position, or the beginning if the folder has a new UIDVALIDITY.
     pub(super) from: Place,
     /// The messages, oldest first.
     pub(super) messages: Vec<ReadMessage>,
-    /// Where to go on when all of these were taken in.
+    /// Where to continue after these messages.
     pub(super) to: Place,
-    /// Whether there is more at once.
+    /// Whether more messages are available now.
     pub(super) more: bool,
-    /// The message at which the connection ended, when it did.
+    /// The message at which the connection ended, if any.
     pub(super) stuck: Option<Stuck>,
 }
 
@@ -41,9 +40,9 @@ pub(super) struct NewMail {
 #[derive(Debug)]
 pub(super) struct Stuck {
     pub(super) uid: u32,
-    /// Why, as far as the server told.
+    /// The reason, if the server sent one.
     pub(super) reason: String,
-    /// Whether the same connection gave out another message before.
+    /// Whether the same connection returned another message before.
     pub(super) others_can_be_read: bool,
 }
 
@@ -68,6 +67,7 @@ impl Job for ReadNewMail<'_> {
         };
         let last = from.next_uid.saturating_add(self.limits.uid_range.max(1) - 1).min(newest);
         let mut uids = uids_between(connection, from.next_uid, last).await?;
+        // Before the doubtful message is read: that read may end the connection.
         let others_can_be_read = self.can_read_others(connection, &uids, newest).await?;
         let is_cut = uids.len() > self.limits.batch_messages.max(1);
         uids.truncate(self.limits.batch_messages.max(1));
@@ -79,6 +79,7 @@ impl Job for ReadNewMail<'_> {
                 Err(ImapError::Broken(reason)) => {
                     let others_can_be_read = others_can_be_read || messages.iter().any(ReadMessage::was_read);
                     let stuck = Some(Stuck { uid, reason, others_can_be_read });
+                    // If it is the first message, `from` keeps the count of its reported failures.
                     let to = if uid == from.next_uid { from } else { Place::at(folder.uid_validity, uid) };
                     return Ok(NewMail { from, messages, to, more: false, stuck });
                 }
@@ -91,7 +92,7 @@ impl Job for ReadNewMail<'_> {
 }
 
 impl ReadMessage {
-    /// One that cannot be read.
+    /// Returns an entry for a message that cannot be read.
     pub(super) const fn unreadable(uid: u32) -> Self {
         Self { uid, arrived: Timestamp::from_seconds(0), notice: Notice::Unreadable }
     }
@@ -102,8 +103,8 @@ impl ReadMessage {
 }
 
 impl ReadNewMail<'_> {
-    /// Whether this connection gives out another message than the doubtful one, of those behind it; asked only when the
-    /// doubtful one is next. One that nothing waits behind need not be stepped over.
+    /// Checks whether this connection can read a message after the doubtful one. Does so only if the doubtful message
+    /// is next. If no message follows it, there is no need to skip it.
     async fn can_read_others(
         &self,
         connection: &mut ImapConnection,
@@ -117,8 +118,8 @@ impl ReadNewMail<'_> {
         Ok(self.read(connection, other).await?.is_some_and(|message| message.was_read()))
     }
 
-    /// One message, unless it was removed in the meantime. One that the server cannot read is told as such: the others
-    /// behind it are not to wait for it.
+    /// Reads one message; `None` if it was removed meanwhile. A message that the server cannot read becomes an
+    /// unreadable entry, so that it does not block those after it.
     async fn read(&self, connection: &mut ImapConnection, uid: u32) -> Result<Option<ReadMessage>, ImapError> {
         let slice = FetchAttribute::SectionSlice(Section::message(), 0, self.limits.message_octets);
         let mut read = None;
@@ -146,13 +147,13 @@ impl ReadNewMail<'_> {
     }
 }
 
-/// Whether the server will say the same when it is asked for that message again: it does not say that it cannot read at
-/// the moment (RFC 5530 section 3). A message that is damaged is a fault of the server to Dovecot.
+/// Whether a retry would fail the same way: the code is none of the temporary ones (RFC 5530 section 3). For a
+/// damaged message Dovecot reports a server bug.
 const fn is_final(refusal: &StatusResponse) -> bool {
     !matches!(refusal.code, Some(Code::Unavailable | Code::InUse | Code::Limit))
 }
 
-/// The UID of the newest message: sequence numbers follow the UIDs (RFC 3501 section 2.3.1.2).
+/// Returns the UID of the newest message. Sequence numbers are in UID order (RFC 3501 section 2.3.1.2).
 async fn newest_uid(connection: &mut ImapConnection, exists: u32) -> Result<Option<u32>, ImapError> {
     if exists == 0 {
         return Ok(None);
@@ -169,12 +170,13 @@ async fn newest_uid(connection: &mut ImapConnection, exists: u32) -> Result<Opti
     Ok(newest)
 }
 
-/// The UIDs of the messages between two, both included, in order.
+/// Returns the UIDs between two, both included, in ascending order.
 async fn uids_between(connection: &mut ImapConnection, first: u32, last: u32) -> Result<Vec<u32>, ImapError> {
     let range: Vec<u32> = (first..=last).collect();
     let mut uids = Vec::new();
     let fetched = connection.run(Command::uid_fetch(&range, &[]), |untagged| {
         if let Untagged::Fetch(message) = untagged {
+            // The server may also send an unsolicited FETCH for another message (RFC 3501 section 7.4.2).
             uids.extend(message.uid.filter(|uid| (first..=last).contains(uid)));
         }
     });

@@ -1,27 +1,27 @@
-//! What a mail in the bounces' mailbox says of messages of ours.
+//! Parses a mail in the bounce mailbox, and decides whether it reports a failed message of this server.
 
 use mailapi_backend::mime::{ReturnedAction, ReturnedReport, delivered_to, header_block, headers, returned_mail};
 use mailapi_model::MessageId;
 
 use mailapi_backend::ReturnAddress;
 
-/// A mail, judged.
+/// The classification of a mail.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// A server gave a message of ours up for these recipients.
+    /// A server gave up this message for these recipients.
     Failure { message_id: MessageId, reports: Vec<ReturnedReport> },
-    /// It came to a return address of ours and tells of no failure: of a delay, or nothing that could be read.
+    /// Sent to a valid return address, but reports no failure: a delay, for example, or something unreadable.
     Harmless,
-    /// It tells of a failure, and came to an address that we did not write.
+    /// Sent to an address that this server did not issue, with a report or in the form of a return address.
     Forged,
-    /// It is no notification.
+    /// Not a notification.
     Other,
-    /// The server cannot give it out.
+    /// The server cannot return it.
     Unreadable,
 }
 
 impl Notice {
-    /// Judges a mail as it was received; its end may be missing.
+    /// Classifies a mail as received; its end may be cut off.
     pub(super) fn of(raw: &[u8], addresses: &ReturnAddress) -> Self {
         let header = headers(header_block(raw));
         let recipients: Vec<&str> = delivered_to(&header).collect();
@@ -31,7 +31,7 @@ impl Notice {
         let is_report = !reports.is_empty();
         reports.retain(|report| report.action == ReturnedAction::Failed);
         match message_id {
-            // What nobody need answer comes with the null reverse-path (RFC 3464 section 2); anything else is not
+            // Mail servers send notifications with the null reverse-path (RFC 3464 section 2). Any other mail is not
             // from a mail server.
             Some(message_id) if !reports.is_empty() && !has_sender(&header) => Self::Failure { message_id, reports },
             Some(_) => Self::Harmless,
@@ -41,7 +41,7 @@ impl Notice {
     }
 }
 
-/// Whether the mail server that delivered the mail wrote down a reverse-path (RFC 5321 section 4.4) that is not null.
+/// Whether the delivering mail server recorded a reverse-path (RFC 5321 section 4.4) other than the null one.
 fn has_sender(header: &[(String, String)]) -> bool {
     let path = header.iter().find(|(name, _)| name.eq_ignore_ascii_case("Return-Path"));
     path.is_some_and(|(_, value)| !value.trim().trim_matches(['<', '>']).trim().is_empty())
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_failure_is_of_the_message_that_the_return_address_names() {
         let to = addresses().of(OURS.parse().unwrap());
-        // The message that it returns could be anybody's.
+        // The returned message could be any message, so its envelope id is ignored.
         let text = notice(&to, "<>", "failed").replace("Reporting-MTA", "Original-Envelope-Id: other\r\nReporting-MTA");
         let Notice::Failure { message_id, reports } = judged(&text) else { panic!("no failure") };
         assert_eq!((message_id.to_string().as_str(), reports.len()), (OURS, 1));

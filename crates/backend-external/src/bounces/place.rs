@@ -1,39 +1,39 @@
-//! How far the mailbox was read.
+//! The read position in the bounce mailbox.
 
 use mailapi_model::FeedCursor;
 
-/// Where to go on in a folder. UIDs grow, and mean something only under their UIDVALIDITY (RFC 3501 section 2.3.1.1).
+/// A position in a folder. UIDs ascend, and are valid only with their UIDVALIDITY (RFC 3501 section 2.3.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) uid_validity: u32,
-    /// The next message to be read.
+    /// The next message to read.
     pub(super) next_uid: u32,
-    /// How many of exactly that message's failures were told already.
+    /// How many failures of that message were already reported.
     pub(super) told: usize,
 }
 
 impl Place {
-    /// The beginning of a folder.
+    /// Returns the beginning of a folder.
     pub(super) const fn beginning_of(uid_validity: u32) -> Self {
         Self::at(uid_validity, 1)
     }
 
-    /// In front of a message.
+    /// Returns the position before a message.
     pub(super) const fn at(uid_validity: u32, uid: u32) -> Self {
         Self { uid_validity, next_uid: uid, told: 0 }
     }
 
-    /// Behind a message.
+    /// Returns the position after a message.
     pub(super) const fn behind(uid_validity: u32, uid: u32) -> Self {
         Self::at(uid_validity, uid.saturating_add(1))
     }
 
-    /// The place as a feed's cursor.
+    /// Encodes the position as a feed cursor.
     pub(super) fn encode(self) -> FeedCursor {
         FeedCursor(format!("{}.{}.{}", self.uid_validity, self.next_uid, self.told))
     }
 
-    /// The place that a cursor names; `None` for one that is not ours.
+    /// Decodes a feed cursor; `None` if it has another format.
     pub(super) fn decode(cursor: &FeedCursor) -> Option<Self> {
         let mut numbers = cursor.0.split('.');
         let place = Self {

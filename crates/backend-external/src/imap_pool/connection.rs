@@ -1,4 +1,4 @@
-//! One connection to the server: carries commands out and keeps track of the folder that is open.
+//! One connection to the server: runs commands and tracks the open folder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +21,17 @@ use super::stream::Stream;
 #[derive(Debug, Clone)]
 pub(crate) struct OpenFolder {
     pub(crate) name: FolderName,
-    /// UIDs mean the same messages only as long as this stays the same.
+    /// UIDs are valid only with this value.
     pub(crate) uid_validity: u32,
-    /// How many messages it holds, as far as the server told.
+    /// How many messages it holds, as last reported by the server.
     pub(crate) exists: u32,
     opened_at: Instant,
-    /// Which opening of it this is, and how much was told of it since.
+    /// Identifies this opening, and counts the updates since.
     state: FolderState,
 }
 
-/// How a folder looks on one connection. Equal looks show the same: the server has told of nothing in between.
+/// The state of a folder on one connection. Equal states show the same messages: the server sent no update in
+/// between.
 #[derive(Debug, Clone)]
 pub(crate) struct FolderState {
     opening: Arc<()>,
@@ -38,7 +39,7 @@ pub(crate) struct FolderState {
 }
 
 impl FolderState {
-    /// How many responses about messages there were from an earlier look of the same opening to this one.
+    /// Returns how many responses about messages arrived between `earlier` and this state of the same opening.
     pub(crate) fn told_since(&self, earlier: &Self) -> u64 {
         self.told.saturating_sub(earlier.told)
     }
@@ -56,21 +57,21 @@ impl OpenFolder {
     }
 }
 
-/// How long the server may work on one command, or on one stretch of a body. Dovecot sends a notice every 15 seconds
-/// during a search, so a limit on silence would not end one. Callers give up long before this limit.
+/// Time limit for one command, or for one stretch of a body. Dovecot sends a notice every 15 seconds during a search,
+/// so a limit on silence alone would not end it. Callers give up long before this limit.
 const COMMAND_TIME: Duration = Duration::from_mins(10);
-/// As much of a body has to arrive within the time allowed for silence.
+/// This many octets of a body must arrive within the time limit for silence.
 const STRETCH_OCTETS: usize = 16 * 1024;
 
-/// What the server may still take for the command in flight. Only the time in which we wait for it counts.
+/// The remaining time and octets of the running command. Only time spent waiting for the server counts.
 struct Allowance {
-    /// Until the next complete response. Single octets do not extend it.
+    /// Time until the next complete response. Single octets do not extend it.
     silence: Duration,
-    /// Until the answer is complete.
+    /// Time until the tagged response.
     command: Duration,
-    /// Octets read, without those of bodies that were handed out.
+    /// Octets read, without those of bodies that were passed on.
     octets: u64,
-    /// Octets of the newest stretch of a body.
+    /// Octets of the current stretch of a body.
     stretch: usize,
 }
 
@@ -87,8 +88,10 @@ impl Allowance {
     fn note(&mut self, event: &Event, silence: Duration) {
         match event {
             Event::BodyPiece(octets) => {
+                // Passed-on body octets occupy no memory, so they do not count towards the answer limit.
                 self.octets = self.octets.saturating_sub(*octets as u64);
                 self.stretch += octets;
+                // A large body may take long as a whole; each stretch gets the full time again.
                 if self.stretch >= STRETCH_OCTETS {
                     *self = Self { octets: self.octets, ..Self::new(silence) };
                 }
@@ -99,7 +102,7 @@ impl Allowance {
     }
 }
 
-/// A connection. A command that was not awaited to its end leaves it not [`ImapConnection::is_ready`].
+/// A connection. Dropping a command before its end leaves the connection not [`ImapConnection::is_ready`].
 pub(crate) struct ImapConnection {
     stream: Stream,
     protocol: Connection,
@@ -131,22 +134,22 @@ impl ImapConnection {
         }
     }
 
-    /// True when another command may be started.
+    /// Whether another command can start.
     pub(crate) fn is_ready(&self) -> bool {
         self.protocol.is_ready() && !self.is_broken
     }
 
-    /// The folder that is open.
+    /// Returns the open folder.
     pub(crate) const fn folder(&self) -> Option<&OpenFolder> {
         self.folder.as_ref()
     }
 
-    /// What the server can do, as far as it told.
+    /// Returns the capabilities that the server sent so far.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.protocol.capabilities().cloned().unwrap_or_default()
     }
 
-    /// Whether it can do this.
+    /// Whether the server has this capability.
     pub(crate) fn can(&self, capability: &str) -> bool {
         self.protocol.capabilities().is_some_and(|capabilities| capabilities.has(capability))
     }
@@ -155,14 +158,14 @@ impl ImapConnection {
         self.protocol.capabilities().is_some()
     }
 
-    /// Goes on encrypted: at the very start, or after STARTTLS.
+    /// Switches to TLS: at the very start, or after STARTTLS.
     pub(super) async fn encrypt(&mut self, host: &str, config: Arc<ClientConfig>) -> Result<(), ImapError> {
         let plain = std::mem::replace(&mut self.stream, Stream::Lost);
         self.stream = plain.encrypt(host, config).await?;
         Ok(())
     }
 
-    /// The server's first words.
+    /// Reads the greeting.
     pub(super) async fn greeting(&mut self) -> Result<StatusResponse, ImapError> {
         match self.event().await? {
             Event::Greeting(status) => Ok(status),
@@ -170,7 +173,7 @@ impl ImapConnection {
         }
     }
 
-    /// Carries a command out; `each` gets what the server tells on the way.
+    /// Runs a command and passes each untagged response to `each`.
     pub(crate) async fn run(
         &mut self,
         command: Command,
@@ -180,9 +183,9 @@ impl ImapConnection {
         self.answer(&mut each).await
     }
 
-    /// The same, with a NOOP written behind the command (RFC 3501 section 5.5): the news are heard without another turn. The
-    /// command must name messages by sequence number; what follows it in its own answer or in that of the NOOP is noted
-    /// in the folder's look alone. When this returns, a refusal of the command included, the news were heard.
+    /// Runs a command with a NOOP pipelined after it (RFC 3501 section 5.5), which saves a round trip for the
+    /// folder's updates. The command must address messages by sequence number. Updates that arrive with either
+    /// response count in the folder state. After an `Ok` or a refusal of the command, all updates were received.
     pub(crate) async fn run_before_news(
         &mut self,
         command: Command,
@@ -191,6 +194,8 @@ impl ImapConnection {
         self.protocol.start_both(command, Command::noop())?;
         self.allowance = Allowance::new(self.silence_timeout);
         let answer = self.answer(&mut each).await;
+        // The NOOP's response must be read even if the command was refused; otherwise it would answer the next
+        // command.
         if matches!(answer, Ok(_) | Err(ImapError::Refused(_))) {
             match self.answer(&mut |_| {}).await {
                 Err(ImapError::Refused(status)) => return Err(self.broken(&status.text)),
@@ -211,14 +216,14 @@ impl ImapConnection {
         }
     }
 
-    /// Starts a command; its events are then to be awaited until it is done.
+    /// Starts a command. The caller must then read its events to the end.
     pub(crate) fn start(&mut self, command: Command) -> Result<(), ImapError> {
         self.protocol.start(command)?;
         self.allowance = Allowance::new(self.silence_timeout);
         Ok(())
     }
 
-    /// The next event; never [`Event::NeedMore`].
+    /// Returns the next event; never [`Event::NeedMore`].
     pub(crate) async fn event(&mut self) -> Result<Event, ImapError> {
         loop {
             match self.protocol.poll() {
@@ -233,12 +238,12 @@ impl ImapConnection {
         }
     }
 
-    /// The octets of the last [`Event::BodyPiece`], until the next event is awaited.
+    /// Returns the octets of the last [`Event::BodyPiece`]. Valid until the next call of [`ImapConnection::event`].
     pub(crate) fn body_piece(&self) -> &[u8] {
         self.protocol.body_piece()
     }
 
-    /// Writes what waits to be written, and reads.
+    /// Writes the pending output, and reads.
     async fn exchange(&mut self) -> Result<(), ImapError> {
         let output = self.protocol.take_output();
         let input = self.protocol.input();
@@ -259,6 +264,7 @@ impl ImapConnection {
         match done {
             Ok(Ok(0)) => {
                 let reason = self.farewell.take().unwrap_or_else(|| "the server closed it".to_owned());
+                // The reason in an untagged BYE explains more than the closed connection.
                 Err(self.broken(&reason))
             }
             Ok(Ok(octets)) => {
@@ -274,7 +280,7 @@ impl ImapConnection {
         }
     }
 
-    /// From now on it is of no use.
+    /// Marks the connection as unusable.
     pub(crate) fn give_up(&mut self) {
         self.is_broken = true;
     }
@@ -301,7 +307,7 @@ impl ImapConnection {
         }
     }
 
-    /// Opens a folder for reading, or hears the news of it when it is open already and still bears its name.
+    /// Opens a folder for reading. If it is already open under its current name, fetches its updates instead.
     pub(crate) async fn open(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
         if self.has_open(name) {
             self.refresh().await?;
@@ -312,22 +318,22 @@ impl ImapConnection {
         self.folder.clone().ok_or_else(|| ImapError::Broken("no folder is open".to_owned()))
     }
 
-    /// The folder as the connection knows it, without its news, where it is open and still bears its name.
+    /// Returns the folder if it is open under its current name, without fetching updates.
     pub(crate) fn opened(&self, name: &FolderName) -> Option<&OpenFolder> {
         self.folder.as_ref().filter(|_| self.has_open(name))
     }
 
-    /// Whether the folder is open under its name. A server tells of an open folder what it held under the name that it
-    /// was opened by, whatever has that name now, so one that was opened long ago does not count; INBOX is never renamed
-    /// (RFC 3501 section 6.3.5).
+    /// Whether the folder is open under its current name. After a renaming, the server still reports the old folder
+    /// to a connection that has it open. So a folder opened long ago does not count. INBOX is never renamed (RFC 3501
+    /// section 6.3.5).
     fn has_open(&self, name: &FolderName) -> bool {
         self.folder.as_ref().is_some_and(|folder| {
             folder.name == *name && (*name == FolderName::inbox() || folder.opened_at.elapsed() < self.reopen_after)
         })
     }
 
-    /// Opens a folder for reading. When it is open already, nothing is asked: a command that names messages by UID hears
-    /// the news in its answer.
+    /// Opens a folder for reading. If it is already open, sends nothing: a command that names messages by UID returns
+    /// the updates too.
     pub(crate) async fn open_as_it_is(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
         match &self.folder {
             Some(folder) if self.has_open(name) => Ok(folder.clone()),
@@ -335,8 +341,7 @@ impl ImapConnection {
         }
     }
 
-    /// Hears the news of the folder that is open. Until then a server answers as if nothing had happened in it, to
-    /// STATUS too.
+    /// Fetches the updates of the open folder. Until then the server answers from the old state, even to STATUS.
     pub(crate) async fn refresh(&mut self) -> Result<(), ImapError> {
         if self.folder.is_some() {
             self.run(Command::noop(), |_| {}).await?;
@@ -344,7 +349,7 @@ impl ImapConnection {
         Ok(())
     }
 
-    /// Hears the news of the folder that is open; one that may have lost its name is closed instead.
+    /// Fetches the updates of the open folder. Closes it instead if it may have been renamed.
     pub(crate) async fn refresh_or_leave(&mut self) -> Result<(), ImapError> {
         match &self.folder {
             Some(folder) if !self.has_open(&folder.name) => self.leave_folder().await,
@@ -352,8 +357,8 @@ impl ImapConnection {
         }
     }
 
-    /// Closes the folder that is open. Until then a server tells of it under the name that it was opened by, whatever
-    /// has that name now.
+    /// Closes the open folder. Until then the server reports it under the name that it was opened by, even if another
+    /// folder has that name now.
     pub(crate) async fn leave_folder(&mut self) -> Result<(), ImapError> {
         if self.folder.take().is_some() {
             self.run(Command::close(), |_| {}).await?;
@@ -361,7 +366,7 @@ impl ImapConnection {
         Ok(())
     }
 
-    /// Asks for counts of a folder; of the one that is open, they are those of its last news.
+    /// Requests counts of a folder. Those of the open folder date from its last update.
     pub(crate) async fn status(&mut self, name: &FolderName, items: &[StatusItem]) -> Result<FolderStatus, ImapError> {
         let (wire_name, mut told) = (self.wire_name(name).await?, None);
         let asked = self.run(Command::status(&wire_name, items), |untagged| {
@@ -378,7 +383,7 @@ impl ImapConnection {
         }
     }
 
-    /// Searches the open folder. A server answers even when nothing matches (RFC 3501 section 6.4.4).
+    /// Searches the open folder. The server sends a result even if nothing matches (RFC 3501 section 6.4.4).
     pub(crate) async fn search(&mut self, command: Command) -> Result<UidSet, ImapError> {
         let mut found: Option<UidSet> = None;
         let searched = self.run(command, |untagged| {
@@ -394,14 +399,14 @@ impl ImapConnection {
     pub(crate) async fn open_for_changing(&mut self, name: &FolderName) -> Result<OpenFolder, ImapError> {
         let wire_name = self.wire_name(name).await?;
         let opened = self.open_with(name, Command::select(&wire_name)).await;
-        // Nobody else finds it open like this.
+        // Removed from the connection, so that a reader does not find the folder open for changing.
         let folder = self.folder.take();
         opened?;
         folder.ok_or_else(|| ImapError::Broken("no folder is open".to_owned()))
     }
 
     async fn open_with(&mut self, name: &FolderName, command: Command) -> Result<(), ImapError> {
-        // A SELECT that fails closes what was open (RFC 3501 section 6.3.1).
+        // A failed SELECT closes the folder that was open (RFC 3501 section 6.3.1).
         self.folder = None;
         let (mut exists, mut uid_validity) = (None, 0);
         let opened = self.run(command, |untagged| match untagged {
@@ -423,12 +428,12 @@ impl ImapConnection {
         }
     }
 
-    /// A folder's name as the server writes it (before modified UTF-7).
+    /// Returns a folder's name in the server's form (before modified UTF-7).
     async fn wire_name(&mut self, name: &FolderName) -> Result<String, ImapError> {
         Ok(match self.separator().await? {
             Some('/') => name.as_str().to_owned(),
             Some(separator) => {
-                // The server's separator inside a level would make two of it.
+                // The server's separator inside a level would split it into two.
                 if name.as_str().contains(separator) {
                     return Err(ImapError::Told(MailboxError::NoSuchFolder));
                 }
@@ -438,7 +443,7 @@ impl ImapConnection {
         })
     }
 
-    /// What the server puts between the levels of names.
+    /// Returns the server's hierarchy separator.
     async fn separator(&mut self) -> Result<Option<char>, ImapError> {
         if let Some(known) = self.separator {
             return Ok(known);
@@ -456,19 +461,20 @@ impl ImapConnection {
     }
 }
 
-/// Whether the status is that of the folder with this name. INBOX is case-insensitive (RFC 3501 section 5.1).
+/// Whether the status belongs to the folder of this name. INBOX is case-insensitive (RFC 3501 section 5.1).
 pub(crate) fn is_of(status: &FolderStatus, wire_name: &str) -> bool {
     let is_inbox = |name: &str| name.eq_ignore_ascii_case(FolderName::inbox().as_str());
     status.name.as_deref().is_some_and(|name| name == wire_name || (is_inbox(name) && is_inbox(wire_name)))
 }
 
-/// A folder that is not there, unless the server says that it cannot tell at the moment. Older Dovecots say so in
-/// words alone, without NONEXISTENT.
+/// Converts the refusal of a folder: it does not exist, unless the code is a temporary one. Older Dovecots send no
+/// NONEXISTENT code, only a text.
 pub(crate) fn refused_folder(status: StatusResponse) -> ImapError {
     match &status.code {
         Some(Code::Unavailable | Code::InUse | Code::ServerBug | Code::Limit) => ImapError::Refused(status),
         _ if status.status == Status::Bad => ImapError::Refused(status),
-        // Dovecot's words: the connection knows a folder that is gone, and another one may have its name.
+        // Dovecot's text for a folder that was deleted while open. Another folder may have its name, so retry on a
+        // new connection.
         _ if status.text.starts_with("Mailbox was deleted under us") => ImapError::Broken(status.text),
         _ => ImapError::Told(MailboxError::NoSuchFolder),
     }

@@ -1,4 +1,4 @@
-//! Which connections there are: kept ones by mailbox, and how many are in use.
+//! The connections of the pool: idle ones by mailbox, and the number of connection slots in use.
 
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -11,11 +11,11 @@ use super::connection::ImapConnection;
 use super::pool::Shared;
 use super::settings::ImapSettings;
 
-/// The right to one connection; given back when it is dropped.
+/// A connection slot; dropping it frees the slot.
 pub(super) struct ConnectionPermit {
     shared: Weak<Shared>,
     mailbox: EmailAddress,
-    /// [`Taken::forgotten`] when the place was taken.
+    /// The value of [`Taken::forgotten`] when the slot was taken.
     forgotten: u64,
 }
 
@@ -27,40 +27,40 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// A connection that nobody uses.
+/// An idle connection.
 pub(super) struct Kept {
     pub(super) connection: ImapConnection,
     pub(super) permit: ConnectionPermit,
     since: Instant,
 }
 
-/// What there is for a request.
+/// What a request gets.
 pub(super) enum Found {
-    /// A connection that was kept.
+    /// An idle connection.
     Kept(Box<Kept>),
-    /// Room for a new one.
+    /// A free slot for a new connection.
     Room(ConnectionPermit),
-    /// Neither, until somebody gives one back.
+    /// Neither; wait until one is returned.
     Full,
-    /// These are to be closed; then ask again. They give their places back when they are dropped, which must not
-    /// happen while the places are locked.
+    /// Connections to close before the next try. Dropping them frees their slots, which locks `ConnectionSlots`: drop them
+    /// without holding that lock.
     Closing(Vec<Kept>),
 }
 
-/// What is wanted.
+/// What a request needs.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) mailbox: &'a EmailAddress,
-    /// The folder that should be open, or not.
+    /// Which folder should be open.
     pub(super) open: Open<'a>,
-    /// Kept connections of this mailbox are dead.
+    /// Close the idle connections of this mailbox first: one of them was dead.
     pub(super) is_new: bool,
 }
 
 /// Which folder a connection should have open.
 #[derive(Clone, Copy)]
 pub(super) enum Open<'a> {
-    /// Whichever.
+    /// Any or none.
     Any,
     /// This one.
     This(&'a FolderName),
@@ -69,7 +69,7 @@ pub(super) enum Open<'a> {
 }
 
 impl<'a> Open<'a> {
-    /// For work in a folder; without one, for work that needs none open.
+    /// Returns the preference for work in a folder; `None` for work that needs no open folder.
     pub(super) fn like(folder: Option<&'a FolderName>) -> Self {
         folder.map_or(Self::Any, Self::This)
     }
@@ -84,18 +84,18 @@ impl<'a> Open<'a> {
     }
 }
 
-/// The places of one mailbox.
+/// The slots of one mailbox.
 #[derive(Default)]
 struct Taken {
     count: usize,
-    /// How often the mailbox was forgotten while it had places.
+    /// How often the mailbox was reset while it had slots.
     forgotten: u64,
 }
 
-/// All connections.
+/// All connections and slots.
 #[derive(Default)]
 pub(super) struct ConnectionSlots {
-    /// Those of one mailbox in the order in which they were given back.
+    /// Idle connections by mailbox, in the order in which they were returned.
     kept: HashMap<EmailAddress, Vec<Kept>>,
     taken: HashMap<EmailAddress, Taken>,
     total: usize,
@@ -116,6 +116,7 @@ impl ConnectionSlots {
         let taken = self.taken.get(wanted.mailbox).map_or(0, |taken| taken.count);
         let mailbox_has_room = taken < settings.max_connections_per_mailbox;
         let has_room = mailbox_has_room && self.total < settings.max_connections;
+        // Below `warm_connections` a new connection is better: it leaves the other folder open.
         if !(has_room && taken < settings.warm_connections)
             && let Some(kept) = self.take_oldest_of(wanted.mailbox)
         {
@@ -124,8 +125,8 @@ impl ConnectionSlots {
         if has_room {
             return Found::Room(self.take_permit(wanted.mailbox, shared));
         }
-        // Another mailbox's connection makes room only where the mailbox itself may have one more. One that was taken out
-        // for nothing would be dropped here, under the lock that its place asks for.
+        // Close another mailbox's connection only if this mailbox may have one more. Otherwise the removed connection
+        // would be dropped here, and its slot locks `ConnectionSlots` again: a deadlock.
         let makes_room = if mailbox_has_room { self.take_oldest() } else { None };
         makes_room.map_or(Found::Full, |kept| Found::Closing(vec![kept]))
     }
@@ -141,19 +142,21 @@ impl ConnectionSlots {
         self.total = self.total.saturating_sub(1);
         if let Some(taken) = self.taken.get_mut(mailbox) {
             taken.count = taken.count.saturating_sub(1);
+            // No slots: no connection carries the old reset count any more.
             if taken.count == 0 {
                 self.taken.remove(mailbox);
             }
         }
     }
 
-    /// Whether the mailbox was not forgotten since the place was taken. What was learnt before, such as the quota that
-    /// Dovecot looks up at log-in, is otherwise out of date.
+    /// Whether the mailbox was not reset since the slot was taken. Otherwise the session is outdated: Dovecot, for
+    /// example, reads the quota at login.
     pub(super) fn is_current(&self, permit: &ConnectionPermit) -> bool {
         self.taken.get(&permit.mailbox).is_some_and(|taken| taken.forgotten == permit.forgotten)
     }
 
-    /// Keeps the connection if it is current; otherwise the caller closes it, and not while the places are locked.
+    /// Keeps the connection if it is current. Otherwise returns it: the caller must close it without holding the
+    /// lock.
     pub(super) fn keep(
         &mut self,
         connection: ImapConnection,
@@ -167,7 +170,7 @@ impl ConnectionSlots {
         None
     }
 
-    /// Takes those out that nobody has used for so long.
+    /// Removes the connections that were idle for at least `lifetime`.
     pub(super) fn take_expired(&mut self, lifetime: Duration) -> Vec<Kept> {
         let now = Instant::now();
         let mut expired = Vec::new();
@@ -178,7 +181,7 @@ impl ConnectionSlots {
         expired
     }
 
-    /// Takes out the kept connections of the mailbox; those in use are not kept afterwards.
+    /// Removes the idle connections of the mailbox. Those in use are closed when they are returned.
     pub(super) fn forget(&mut self, mailbox: &EmailAddress) -> Vec<Kept> {
         if let Some(taken) = self.taken.get_mut(mailbox) {
             taken.forgotten += 1;
@@ -189,6 +192,7 @@ impl ConnectionSlots {
     fn take_with_folder(&mut self, wanted: Wanted<'_>) -> Option<Kept> {
         let kept = self.kept.get(wanted.mailbox)?;
         let fits = |kept: &Kept| wanted.open.fits(kept.connection.folder().map(|open| &open.name));
+        // The most recently returned one: the server is least likely to have closed it.
         let at = kept.iter().rposition(fits)?;
         self.take_at(wanted.mailbox, at)
     }

@@ -1,4 +1,4 @@
-//! Reaching the server and logging in as the master user.
+//! Connects to the server and logs in as the master user.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +17,16 @@ use super::stream::Stream;
 use crate::breaker::Breaker;
 use crate::tls::TlsMode;
 
-/// Makes connections.
+/// Opens connections.
 pub(super) struct Dialer {
     settings: ImapSettings,
     tls: Arc<ClientConfig>,
     breaker: Breaker,
-    /// A log-in worked: from then on a refusal without a code is about the mailbox.
+    /// Set after the first successful login. From then on a refusal without a code concerns the mailbox.
     master_is_known: AtomicBool,
 }
 
-/// What the server said to a log-in.
+/// What a refused login means.
 enum Refused {
     Mailbox,
     Master(String),
@@ -39,7 +39,7 @@ impl Dialer {
         Self { breaker, settings, tls, master_is_known: AtomicBool::new(false) }
     }
 
-    /// A connection that acts as the mailbox.
+    /// Returns a new connection that acts as the mailbox.
     pub(super) async fn dial(&self, mailbox: &EmailAddress) -> Result<ImapConnection, MailboxError> {
         let attempt = self.breaker.attempt().map_err(MailboxError::Unavailable)?;
         let mut connection = match self.reach().await {
@@ -57,6 +57,7 @@ impl Dialer {
                 Ok(connection)
             }
             Ok(Err(ImapError::Refused(status))) => Err(match self.refused(status) {
+                // The server works; it only has no such mailbox.
                 Refused::Mailbox => {
                     attempt.succeeded();
                     MailboxError::NoSuchMailbox
@@ -83,20 +84,20 @@ impl Dialer {
         }
     }
 
-    /// Whether the server can be reached and lets the master user in, as far as that is known without a log-in: a
-    /// log-in that fails makes the server slower for everybody.
+    /// Checks that the server can be reached and has not rejected the master user. Does not log in: each failed login
+    /// makes the server slower for all.
     pub(super) async fn check(&self) -> Result<(), String> {
         if let Some(reason) = self.breaker.pause_reason() {
             return Err(reason);
         }
         let mut connection = self.reach().await?;
-        // A server that has greeted may close as it likes.
+        // After the greeting, the server may close the connection in any way.
         let farewell = connection.run(Command::logout(), |_| {});
         let _ = timeout(self.settings.connect_timeout, farewell).await;
         Ok(())
     }
 
-    /// Connects, encrypts, and learns what the server can do.
+    /// Connects, encrypts, and reads the capabilities.
     async fn reach(&self) -> Result<ImapConnection, String> {
         let greeted = timeout(self.settings.connect_timeout, self.greeted()).await;
         let outcome = greeted.unwrap_or_else(|_| Err(ImapError::Broken("no answer in time".to_owned())));
@@ -114,7 +115,7 @@ impl Dialer {
         }
         let greeting = connection.greeting().await?;
         if greeting.status != Status::Ok {
-            // PREAUTH is a log-in that is not ours.
+            // PREAUTH would be a session of an unknown user.
             return Err(ImapError::Broken(format!("the server greets with {:?}: {}", greeting.status, greeting.text)));
         }
         ask_capabilities(&mut connection).await?;
@@ -124,11 +125,14 @@ impl Dialer {
             }
             connection.run(Command::start_tls(), |_| {}).await?;
             connection.encrypt(host, self.tls.clone()).await?;
+            // Capabilities from before STARTTLS are not authenticated (RFC 3501 section 6.2.1).
             ask_capabilities(&mut connection).await?;
         }
         Ok(connection)
     }
 
+    /// Logs in as the master user on behalf of the mailbox: by SASL PLAIN with an authorization identity, otherwise
+    /// by LOGIN.
     async fn log_in(&self, connection: &mut ImapConnection, mailbox: &EmailAddress) -> Result<(), ImapError> {
         let settings = &self.settings;
         let password = Password::new(settings.master_password.get().into_inner());

@@ -1,16 +1,16 @@
-//! Why work on a connection did not succeed.
+//! Errors of work on a connection.
 
 use mailapi_backend::MailboxError;
 use mailapi_imap::client::{ClientError, StatusResponse};
 
-/// What happened to a piece of work.
+/// Why work on a connection failed.
 #[derive(Debug)]
 pub(crate) enum ImapError {
-    /// It came to an end that the caller of the port hears.
+    /// An error that the caller of the port receives as it is.
     Told(MailboxError),
-    /// The server answered NO or BAD; the connection is fine.
+    /// The server responded NO or BAD; the connection still works.
     Refused(StatusResponse),
-    /// The connection is of no use any more.
+    /// The connection is unusable.
     Broken(String),
 }
 

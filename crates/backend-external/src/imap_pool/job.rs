@@ -1,15 +1,15 @@
-//! Work that can be run again.
+//! Work that can be repeated.
 
 use std::future::Future;
 
 use super::connection::ImapConnection;
 use super::error::ImapError;
 
-/// Work on a connection. It may run twice: a kept connection can turn out to be dead in the middle of it.
+/// Work on a connection. It may run twice, if an idle connection turns out to be dead.
 pub(crate) trait Job: Sync {
-    /// What it finds out.
+    /// The result.
     type Output: Send;
 
-    /// Does it.
+    /// Runs the work.
     fn run(&self, connection: &mut ImapConnection) -> impl Future<Output = Result<Self::Output, ImapError>> + Send;
 }

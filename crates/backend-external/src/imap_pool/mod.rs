@@ -1,9 +1,9 @@
-//! Log-ins to the operator's IMAP server, kept and shared.
+//! A pool of logged-in connections to the operator's IMAP server.
 //!
-//! A log-in costs the server a hundred times what a FETCH does, so connections are kept per mailbox, with the folder that
-//! was last read still open, and the least recently used one goes first. All of them log in as a master user. Work on
-//! a connection is a [`Job`]: when a kept connection turns out to be dead, the job runs once more on a new one and
-//! nobody notices. A connection on which an answer was not read to its end is closed, never kept.
+//! A login costs the server about a hundred times as much as a FETCH. So connections are kept per mailbox, with the
+//! last folder still open, and the least recently used one is closed first. All of them log in as a master user. Work
+//! on a connection is a [`Job`]: if an idle connection turns out to be dead, the job runs once more on a new one. A
+//! connection whose response was not read to the end is closed, never kept.
 
 mod connection;
 mod connection_slots;

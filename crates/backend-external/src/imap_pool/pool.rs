@@ -1,4 +1,4 @@
-//! The pool: finds or makes a connection for each piece of work.
+//! The pool: finds or opens a connection for each job.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ use super::job::Job;
 use super::pooled_connection::PooledConnection;
 use super::settings::ImapSettings;
 
-/// Connections to one IMAP server; clones share them.
+/// Connections to one IMAP server. Clones share them.
 #[derive(Clone)]
 pub struct ImapPool {
     shared: Arc<Shared>,
@@ -28,13 +28,13 @@ pub(super) struct Shared {
     settings: ImapSettings,
     dialer: Dialer,
     slots: Mutex<ConnectionSlots>,
-    /// Told whenever a connection or a place for one is given back.
+    /// Notified whenever a connection or a slot is returned.
     given_back: Notify,
     unknown_mailboxes: Cache<EmailAddress, ()>,
 }
 
 impl ImapPool {
-    /// A pool without connections. `tls` is not used with [`crate::TlsMode::None`].
+    /// Creates an empty pool. `tls` is unused with [`crate::TlsMode::None`].
     #[must_use]
     pub fn new(settings: ImapSettings, tls: Arc<ClientConfig>) -> Self {
         let unknown_mailboxes = Cache::builder()
@@ -51,35 +51,36 @@ impl ImapPool {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Whether the server can be reached; without a log-in.
+    /// Checks that the server can be reached, without a login.
     ///
     /// # Errors
-    /// Why not, in a few words.
+    /// The reason, as a short text.
     pub async fn check(&self) -> Result<(), String> {
         self.shared.dialer.check().await
     }
 
-    /// Closes what nobody has used for [`ImapSettings::idle_lifetime`]; how many. The same happens whenever a connection
-    /// is wanted, so that a loop around this is needed only where nobody asks for long.
+    /// Closes connections that were idle for [`ImapSettings::idle_lifetime`], and returns their number. Every request
+    /// does the same, so a periodic call only matters without requests.
     pub fn close_idle(&self) -> usize {
         let expired = self.shared.slots().take_expired(self.shared.settings.idle_lifetime);
         expired.len()
     }
 
-    /// Closes the kept connections of a mailbox, and those in use when their work ends: it was removed, made, or changed
-    /// from outside.
+    /// Closes the idle connections of a mailbox at once, and those in use when their work ends. For a mailbox that
+    /// was removed, created, or changed from outside.
     pub fn forget(&self, mailbox: &EmailAddress) {
         let closing = {
             let mut slots = self.shared.slots();
-            // Under the lock, so that no log-in that began earlier adds the mailbox again.
+            // Under the lock, so that a login that began earlier cannot add the mailbox again.
             self.shared.unknown_mailboxes.invalidate(mailbox);
             slots.forget(mailbox)
         };
+        // Dropping a connection frees its slot, which takes the lock.
         drop(closing);
     }
 
-    /// Does work on a connection of the mailbox, preferably one that has the folder open. The connection comes with
-    /// what was found out, for those who have not read everything yet.
+    /// Runs a job on a connection of the mailbox, preferably one that has the folder open. Returns the connection
+    /// too, for a caller that has not read everything yet.
     pub(crate) async fn run_keeping<J: Job>(
         &self,
         mailbox: &EmailAddress,
@@ -100,6 +101,7 @@ impl ImapPool {
             Some(reason) if pooled.was_kept() => {
                 tracing::debug!(%reason, "a kept IMAP connection was dead");
                 pooled.connection().give_up();
+                // The slot must be free before another one is requested.
                 drop(pooled);
                 let mut pooled = self.checkout(Wanted { is_new: true, ..wanted }).await?;
                 let output = job.run(pooled.connection()).await?;
@@ -109,7 +111,7 @@ impl ImapPool {
         }
     }
 
-    /// Does work on a connection of the mailbox.
+    /// Runs a job on a connection of the mailbox.
     pub(crate) async fn run<J: Job>(
         &self,
         mailbox: &EmailAddress,
@@ -119,8 +121,8 @@ impl ImapPool {
         self.run_keeping(mailbox, folder, job).await.map(|(output, _)| output)
     }
 
-    /// Does work on a connection of the mailbox, preferably one that does not have the folder open, and leaves to
-    /// others one that has.
+    /// Runs a job on a connection of the mailbox, preferably one that does not have the folder open. This leaves
+    /// connections with the open folder to other requests.
     pub(crate) async fn run_beside<J: Job>(
         &self,
         mailbox: &EmailAddress,
@@ -151,8 +153,8 @@ impl ImapPool {
     }
 }
 
-/// Why work on a kept connection failed that may succeed on a new one: it is dead, or the folder that it has open was
-/// renamed or replaced meanwhile, which Dovecot calls an internal error.
+/// Returns why a job that failed on an idle connection may succeed on a new one. Either the connection is dead, or
+/// its open folder was renamed or replaced, which Dovecot reports as a server bug.
 fn stale_reason(error: &ImapError) -> Option<String> {
     match error {
         ImapError::Broken(reason) => Some(reason.clone()),
@@ -166,10 +168,10 @@ impl Shared {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is a connection or room for one.
+    /// Waits for an idle connection or a free slot.
     async fn kept_or_room(self: &Arc<Self>, wanted: Wanted<'_>) -> (Option<ImapConnection>, ConnectionPermit) {
         loop {
-            // Made before looking, so that nothing that is given back in between is missed.
+            // Created before the look-up, so that a connection returned in between is not missed.
             let given_back = self.given_back.notified();
             let found = self.slots().find(wanted, &self.settings, &Arc::downgrade(self));
             match found {
@@ -181,8 +183,9 @@ impl Shared {
         }
     }
 
-    /// The mailbox may have been made since the log-in began.
+    /// Remembers a mailbox that does not exist, unless it was created since the login began.
     fn remember_unknown(&self, mailbox: &EmailAddress, permit: &ConnectionPermit) {
+        // The lock orders this against `ImapPool::forget`.
         let slots = self.slots();
         if slots.is_current(permit) {
             self.unknown_mailboxes.insert(mailbox.clone(), ());

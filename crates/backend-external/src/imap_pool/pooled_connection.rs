@@ -6,10 +6,10 @@ use super::connection::ImapConnection;
 use super::connection_slots::ConnectionPermit;
 use super::pool::Shared;
 
-/// A connection in use. When it is dropped, the connection is kept if its last answer was read to the end, and closed
-/// if not: nobody ever hears the rest of somebody else's answer.
+/// A connection in use. On drop, it returns to the pool if its last response was read to the end. Otherwise it is
+/// closed, so that no other request receives the rest.
 pub(crate) struct PooledConnection {
-    /// Always there until the lease is dropped.
+    /// `Some` until the lease is dropped.
     held: Option<(ImapConnection, ConnectionPermit)>,
     shared: Arc<Shared>,
     was_kept: bool,
@@ -25,7 +25,7 @@ impl PooledConnection {
         Self { held: Some((connection, permit)), shared, was_kept }
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub(crate) fn connection(&mut self) -> &mut ImapConnection {
         match &mut self.held {
             Some((connection, _)) => connection,
@@ -33,7 +33,7 @@ impl PooledConnection {
         }
     }
 
-    /// Whether it was used before, and so may have been closed by the server in the meantime.
+    /// Whether it was idle in the pool, where the server may have closed it.
     pub(super) const fn was_kept(&self) -> bool {
         self.was_kept
     }

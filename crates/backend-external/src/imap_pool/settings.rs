@@ -1,4 +1,4 @@
-//! What the operator decides about connections to the IMAP server.
+//! Settings of the IMAP connections.
 
 use std::time::Duration;
 
@@ -7,60 +7,60 @@ use mailapi_model::{Secret, SharedSecret};
 
 use crate::tls::TlsMode;
 
-/// The IMAP server and how it is used.
+/// The IMAP server and the limits on its use.
 #[derive(Debug, Clone)]
 pub struct ImapSettings {
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
     /// When connections are encrypted.
     pub tls: TlsMode,
     /// The user that may act as every mailbox.
     pub master_user: String,
-    /// Its password.
+    /// The master user's password.
     pub master_password: SharedSecret,
-    /// What stands between mailbox and master user where the server has LOGIN alone. Default `*`.
+    /// The separator between mailbox and master user, for servers that have LOGIN only. Default `*`.
     pub master_separator: String,
-    /// Connections at the same time. Default 60: Dovecot serves 100 log-ins at a time unless told otherwise, and beyond
-    /// that it drops connections without a word.
+    /// Maximum number of connections. Default 60: by default Dovecot serves 100 logins at a time, and silently drops
+    /// connections beyond that.
     pub max_connections: usize,
-    /// Connections of one mailbox at the same time, downloads included. Default 6: Dovecot allows 10 for one mailbox from
-    /// one address (`mail_max_userip_connections`), and other programs beside us may want some.
+    /// Maximum number of connections per mailbox, including downloads. Default 6: Dovecot allows 10 per mailbox and
+    /// address (`mail_max_userip_connections`), and other programs on this host may need some.
     pub max_connections_per_mailbox: usize,
-    /// Up to so many connections of one mailbox, another folder is read over another connection, so that each has its
-    /// folder open. Default 2.
+    /// Below this number of connections per mailbox, another folder gets a connection of its own, so that each folder
+    /// remains open. Default 2.
     pub warm_connections: usize,
-    /// After how long a connection that nobody uses is closed. Default 5 minutes; Dovecot closes after 30.
+    /// How long an idle connection is kept. Default 5 minutes; Dovecot closes it after 30.
     pub idle_lifetime: Duration,
-    /// After how long a folder other than INBOX is opened again: until then a connection goes on telling of one that was
-    /// renamed, whatever has its name now. Default 5 seconds.
+    /// When a folder other than INBOX is reopened. Until then, a connection keeps reporting a renamed folder under
+    /// its old name. Default 5 seconds.
     pub reopen_after: Duration,
-    /// How long it may take to reach the server, TLS and its greeting included. Default 3 seconds.
+    /// Time limit for connecting, including TLS and the greeting. Default 3 seconds.
     pub connect_timeout: Duration,
-    /// How long a log-in may take. Default 20 seconds: after failures Dovecot lets each one wait up to 15.
+    /// Time limit for a login. Default 20 seconds: after failures Dovecot delays logins by up to 15.
     pub login_timeout: Duration,
-    /// For how long the server may be silent, or take nothing, within a command. Default 60 seconds; in a long search
-    /// Dovecot says something every 15.
+    /// How long the server may neither send nor accept data within a command. Default 60 seconds; Dovecot sends a
+    /// notice every 15 seconds during a long search.
     pub silence_timeout: Duration,
-    /// How long a request waits for a connection when all are in use. Default 10 seconds.
+    /// How long a request waits for a connection if all are in use. Default 10 seconds.
     pub wait_timeout: Duration,
-    /// After so many failures to reach the server one after the other it is left alone for a while. Default 3.
+    /// Consecutive connection failures before a pause. Default 3.
     pub failures_until_pause: u32,
-    /// For how long at first; twice as long after each further failure. Default 1 second.
+    /// The first pause. It doubles after each further failure. Default 1 second.
     pub pause: Duration,
-    /// For how long at most. Default 30 seconds.
+    /// The longest pause. Default 30 seconds.
     pub max_pause: Duration,
-    /// How long no log-in is tried after the server refused the master user. Default 60 seconds: each attempt makes
-    /// Dovecot slower for our address.
+    /// The pause after the server rejected the master user. Default 60 seconds: each attempt makes Dovecot slower for
+    /// this address.
     pub refused_pause: Duration,
-    /// How long a mailbox that the server did not know is not asked for again, for the same reason. Default 10 seconds.
+    /// How long a mailbox unknown to the server is not tried again, for the same reason. Default 10 seconds.
     pub unknown_mailbox_pause: Duration,
     /// How many unknown mailboxes are remembered. Default 10,000.
     pub unknown_mailboxes: u64,
-    /// Octets of one read. Default 64 KiB.
+    /// Octets per read. Default 64 KiB.
     pub read_octets: usize,
-    /// What the server may make us hold in memory.
+    /// Memory limits on the server's responses.
     pub limits: ClientLimits,
 }
 

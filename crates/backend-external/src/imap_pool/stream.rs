@@ -1,4 +1,4 @@
-//! Octets to and from the server, in clear text or not.
+//! The byte stream to the server, with or without TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -12,23 +12,23 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A connection's octets.
+/// The byte stream of a connection.
 pub(super) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
-    /// A handshake failed: nothing can be read or written.
+    /// A handshake failed; every operation fails.
     Lost,
 }
 
 impl Stream {
-    /// Connects, with what little is written sent at once (RFC 896 would hold it back).
+    /// Connects, with Nagle's algorithm (RFC 896) turned off: small commands must leave at once.
     pub(super) async fn connect(host: &str, port: u16) -> io::Result<Self> {
         let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
         Ok(Self::Plain(stream))
     }
 
-    /// Does the TLS handshake.
+    /// Performs the TLS handshake. Does nothing on an encrypted stream.
     pub(super) async fn encrypt(self, host: &str, config: Arc<ClientConfig>) -> io::Result<Self> {
         let Self::Plain(stream) = self else { return Ok(self) };
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
